@@ -8,6 +8,7 @@ import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
 import { Oracle } from './oracle/oracle.ts';
+import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
 import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
@@ -92,6 +93,7 @@ class Life implements Watcher {
   /** The machines that ended by a clean stop. */
   readonly #stopped = new Set<Machine>();
   readonly #clients: Client[] = [];
+  readonly #readers: Reader[] = [];
   /** Of those that are not left out. */
   readonly clientNames: string[] = [];
   /** The faults of the plan that began, by number. */
@@ -122,6 +124,7 @@ class Life implements Watcher {
         if (clients?.has(client.name) ?? true) this.clientNames.push(client.name);
         else client.isStopped = true;
         this.#clients.push(client);
+        this.#addReader(machine, access, `reader-${at + 1}-${machine.name}`, clients);
       }
     }
   }
@@ -132,7 +135,7 @@ class Life implements Watcher {
 
   outcomes(): Record<string, number> {
     const all: Record<string, number> = {};
-    for (const { outcomes } of this.#clients)
+    for (const { outcomes } of [...this.#clients, ...this.#readers])
       for (const [name, count] of Object.entries(outcomes)) all[name] = (all[name] ?? 0) + count;
     return all;
   }
@@ -168,7 +171,7 @@ class Life implements Watcher {
   async #heal(): Promise<void> {
     const world = this.#world;
     this.#isHealing = true;
-    for (const client of this.#clients) client.isStopped = true;
+    for (const client of [...this.#clients, ...this.#readers]) client.isStopped = true;
     for (const link of this.#network.links()) {
       link.isDown = false;
       link.faults.length = 0;
@@ -230,6 +233,15 @@ class Life implements Watcher {
 
   received(machine: Machine, request: Delivered): void {
     this.states.received(machine, request);
+    this.#oracle.received(machine, request);
+  }
+
+  sends(machine: Machine, request: Delivered, text: string): void {
+    this.#oracle.sends(machine, request, text);
+  }
+
+  sent(machine: Machine, request: Delivered, text: string): void {
+    this.#oracle.sent(machine, request, text);
   }
 
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void {
@@ -243,6 +255,17 @@ class Life implements Watcher {
     const upstream = new Upstream(this.#world, this.#network, name, () => this.#count('upstream error'));
     this.#upstreams.set(name, upstream);
     return upstream;
+  }
+
+  #addReader(machine: Machine, access: Access, name: string, clients: ReadonlySet<string> | undefined): void {
+    const journal = machine.journalFor(new URL(access.base).pathname)!;
+    const reader = new Reader(this.#world, this.#network, access, name, {
+      mayBeGone: (first, last) => this.#oracle.mayBeGone(journal, first, last),
+      breaks: (problem) => this.#oracle.read(journal, problem),
+    });
+    if (clients?.has(name) ?? true) this.clientNames.push(name);
+    else reader.isStopped = true;
+    this.#readers.push(reader);
   }
 
   #machine(options: MachineOptions): Machine {
@@ -278,7 +301,7 @@ class Life implements Watcher {
     return {
       machines: this.#machines.map(({ name }) => name),
       upstreams: [...this.#upstreams.keys()],
-      clientLinks: this.#clients.map(({ link }) => link),
+      clientLinks: [...this.#clients, ...this.#readers].map(({ link }) => link),
       hubLinks: links.filter((link) => !isPlain(link)),
       plainLinks: links.filter(isPlain),
     };

@@ -7,7 +7,15 @@ import type { HttpReply } from '../../src/client/connection.ts';
 import { type Config, readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { bodyOf, type HeadDecision, type Incoming, type Reply } from '../../src/http/message.ts';
+import {
+  bodyOf,
+  type CutReply,
+  type HeadDecision,
+  type Incoming,
+  Refusal,
+  type Reply,
+  type StreamReply,
+} from '../../src/http/message.ts';
 import type { Listener, ListenerOptions } from '../../src/http/socket/listener.ts';
 import { InUseError, type Lock } from '../../src/journal/lock.ts';
 import { type Service, startService } from '../../src/service.ts';
@@ -46,6 +54,9 @@ export interface Watcher {
   logged(line: string): void;
   /** A request reached the service. */
   received(machine: Machine, request: Delivered): void;
+  /** Called for each piece of a reply that takes long, and then with all of it. */
+  sends(machine: Machine, request: Delivered, text: string): void;
+  sent(machine: Machine, request: Delivered, text: string): void;
   /** Called at the moment at which the service sends a reply. @param arrivedMs when it got the request */
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void;
 }
@@ -161,8 +172,8 @@ export class Machine {
     }
   }
 
-  async #respond(decision: HeadDecision, request: Delivered): Promise<HttpReply> {
-    if (decision.kind === 'refuse') return written(decision.reply);
+  async #respond(decision: HeadDecision, request: Delivered, ending: AbortSignal): Promise<HttpReply> {
+    if (decision.kind === 'refuse') return whole(decision.reply);
     this.#watcher.received(this, request);
     const arrivedMs = this.#world.nowMs;
     const reply = await new Promise<Reply>((resolve) => {
@@ -171,7 +182,27 @@ export class Machine {
         resolve(reply);
       });
     });
-    return written(reply);
+    return reply.kind === 'stream' ? this.#stream(reply, request, ending) : whole(reply);
+  }
+
+  /** As `http/socket/streams.ts`: a body that fails before its first piece is a refusal, and after it there is no complete reply. */
+  async #stream(reply: StreamReply, request: Delivered, ending: AbortSignal): Promise<HttpReply> {
+    const pieces: Buffer[] = [];
+    try {
+      for await (const piece of reply.pieces(ending, () => {})) {
+        if (request.isGone?.()) break;
+        pieces.push(piece);
+        this.#watcher.sends(this, request, piece.toString());
+        request.onPiece?.(piece.toString());
+      }
+    } catch (error) {
+      if (pieces.length === 0 && error instanceof Refusal) return whole(error.reply);
+      this.#world.note(`  ${this.process?.name}: no complete reply: ${(error as Error).stack}`);
+      return new Promise(() => {});
+    }
+    const body = Buffer.concat(pieces).toString();
+    this.#watcher.sent(this, request, body);
+    return { status: reply.status, headers: headersOf(reply), body };
   }
 
   #lock(folder: string, process: Incarnation): Lock {
@@ -196,7 +227,7 @@ export class Machine {
     const handle: Server['handle'] = (request) => {
       const ending = new AbortController();
       endings.add(ending);
-      const done = this.#respond(app(incomingOf(request, process, ending)), request).finally(() =>
+      const done = this.#respond(app(incomingOf(request, process, ending)), request, ending.signal).finally(() =>
         endings.delete(ending),
       );
       open.add(done);
@@ -229,18 +260,15 @@ function incomingOf({ method, target, headers }: Delivered, process: Incarnation
   };
 }
 
-async function written(reply: Reply): Promise<HttpReply> {
-  if (reply.kind === 'cut') return written(reply.reply);
+function whole(reply: Exclude<Reply, StreamReply>): HttpReply {
+  if (reply.kind === 'cut') return whole(reply.reply);
+  const body = reply.kind === 'document' ? reply.body.toString() : bodyOf(reply, { id: 'simulated' });
+  return { status: reply.status, headers: headersOf(reply), body };
+}
+
+function headersOf(reply: Exclude<Reply, CutReply>): Record<string, string> {
   const headers: Record<string, string> = { 'content-type': reply.contentType ?? 'application/json' };
   const given = reply.headers ?? [];
   for (let at = 0; at < given.length; at += 2) headers[given[at]!.toLowerCase()] = given[at + 1]!;
-  return { status: reply.status, headers, body: await textOf(reply) };
-}
-
-async function textOf(reply: Exclude<Reply, { kind: 'cut' }>): Promise<string> {
-  if (reply.kind === 'document') return reply.body.toString();
-  if (reply.kind !== 'stream') return bodyOf(reply, { id: 'simulated' });
-  const pieces: Buffer[] = [];
-  for await (const piece of reply.pieces(new AbortController().signal, () => {})) pieces.push(piece);
-  return Buffer.concat(pieces).toString();
+  return headers;
 }

@@ -16,6 +16,19 @@ export interface Delivered {
   /** Name, value, name, value … */
   readonly headers: readonly string[];
   readonly body: Buffer;
+  /** Gets each piece of a reply that takes long, for a sender that reads it as it comes. */
+  readonly onPiece?: (text: string) => void;
+  /** Whether its sender does not wait for the reply any more. */
+  readonly isGone?: () => boolean;
+}
+
+/** A request whose reply is read as it comes. */
+export interface StreamedCall extends HttpCall {
+  readonly onPiece?: (text: string) => void;
+}
+
+interface StreamingClient extends HttpClient {
+  call(url: URL, call: StreamedCall): Promise<HttpReply>;
 }
 
 /** What listens under the name of a host. */
@@ -99,7 +112,7 @@ export class Network {
   }
 
   /** @returns a client of one process, as `openClient` returns one */
-  clientOf(process: Incarnation, machine: string): HttpClient {
+  clientOf(process: Incarnation, machine: string): StreamingClient {
     const open = new Set<Exchange>();
     return {
       call: (url, call) => this.#call(process, this.link(machine, url.hostname), url, call, open),
@@ -109,11 +122,16 @@ export class Network {
     };
   }
 
-  #call(from: Incarnation, link: Link, url: URL, call: HttpCall, own: Set<Exchange>): Promise<HttpReply> {
+  #call(from: Incarnation, link: Link, url: URL, call: StreamedCall, own: Set<Exchange>): Promise<HttpReply> {
     const world = this.#world;
     const fault = link.isDown ? undefined : link.faults.shift();
     return new Promise((resolve, reject) => {
+      let isGone = false;
+      let pieceAtMs = 0;
+      /** Set when a piece was lost: nothing behind it arrives. */
+      let isCut = false;
       const settled = () => {
+        isGone = true;
         own.delete(exchange);
         late.isCancelled = true;
         call.signal?.removeEventListener('abort', aborted);
@@ -136,10 +154,10 @@ export class Network {
       call.signal?.addEventListener('abort', aborted, { once: true });
       own.add(exchange);
       const answer = (reply: HttpReply) => {
-        if (link.isDown) return;
+        if (link.isDown || isCut) return;
         if (fault?.kind === 'reply lost') return this.onFault('reply lost');
         world.plan(
-          link.latencyMs(),
+          Math.max(pieceAtMs - world.nowMs, link.latencyMs()),
           `reply ${reply.status}`,
           () => {
             settled();
@@ -154,7 +172,14 @@ export class Network {
         world.plan(link.latencyMs(), 'refused', () => exchange.fail('connect EHOSTUNREACH', false), from);
         return;
       }
-      const request = requestOf(url, call);
+      const { onPiece } = call;
+      const passOn = (text: string) => {
+        isCut ||= link.isDown || fault?.kind === 'reply lost';
+        if (isCut) return;
+        pieceAtMs = Math.max(pieceAtMs, world.nowMs + link.latencyMs());
+        world.plan(pieceAtMs - world.nowMs, 'piece', () => isGone || onPiece!(text), from);
+      };
+      const request = { ...requestOf(url, call), ...(onPiece && { onPiece: passOn, isGone: () => isGone }) };
       const delayMs = link.latencyMs() + (fault?.kind === 'delayed' ? fault.ms : 0);
       if (fault !== undefined && fault.kind !== 'reply lost') this.onFault(fault.kind);
       if (fault?.kind === 'request lost') return;

@@ -11,6 +11,9 @@ export interface SeenLine {
   readonly seq: number;
   readonly id: string;
   readonly time: string;
+  readonly type: string;
+  /** The parts of its key, joined. */
+  readonly asset: string;
   /** What the client wrote into the event so that it can be recognised. */
   readonly mark: string;
   /** Undefined for an event that was forwarded: its key belongs to the journal that recorded it first. */
@@ -21,6 +24,8 @@ export interface SeenLine {
   readonly from: readonly [source: string, seq: number] | undefined;
   /** The time there. */
   readonly recorded: string | undefined;
+  /** All of it. */
+  readonly text: string;
 }
 
 interface SeenFile {
@@ -42,6 +47,8 @@ export class JournalView {
   readonly byKey = new Map<string, readonly SeenLine[]>();
   /** The seqs of events that were answered with 200. */
   readonly acknowledged = new Set<number>();
+  /** The seqs of events that a reader was shown. */
+  readonly shown = new Set<number>();
   /** By seq of an event whose file retention removed: when. */
   readonly removed = new Map<number, number>();
   readonly #files = new Map<string, SeenFile>();
@@ -85,6 +92,8 @@ export class JournalView {
     }
     for (const seq of this.acknowledged)
       if (!there.has(seq) && !this.removed.has(seq)) return `event ${seq} was answered with 200 and is lost`;
+    for (const seq of this.shown)
+      if (!there.has(seq) && !this.removed.has(seq)) return `event ${seq} was shown to a reader and is lost`;
     let next = 1;
     for (const { firstSeq, nextSeq } of files.sort((a, b) => a.firstSeq - b.firstSeq)) {
       for (const [first, last] of gone.sort((a, b) => a[0] - b[0])) if (first <= next && next <= last) next = last + 1;
@@ -126,7 +135,7 @@ export class JournalView {
     if (known?.id === id) return undefined;
     if (known !== undefined) {
       // The part of a failed write that was durable for a moment is cut off again, and its seq is given to another event.
-      if (this.acknowledged.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
+      if (this.acknowledged.has(seq) || this.shown.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
       this.byMark.set(known.mark, without(this.byMark.get(known.mark), known));
       if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
     }
@@ -149,17 +158,20 @@ function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
 
 /** @param end where its crc begins */
 function lineOf(text: string, end: number): SeenLine {
-  const { seq, id, time, partition, idempotency_key, from, recorded } = JSON.parse(text);
+  const { seq, id, time, type, asset_key, partition, idempotency_key, from, recorded } = JSON.parse(text);
   const origin = from === undefined ? end : text.lastIndexOf(',"from":["', end);
   const members = text.slice(text.indexOf('"type":'), origin);
   return {
     seq,
     id,
     time,
+    type,
+    asset: asset_key.join('/'),
     mark: partition,
     key: from === undefined ? idempotency_key : undefined,
     members,
     from,
     recorded,
+    text,
   };
 }

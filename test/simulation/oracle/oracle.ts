@@ -8,6 +8,7 @@ import { type Folder, wrongAtRest } from './at-rest.ts';
 import { cursorIn, type SeenCursor } from './cursor.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
+import { Readings } from './readings.ts';
 import { Removals } from './removals.ts';
 import { differing, eventsIn, type SentEvent } from './sent.ts';
 
@@ -35,6 +36,7 @@ export class Oracle {
   readonly #watched = new Map<MachineJournal, Watched>();
   /** By the id of a journal. */
   readonly #sources = new Map<string, MachineJournal>();
+  readonly #readings = new Readings();
   #broken: string | undefined;
 
   /** @param nowMs virtual time */
@@ -61,6 +63,41 @@ export class Oracle {
 
   viewOf(journal: MachineJournal): JournalView {
     return this.#watched.get(journal)!.view;
+  }
+
+  /** A request arrived. */
+  received(machine: Machine, request: Delivered): void {
+    const journal = machine.journalFor(request.target);
+    if (journal !== undefined) this.#readings.received(journal, this.viewOf(journal), request);
+  }
+
+  /** A service sends a piece of a reply that takes long. */
+  sends(machine: Machine, request: Delivered, text: string): void {
+    const journal = machine.journalFor(request.target)!;
+    this.look(journal);
+    const problem = this.#readings.sends(this.viewOf(journal), request, text);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** It has sent all of it. */
+  sent(machine: Machine, request: Delivered, text: string): void {
+    const journal = machine.journalFor(request.target)!;
+    const mayBeGone = (seq: number) => this.mayBeGone(journal, seq, seq);
+    const problem = this.#readings.answers(this.viewOf(journal), mayBeGone, request, text);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** A reader found something wrong. */
+  read(journal: MachineJournal, problem: string): void {
+    this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** Whether retention may have removed these events, both included. */
+  mayBeGone(journal: MachineJournal, first: number, last: number): boolean {
+    const { view, removals } = this.#watched.get(journal)!;
+    for (let seq = Math.max(first, removals.markedSeq + 1); seq <= last; seq += 1)
+      if (!view.removed.has(seq)) return false;
+    return true;
   }
 
   /** A report was answered. @param arrivedMs when the service got it */

@@ -16,8 +16,8 @@ interface File {
 /** The removals of one journal. */
 export class Removals {
   readonly #journal: MachineJournal;
-  /** The last seq of the markers that were checked. */
-  #checkedSeq = 0;
+  /** The last seq of the markers that were checked: up to here events may be gone. */
+  markedSeq = 0;
 
   constructor(journal: MachineJournal) {
     this.#journal = journal;
@@ -27,7 +27,7 @@ export class Removals {
   creating(name: string): string | undefined {
     const last = markedBy(name);
     if (last === undefined) return undefined;
-    this.#checkedSeq = last;
+    this.markedSeq = last;
     return this.#problemOf(last);
   }
 
@@ -38,8 +38,8 @@ export class Removals {
     const marked = Math.max(0, ...disk.durableNames().map((one) => markedBy(one) ?? 0));
     if (lastSeq === undefined) return `removes ${name}, its newest file`;
     if (lastSeq > marked) return `removes ${name} before that is noted durably`;
-    if (marked === this.#checkedSeq) return undefined;
-    this.#checkedSeq = marked; // on a full disk an older marker was renamed
+    if (marked === this.markedSeq) return undefined;
+    this.markedSeq = marked; // on a full disk an older marker was renamed
     return this.#problemOf(marked);
   }
 
