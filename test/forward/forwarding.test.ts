@@ -290,7 +290,10 @@ test('the metrics have each state of a destination as a series, and the last suc
       name.startsWith('state{') ? [[/state="(\w+)"/.exec(name)?.[1], value]] : [],
     );
   assert.deepEqual(await report(edge, ['a']), [200]);
-  await eventually('it is idle', async () => (await forwardStatus(data)).state === 'idle');
+  await eventually('it is idle, and the state file has the last success', async () => {
+    const { state, last_success } = await forwardStatus(data);
+    return state === 'idle' && last_success !== null;
+  });
   assert.deepEqual(await statesOf(edge), [
     ['asking', 0],
     ['idle', 1],
