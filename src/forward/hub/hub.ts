@@ -25,7 +25,6 @@ import type { OwnProgress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import {
-  type ForwardedEvent,
   type ForwardPath,
   readAsking,
   readForwarded,
@@ -146,19 +145,11 @@ export class Hub {
     journal: Recorder,
   ): Promise<Reply> {
     const receiver = this.#receiverOf(journal.deployment);
-    const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
-    const bodyBytes = body.length;
-    let unread: () => readonly ForwardedEvent[];
-    if (receiver.isBusyFor(path.source, bodyBytes)) {
-      const copied = Buffer.from(body); // the buffer is used again for the next body
-      unread = () => read(copied);
-    } else {
-      const events = read(body);
-      unread = () => events;
-    }
-    this.#heldBytes += bodyBytes;
-    return receiver.take({ ...path, lost, read: unread }, bodyBytes, journal).finally(() => {
-      this.#heldBytes -= bodyBytes;
+    const copied = Buffer.from(body); // the buffer is used again for the next body
+    const read = () => readForwarded(copied, path, crc, this.#readItem, this.#options.limits);
+    this.#heldBytes += copied.length;
+    return receiver.take({ ...path, lost, read }, copied.length, journal).finally(() => {
+      this.#heldBytes -= copied.length;
     });
   }
 
