@@ -29,20 +29,17 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
   // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
   const namesAreKnown = onlyThisMachine || options.allowedHosts.length > 0 || options.onlyKnownHosts === true;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
-  let lastGood: string | undefined; // most requests have the same Host, so it is checked once
 
   const refuse = (sent: string, problem: (value: string) => string): Refusal =>
     quotingRefusal(403, shown(sent, options.limits), 'logged', problem);
 
   return ({ method, authority, navigates, fields: { origin, fetchSite } }, opensPage) => {
-    if (namesAreKnown && authority !== undefined && authority !== lastGood) {
-      if (!isOwn(authority) && (onlyThisMachine || !isAddress(authority))) {
-        throw refuse(
-          authority,
-          (host) => `Host ${host} is not this service; use localhost, or allow it with --allowed-host`,
-        );
-      }
-      lastGood = authority;
+    const isUnknown = authority !== undefined && !isOwn(authority);
+    if (namesAreKnown && isUnknown && (onlyThisMachine || !isAddress(authority))) {
+      throw refuse(
+        authority,
+        (host) => `Host ${host} is not this service; use localhost, or allow it with --allowed-host`,
+      );
     }
     if (origin !== undefined && !isSameServer(origin, authority)) {
       throw refuse(origin, (value) => `Origin ${value} is not this service: web pages of other sites are refused`);
@@ -50,7 +47,7 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
     // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
     // can not be rebound.
     const isOfPage = origin !== undefined || fetchSite === 'same-origin'; // a GET of the same origin has no Origin
-    if (isOfPage && authority !== undefined && !isOwn(authority) && !isAddress(authority)) {
+    if (isOfPage && isUnknown && !isAddress(authority)) {
       throw refuse(authority, (host) => `Host ${host} is not this service; let its pages use it with --allowed-host`);
     }
     const isForeign = fetchSite !== undefined && fetchSite !== 'none' && fetchSite !== 'same-origin';

@@ -80,14 +80,14 @@ const VARY = ['Vary', 'Accept'];
 
 function replyWith(html: string): DocumentReply {
   const policy = [
-    ...[
-      "default-src 'none'",
-      `script-src ${hashOf('script', html)}`,
-      `style-src ${hashOf('style', html)}`,
-      'img-src data:',
-      "connect-src 'self'",
-    ],
-    ...["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+    "default-src 'none'",
+    `script-src ${hashOf('script', html)}`,
+    `style-src ${hashOf('style', html)}`,
+    'img-src data:',
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
   ].join('; ');
   return {
     kind: 'document',
