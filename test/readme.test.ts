@@ -245,7 +245,7 @@ test('the table of findings is that of the source', () => {
 test('the deployments file that it shows is taken', () => {
   const [file = ''] = [...textOf(HANDBOOK).matchAll(/^```json\n(\{\n.*?)^```$/gms)].map(([, text = '']) => text);
   const read = readDeployments(file);
-  assert.deepEqual(read.kind === 'invalid' ? read.problems : [...read.deployments.tokensOf.keys()], ['prod']);
+  assert.deepEqual(read.kind === 'invalid' ? read.problems : [...read.value.tokensOf.keys()], ['prod']);
 });
 
 test('every metric is in the table, and every metric of a page or an alert exists', async (t) => {

@@ -8,12 +8,6 @@ import { type Right, rights } from '../http/router.ts';
 import type { DeploymentJournalsOptions } from './journals.ts';
 import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
 
-/** What a deployments file without problems holds. */
-interface ValidDeployments {
-  readonly kind: 'valid';
-  readonly deployments: Deployments;
-}
-
 /**
  * Reads a deployments file:
  *
@@ -24,13 +18,13 @@ interface ValidDeployments {
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
-export function readDeployments(text: string): ValidDeployments | Invalid {
-  const found = readJsonFile(text, readEntries);
-  if (found.kind === 'invalid') return found;
-  const tokensOf = found.value;
-  let tokensMax = 0;
-  for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
-  return { kind: 'valid', deployments: { tokensOf, tokensMax } };
+export function readDeployments(text: string): { readonly kind: 'valid'; readonly value: Deployments } | Invalid {
+  return readJsonFile(text, (file, checker) => {
+    const tokensOf = readEntries(file, checker);
+    let tokensMax = 0;
+    for (const { length } of tokensOf.values()) tokensMax = Math.max(tokensMax, length);
+    return { tokensOf, tokensMax };
+  });
 }
 
 /** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
@@ -118,10 +112,7 @@ export function watchDeployments(
   onChange: (deployments: Deployments) => void,
 ): Promise<DeploymentsFile> {
   return watchFile(path, limits, {
-    read: (text) => {
-      const found = readDeployments(text);
-      return found.kind === 'valid' ? { kind: 'valid', value: found.deployments } : found;
-    },
+    read: readDeployments,
     changed: (current) => {
       onChange(current);
       notices.info('the deployments were read again', { count: current.tokensOf.size });

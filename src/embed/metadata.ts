@@ -71,10 +71,8 @@ function checkValue(value: unknown, depthMax: number, path: string): void {
   }
 }
 
-type Members = Readonly<Record<string, unknown>>;
-
 /** Also for an object of another realm, such as the one in which Jest runs a test; not for a Date or a Map. */
-function isObject(value: unknown): value is Members {
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
 

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
 import { unavailableRefusal } from '../http/message.ts';
-import type { Disk, ReadableDisk, ReadOptions } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
 import type { AssetStates } from '../journal/look/asset-state.ts';
 import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
 import { lastLine } from '../journal/open/scan.ts';
@@ -270,7 +270,7 @@ export class ReadableJournal {
    */
   async range(): Promise<{ readonly first: number; readonly last: number }> {
     const said = await this.progress().durable();
-    const { segments, removedLast } = contentsOf(await listed(this.#disk));
+    const { segments, removedLast } = contentsOf(await this.#disk.list().catch(unlessAbsent<string[]>([])));
     const newest = segments.at(-1);
     const first = segments[0]?.firstSeq ?? removedLast + 1;
     if (said.kind === 'before') return { first: Math.min(first, said.seq), last: said.seq - 1 };
@@ -308,11 +308,4 @@ export interface NewestLines {
    * @throws the error of a system call
    */
   after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined>;
-}
-
-async function listed(disk: ReadableDisk): Promise<string[]> {
-  return disk.list().catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-    return [];
-  });
 }

@@ -5,7 +5,8 @@ import type { Route } from '../http/router.ts';
 import { readAssets } from './assets.ts';
 import { readEvents } from './events.ts';
 import type { ReadingParts } from './journals.ts';
-import { readRefusals } from './refusals.ts';
+import { readParameters } from './query.ts';
+import { listReply } from './texts.ts';
 
 const handlers = { '/events': readEvents, '/assets': readAssets, '/refusals': readRefusals };
 
@@ -15,6 +16,18 @@ export const readingPaths: readonly string[] = Object.keys(handlers);
 /** @returns the routes, for `AppParts.readings` */
 export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
   return Object.entries(handlers).map(([path, handlerFor]) => readingRoute(path, handlerFor(parts)));
+}
+
+/** @returns the handler of `GET /refusals`, the last refused requests; it throws Refusal 400 for a query with parameters */
+function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Handler {
+  return (request) => {
+    readParameters(request, {}, limits);
+    journals.shared.checkMemory();
+    metrics.read('refusals');
+    const found = refusals.of(request.deployment);
+    const reply = listReply('refusals', () => found, request.head.fields.accept, journals.shared, limits);
+    return { kind: 'answer', reply };
+  };
 }
 
 function readingRoute(path: string, handler: Handler): Route<Handler> {

@@ -30,7 +30,7 @@ const FILE = JSON.stringify({
 function good(text: string): Deployments {
   const found = readDeployments(text);
   assert.ok(found.kind === 'valid', JSON.stringify(found));
-  return found.deployments;
+  return found.value;
 }
 
 function problems(text: string): readonly string[] {

@@ -11,9 +11,9 @@ import { type KeyHash, KeyTable, type LineLocation } from './table.ts';
 export class KeyMemory {
   /** The most keys that are remembered. */
   readonly keysMax: number;
-  readonly #holders = new Map<KeyTable, Holder>();
+  readonly #holders = new Map<KeyTable, KeyShare>();
   /** The same as a binary heap: the first is the holder that forgets next. A key costs a few comparisons for 1,000 journals. */
-  readonly #heap: Holder[] = [];
+  readonly #heap: KeyShare[] = [];
   /** Number of keys in all tables, at most `keysMax`. */
   held = 0;
 
@@ -40,7 +40,7 @@ export class KeyMemory {
     if (holder === undefined) return;
     this.#holders.delete(table);
     this.held -= table.size;
-    const last = this.#heap.pop() as Holder;
+    const last = this.#heap.pop() as KeyShare;
     if (last === holder) return;
     this.#put(last, holder.index);
     this.#moveUp(last);
@@ -99,15 +99,15 @@ export class KeyMemory {
   get oldestSeconds(): number | undefined {
     const holders = this.#heap.filter(({ table }) => table.size > 0);
     const forgetful = holders.filter(({ hasForgotten }) => hasForgotten);
-    const secondsOf = ({ table }: Holder) => table.oldestSeconds;
+    const secondsOf = ({ table }: KeyShare) => table.oldestSeconds;
     if (forgetful.length > 0) return forgetful.map(secondsOf).reduce((a, b) => Math.max(a, b));
     return holders.length === 0 ? undefined : holders.map(secondsOf).reduce((a, b) => Math.min(a, b));
   }
 
   /** @returns false if the holder itself would have the most keys with one more, so that it has to forget one */
-  #makeSpace(holder: Holder): boolean {
+  #makeSpace(holder: KeyShare): boolean {
     if (this.held < this.keysMax) return true;
-    const most = this.#heap[0] as Holder;
+    const most = this.#heap[0] as KeyShare;
     const forgets = forgetsBefore(most, { name: holder.name, size: holder.table.size + 1 }) ? most : holder;
     forgets.hasForgotten = true;
     if (forgets === holder) return false;
@@ -117,25 +117,25 @@ export class KeyMemory {
     return true;
   }
 
-  #added(holder: Holder): void {
+  #added(holder: KeyShare): void {
     this.held += 1;
     this.#moveUp(holder);
   }
 
-  #put(holder: Holder, index: number): void {
+  #put(holder: KeyShare, index: number): void {
     this.#heap[index] = holder;
     holder.index = index;
   }
 
-  #moveUp(holder: Holder): void {
+  #moveUp(holder: KeyShare): void {
     while (holder.index > 0) {
-      const above = this.#heap[(holder.index - 1) >>> 1] as Holder;
+      const above = this.#heap[(holder.index - 1) >>> 1] as KeyShare;
       if (!precedes(holder, above)) return;
       this.#swap(holder, above);
     }
   }
 
-  #moveDown(holder: Holder): void {
+  #moveDown(holder: KeyShare): void {
     for (;;) {
       const [left, right] = [this.#heap[2 * holder.index + 1], this.#heap[2 * holder.index + 2]];
       if (left === undefined) return;
@@ -145,7 +145,7 @@ export class KeyMemory {
     }
   }
 
-  #swap(a: Holder, b: Holder): void {
+  #swap(a: KeyShare, b: KeyShare): void {
     const { index } = a;
     this.#put(a, b.index);
     this.#put(b, index);
@@ -153,7 +153,7 @@ export class KeyMemory {
 }
 
 /** The keys of one journal. */
-interface Holder {
+interface KeyShare {
   readonly table: KeyTable;
   readonly name: string;
   /** Of the holder in the heap. */
@@ -162,10 +162,10 @@ interface Holder {
   hasForgotten: boolean;
 }
 
-function precedes(a: Holder, b: Holder): boolean {
+function precedes(a: KeyShare, b: KeyShare): boolean {
   return forgetsBefore(a, { name: b.name, size: b.table.size });
 }
 
-function forgetsBefore({ table, name }: Holder, other: { readonly name: string; readonly size: number }): boolean {
+function forgetsBefore({ table, name }: KeyShare, other: { readonly name: string; readonly size: number }): boolean {
   return table.size > other.size || (table.size === other.size && name > other.name);
 }

@@ -254,26 +254,26 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
 }
 
 /** What is sufficient to compute a line's crc from a seed, and the seed from the crc. */
-export interface Link {
+export interface SeedParts {
   /** The line's crc with the seed 0. */
   readonly unseededCrc: number;
   /** Length of the line without its newline. */
   readonly lineBytes: number;
 }
 
-export function linkOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): Link {
+export function seedPartsOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): SeedParts {
   return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
 }
 
 /** @returns the crc of the previous line with which this line has the crc `crc` */
-export function seedFor({ unseededCrc, lineBytes }: Link, crc: number): number {
+export function seedFor({ unseededCrc, lineBytes }: SeedParts, crc: number): number {
   return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
 }
 
 /** @returns the crc of the line before it in its file, as eight hexadecimal digits: `00000000` for a file's first */
 export function crcBefore(bytes: Buffer, start: number, end: number): string {
   const form = readForm(bytes, start, end)!;
-  return hex(seedFor(linkOf(bytes, form), form.crc));
+  return hex(seedFor(seedPartsOf(bytes, form), form.crc));
 }
 
 const LINE_FEED = 0x0a;

@@ -11,7 +11,7 @@ import type { Disk } from '../disk.ts';
 import { FileWindow } from '../file-io.ts';
 import { firstIndex } from '../first-index.ts';
 import type { SegmentName } from '../segments.ts';
-import { crcOf, findForms, type LineForm, type Link, linkOf, readForm, seedFor } from './chain.ts';
+import { crcOf, findForms, type LineForm, readForm, type SeedParts, seedFor, seedPartsOf } from './chain.ts';
 import { LineCutter } from './lines.ts';
 
 /** Consecutive valid lines that are adjacent in a file. */
@@ -69,7 +69,7 @@ const DAMAGED_CRCS_MAX = 3;
 const EQUAL_MAX = 64;
 
 /** Lines of one file with consecutive seqs, the crc of each seeded with the stored crc of the previous line. */
-interface Piece extends Link {
+interface Piece extends SeedParts {
   /** The first byte of the first line, and the byte after the last line: its newline's, or where that should be. */
   readonly start: number;
   end: number;
@@ -170,7 +170,7 @@ function pieceOf(
   before: Piece | undefined,
   { isWhole, carriageReturns, isJson }: Pick<Piece, 'isWhole' | 'carriageReturns' | 'isJson'>,
 ): Piece {
-  const { unseededCrc, lineBytes } = linkOf(bytes, form);
+  const { unseededCrc, lineBytes } = seedPartsOf(bytes, form);
   return {
     start,
     end: start + lineBytes,

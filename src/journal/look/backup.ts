@@ -88,7 +88,7 @@ type Extent =
   | { readonly kind: 'unanswered' };
 
 /** The end of a file of the backup: its last line, with its newline, and the seq after it. */
-interface Held {
+interface CopyEnd {
   readonly bytes: number;
   readonly lastLine: Buffer;
   readonly nextSeq: number;
@@ -260,7 +260,7 @@ class BackupRun {
   async #copy(
     segment: SegmentName,
     extent: Extent,
-    step: { held: Held | undefined; markers: readonly string[]; onRead: (bytes: number) => void },
+    step: { held: CopyEnd | undefined; markers: readonly string[]; onRead: (bytes: number) => void },
   ): Promise<boolean> {
     const { name, firstSeq } = segment;
     const { held = { bytes: 0, nextSeq: firstSeq }, markers, onRead } = step;
@@ -352,7 +352,7 @@ class BackupRun {
   }
 
   /** @returns undefined if the backup does not have the file @throws OtherJournalError if its copy does not end with a line */
-  async #heldEnd({ name, firstSeq }: SegmentName): Promise<Held | undefined> {
+  async #heldEnd({ name, firstSeq }: SegmentName): Promise<CopyEnd | undefined> {
     if (!this.#held.some((held) => held.name === name)) return undefined;
     const bytes = await this.#target.size(name);
     if (bytes === 0) return { bytes, lastLine: Buffer.alloc(0), nextSeq: firstSeq };
@@ -362,11 +362,11 @@ class BackupRun {
   }
 
   /** Whether the file of the source begins with all that the backup has of it. */
-  async #continues({ name }: SegmentName, { bytes, lastLine }: Held): Promise<boolean> {
+  async #continues({ name }: SegmentName, { bytes, lastLine }: CopyEnd): Promise<boolean> {
     return (await readBytes(this.#source, name, bytes - lastLine.length, bytes)).equals(lastLine);
   }
 
-  async #isWhole({ name }: SegmentName, { bytes, nextSeq }: Held, extent: Extent): Promise<boolean> {
+  async #isWhole({ name }: SegmentName, { bytes, nextSeq }: CopyEnd, extent: Extent): Promise<boolean> {
     if (extent.kind === 'before') return nextSeq >= extent.seq;
     return bytes === (extent.kind === 'size' ? extent.bytes : await this.#source.size(name));
   }

@@ -28,8 +28,8 @@ export interface Verdict extends Contents {
   readonly badRanges: readonly BadRange[];
   readonly badRangesCount: number;
   /** Undefined if there is no valid line. */
-  readonly first: Moment | undefined;
-  readonly last: Moment | undefined;
+  readonly first: DatedSeq | undefined;
+  readonly last: DatedSeq | undefined;
 }
 
 /** One file that was read whole. */
@@ -54,7 +54,7 @@ export interface BadRange {
 }
 
 /** One event, and the time at which it was recorded, as text of its line. */
-export interface Moment {
+export interface DatedSeq {
   readonly seq: number;
   readonly time: string | undefined;
 }
@@ -182,7 +182,7 @@ async function verdictOf(
   const filled = segments.filter(({ scan }) => scan.lines > 0);
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
   const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
-  const last = await lastMoment(disk, filled.at(-1), limits);
+  const last = await lastSeq(disk, filled.at(-1), limits);
   return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
 }
 
@@ -243,11 +243,11 @@ class RestOfFile {
   }
 }
 
-async function lastMoment(
+async function lastSeq(
   disk: Disk,
   segment: VerifiedSegment | undefined,
   limits: VerifyLimits,
-): Promise<Moment | undefined> {
+): Promise<DatedSeq | undefined> {
   if (segment === undefined) return undefined;
   const { bytes, chain } = segment.scan;
   const found = await lastLine(disk, segment.name, bytes, limits).catch(unlessAbsent(undefined));

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import type { Event } from '../../../src/event/event.ts';
-import { checkLine, linkOf, readForm, rechain, seedFor } from '../../../src/journal/line/chain.ts';
+import { checkLine, readForm, rechain, seedFor, seedPartsOf } from '../../../src/journal/line/chain.ts';
 import { metadataOf, readRecorded, readTime } from '../../../src/journal/line/members.ts';
 import {
   type ChainPosition,
@@ -175,7 +175,7 @@ test('a line and its crc name the crc of the line before it', () => {
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const chain = chainAfter(first, START);
   const form = readForm(second, 0, second.length)!;
-  assert.equal(seedFor(linkOf(second, form), form.crc), chain.crc);
+  assert.equal(seedFor(seedPartsOf(second, form), form.crc), chain.crc);
 });
 
 test('a line after another one than before is the same but for its crc', () => {
