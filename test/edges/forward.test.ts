@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { assertAtHub, deadLettersIn, reachesHub, stopsForwarding } from '../support/forwarded.ts';
+import { assertAtHub, deadLettersIn, reachesHub } from '../support/forwarded.ts';
 import { type Nginx, recommendedArgs, startNginx, withoutNginx } from '../support/nginx.ts';
 import { eventsIn, freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
@@ -40,18 +40,6 @@ test('events pass nginx with TLS and its own authority to a hub: small ones, a m
   assert.equal(eventsIn(hub.data).length, 2_005);
   assert.doesNotMatch(nginx.log(), /error/);
   assert.equal((await device.kill()).code, 0);
-});
-
-test('a certificate that the device does not trust stops it with the reason, and nothing is sent', {
-  skip: withoutNginx,
-}, async (t) => {
-  const hub = await startService(t, { args: recommendedArgs });
-  const nginx = await startNginx(t, hub.port);
-  const device = await startDevice(t, nginx, undefined);
-  await report(device, '1');
-  const { reason } = await stopsForwarding(device.data);
-  assert.match(reason, /certificate/);
-  assert.deepEqual(eventsIn(hub.data), []);
 });
 
 test('a hub that restarts after nginx gets each event once', { skip: withoutNginx }, async (t) => {

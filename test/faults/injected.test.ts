@@ -17,8 +17,6 @@ import { type Strace, type TraceOptions, underStrace } from './strace.ts';
 const TARGET = '/report_asset_materialization/';
 const FIRST = segmentName(1);
 const EXIT_MS = 10_000;
-/** Of an end that waits for nothing. */
-const AT_ONCE_MS = 2_000;
 /** Two at a time, since what they mostly do is wait. */
 const AT_ONCE = 2;
 /** Why a disk says that it can not take a write, which space or an administrator may mend. */
@@ -302,17 +300,6 @@ function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOpt
 }
 
 const HANGS = 'a call hangs';
-
-test('a second signal ends the process at once, also while the disk hangs', async (t) => {
-  const service = await startService(t, hanging(t, 'write', 1));
-  const reported = report(service.port, 'a');
-  await eventually('the disk hangs', () => service.stderr().includes(HANGS));
-  process.kill(service.pid, 'SIGTERM');
-  await eventually('the stop begins', () => service.stderr().includes('"stopping"'));
-  const { code, signal } = await within('the end', AT_ONCE_MS, service.kill('SIGTERM'));
-  assert.deepEqual([code, signal, await reported], [null, 'SIGTERM', 0]);
-  await assertStarts(t, service.data, []);
-});
 
 test('a stop comes to its end by itself, also while the disk hangs', async (t) => {
   const service = await startService(t, hanging(t, 'write', 1));

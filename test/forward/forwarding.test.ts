@@ -225,37 +225,6 @@ test('64 destinations get each event, and a 65th is refused with what to do', as
   assert.equal((await edge.kill()).code, 0);
 });
 
-test('what is wrong with options and files is a configuration error', async (t) => {
-  const folder = newFolder(t);
-  const file = join(folder, 'forward.json');
-  const two = join(folder, 'two.json');
-  writeFileSync(file, '{"destinations":[{"name":"a","to":"nats://h"}]}');
-  writeFileSync(two, '{"destinations":[{"name":"A","to":"h"}]}');
-  for (const [args, problem] of [
-    [['--forward', file], `${file}, line 1: destinations[0].to has the scheme nats, which is none of a destination in`],
-    [['--forward', two], `assetlog: ${two}, line 1: destinations[0].name must be`],
-    [['--forward', two], `assetlog: ${two}, line 1: destinations[0].to must be a URL such as`],
-    [['--forward', join(folder, 'none')], `ENOENT: no such file or directory, open '${join(folder, 'none')}'`],
-    [['--forward-to', 'http://h/{deployment}'], '--forward-to has {deployment}, and a service without --deployments'],
-  ] as const) {
-    const { code, stderr } = await run(['serve', '--port', '0', '--data', join(folder, 'x'), ...args]);
-    assert.equal(code, 2, stderr);
-    assert.ok(`\n${stderr}`.includes(problem.startsWith('assetlog') ? `\n${problem}` : problem), stderr);
-  }
-});
-
-test('a service without destinations has no file of them, and SIGHUP stops it', async (t) => {
-  const service = await startService(t);
-  assert.deepEqual(await report(service, ['a']), [200]);
-  process.kill(service.pid, 'SIGHUP');
-  assert.equal((await service.finished).code, 0);
-  const names = readdirSync(service.data).filter((name) => !name.startsWith('events-'));
-  assert.deepEqual(
-    names.filter((name) => /forward|dead|journal-id/.test(name)),
-    [],
-  );
-});
-
 const noPromtool = (() => {
   try {
     execFileSync('promtool', ['--version'], { stdio: 'ignore' });

@@ -4,16 +4,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { seqsAt } from '../support/forwarded.ts';
 import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
-import { type Running, type Scope, startService } from '../support/program.ts';
+import { eventsIn } from '../support/program.ts';
 import { makeLines } from '../support/segments.ts';
+import { serve } from '../support/service.ts';
 import { upTo } from './scripted.ts';
 
-async function startHub(t: Scope, args: readonly string[] = []): Promise<Running> {
-  return startService(t, { args });
-}
-
 test('a hub says how far it is, records what is new, and keeps id, source, seq and first time of each event', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const sent = new SentJournal(9, SOURCE, (seq) => ({
     type: 'AssetCheckEvaluation',
     assetKey: ['a', `b${seq}`],
@@ -30,7 +27,7 @@ test('a hub says how far it is, records what is new, and keeps id, source, seq a
   const second = await sent.put(hub.url, 5, 9);
   assert.deepEqual(second.body, { seq: 9, id: sent.id(9), via: [] });
   assert.deepEqual((await askHub(hub.url)).body, second.body);
-  for (const [index, event] of hub.events().entries()) {
+  for (const [index, event] of eventsIn(hub.data).entries()) {
     const { seq, id, time, crc, ...before } = JSON.parse(sent.lines[index]!.toString());
     const { seq: ownSeq, id: ownId, time: ownTime, crc: ownCrc, ...after } = event;
     assert.equal(ownSeq, index + 1);
@@ -41,7 +38,7 @@ test('a hub says how far it is, records what is new, and keeps id, source, seq a
 });
 
 test('the id and the first time survive a second hub, whose events come from the first', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const { bytes } = makeLines(1, { seq: 5, crc: 7 }, (seq) => ({
     ...observation('a'),
     origin: { id: sourceOf(9), source: sourceOf(8), seq, recorded: '2020-01-01T00:00:00.000Z' },
@@ -49,7 +46,7 @@ test('the id and the first time survive a second hub, whose events come from the
   const { id } = JSON.parse(bytes.toString());
   const headers = { 'Assetlog-Crc': '00000007', 'Assetlog-Lost': '1-4' };
   assert.deepEqual((await put(hub.url, SOURCE, 5, bytes, { headers })).body, { seq: 5, id, via: [] });
-  const [event] = hub.events();
+  const [event] = eventsIn(hub.data);
   assert.deepEqual(
     [event?.['id'], event?.['from'], event?.['recorded']],
     [id, [SOURCE, 5], '2020-01-01T00:00:00.000Z'],
@@ -57,7 +54,7 @@ test('the id and the first time survive a second hub, whose events come from the
 });
 
 test('what the hub has is not recorded again: a copy, an overlap, an older part [hub-1]', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const sent = new SentJournal(20);
   for (const [first, last] of [
     [1, 5],
@@ -77,7 +74,7 @@ test('what the hub has is not recorded again: a copy, an overlap, an older part 
 });
 
 test('a request that comes twice at the same time is recorded once, and one that overtakes another is sent back [hub-4]', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const sent = new SentJournal(400);
   for (let first = 1; first < 400; first += 40) {
     const answers = await Promise.all([
@@ -96,7 +93,7 @@ test('a request that comes twice at the same time is recorded once, and one that
 });
 
 test('a clone of a journal is a fork, and of two that race each seq is recorded once [hub-2]', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const one = new SentJournal(5);
   const other = new SentJournal(8);
   await one.put(hub.url, 1, 5);
@@ -121,7 +118,7 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
 });
 
 test('a gap is sent back with what the hub has, unless the sender says that just these events are lost [hub-3]', async (t) => {
-  const hub = await startHub(t);
+  const hub = await serve(t);
   const sent = new SentJournal(20);
   await sent.put(hub.url, 1, 3);
   const gap = await sent.put(hub.url, 7, 9);

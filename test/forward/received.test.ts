@@ -4,9 +4,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { limits } from '../../src/config/limits.ts';
+import { runHere } from '../support/command-output.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
-import { journalText, run, startService } from '../support/program.ts';
+import { journalText } from '../support/program.ts';
 import { flip, makeLines } from '../support/segments.ts';
+import { serve } from '../support/service.ts';
 
 const ID = sourceOf(77);
 const TIME = '2026-11-20T15:19:45.266Z';
@@ -67,7 +69,7 @@ const badMembers: readonly (readonly [what: string, members: string | Buffer, wh
 ];
 
 test('a line with the right crc is taken only if its event is one that could be reported', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   for (const [what, members, why] of badMembers) {
     for (const [first, body, number] of [
       [1, lineOf(members), 1],
@@ -93,7 +95,7 @@ test('a line with the right crc is taken only if its event is one that could be 
 });
 
 test('a mistake in a line has the column that it has in the line, in whatever order its members are', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   const wrong = `${GOOD},"metadata":{"a":True}`;
   const [id, time] = [`"id":"${ID}"`, `"time":"${TIME}"`];
   assert.ok(wrong.includes(`${id},${time}`));
@@ -106,7 +108,7 @@ test('a mistake in a line has the column that it has in the line, in whatever or
 });
 
 test('what is taken is written in the form of a line, whatever form it came in', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   const members = [
     '"time":"1970-01-01T00:00:00.000Z" , "asset_key":"one" ,"type":"observation", "id":"x","metadata":{ "a" : "\\u2028" , "a": 1.0 }',
     `"id":"${ID}"`,
@@ -120,12 +122,12 @@ test('what is taken is written in the form of a line, whatever form it came in',
     ),
     line,
   );
-  await hub.kill();
-  assert.equal((await run(['verify', '--data', hub.data])).code, 0);
+  await hub.stop();
+  assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
 });
 
 test('the chain of checksums is checked from the first byte to the last, and may begin anew between files [received-1]', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   const sent = new SentJournal(3);
   const all = sent.bytes(1, 3);
   const headers = { 'Assetlog-Crc': '00000000' };
@@ -170,7 +172,7 @@ test('the chain of checksums is checked from the first byte to the last, and may
 });
 
 test('the path names a journal and a seq', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   const sources = [
     'x',
     SOURCE.toUpperCase(),
@@ -204,7 +206,7 @@ test('the path names a journal and a seq', async (t) => {
 });
 
 test('a body may be larger than that of a report, so that each line of a journal fits', async (t) => {
-  const hub = await startService(t);
+  const hub = await serve(t);
   const text = (bytes: number) => `${GOOD},"description":"${'x'.repeat(bytes)}"`;
   const least = lineOf(text(0)).length;
   const lineOfBytes = (bytes: number, seq: number) => lineOf(text(bytes - least), seq);
@@ -225,6 +227,6 @@ test('a body may be larger than that of a report, so that each line of a journal
     body: JSON.stringify({ description: 'x'.repeat(limits.bodyBytesMax) }),
   });
   assert.equal(report.status, 413, 'a report has its own limit');
-  await hub.kill();
-  assert.equal((await run(['verify', '--data', hub.data])).code, 0);
+  await hub.stop();
+  assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
 });

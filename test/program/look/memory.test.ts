@@ -128,27 +128,3 @@ test('the events of 256 deployments are merged in little memory, and those of mo
     /^assetlog: at most 256 deployments can be merged; \S+ holds .* and 252 more; give one /,
   );
 });
-
-test('what is sorted by event_time is bounded, and the error says what to do, also for merged deployments', {
-  skip: process.platform !== 'linux' && 'needs /proc',
-}, async (t) => {
-  const data = newFolder(t);
-  const metadata = JSON.stringify({ text: 'x'.repeat(1_000_000) });
-  const members = Array.from({ length: 4 }, () =>
-    encodeMembers({ type: 'AssetObservation', assetKey: ['a'], metadata }),
-  );
-  mkdirSync(join(data, 'd1'));
-  writeFileSync(join(data, 'd1', FIRST), encodeBatch(members, START, new Date('2026-11-20T15:00Z')).bytes);
-  for (let number = 2; number <= 70; number += 1) {
-    mkdirSync(join(data, `d${number}`));
-    linkSync(join(data, 'd1', FIRST), join(data, `d${number}`, FIRST));
-  }
-  const refused = await run(['events', data, '--by', 'event_time']);
-  assert.deepEqual([refused.code, refused.stdout], [2, '']);
-  assert.match(
-    refused.stderr,
-    /^assetlog: .* fit into 256 MiB .*ask for fewer with --since, --until, --last, --key or/,
-  );
-  const last = await run(['events', data, '--by', 'event_time', '--last', '3', '--csv']);
-  assert.deepEqual([last.code, last.stderr, last.stdout.split('\r\n').length], [0, '', 5]);
-});

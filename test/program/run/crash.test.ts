@@ -1,7 +1,7 @@
 /** After a crash, and after a stop under load: every acknowledged event is there once. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, statSync, truncateSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { compare, startLoad } from '../../faults/load.ts';
@@ -86,27 +86,4 @@ test('in hosted mode no other process writes to the folder, and SIGKILL under lo
     assert.equal((await ask(last.port, post(`/${name}${TARGET}last`, undefined, headers))).status, 200);
     assertOnce(eventsIn(join(data, name)), [...keys, 'last']);
   }
-});
-
-test('a torn end is cut, kept and reported by the next start', async (t) => {
-  const data = newFolder(t);
-  const file = join(data, 'events-00000000000000000001.jsonl');
-  const first = await startService(t, { data });
-  for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
-  await first.kill('SIGKILL');
-  truncateSync(file, statSync(file).size - 10);
-  const second = await startService(t, { data });
-  assert.match(
-    second.stderr(),
-    /"the end of the journal was truncated: the last stop was not clean, and an interrupted write explains what was there"/,
-  );
-  assert.ok(existsSync(`${file}.torn`));
-  await ask(second.port, post(`${TARGET}c`));
-  assert.deepEqual(
-    second.events().map((event) => [event['seq'], event['asset_key']]),
-    [
-      [1, ['a']],
-      [2, ['c']],
-    ],
-  );
 });

@@ -179,21 +179,6 @@ test('no reading meets a fault, nor does a report that is wrong', async (t) => {
   assert.deepEqual(await service.met(), [0]);
 });
 
-test('a batch meets a fault as a whole', async (t) => {
-  const service = await standIn(t);
-  const items = ['a', 'b'].map((key) => ({ type: 'observation', asset_key: key }));
-  const batch = () => statusOf(service, '/report_asset_batch', JSON.stringify(items));
-  await service.faults(
-    fault({ asset_key: 'b' }, { status: 503 }, { times: 1 }),
-    fault({ asset_key: 'c' }, { status: 500 }),
-  );
-  assert.deepEqual([await batch(), await batch()], [503, 200]);
-  assert.deepEqual(service.keys(), [['a'], ['b']]);
-  await service.faults(fault({}, { drop: 'reply' }));
-  assert.equal(await batch(), 'closed');
-  assert.equal(service.events().length, 4);
-});
-
 test('as the reference: the second report of a check with a partition is 500, recorded, and its connection is closed', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({}, { as: 'reference' }));
