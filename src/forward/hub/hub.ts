@@ -25,6 +25,7 @@ import type { OwnProgress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import {
+  type ForwardedEvent,
   type ForwardPath,
   readAsking,
   readForwarded,
@@ -145,11 +146,19 @@ export class Hub {
     journal: Recorder,
   ): Promise<Reply> {
     const receiver = this.#receiverOf(journal.deployment);
-    const copied = Buffer.from(body); // the buffer is used again for the next body
-    const read = () => readForwarded(copied, path, crc, this.#readItem, this.#options.limits);
-    this.#heldBytes += copied.length;
-    return receiver.take({ ...path, lost, read }, copied.length, journal).finally(() => {
-      this.#heldBytes -= copied.length;
+    const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
+    const bodyBytes = body.length;
+    let unread: () => readonly ForwardedEvent[];
+    if (receiver.isBusyFor(path.source, bodyBytes)) {
+      const copied = Buffer.from(body); // the buffer is used again for the next body
+      unread = () => read(copied);
+    } else {
+      const events = read(body);
+      unread = () => events;
+    }
+    this.#heldBytes += bodyBytes;
+    return receiver.take({ ...path, lost, read: unread }, bodyBytes, journal).finally(() => {
+      this.#heldBytes -= bodyBytes;
     });
   }
 

@@ -64,6 +64,12 @@ export class Receiver {
     return this.#at(marks.get(source));
   }
 
+  /** Whether the lines of a further request have to wait. Else they are read at once: wrong ones need no open journal to be refused. */
+  isBusyFor(source: string, bodyBytes: number): boolean {
+    const asksFirst = !this.#taken.has(source) && this.#options.via().length > 0; // only a hub with destinations waits for them
+    return asksFirst || this.#queues.has(source) || !this.#parsing.fits(bodyBytes);
+  }
+
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
   async take(unparsed: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
