@@ -29,7 +29,7 @@ export function collectOutput(): CollectedOutput {
 
 /**
  * As `run` of the program, with the same result, for a command that reads no standard input and needs no signal. Here it takes
- * a hundredth of the time that a process takes to start.
+ * a tenth of the processor time of a process.
  */
 export async function runHere(
   args: readonly string[],

@@ -43,7 +43,7 @@ const kinds: Readonly<Record<string, Kind>> = {
       'the build': BUILD,
       'types and lint': CHECK,
     },
-    atOnce: Math.max(4, availableParallelism()), // most tests wait more than they compute
+    atOnce: Math.max(6, availableParallelism()), // most tests wait more than they compute
   },
   built: {
     script: 'npm run test:built',
