@@ -9,6 +9,7 @@ import { VerifiedCopy } from '../../../src/journal/look/verified-copy.ts';
 import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError } from '../../../src/journal/open/recovery.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { rounds } from '../../support/long.ts';
 import { eachCall, remainsOf, type Trial } from '../../support/power.ts';
 import { diskWith, FIRST, filesOf, flip, makeLines, START, segment, splitLines } from '../../support/segments.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
@@ -226,7 +227,7 @@ test('an empty file that the source no longer has is removed, and a power cut at
   ];
   for (const [what, copy, events] of copies) {
     const isJournal = (await refusals(diskWith(copy))).length === 0;
-    for (const trial of eachCall('power')) {
+    for (const trial of eachCall('power', undefined, rounds({ long: 1, short: 3 }))) {
       const target = diskWith(copy);
       await trial.run(target, () => run(source, target));
       const when = `${what}, ${trial.when}`;
