@@ -2,6 +2,7 @@
 
 import { readText } from './files.ts';
 import type { Limits } from './limits.ts';
+import { Mutex } from './mutex.ts';
 import type { Invalid } from './options.ts';
 
 export interface WatchedFile<Value> {
@@ -61,15 +62,14 @@ export async function watchFile<Value>(
   }
 
   // One read at a time: if two overlapped, the older text could be applied last and make a revoked token valid again.
-  let reading = Promise.resolve();
+  const reads = new Mutex();
   let next: Promise<void> | undefined;
   function reload(): Promise<void> {
-    if (next !== undefined) return next; // a read that has not begun sees the newest text
-    next = reading.then(() => {
+    // A read that has not begun sees the newest text.
+    next ??= reads.run(() => {
       next = undefined;
       return read();
     });
-    reading = next;
     return next;
   }
 

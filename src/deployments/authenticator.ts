@@ -20,7 +20,6 @@ export function deploymentIn(path: string, pathPrefix: string): string {
 }
 
 export interface AuthenticatorParts {
-  /** Prefix of the paths of all deployments; empty if there is none. */
   readonly pathPrefix: string;
   /** What follows the name of a deployment in a path, for the text of a 401: `['/report_asset_check/', '/events']`. */
   readonly paths: readonly string[];
@@ -30,15 +29,10 @@ export interface AuthenticatorParts {
   readonly tokenHeader: string;
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly clientAddress: (peer: string, headers: readonly string[]) => string;
-  /** The rate limit on failures and that of their log. */
   readonly limits: RateLimits & FailureLogLimits;
-  /** Counts the failures, as `authFailures`. */
   readonly metrics: Metrics;
-  /** Logs the reasons of failures: see `FailureLog`. */
   readonly notices: Notices;
-  /** Which texts the log masks. */
   readonly isToken: IsToken;
-  /** Milliseconds since 1970. */
   readonly nowMs: () => number;
 }
 

@@ -12,7 +12,6 @@ export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' |
 export interface AuthenticationFailure {
   /** Id of the request. */
   readonly id: string;
-  /** Address of the client. */
   readonly address: string;
   /** How many failures of the address there were within `failuresMs`, with this one. */
   readonly count: number;
@@ -34,7 +33,6 @@ export class FailureLog {
   /** Failures since the last entry. */
   #omitted = 0;
 
-  /** @param isToken which texts are masked */
   constructor(limits: FailureLogLimits, notices: Notices, isToken: IsToken) {
     this.#limits = limits;
     this.#notices = notices;

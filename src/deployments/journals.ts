@@ -51,7 +51,6 @@ type LifeCycle =
   /** The next report after `againMs` (monotonic clock) opens the journal again, with the same recovery as after a restart. */
   | { readonly kind: 'failed'; readonly reason: string; readonly againMs: number };
 
-/** The journals of all deployments, by name. Each is opened by its first report. */
 export class DeploymentJournals {
   readonly #shared: Shared;
   readonly #deployments = new Map<string, DeploymentJournal>();
@@ -76,9 +75,7 @@ export class DeploymentJournals {
     return journal;
   }
 
-  /**
-   * @returns the deployments that can not record now, each with the reason
-   */
+  /** @returns the deployments that can not record now, each with the reason */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
@@ -225,9 +222,7 @@ export class DeploymentJournal {
     return this.#state.kind === 'closing';
   }
 
-  /**
-   * Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal.
-   */
+  /** Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. */
   get trouble(): string | undefined {
     const state = this.#state;
     return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;

@@ -17,7 +17,6 @@ export interface Refused {
   readonly error: string;
 }
 
-/** Keeps the last refused requests. */
 export class RefusedRequests {
   readonly #limits: RefusedLimits;
   #last: Refused[] = [];

@@ -30,7 +30,6 @@ export function checkWait(timeoutMs: number, count: number | undefined): void {
     throw new TypeError(`count is ${count}; give a whole number from 1`);
 }
 
-/** All waits of one service. */
 export class Waits {
   readonly #limits: WaitLimits;
   readonly #refused: RefusedRequests;

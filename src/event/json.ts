@@ -8,7 +8,7 @@
 
 import { cutShort, JsonError, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';
 
-/** The kinds of JSON values (RFC 8259 section 3, with true and false as one kind). */
+/** RFC 8259 section 3, with true and false as one kind. */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
 export interface Json {

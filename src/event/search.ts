@@ -216,7 +216,6 @@ export interface Search extends Omit<Row<never>, 'matches'> {
   readonly member: Member;
 }
 
-/** The rows of `searches` as an array. */
 export const allSearches: readonly Search[] = Object.entries(searches).map(([member, row]) => ({
   member: member as Member,
   ...row,

@@ -23,16 +23,13 @@ export async function copyFile(
   await writeFile(disk, to, disk.read(from, start, end));
 }
 
-/**
- * Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead.
- */
+/** Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. */
 export class FileWindow {
   readonly #disk: Disk;
   readonly #name: string;
   #start = 0;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** @param name of the file, relative to the folder of the disk */
   constructor(disk: Disk, name: string) {
     this.#disk = disk;
     this.#name = name;
@@ -57,10 +54,7 @@ export class FileWindow {
   }
 }
 
-/**
- * Writes a new file, durably. After a failure the partial file is removed.
- * @throws the error of a system call, such as EEXIST
- */
+/** Writes a new file, durably. After a failure the partial file is removed. @throws the error of a system call, such as EEXIST */
 export async function writeFile(
   disk: Disk,
   name: string,
@@ -91,10 +85,7 @@ export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | A
   await disk.syncFolder();
 }
 
-/**
- * Reads the bytes of a file from `start` up to `end`, fewer at the end of the file.
- * @throws the error of a system call
- */
+/** Reads the bytes of a file from `start` up to `end`, fewer at the end of the file. @throws the error of a system call */
 export async function readBytes(disk: ReadableDisk, name: string, start: number, end: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);

@@ -43,9 +43,7 @@ export async function askDurable(progress: Progress): Promise<Durable> {
 
 const ASKED_MAX = 3;
 
-/**
- * The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`.
- */
+/** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();

@@ -19,9 +19,7 @@ import { readTime } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
 
-/**
- * The limits. A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is.
- */
+/** A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
 
 export interface RetentionOptions {
@@ -103,10 +101,7 @@ export class Retention {
     this.run();
   }
 
-  /**
-   * One run before the journal is open, for a disk without the space to open it. Never rejects.
-   * @returns whether a file was removed
-   */
+  /** One run before the journal is open, for a disk without the space to open it. Never rejects. @returns as `makeSpace` */
   async makeSpaceToOpen(): Promise<boolean> {
     if (!this.#mayRemove()) return false;
     this.#stopped = false;

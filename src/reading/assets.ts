@@ -83,7 +83,7 @@ export interface AssetMemoryOptions {
   readonly limits: Limits;
 }
 
-/** The states of the assets of all journals that were asked for, in bounded memory. */
+/** For all journals that were asked for, in bounded memory. */
 export class AssetMemory {
   readonly #options: AssetMemoryOptions;
   /** By deployment; the one that was asked for last is the last one. */

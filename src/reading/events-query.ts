@@ -47,7 +47,6 @@ export function eventsParameters({ readEventsMax }: Pick<Limits, 'readEventsMax'
   };
 }
 
-/** The forms of the reply, by the media type that `Accept` names. */
 export type Form = 'lines' | 'json' | 'stream';
 
 export interface EventsQuestion {

@@ -129,7 +129,7 @@ export class ReadableJournals {
   }
 }
 
-/** A journal that may be read. Its files are read in turns. */
+/** Its files are read in turns. */
 export class ReadableJournal {
   readonly shared: SharedByReadings;
   /** The newest lines, if there are streams: see `follow`. */

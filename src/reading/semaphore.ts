@@ -2,7 +2,6 @@
 
 import { Waiters } from '../config/waiters.ts';
 
-/** A counting semaphore. */
 export class Semaphore {
   readonly #waiting = new Waiters();
   #free: number;

@@ -8,7 +8,6 @@ import { eventSchema } from '../journal/line/line-schema.ts';
 import { describedReadings } from '../reading/described.ts';
 import { describedTests } from '../test-mode/described.ts';
 
-/** What the document of a service depends on. */
 export interface ContractOptions {
   /** The base URL of the paths: `/some/path`. */
   readonly server: string;
@@ -16,7 +15,6 @@ export interface ContractOptions {
   readonly tokenHeader: string | undefined;
   /** Whether `Idempotency-Key` is looked at. */
   readonly takesKeys: boolean;
-  /** Whether the service is in test mode. */
   readonly test: boolean;
   readonly limits: Limits;
 }

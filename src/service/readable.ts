@@ -5,7 +5,6 @@ import type { AppParts } from '../http/app.ts';
 import { Refusal, type ShownLimits } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
-/** The options that say which clients may read. */
 export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
 
 /**

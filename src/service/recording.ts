@@ -22,9 +22,7 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   open(): Promise<void>;
   /** Why no report at all can be recorded, or undefined. */
   readonly trouble: string | undefined;
-  /**
-   * @returns the deployments that can not record now, each with the reason. Empty in local mode.
-   */
+  /** @returns the deployments that can not record now, each with the reason. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;

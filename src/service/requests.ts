@@ -18,7 +18,6 @@ import { createFindReadable } from './readable.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 
-/** The parts of a service that its requests use. */
 export interface RequestParts {
   readonly folder: DataFolder;
   readonly recording: Recording;

@@ -55,9 +55,7 @@ const REQUEST_ITEMS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 100
 /** Histogram buckets: from a disk with a battery-backed cache to `limits.diskAnswerMs`, after which reports are refused. */
 const SYNC_SECONDS = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/**
- * The counters of a service. A report costs one or two additions; the histograms are updated once for each batch.
- */
+/** The counters of a service. A report costs one or two additions; the histograms are updated once for each batch. */
 export class Metrics {
   /** Number of replies, by path of the route table and then by status. */
   readonly #requests = new Map<string, number[]>();
@@ -121,7 +119,6 @@ export class Metrics {
     this.#reads.set(kind, (this.#reads.get(kind) ?? 0) + 1);
   }
 
-  /** Counts events that were sent to a reading. */
   sentEvents(count: number): void {
     this.#sentEvents += count;
   }

@@ -46,7 +46,6 @@ export interface ListedRefusal {
 export interface RefusalsOptions {
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly addressOf: (peer: string, headers: readonly string[]) => string;
-  /** Milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly limits: Pick<
     Limits,

@@ -81,7 +81,6 @@ export function readFaults(value: unknown, limits: FaultLimits): FaultList {
   return { seed, faults };
 }
 
-/** The largest seed. */
 export const SEED_MAX = 2 ** 32 - 1;
 
 /** @param path of the fault, for errors: `faults[0]`. @throws FaultsError */

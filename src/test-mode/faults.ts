@@ -13,7 +13,6 @@ import {
   SEED_MAX,
 } from './fault.ts';
 
-/** A report as a fault sees it, whose body was read. */
 export interface MetReport {
   /** Of the request, for the near misses. */
   readonly path: string;
@@ -111,7 +110,6 @@ export class Faults {
     this.#checks.clear();
   }
 
-  /** The faults, each with what became of it. */
   show(): FaultsShown {
     const faults = this.#faults.map(({ fault, matched, met, nearest }) => ({
       ...fault.given,

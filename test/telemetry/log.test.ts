@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createNotices, oncePerName } from '../../src/telemetry/log.ts';
+import { atMostEvery, createNotices, oncePerName } from '../../src/telemetry/log.ts';
 
 function collect(level: Parameters<typeof createNotices>[0], terminal: boolean) {
   const lines: string[] = [];
@@ -53,4 +53,15 @@ test('nothing that a client sends can forge a line or hide a part of one', () =>
 test('a name is new once, and a limited number of names is remembered', () => {
   const isNew = oncePerName(2);
   assert.deepEqual(['a', 'a', 'b', 'c', 'b', 'c'].map(isNew), [true, false, true, false, false, false]);
+});
+
+test('the same reason is logged once in an interval, whatever other reasons there are', (t) => {
+  let now = 5;
+  t.mock.method(performance, 'now', () => now);
+  const mayLog = atMostEvery(1_000);
+  assert.deepEqual([mayLog('a'), mayLog('a'), mayLog('b')], [true, false, true]);
+  now += 999;
+  assert.equal(mayLog('a'), false);
+  now += 1;
+  assert.deepEqual([mayLog('a'), mayLog('b'), mayLog('a')], [true, true, false]);
 });

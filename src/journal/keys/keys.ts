@@ -36,7 +36,6 @@ export interface JournalKeysOptions {
   readonly hash?: HashKey | undefined;
 }
 
-/** The keys of one journal: loaded when it is opened, added to by each batch, and written beside each file that is closed. */
 export class JournalKeys {
   readonly #options: JournalKeysOptions;
   readonly #hash: HashKey;
@@ -118,10 +117,7 @@ export class JournalKeys {
     return this.#table.find(key);
   }
 
-  /**
-   * Remembers the key of a line that is durable now.
-   * @param nowMs milliseconds since 1970
-   */
+  /** Remembers the key of a line that is durable now. @param nowMs milliseconds since 1970 */
   add(key: HashedKey, location: LineLocation, nowMs: number): void {
     this.#lastFileKeys += 1;
     this.#options.memory.add(this.#table, key, location, Math.floor(nowMs / 1000));
@@ -173,9 +169,7 @@ export class JournalKeys {
     this.#options.memory.forgetBefore(this.#table, lastSeq + 1);
   }
 
-  /**
-   * Resolves when the sidecars are written; forgets all keys, which the next start reads again. Never rejects.
-   */
+  /** Resolves when the sidecars are written; forgets all keys, which the next start reads again. Never rejects. */
   async close(): Promise<void> {
     this.#options.memory.close(this.#table);
     await this.#writing;

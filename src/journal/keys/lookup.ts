@@ -202,9 +202,7 @@ class LineReader {
 
   /**
    * Reads the line of an earlier report, and verifies it with the crc of the line before it.
-   * @param file that has the line
-   * @param key of the report
-   * @param members of the report, from `encodeMembers`
+   * @param key of the report, as `members` are
    * @throws the error of a system call
    */
   async compare(

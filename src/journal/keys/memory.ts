@@ -7,9 +7,7 @@
 
 import { type KeyHash, KeyTable, type LineLocation } from './table.ts';
 
-/** The keys of a service; each journal that is open has a table in it. */
 export class KeyMemory {
-  /** The most keys that are remembered. */
   readonly keysMax: number;
   readonly #holders = new Map<KeyTable, KeyShare>();
   /** The same as a binary heap: the first is the holder that forgets next. A key costs a few comparisons for 1,000 journals. */
@@ -17,7 +15,7 @@ export class KeyMemory {
   /** Number of keys in all tables, at most `keysMax`. */
   held = 0;
 
-  /** @param keysMax the most keys that are remembered: `--idempotency-keys`, at least 1 */
+  /** @param keysMax the most keys that are remembered, at least 1 */
   constructor(keysMax: number) {
     this.keysMax = keysMax;
   }

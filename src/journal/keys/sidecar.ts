@@ -204,9 +204,8 @@ export class KeyCollector {
 /** What was found in the lines of a closed file. */
 export interface KeyScan {
   readonly found: KeyCollector;
-  /** Whether the file was read from its beginning, and not only its last bytes. */
+  /** Whether the file was read from its beginning, and not only its last bytes: `bytes` of them. */
   readonly isFromStart: boolean;
-  /** How many bytes were read. */
   readonly bytes: number;
   /** Seq of the first line that was read. */
   readonly firstSeq: number;

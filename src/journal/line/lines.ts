@@ -8,9 +8,7 @@
  */
 export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
-/**
- * Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied.
- */
+/** Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied. */
 export class LineCutter {
   readonly #take: TakeLine;
   readonly #lineBytesMax: number;
@@ -38,7 +36,6 @@ export class LineCutter {
     return Buffer.concat(this.#carried);
   }
 
-  /** Takes the next chunk of the stream. */
   push(chunk: Buffer): void {
     let from = 0;
     let end = chunk.indexOf(LINE_FEED);

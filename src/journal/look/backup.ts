@@ -47,11 +47,9 @@ export interface BackupOptions {
   /** Of the process that writes the source. */
   readonly progress: Progress;
   readonly limits: BackupLimits;
-  /** Called with the number of bytes read or skipped so far, and the total. */
   readonly onProgress?: OnProgress;
 }
 
-/** What a run did. */
 export interface Backup {
   /** What this run added to the backup. */
   readonly events: number;

@@ -14,7 +14,6 @@ import { Line } from './reading.ts';
 import { seekLine } from './seek.ts';
 import { traceOf } from './trace.ts';
 
-/** The state of reading one file: how far its lines are valid, and what is wrong after them. */
 export class FileReader {
   readonly #disk: ReadableDisk;
   readonly #name: string;
@@ -108,10 +107,7 @@ export class FileReader {
     this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
   }
 
-  /**
-   * Asks the writer how far the journal is durable.
-   * @returns how many bytes of the file may be read. Without an answer that is its size before the question
-   */
+  /** @returns how many bytes of the file may be read. Without an answer of the writer that is its size before the question */
   async #askDurable(isClosed: boolean, size: number): Promise<number | undefined> {
     const { progress, follow } = this.#reading;
     if (isClosed) {

@@ -17,7 +17,6 @@ import { FileReader, LineFilter } from './file-reader.ts';
 import type { Line, Reading, Remark } from './reading.ts';
 
 /**
- * Reads the lines of a journal that match a filter.
  * @param onRemark called with each remark, in the order of the lines
  * @returns arrays of lines, in the order of their seqs; an array may be empty
  * @throws the error of a system call; without `follow` also if the folder does not exist

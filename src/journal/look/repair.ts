@@ -33,7 +33,6 @@ export interface DamagedFile {
   readonly name: string;
   /** The first finding in it. */
   readonly finding: Finding;
-  /** Size of the file. */
   readonly bytes: number;
   /** Number of valid lines that stay in the journal. */
   readonly kept: number;
@@ -51,7 +50,6 @@ export interface DamagedFile {
 /** Consecutive events that a repair writes as one file. */
 export interface SeqRun {
   readonly firstSeq: number;
-  /** Number of events. */
   readonly lines: number;
   /** In the order of their seqs. */
   readonly stretches: readonly Stretch[];

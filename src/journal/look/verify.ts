@@ -68,7 +68,6 @@ export type OnProgress = (read: number, total: number) => void;
 /**
  * Reads each file once, and a damaged one again from its first bad line on. The retention of a running service may remove files
  * meanwhile: these are not counted.
- * @param onProgress called for each chunk with the number of bytes read so far, and the total
  * @throws the error of a system call
  */
 export async function verify(disk: Disk, limits: VerifyLimits, onProgress: OnProgress = () => {}): Promise<Verdict> {

@@ -105,13 +105,8 @@ export class DamagedError extends Error {
 
 /** Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed. */
 export class NoSpaceError extends Error {
-  /** Free space that is necessary. */
   readonly neededBytes: number;
 
-  /**
-   * @param name of the last file
-   * @param usableBytes free space for this process
-   */
   constructor(name: string, neededBytes: number, usableBytes: number) {
     super(`no space to copy ${name}: that needs ${neededBytes} bytes, and ${usableBytes} are free`);
     this.neededBytes = neededBytes;

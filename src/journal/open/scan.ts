@@ -132,7 +132,7 @@ class Scanner {
     this.#misplaced = findMisplaced(bytes, start, end, this.#chain, this.#lineBytesMax);
   }
 
-  /** Checks whether all bytes after the valid lines are zeros. Called after the lines of each chunk. */
+  /** Called after the lines of each chunk. */
   look(chunk: Buffer): void {
     const rest = chunk.subarray(Math.max(0, this.#bytes - this.#read));
     this.#read += chunk.length;
