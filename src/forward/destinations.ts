@@ -10,19 +10,6 @@ import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
 
-/** The options of the service that are about destinations. */
-export type ForwardOptions = Pick<
-  Config,
-  | 'forwardTo'
-  | 'forward'
-  | 'forwardTokenFile'
-  | 'forwardTokenHeader'
-  | 'forwardCaFile'
-  | 'whenBehind'
-  | 'deployments'
-  | 'retainBytes'
->;
-
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
 
@@ -47,7 +34,7 @@ const UPSTREAM = 'upstream';
  * @throws Error with one line for each problem: `/etc/forward.json, line 1: destinations[0].name must be …`
  */
 export async function watchDestinations(
-  config: ForwardOptions,
+  config: Config,
   { limits, notices }: { readonly limits: Limits; readonly notices: Notices },
   journalsOf: (destination: Destination) => number,
   changed: (destinations: readonly Destination[]) => void,
@@ -87,7 +74,7 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 }
 
 /** @throws Error that says what is wrong with the URL */
-function upstreamOf(config: ForwardOptions): Destination {
+function upstreamOf(config: Config): Destination {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
   if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
@@ -114,7 +101,7 @@ function upstreamOf(config: ForwardOptions): Destination {
  */
 export function readDestinations(
   text: string,
-  config: ForwardOptions,
+  config: Config,
 ): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
   return readJsonFile(text, (file, checker) => {
     const names = new Set(config.forwardTo === '' ? [] : [UPSTREAM]);
@@ -137,13 +124,7 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
 };
 
 /** @param names of the destinations before it, to which its own is added */
-function readEntry(
-  entry: Members,
-  path: string,
-  names: Set<string>,
-  config: ForwardOptions,
-  checker: Checker,
-): Destination {
+function readEntry(entry: Members, path: string, names: Set<string>, config: Config, checker: Checker): Destination {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
   const { name, to, deployments, tokenFile, caFile, hold = true, ...more } = entry as Partial<Destination>;
   if (!isText(name) || !/^[a-z0-9][a-z0-9-]{0,62}$/.test(name)) {
@@ -182,7 +163,7 @@ function readEntry(
  * @param isListed whether the destination lists its deployments
  * @returns what is wrong with the URL of a destination, after its name; it does not contain a password
  */
-function urlProblem(to: unknown, { deployments }: ForwardOptions, isListed: boolean): string | undefined {
+function urlProblem(to: unknown, { deployments }: Config, isListed: boolean): string | undefined {
   const given = isText(to) ? to : '';
   const [, scheme = ''] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given) ?? [];
   if (scheme !== '' && !/^https?$/i.test(scheme)) {

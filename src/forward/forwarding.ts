@@ -3,13 +3,14 @@
  * file of forwarding.
  */
 
+import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import type { Destination } from './destination.ts';
-import { appliesTo, type ForwardOptions, tooMany, urlFor, watchDestinations } from './destinations.ts';
+import { appliesTo, tooMany, urlFor, watchDestinations } from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
@@ -26,7 +27,7 @@ export interface ForwardedJournals {
 }
 
 export interface ForwardingOptions extends Omit<ForwardedOptions, 'disk'> {
-  readonly config: ForwardOptions;
+  readonly config: Config;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
 }
