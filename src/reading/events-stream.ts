@@ -9,8 +9,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { EventsQuestion } from './events-query.ts';
 import type { ReadableJournal } from './journals.ts';
-import { startOfLast } from './last.ts';
-import { type Followed, follow } from './tail.ts';
+import { type Followed, follow, startOfLast } from './tail.ts';
 
 /** The streams that are open, on all journals together. */
 export class Streams {

@@ -8,8 +8,7 @@ import { linesType } from './accept.ts';
 import { type EventsQuestion, eventsParameters, readEventsQuestion } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
-import { startOfLast } from './last.ts';
-import { type FollowedLines, follow, recorded } from './tail.ts';
+import { type FollowedLines, follow, recorded, startOfLast } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, limits, metrics }: ReadingParts): Handler {

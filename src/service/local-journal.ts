@@ -16,6 +16,13 @@ export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFa
 export class LocalJournal {
   /** Records now. */
   current: Journal;
+  /** A request that has it before the journal begins anew is recorded in the new journal. */
+  readonly recorder: Recorder = {
+    deployment: undefined,
+    begin: () => {},
+    append: (events, bodyBytes, done, onConflict) => this.current.append(events, bodyBytes, done, onConflict),
+    refusal: (bytes) => this.current.refusal(bytes),
+  };
   readonly #options: LocalJournalOptions;
   #opened: Promise<void> | undefined;
   #begun: Promise<void> = Promise.resolve();
@@ -30,20 +37,6 @@ export class LocalJournal {
   open(prepare: Promise<void>): Promise<void> {
     this.#opened = prepare.then(() => this.current.open());
     return this.#opened;
-  }
-
-  /**
-   * @param changes whether the journal may begin anew. A request that has its recorder by then is recorded in the new journal
-   */
-  recorder(changes: boolean): Recorder {
-    const { current } = this;
-    const own = { deployment: undefined, begin: () => {} };
-    if (!changes) return { ...own, append: current.append.bind(current), refusal: current.refusal.bind(current) };
-    return {
-      ...own,
-      append: (...report) => this.current.append(...report),
-      refusal: (bodyBytes) => this.current.refusal(bodyBytes),
-    };
   }
 
   /** As `Recording.beginAnew`. @throws Error */

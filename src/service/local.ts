@@ -37,14 +37,13 @@ export function recordLocally(
       ...waiting,
     });
   const local = new LocalJournal({ disk, create, openWaitMs: limits.openWaitMs, onFailed });
-  const recorder = local.recorder(config.test);
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
   return {
     deployment: undefined,
     tokenHeaders: new Set(),
     deploymentIn: undefined,
     isToken: () => false,
-    findRecorder: () => recorder,
+    findRecorder: () => local.recorder,
     findReadable: () => readable,
     open: () => {
       folder.lock?.shareDurable(() => local.current.nextSeq);

@@ -22,7 +22,7 @@ async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(e
   const local = new LocalJournal({ disk, create, openWaitMs: 5_000, onFailed });
   await local.open(Promise.resolve());
   t.after(() => local.close());
-  const recorder = local.recorder(true);
+  const { recorder } = local;
   const record = () =>
     new Promise<string>((resolve) => {
       const event = { type: 'AssetObservation', assetKey: ['a'] } as const;
