@@ -38,6 +38,7 @@ export class Client {
   readonly #process: Incarnation;
   readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
   #count = 0;
+  #waiting = 0;
   /** As faults name it. */
   readonly link: string;
   isStopped = false;
@@ -117,7 +118,36 @@ export class Client {
     };
   }
 
+  /** Sends one more report, and no other: an event that is in doubt at a plain upstream is decided by the next one. */
+  stop(): void {
+    this.isStopped = true;
+    const wanted = { ...this.#next(), key: `last-${this.name}` };
+    this.#waiting += 1;
+    const send = async () => {
+      const { type, ...event } = this.#event(wanted.mark);
+      await this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
+      this.#waiting -= 1;
+    };
+    this.#world.plan(0, 'the last report', () => void send(), this.#process);
+  }
+
+  /** Whether a report has no answer yet. */
+  get isWaiting(): boolean {
+    return this.#waiting > 0;
+  }
+
   async #send(path: string, wanted: readonly Wanted[], body: string, key: string | undefined): Promise<void> {
+    this.#waiting += 1;
+    await this.#sendUntilAnswered(path, wanted, body, key);
+    this.#waiting -= 1;
+  }
+
+  async #sendUntilAnswered(
+    path: string,
+    wanted: readonly Wanted[],
+    body: string,
+    key: string | undefined,
+  ): Promise<void> {
     const mayRepeat = wanted.every((one) => one.key !== undefined);
     const headers = { 'Content-Type': 'application/json', ...(key !== undefined && { 'Idempotency-Key': key }) };
     const { base, token } = this.#access;
@@ -130,7 +160,7 @@ export class Client {
       );
       const name = typeof outcome === 'number' ? String(outcome) : 'no reply';
       this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
-      if (outcome === 200 || outcome === 422 || !mayRepeat || this.isStopped) return;
+      if (outcome === 200 || outcome === 422 || !mayRepeat) return;
       await this.#world.wait(Math.min(5_000, 100 * 2 ** tries), 'retry');
     }
   }

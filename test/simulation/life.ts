@@ -171,7 +171,8 @@ class Life implements Watcher {
   async #heal(): Promise<void> {
     const world = this.#world;
     this.#isHealing = true;
-    for (const client of [...this.#clients, ...this.#readers]) client.isStopped = true;
+    for (const client of this.#clients) if (!client.isStopped) client.stop();
+    for (const reader of this.#readers) reader.isStopped = true;
     for (const link of this.#network.links()) {
       link.isDown = false;
       link.faults.length = 0;
@@ -184,11 +185,11 @@ class Life implements Watcher {
     }
     const untilMs = world.nowMs + HEALING_MS;
     const untilSteps = world.steps + HEALING_STEPS;
-    let unsettled = this.#oracle.unsettled();
+    let unsettled = this.#unsettled();
     let nextLookMs = world.nowMs;
     await world.run(() => {
       if (world.nowMs >= nextLookMs) {
-        unsettled = this.#oracle.unsettled();
+        unsettled = this.#unsettled();
         nextLookMs = world.nowMs + 1_000;
       }
       return unsettled === undefined || this.broken !== undefined || world.nowMs > untilMs || world.steps > untilSteps;
@@ -197,6 +198,12 @@ class Life implements Watcher {
     const restMs = world.nowMs + REST_MS;
     await world.run(() => world.nowMs >= restMs || this.broken !== undefined);
     if (this.broken === undefined) await this.#oracle.checkAtRest();
+  }
+
+  /** @returns what is not settled yet: also a report with a key that has no answer, since it is repeated until it has one */
+  #unsettled(): string | undefined {
+    const waiting = this.#clients.find(({ isWaiting }) => isWaiting);
+    return this.#oracle.unsettled() ?? (waiting && `${waiting.name} still gets no answer`);
   }
 
   starting(machine: Machine): void {
@@ -317,6 +324,7 @@ class Life implements Watcher {
       network: this.#network,
       machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
       upstreams: this.#upstreams,
+      forwards: this.#oracle.links(),
       reorders: this.#reorders,
       count: (kind) => this.#count(kind),
       died: (machine) => this.#restart(machine),

@@ -74,6 +74,8 @@ export class Network {
   readonly #links = new Map<string, Link>();
   /** The exchanges that a process has not replied to. */
   readonly #open = new Map<Incarnation, Set<Exchange>>();
+  /** Called when a request leaves. */
+  readonly onSent = new Set<(from: string, host: string) => void>();
   /** Called when a fault has really happened. */
   readonly onFault: (kind: string) => void;
 
@@ -115,7 +117,10 @@ export class Network {
   clientOf(process: Incarnation, machine: string): StreamingClient {
     const open = new Set<Exchange>();
     return {
-      call: (url, call) => this.#call(process, this.link(machine, url.hostname), url, call, open),
+      call: (url, call) => {
+        for (const sent of this.onSent) sent(machine, url.hostname);
+        return this.#call(process, this.link(machine, url.hostname), url, call, open);
+      },
       close: () => {
         for (const exchange of open) exchange.fail('the connection was closed', true);
       },

@@ -16,6 +16,8 @@ export interface Targets {
   readonly network: Network;
   readonly machines: ReadonlyMap<string, Machine>;
   readonly upstreams: ReadonlyMap<string, Upstream>;
+  /** The links on which events are forwarded: `d0 to hub`. */
+  readonly forwards: readonly string[];
   /** Whether a disk may write the sectors of one write in any order. */
   readonly reorders: boolean;
   /** Called when a fault has happened. */
@@ -37,9 +39,8 @@ export function strike(fault: PlannedFault, targets: Targets): void {
   switch (kind) {
     case 'crash':
     case 'power cut':
-      // A disk is idle for most of the time, so that half of them are armed for a call.
-      if (chance.happens(0.5)) end(machine!, kind, chance, targets);
-      else endInCall(machine!, kind, chance, targets);
+      // Disk and network are idle for most of the time, so that most are armed for a call or for a request.
+      chance.oneOf([endInCall, endInCall, endInRequest, end])(machine!, kind, chance, targets);
       break;
     case 'stop':
       if (machine!.service !== undefined) targets.count(kind);
@@ -63,8 +64,9 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       machine!.clock.offsetMs = chance.oneOf([0, chance.integer(-50, 50) * DAY_MS, -Date.UTC(2026, 0, 1)]);
       break;
     case 'upstream error':
-      for (let left = chance.integer(1, 5); left > 0; left -= 1) {
-        targets.upstreams.get(target)!.faults.push(chance.oneOf(['before', 'after'] as const));
+      // Many fill the dead letters.
+      for (let left = chance.happens(0.5) ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
+        targets.upstreams.get(target)!.faults.push(chance.oneOf(['before', 'after', 'none'] as const));
       }
       break;
     default:
@@ -93,6 +95,20 @@ function endInCall(machine: Machine, kind: 'crash' | 'power cut', chance: Chance
     return left === 0;
   };
   arm(machine, chance, targets, kind, isIt, () => false);
+}
+
+/** While a request from the machine, or to it, is on its way or is answered. */
+function endInRequest(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): void {
+  const { onSent } = targets.network;
+  const isFrom = chance.happens(0.7) && [...targets.forwards].some((link) => link.startsWith(`${machine.name} to `));
+  let left = chance.integer(1, 8);
+  const sent = (from: string, host: string) => {
+    if ((isFrom ? from : host) === machine.name) left -= 1;
+    if (left > 0) return;
+    onSent.delete(sent);
+    targets.world.plan(chance.exponentialMs(8), kind, () => end(machine, kind, chance, targets), null);
+  };
+  onSent.add(sent);
 }
 
 /** The first call that `isIt` chooses takes effect at once, or only if the system lives longer than the process; then the end comes. */

@@ -10,8 +10,8 @@ export class Upstream {
   recorded = 0;
   /** By id of an event, which the sender gives as the idempotency key: its partition, and how often it was recorded. */
   readonly received = new Map<string, { readonly mark: string; count: number }>();
-  /** For the next reports: a 500, before or after it recorded. */
-  readonly faults: ('before' | 'after')[] = [];
+  /** For the next reports: a 500, before or after it recorded, or none. */
+  readonly faults: ('before' | 'after' | 'none')[] = [];
   readonly #onFault: () => void;
 
   constructor(world: World, network: Network, name: string, onFault: () => void) {
@@ -26,7 +26,8 @@ export class Upstream {
     const html = { 'content-type': 'text/html' };
     if (method !== 'POST' || !target.includes('/report_asset_'))
       return { status: method === 'GET' ? 200 : 405, headers: html, body: '<html>' };
-    const fault = this.faults.shift();
+    const next = this.faults.shift();
+    const fault = next === 'none' ? undefined : next;
     if (fault !== undefined) this.#onFault();
     const isRepeated = fault !== 'before' && this.#record(request) > 1;
     // A check that is repeated with its partition is stored, and answered with 500.

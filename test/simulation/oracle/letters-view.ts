@@ -3,8 +3,6 @@
 export class LettersView {
   /** The events that had a letter at any time, also after it was closed and removed. */
   readonly named = new Set<number>();
-  /** The events that a letter said may be there twice. */
-  readonly inDoubt = new Set<number>();
   /** By seq: whether an operator has to decide about it. */
   #states = new Map<number, boolean>();
   #bytes: Buffer | undefined;
@@ -21,7 +19,6 @@ export class LettersView {
       for (let seq = first; seq <= last; seq += 1) {
         states.set(seq, isOpen);
         this.named.add(seq);
-        if (outcome === 'in doubt') this.inDoubt.add(seq);
       }
     }
     for (const [seq, wasOpen] of this.#states)

@@ -233,7 +233,10 @@ export class Oracle {
     return undefined;
   }
 
-  /** A plain upstream has only what journals have, and what it has twice is named. */
+  /**
+   * A plain upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
+   * while it was on its way.
+   */
   #checkUpstreams(): void {
     const ids = new Set<string>();
     for (const { view } of this.#watched.values()) for (const { id } of view.lines.values()) ids.add(id);
@@ -245,7 +248,7 @@ export class Oracle {
           const received = to.received.get(id) ?? { mark, count: 0 };
           const event = `event ${seq} of ${journal.name}`;
           if (received.mark !== mark) this.#breaks(`${name} has ${received.mark} as ${event}`);
-          if (received.count > 1 && !letters.inDoubt.has(seq))
+          if (received.count > 1 && !letters.named.has(seq))
             this.#breaks(`${name} has ${event} ${received.count} times, and no dead letter says so`);
         }
       }
