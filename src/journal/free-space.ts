@@ -34,9 +34,12 @@ export async function watchSpace(
   notices: Notices,
   onLow: () => void = () => {},
 ): Promise<SpaceWatch> {
-  let trouble: string | undefined;
-  let freeBytes: number | undefined;
-  let totalBytes: number | undefined;
+  const watch: { -readonly [Name in keyof SpaceWatch]: SpaceWatch[Name] } = {
+    trouble: undefined,
+    freeBytes: undefined,
+    totalBytes: undefined,
+    stop: () => clearInterval(timer),
+  };
   let checking = false; // at most one check at a time, since a disk may have stalled
 
   async function check(): Promise<void> {
@@ -44,38 +47,28 @@ export async function watchSpace(
     checking = true;
     const problem = await disk.space().then(
       (space) => {
-        ({ freeBytes, totalBytes } = space);
+        watch.freeBytes = space.freeBytes;
+        watch.totalBytes = space.totalBytes;
         return shortage(space, thresholds, limits);
       },
       (error: Error) => {
-        freeBytes = totalBytes = undefined;
+        watch.freeBytes = watch.totalBytes = undefined;
         return `the free space of the disk is not known: ${error.message}`;
       },
     );
     checking = false;
-    if (problem !== undefined && trouble === undefined) notices.warn('the service is not ready', { problem });
-    if (problem === undefined && trouble !== undefined) notices.info('there is enough free space again');
-    trouble = problem;
+    if (problem !== undefined && watch.trouble === undefined) notices.warn('the service is not ready', { problem });
+    if (problem === undefined && watch.trouble !== undefined) notices.info('there is enough free space again');
+    watch.trouble = problem;
   }
 
   await check();
   const timer = setInterval(() => {
     void check().then(() => {
-      if (freeBytes !== undefined && freeBytes < (thresholds.keepFree ?? 0)) onLow();
+      if (watch.freeBytes !== undefined && watch.freeBytes < (thresholds.keepFree ?? 0)) onLow();
     });
   }, limits.spaceCheckMs).unref();
-  return {
-    get trouble() {
-      return trouble;
-    },
-    get freeBytes() {
-      return freeBytes;
-    },
-    get totalBytes() {
-      return totalBytes;
-    },
-    stop: () => clearInterval(timer),
-  };
+  return watch;
 }
 
 function shortage(
