@@ -97,7 +97,7 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
 export interface StartFault {
   readonly number: number;
   readonly chance: Chance;
-  readonly kind: 'crash' | 'power cut';
+  readonly kind: 'crash' | 'power cut' | 'read error' | 'write error' | 'sync error';
   readonly where: 'calls' | 'writes';
   /** The number of the call, or of the write. */
   readonly at: number;
@@ -111,7 +111,8 @@ export function faultOfStart(
   isAfterStop: boolean,
 ): StartFault | undefined {
   const isStruck = chance.happens(isAfterStop ? 0.5 : 0.25);
-  const kind = chance.oneOf(['crash', 'power cut'] as const);
+  const error = chance.oneOf(['read error', 'write error', 'sync error'] as const);
+  const kind = chance.oneOf(['crash', 'power cut', error] as const);
   const where = chance.oneOf(['calls', 'writes'] as const);
   const at = chance.integer(1, where === 'calls' ? 40 : 5);
   const number = FIRST_START * (machine + 1) + start;

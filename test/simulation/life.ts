@@ -221,6 +221,7 @@ class Life implements Watcher {
   }
 
   startFailed(machine: Machine, error: Error): void {
+    this.states.startFailed();
     const code = error instanceof StartError ? error.exitCode : undefined;
     if (code === exitCodes.diskFailed) this.ended(machine, code);
     else if (code === exitCodes.damaged && this.#reorders) this.#isRefused = true;

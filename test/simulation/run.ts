@@ -26,7 +26,7 @@ const HELP = `npm run test:simulation: services, a network and disks in virtual 
       --reorder          with disks that write sectors in any order
       --trace            its last 200 steps and log lines on standard error
   npm run test:simulation -- --saved               the saved lives alone
-      --renew            with the defect of each: finds another life where the saved one does not notice it any more
+      --renew [WORD]     with the defect of each: finds another life where the saved one does not notice it any more
   npm run test:simulation -- --mutants [WORD]      breaks each promise on purpose, and says which lives notice it
 
 Prints a JSON line for each life, and one for all. Ends with 1 if a promise is broken, and with 2 if the simulation itself went
@@ -138,7 +138,8 @@ async function main(): Promise<number> {
   const steps = Number(values.steps);
   if (values.mutants) return tryMutants(positionals.join(' '), steps);
   await bundleSimulation(bundle);
-  if (values.saved) return values.renew ? renewLives(bundle) : liveSaved(savedLives(), new Total());
+  if (values.saved)
+    return values.renew ? renewLives(bundle, positionals.join(' ')) : liveSaved(savedLives(), new Total());
   if (values.seed === undefined) return liveMany(steps, Number(values.seconds), values.reorder);
   const only = values.only === undefined ? undefined : listed(values.only).map(Number);
   const clients = values.clients === undefined ? undefined : listed(values.clients);

@@ -48,6 +48,10 @@ export class States {
     });
   }
 
+  startFailed(): void {
+    this.#count('start failed');
+  }
+
   ended(code: number): void {
     if (code === 0) this.#count('journal closed');
   }

@@ -53,7 +53,7 @@ export function strike(fault: PlannedFault, targets: Targets): void {
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(machine!, kind, chance, targets);
+      failOneCall(machine!, kind, chance.integer(1, 4), chance, targets);
       break;
     case 'disk full':
     case 'slow disk':
@@ -74,12 +74,16 @@ export function strike(fault: PlannedFault, targets: Targets): void {
   }
 }
 
-/** A crash or a power cut in the first calls of a start, or in its first writes. */
+/** A crash or a power cut in the first calls of a start, or in its first writes; or one of its first calls fails. */
 export function strikeStart(machine: Machine, fault: StartFault, targets: Targets): void {
   const { kind, where, at, chance } = fault;
   const { process } = machine;
   let left = at;
   const isOver = () => machine.process !== process;
+  if (kind !== 'crash' && kind !== 'power cut') {
+    failOneCall(machine, kind, Math.ceil(at / 3), chance, targets);
+    return;
+  }
   const isIt = (call: Call) => {
     if (where === 'calls' || call === 'write') left -= 1;
     return left === 0;
@@ -188,9 +192,10 @@ function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
 
 type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';
 
-function failOneCall({ disk }: Machine, kind: OneCall, chance: Chance, { count }: Targets): void {
-  const wanted = kind === 'sync error' ? 'sync' : kind === 'read error' ? 'read' : 'write';
-  let left = chance.integer(1, 4);
+/** @param left which call of its kind fails: 1 is the next one */
+function failOneCall({ disk }: Machine, kind: OneCall, left: number, chance: Chance, { count }: Targets): void {
+  const syncs = chance.oneOf(['sync', 'syncFolder'] as const);
+  const wanted = kind === 'sync error' ? syncs : kind === 'read error' ? 'read' : 'write';
   const fault: FaultOf = (call, name, bytes) => {
     if (call === wanted) left -= 1;
     if (left > 0) return undefined;

@@ -12,7 +12,7 @@ type Removal = '--retain-bytes' | '--retain-days' | '--keep-free' | 'interrupted
 
 export type StateName =
   | `journal ${JournalState['kind'] | Trouble['kind'] | 'waiting for space' | 'held back'}`
-  | `start ${'in a new folder' | 'after a crash' | 'after a stop'}`
+  | `start ${'in a new folder' | 'after a crash' | 'after a stop' | 'failed'}`
   | `finding ${FindingKind}`
   | `key ${'new' | 'joined' | 'replayed' | 'conflict' | 'unreadable'}`
   | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'loop'}`
@@ -40,6 +40,7 @@ const states: Readonly<Record<StateName, string>> = {
   'start in a new folder': REACHED,
   'start after a crash': REACHED,
   'start after a stop': REACHED,
+  'start failed': REACHED,
   'finding torn end': REACHED,
   'finding zeros at the end': REACHED,
   'finding bad last line': 'garbage that ends with a line feed, which few power cuts leave',
