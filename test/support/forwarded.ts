@@ -123,45 +123,29 @@ export function seqsAt(data: string, source = SOURCE): number[] {
   return origins.flatMap((from) => (from?.[0] === source ? [from[1]] : []));
 }
 
-/** How the events of one source at a hub differ from the promise: each once, in order, with its id and time. */
-export interface AtHub {
-  readonly events: number;
-  readonly lastSeq: number;
-  /** Sentences; none if all is well. */
-  readonly wrong: readonly string[];
-}
-
 /**
  * Compares what a hub has of a source with what is in the journal of the device, from which retention may have removed the beginning.
- * @param lost seqs that the hub need not have, such as those that retention removed before they were sent
+ * @throws AssertionError unless the hub has each event of the device once, in order, with its id and time
  */
-export function compareAtHub(hub: string, device: string, lost: (seq: number) => boolean = () => false): AtHub {
+export function assertAtHub(hub: string, device: string): void {
   const source = sourceIn(device);
   const own = new Map<number, { id: unknown; time: unknown }>();
   for (const { seq, id, recorded, time } of eachEvent(device)) own.set(seq as number, { id, time: recorded ?? time });
   const wrong: string[] = [];
-  let [events, lastSeq, next] = [0, 0, 1];
+  let next = 1;
   for (const event of eachEvent(hub)) {
     const [from, seq] = (event['from'] ?? []) as [string?, number?];
     if (from !== source || seq === undefined) continue;
-    events += 1;
-    while (next < seq && lost(next)) next += 1;
     if (seq !== next) wrong.push(`seq ${seq} of the source is after ${next - 1}`);
     next = seq + 1;
-    lastSeq = Math.max(lastSeq, seq);
     const sent = own.get(seq);
     if (sent === undefined) continue;
     own.delete(seq);
     if (sent.id !== event['id']) wrong.push(`seq ${seq} has the id ${event['id']}, not ${sent.id}`);
     if (sent.time !== event['recorded']) wrong.push(`seq ${seq} was recorded ${event['recorded']}, not ${sent.time}`);
   }
-  for (const seq of own.keys()) if (!lost(seq)) wrong.push(`seq ${seq} of the source is not at the hub`);
-  return { events, lastSeq, wrong };
-}
-
-/** @throws AssertionError unless the hub has each event of the device once, in order, with its id and time */
-export function assertAtHub(hub: string, device: string, lost?: (seq: number) => boolean): void {
-  assert.deepEqual(compareAtHub(hub, device, lost).wrong, []);
+  for (const seq of own.keys()) wrong.push(`seq ${seq} of the source is not at the hub`);
+  assert.deepEqual(wrong, [], `${device} at ${hub}`);
 }
 
 /** Writes the file of `--forward`. */
