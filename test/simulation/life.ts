@@ -282,6 +282,7 @@ class Life implements Watcher {
     machine.disk.onCall = (folder, call, name) => {
       const journal = machine.journals.find((one) => one.folder === folder);
       if (call === 'create' && journal !== undefined) this.#oracle.creating(journal, name);
+      if (call === 'truncate' && journal !== undefined) this.#oracle.truncating(journal);
       if (call === 'remove' && journal !== undefined) this.#oracle.removing(journal, name);
       // Closed dead letters are about to be removed.
       if (call === 'rename' && name.startsWith('dead-') && journal !== undefined) this.#oracle.look(journal);

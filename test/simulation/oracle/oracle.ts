@@ -50,7 +50,12 @@ export class Oracle {
 
   watch(journal: MachineJournal, destinations: Destinations): void {
     const sendsTo = [...destinations].map(([name, to]) => ({ name, to, letters: new LettersView(), checkedSeq: 0 }));
-    this.#watched.set(journal, { journal, sendsTo, view: new JournalView(), removals: new Removals(journal) });
+    this.#watched.set(journal, {
+      journal,
+      sendsTo,
+      view: new JournalView(),
+      removals: new Removals(journal, this.#nowMs),
+    });
   }
 
   /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
@@ -164,6 +169,11 @@ export class Oracle {
   creating(journal: MachineJournal, name: string): void {
     const problem = this.#watched.get(journal)!.removals.creating(name);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** A file is about to be truncated. */
+  truncating(journal: MachineJournal): void {
+    this.#watched.get(journal)!.removals.truncating();
   }
 
   /** A journal file is about to be removed: only what a limit asks for, and what its destinations have. */

@@ -3,6 +3,8 @@
 import type { MachineJournal } from '../machine.ts';
 
 const DAY_MS = 86_400_000;
+/** What was decided before has been noted by then. */
+const DECIDED_MS = 60_000;
 const FILE = /^events-(\d{20})\.jsonl$/;
 const MARKER = /^events-\d{20}-(\d{20})\.removed$/;
 
@@ -19,8 +21,24 @@ export class Removals {
   /** The last seq of the markers that were checked: up to here events may be gone. */
   markedSeq = 0;
 
-  constructor(journal: MachineJournal) {
+  /** What the files had before the last failed write was cut off, of which retention may have counted the bytes. */
+  #before = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
+  readonly #nowMs: () => number;
+
+  /** @param nowMs virtual time */
+  constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
+    this.#nowMs = nowMs;
+  }
+
+  /** A file is about to be truncated. */
+  truncating(): void {
+    this.#before = { bytes: this.#bytes(), atMs: this.#nowMs() };
+  }
+
+  #bytes(): number {
+    const { disk } = this.#journal;
+    return filesOf(disk.names()).reduce((sum, { name }) => sum + (disk.bytes(name)?.length ?? 0), 0);
   }
 
   /** A file is about to be created. @returns what is wrong if it marks files that no limit asks for */
@@ -51,7 +69,8 @@ export class Removals {
     const before = Math.max(0, ...names.map((name) => markedBy(name) ?? 0).filter((marked) => marked !== last));
     const files = filesOf(names);
     const sizeOf = ({ name }: File) => disk.bytes(name)?.length ?? 0;
-    let left = files.reduce((sum, file) => sum + sizeOf(file), 0);
+    const isRecent = this.#nowMs() - this.#before.atMs < DECIDED_MS;
+    let left = Math.max(this.#bytes(), isRecent ? this.#before.bytes : 0);
     const latestMs = machine.clock.latestMs();
     for (const file of files) {
       if (file.firstSeq > last) return undefined;
