@@ -1,6 +1,8 @@
 /** One life: devices, a hub, a plain upstream and clients in virtual time, with faults, and an oracle that looks at each step. */
 
 import { exitCodes } from '../../src/config/exit-codes.ts';
+import { limits } from '../../src/config/limits.ts';
+import { skip } from '../../src/forward/by-hand.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { type Access, Client } from './clients.ts';
@@ -14,12 +16,14 @@ import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { strike, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
-import { World } from './world.ts';
+import { Incarnation, World } from './world.ts';
 
 const HEALING_MS = 3_600_000;
 const HEALING_STEPS = 400_000;
 /** From the moment at which all is settled until folders are within their limits. */
 const REST_MS = 120_000;
+/** How often an operator looks for a forwarder that is stopped since its dead letters are full. */
+const GIVE_UP_MS = 10_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
 /** The longest time until an operator starts what has ended. */
@@ -163,6 +167,11 @@ class Life implements Watcher {
       world.plan(60_000, 'the oracle looks', minute, null);
     };
     world.plan(60_000, 'the oracle looks', minute, null);
+    const operator = () => {
+      for (const machine of this.#machines) void this.#giveUpLetters(machine);
+      world.plan(GIVE_UP_MS, 'the operator looks', operator, null);
+    };
+    world.plan(GIVE_UP_MS, 'the operator looks', operator, null);
     await world.run(() => world.steps >= steps || this.broken !== undefined || this.#isRefused);
     if (this.broken === undefined && !this.#isRefused) await this.#heal();
   }
@@ -301,6 +310,24 @@ class Life implements Watcher {
     };
     const waitMs = this.#world.chance(`restart ${machine.name} ${machine.starts}`).share() * RESTART_MS;
     this.#world.plan(waitMs, `the operator starts ${machine.name}`, start, null);
+  }
+
+  /** A forwarder whose dead letters are full is stopped until an operator gives them up, while no service runs. */
+  async #giveUpLetters(machine: Machine): Promise<void> {
+    const full = machine.journals.flatMap((journal) =>
+      this.#oracle
+        .destinationsOf(journal)
+        .filter((name) => journal.disk.text(`forward-${name}.state`).includes('"why":"dead letters"'))
+        .map((name) => ({ folder: journal.folder, name, last: this.#oracle.viewOf(journal).lines.size })),
+    );
+    if (full.length === 0 || machine.service === undefined) return;
+    machine.kill();
+    const operator = new Incarnation(this.#world, `the operator of ${machine.name}`, machine.clock);
+    for (const { folder, name, last } of full) {
+      const disk = machine.disk.openFor(operator, folder);
+      await skip(disk, name, { first: 1, last }, limits).catch(() => {}); // later, when the disk works again
+    }
+    if (machine.process === undefined) machine.start();
   }
 
   /** What the plan of faults can strike. */

@@ -17,6 +17,8 @@ export class LettersView {
       const { outcome, became, line, first = line?.seq, last = first } = JSON.parse(text);
       const isOpen = became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
       for (let seq = first; seq <= last; seq += 1) {
+        // An operator gives up the open letters of a range, and no other event of it.
+        if (outcome === 'skipped' && line === undefined && !states.has(seq)) continue;
         states.set(seq, isOpen);
         this.named.add(seq);
       }

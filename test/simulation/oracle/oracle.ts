@@ -66,6 +66,10 @@ export class Oracle {
     return [...new Set(links)];
   }
 
+  destinationsOf(journal: MachineJournal): string[] {
+    return this.#watched.get(journal)!.sendsTo.map(({ name }) => name);
+  }
+
   viewOf(journal: MachineJournal): JournalView {
     return this.#watched.get(journal)!.view;
   }
