@@ -177,7 +177,8 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
   for (const [verb, attack] of Object.entries(attacks)) {
     // Also where the next batch begins the next file.
     for (const segmentBytes of [64 * 1024 * 1024, 100]) {
-      const folder = newFolder(t);
+      const folder = join(newFolder(t), 'data');
+      mkdirSync(folder);
       const { report, failures, journal } = await openJournal(openDisk(folder), { segmentBytes });
       assert.equal(await report('a'), undefined);
       attack(join(folder, FIRST));
