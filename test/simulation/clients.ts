@@ -131,6 +131,13 @@ export class Client {
     this.#world.plan(0, 'the last report', () => void send(), this.#process);
   }
 
+  /** Ends it at once. */
+  end(): void {
+    this.isStopped = true;
+    this.#waiting = 0;
+    this.#process.end();
+  }
+
   /** Whether a report has no answer yet. */
   get isWaiting(): boolean {
     return this.#waiting > 0;

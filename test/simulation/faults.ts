@@ -27,9 +27,13 @@ const networkKinds = [
 
 const otherKinds = ['crash', 'power cut', 'stop', 'clock jump'] as const;
 
-export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds];
+/** What a person does. */
+const operatorKinds = ['restore device', 'restore hub', 'clone', 'repair'] as const;
+
+export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds, ...operatorKinds];
 
 export type LinkFault = Exclude<(typeof networkKinds)[number], 'upstream error'>;
+export type OperatorKind = (typeof operatorKinds)[number];
 export type FaultKind = (typeof faultKinds)[number];
 
 export interface PlannedFault {
@@ -48,6 +52,8 @@ export interface PlannedFault {
 export interface Names {
   readonly machines: readonly string[];
   readonly upstreams: readonly string[];
+  /** The machines that forward to a hub only: a plain destination would get all from the copy as well. */
+  readonly mayBeCopied: readonly string[];
   /** The links of clients to their services. */
   readonly clientLinks: readonly string[];
   /** The links of services to hubs, on which a request may arrive twice. */
@@ -58,8 +64,8 @@ export interface Names {
 
 /** The time between two faults. */
 const MEAN_MS = 4_000;
-/** Of five lives in a row the one without faults of the disk, and the one without those of the network, which else hide each other. */
-const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3 };
+/** Of five lives in a row those without faults of the disk, of the network and of the operator, which else hide each other. */
+const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0 };
 /** Planned faults have smaller numbers. */
 const FIRST_START = 10_000;
 
@@ -80,14 +86,20 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
 
 function isLeftOut(kind: FaultKind, seed: number): boolean {
   const life = seed % LIVES.count;
-  const without: readonly FaultKind[] =
-    life === LIVES.withoutDisk ? diskKinds : life === LIVES.withoutNetwork ? networkKinds : [];
-  return without.includes(kind);
+  const without: Readonly<Record<number, readonly FaultKind[]>> = {
+    [LIVES.withoutDisk]: diskKinds,
+    [LIVES.withoutNetwork]: networkKinds,
+    [LIVES.withoutOperator]: operatorKinds,
+  };
+  return without[life]?.includes(kind) ?? false;
 }
 
 /** A third of the weather is on the link to a plain upstream, which knows least. */
 function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if (kind === 'upstream error') return chance.oneOf(names.upstreams);
+  if (kind === 'restore hub') return 'hub';
+  if (kind === 'restore device') return chance.oneOf(names.machines.filter((name) => name !== 'hub'));
+  if (kind === 'clone') return chance.oneOf(names.mayBeCopied);
   if (kind === 'doubled') return chance.oneOf(names.hubLinks);
   if (!(networkKinds as readonly FaultKind[]).includes(kind)) return chance.oneOf(names.machines);
   return chance.oneOf(chance.oneOf([names.plainLinks, names.hubLinks, names.clientLinks]));

@@ -1,14 +1,13 @@
 /** One life: devices, a hub, a plain upstream and clients in virtual time, with faults, and an oracle that looks at each step. */
 
 import { exitCodes } from '../../src/config/exit-codes.ts';
-import { limits } from '../../src/config/limits.ts';
-import { skip } from '../../src/forward/by-hand.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { type Access, Client } from './clients.ts';
 import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
+import { Operator } from './operator/operator.ts';
 import { Oracle } from './oracle/oracle.ts';
 import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
@@ -16,14 +15,12 @@ import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { strike, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
-import { Incarnation, World } from './world.ts';
+import { World } from './world.ts';
 
 const HEALING_MS = 3_600_000;
 const HEALING_STEPS = 400_000;
 /** From the moment at which all is settled until folders are within their limits. */
 const REST_MS = 120_000;
-/** How often an operator looks for a forwarder that is stopped since its dead letters are full. */
-const GIVE_UP_MS = 10_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
 /** The longest time until an operator starts what has ended. */
@@ -102,6 +99,7 @@ class Life implements Watcher {
   readonly clientNames: string[] = [];
   /** The faults of the plan that began, by number. */
   readonly struck: Record<number, FaultKind> = {};
+  readonly #operator: Operator;
   #broken: string | undefined;
   #isHealing = false;
   #only: ReadonlySet<number> | undefined;
@@ -131,6 +129,15 @@ class Life implements Watcher {
         this.#addReader(machine, access, `reader-${at + 1}-${machine.name}`, clients);
       }
     }
+    this.#operator = new Operator({
+      world,
+      oracle: this.#oracle,
+      machines: this.#machines,
+      count: (kind) => this.#count(kind),
+      restart: (machine) => this.#restart(machine),
+      addClone: (original, name, files) => this.#addClone(original, name, files),
+      dropClone: (clone) => this.#dropClone(clone),
+    });
   }
 
   get broken(): string | undefined {
@@ -167,11 +174,6 @@ class Life implements Watcher {
       world.plan(60_000, 'the oracle looks', minute, null);
     };
     world.plan(60_000, 'the oracle looks', minute, null);
-    const operator = () => {
-      for (const machine of this.#machines) void this.#giveUpLetters(machine);
-      world.plan(GIVE_UP_MS, 'the operator looks', operator, null);
-    };
-    world.plan(GIVE_UP_MS, 'the operator looks', operator, null);
     await world.run(() => world.steps >= steps || this.broken !== undefined || this.#isRefused);
     if (this.broken === undefined && !this.#isRefused) await this.#heal();
   }
@@ -182,6 +184,7 @@ class Life implements Watcher {
     this.#isHealing = true;
     for (const client of this.#clients) if (!client.isStopped) client.stop();
     for (const reader of this.#readers) reader.isStopped = true;
+    this.#operator.heal();
     for (const link of this.#network.links()) {
       link.isDown = false;
       link.faults.length = 0;
@@ -212,6 +215,7 @@ class Life implements Watcher {
   /** @returns what is not settled yet: also a report with a key that has no answer, since it is repeated until it has one */
   #unsettled(): string | undefined {
     const waiting = this.#clients.find(({ isWaiting }) => isWaiting);
+    if (this.#operator.isBusy) return 'an operator still has something to do';
     return this.#oracle.unsettled() ?? (waiting && `${waiting.name} still gets no answer`);
   }
 
@@ -233,6 +237,7 @@ class Life implements Watcher {
     this.states.startFailed();
     const code = error instanceof StartError ? error.exitCode : undefined;
     if (code === exitCodes.diskFailed) this.ended(machine, code);
+    else if (code === exitCodes.damaged && this.#operator.refused(machine)) this.#restart(machine);
     else if (code === exitCodes.damaged && this.#reorders) this.#isRefused = true;
     else this.#broken ??= `${machine.name} does not start: ${error.message}`;
   }
@@ -241,6 +246,15 @@ class Life implements Watcher {
     this.states.ended(code);
     this.#count(`exit ${code}`);
     if (code === exitCodes.done) this.#stopped.add(machine);
+    this.#restart(machine);
+  }
+
+  killed(machine: Machine): void {
+    this.#restart(machine);
+  }
+
+  worked(machine: Machine, error: Error | undefined): void {
+    this.#operator.worked(machine, error);
     this.#restart(machine);
   }
 
@@ -278,7 +292,9 @@ class Life implements Watcher {
     const journal = machine.journalFor(new URL(access.base).pathname)!;
     const reader = new Reader(this.#world, this.#network, access, name, {
       mayBeGone: (first, last) => this.#oracle.mayBeGone(journal, first, last),
+      isLost: (first, last) => this.#oracle.viewOf(journal).mayHaveLost(first, last),
       breaks: (problem) => this.#oracle.read(journal, problem),
+      restores: () => this.#oracle.restoresOf(journal),
     });
     if (clients?.has(name) ?? true) this.clientNames.push(name);
     else reader.isStopped = true;
@@ -290,14 +306,37 @@ class Life implements Watcher {
     machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
     machine.disk.onCall = (folder, call, name) => {
       const journal = machine.journals.find((one) => one.folder === folder);
-      if (call === 'create' && journal !== undefined) this.#oracle.creating(journal, name);
-      if (call === 'truncate' && journal !== undefined) this.#oracle.truncating(journal);
-      if (call === 'remove' && journal !== undefined) this.#oracle.removing(journal, name);
+      if (journal === undefined) return;
+      // What a repair removes is not retention's.
+      if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
+      if (call === 'truncate') this.#oracle.truncating(journal);
+      if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
       // Closed dead letters are about to be removed.
-      if (call === 'rename' && name.startsWith('dead-') && journal !== undefined) this.#oracle.look(journal);
+      if (call === 'rename' && name.startsWith('dead-')) this.#oracle.look(journal);
     };
     this.#machines.push(machine);
     return machine;
+  }
+
+  #addClone(original: Machine, name: string, files: ReadonlyMap<string, Buffer>): Machine {
+    const clone = this.#machine({ ...original.options, name });
+    const [journal] = clone.journals as [MachineJournal];
+    clone.disk.exchange(journal.folder, files);
+    clone.wasCopied = true;
+    original.wasCopied = true;
+    this.#oracle.watchCopy(journal, original.journals[0]!);
+    const [access] = accessesOf(clone) as [Access];
+    this.#clients.push(new Client(this.#world, this.#network, access, `client-1-${name}`));
+    clone.start();
+    return clone;
+  }
+
+  #dropClone(clone: Machine): void {
+    clone.isGone = true;
+    clone.kill();
+    for (const journal of clone.journals) this.#oracle.unwatch(journal);
+    this.#machines.splice(this.#machines.indexOf(clone), 1);
+    for (const client of this.#clients) if (client.link.endsWith(` to ${clone.name}`)) client.end();
   }
 
   #count(kind: string): void {
@@ -312,24 +351,6 @@ class Life implements Watcher {
     this.#world.plan(waitMs, `the operator starts ${machine.name}`, start, null);
   }
 
-  /** A forwarder whose dead letters are full is stopped until an operator gives them up, while no service runs. */
-  async #giveUpLetters(machine: Machine): Promise<void> {
-    const full = machine.journals.flatMap((journal) =>
-      this.#oracle
-        .destinationsOf(journal)
-        .filter((name) => journal.disk.text(`forward-${name}.state`).includes('"why":"dead letters"'))
-        .map((name) => ({ folder: journal.folder, name, last: this.#oracle.viewOf(journal).lines.size })),
-    );
-    if (full.length === 0 || machine.service === undefined) return;
-    machine.kill();
-    const operator = new Incarnation(this.#world, `the operator of ${machine.name}`, machine.clock);
-    for (const { folder, name, last } of full) {
-      const disk = machine.disk.openFor(operator, folder);
-      await skip(disk, name, { first: 1, last }, limits).catch(() => {}); // later, when the disk works again
-    }
-    if (machine.process === undefined) machine.start();
-  }
-
   /** What the plan of faults can strike. */
   #names(): Names {
     const links = this.#oracle.links();
@@ -337,6 +358,7 @@ class Life implements Watcher {
     return {
       machines: this.#machines.map(({ name }) => name),
       upstreams: [...this.#upstreams.keys()],
+      mayBeCopied: ['d0', 'd1'],
       clientLinks: [...this.#clients, ...this.#readers].map(({ link }) => link),
       hubLinks: links.filter((link) => !isPlain(link)),
       plainLinks: links.filter(isPlain),
@@ -354,6 +376,7 @@ class Life implements Watcher {
       machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
       upstreams: this.#upstreams,
       forwards: this.#oracle.links(),
+      operator: this.#operator,
       reorders: this.#reorders,
       count: (kind) => this.#count(kind),
       died: (machine) => this.#restart(machine),

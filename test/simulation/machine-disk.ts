@@ -70,6 +70,16 @@ export class MachineDisk {
     }
   }
 
+  /** An operator puts other files in place of all of a folder. Calls that are under way reach the old ones. */
+  exchange(folder: string, files: ReadonlyMap<string, Buffer>): void {
+    this.#powered.end();
+    this.#powered = new Incarnation(this.#world, `${this.#name} system`, this.#clock);
+    for (const disk of this.#folders.values()) this.#put(disk);
+    const disk = new SimulatedDisk(folder);
+    for (const [name, bytes] of files) disk.put(name, bytes);
+    this.#put(disk);
+  }
+
   /** A folder as a process sees it. */
   openFor(process: Incarnation, folder: string): Disk {
     const onWritten = (name: string, bytes: Buffer) => this.onWritten(folder, name, bytes);

@@ -17,7 +17,8 @@ import {
   type StreamReply,
 } from '../../src/http/message.ts';
 import type { Listener, ListenerOptions } from '../../src/http/socket/listener.ts';
-import { InUseError, type Lock } from '../../src/journal/lock.ts';
+import type { Disk } from '../../src/journal/disk.ts';
+import { type Durable, InUseError, type Lock } from '../../src/journal/lock.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
@@ -57,12 +58,23 @@ export interface Watcher {
   /** Called for each piece of a reply that takes long, and then with all of it. */
   sends(machine: Machine, request: Delivered, text: string): void;
   sent(machine: Machine, request: Delivered, text: string): void;
+  /** A stop took too long. */
+  killed(machine: Machine): void;
+  /** What an operator did before the start has ended, or failed. */
+  worked(machine: Machine, error: Error | undefined): void;
   /** Called at the moment at which the service sends a reply. @param arrivedMs when it got the request */
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void;
 }
 
+/** What an operator does while no service has the folder. It may be interrupted, and is then done again. */
+export type Work = (openDisk: (folder: string) => Disk) => Promise<void>;
+
+/** As the unit of the handbook has it. */
+const STOP_MS = 40_000;
+
 export class Machine {
   readonly name: string;
+  readonly options: MachineOptions;
   readonly clock: MachineClock;
   readonly disk: MachineDisk;
   /** One, and in hosted mode one for each deployment. */
@@ -71,18 +83,25 @@ export class Machine {
   process: Incarnation | undefined;
   service: Service | undefined;
   starts = 0;
+  /** Done in place of the next start. */
+  work: Work | undefined;
+  /** Whether `work` is being done. */
+  isMaintained = false;
+  /** It was thrown away, and is not started again. */
+  isGone = false;
+  /** Whether a copy of its folder ran beside it, or it is one. */
+  wasCopied = false;
   readonly #world: World;
   readonly #network: Network;
-  readonly #options: MachineOptions;
   readonly #watcher: Watcher;
   /** The locks of folders that are held. */
-  readonly #locks = new Map<string, { readonly by: Incarnation }>();
+  readonly #locks = new Map<string, { readonly by: Incarnation; nextSeq: () => number | undefined }>();
 
   constructor(world: World, network: Network, options: MachineOptions, watcher: Watcher) {
     this.name = options.name;
     this.#world = world;
     this.#network = network;
-    this.#options = options;
+    this.options = options;
     this.#watcher = watcher;
     this.clock = new MachineClock(world);
     const folder = `/${options.name}`;
@@ -100,10 +119,22 @@ export class Machine {
     return this.journals.find(({ name }) => name === `${this.name}/${deployment}`);
   }
 
+  /** As the lock of a folder answers to other processes of the machine. */
+  durableIn(folder: string): Durable {
+    const seq = this.#locks.get(folder)?.nextSeq();
+    return seq === undefined ? { kind: 'unsaid' } : { kind: 'before', seq };
+  }
+
   start(): void {
+    if (this.isGone) return;
     this.starts += 1;
     const process = new Incarnation(this.#world, `${this.name}#${this.starts}`, this.clock);
     this.process = process;
+    const { work } = this;
+    if (work !== undefined) {
+      this.#world.plan(0, 'an operator works', () => void this.#maintain(process, work), process);
+      return;
+    }
     this.#watcher.starting(this);
     this.#world.plan(0, 'starts', () => void this.#run(process), process);
   }
@@ -118,10 +149,16 @@ export class Machine {
     this.disk.cutPower(cut);
   }
 
-  /** SIGTERM. */
+  /** SIGTERM, and SIGKILL after the `TimeoutStopSec` of the handbook. */
   stop(): void {
     const { service, process } = this;
-    if (service !== undefined) this.#world.plan(0, 'SIGTERM', () => void service.stop(), process);
+    if (service === undefined) return;
+    this.#world.plan(0, 'SIGTERM', () => void service.stop(), process);
+    const kill = () => {
+      this.kill();
+      this.#watcher.killed(this);
+    };
+    this.#world.plan(STOP_MS, 'SIGKILL', () => this.#world.plan(0, 'SIGKILL', kill, null), process);
   }
 
   /** The process has ended, and its clients see that. */
@@ -133,6 +170,7 @@ export class Machine {
     this.process = undefined;
     this.service = undefined;
     this.#locks.clear();
+    this.isMaintained = false;
   }
 
   #journal(deployment: string | undefined): MachineJournal {
@@ -149,6 +187,17 @@ export class Machine {
     };
   }
 
+  async #maintain(process: Incarnation, work: Work): Promise<void> {
+    this.isMaintained = true;
+    const error = await work((folder) => this.disk.openFor(process, folder)).then(
+      () => undefined,
+      (error: Error) => error,
+    );
+    if (error === undefined && this.work === work) this.work = undefined;
+    this.#gone();
+    this.#watcher.worked(this, error);
+  }
+
   async #run(process: Incarnation): Promise<void> {
     const notices = createNotices('info', false, (line) => {
       this.#world.note(`  ${process.name}: ${line.trim()}`);
@@ -156,7 +205,7 @@ export class Machine {
     });
     try {
       const service = await startService(this.config, notices, {
-        limits: { ...standardLimits, ...this.#options.limits },
+        limits: { ...standardLimits, ...this.options.limits },
         openDisk: (folder) => this.disk.openFor(process, folder),
         lockFolder: async (folder) => this.#lock(folder, process),
         listen: async (options) => this.#listen(options, process),
@@ -208,12 +257,14 @@ export class Machine {
   #lock(folder: string, process: Incarnation): Lock {
     const holder = this.#locks.get(folder)?.by;
     if (holder?.isAlive) throw new InUseError(`${folder} is in use by ${holder.name}`);
-    const held = { by: process };
+    const held = { by: process, nextSeq: (): number | undefined => undefined };
     this.#locks.set(folder, held);
     return {
       checkHeld: () => {},
       watch: () => {},
-      shareDurable: () => {},
+      shareDurable: (nextSeq) => {
+        held.nextSeq = nextSeq;
+      },
       release: async () => {
         if (this.#locks.get(folder) === held) this.#locks.delete(folder);
       },

@@ -12,7 +12,11 @@ import { Incarnation, type World } from './world.ts';
 export interface ReadJournal {
   /** Whether retention may have removed these events, both included. */
   readonly mayBeGone: (first: number, last: number) => boolean;
+  /** Whether these events may have been lost by a repair, both included. */
+  readonly isLost: (first: number, last: number) => boolean;
   readonly breaks: (problem: string) => void;
+  /** How often its folder was replaced by a copy: then a reader begins again. */
+  readonly restores: () => number;
 }
 
 interface Page {
@@ -34,6 +38,7 @@ export class Reader {
   readonly #process: Incarnation;
   /** It got all events up to this one, or they are removed. */
   #lastSeq = 0;
+  #restores = 0;
 
   constructor(world: World, network: Network, access: Access, name: string, journal: ReadJournal) {
     this.#world = world;
@@ -49,6 +54,8 @@ export class Reader {
   async #run(): Promise<void> {
     const { chance } = this.#process;
     while (!this.isStopped) {
+      if (this.#isRestored) this.#lastSeq = 0;
+      this.#restores = this.#journal.restores();
       const turn = chance.share();
       if (turn < 0.1) await this.#readAssets();
       else if (turn < 0.3) await this.#readStream();
@@ -89,6 +96,7 @@ export class Reader {
     this.#world.plan(chance.exponentialMs(4_000), 'leaves', () => leaving.abort(), this.#process);
     let text = '';
     const onPiece = (piece: string) => {
+      if (this.#isRestored) return;
       const blocks = (text + piece).split('\n\n');
       text = blocks.pop() ?? '';
       for (const block of blocks) this.#takeBlock(block);
@@ -118,8 +126,15 @@ export class Reader {
     if (reply?.status === 200) this.#count('assets');
   }
 
+  get #isRestored(): boolean {
+    return this.#restores !== this.#journal.restores();
+  }
+
   #take(seq: number): void {
-    if (this.#lastSeq > 0 && seq !== this.#lastSeq + 1)
+    // A repair may have lost the events before it.
+    const isNext =
+      seq === this.#lastSeq + 1 || (seq > this.#lastSeq && this.#journal.isLost(this.#lastSeq + 1, seq - 1));
+    if (this.#lastSeq > 0 && !isNext)
       this.#journal.breaks(`shows event ${seq} to a reader whose last one is ${this.#lastSeq}`);
     this.#lastSeq = seq;
   }
@@ -148,6 +163,7 @@ export class Reader {
       .clientOf(this.#process, this.name)
       .call(url, call)
       .catch((_: NoReply) => undefined);
+    if (this.#isRestored) return undefined;
     if (reply?.body.startsWith('<')) return undefined; // of a proxy
     if (reply !== undefined && ![200, 410, 503].includes(reply.status))
       this.#journal.breaks(`answers ${reply.status} to GET ${url.pathname}${url.search}: ${reply.body}`);

@@ -63,6 +63,7 @@ test('each saved life has its defect as a mutant, and is idle without what it ha
 test('three lives in a row have every fault in their plans, also with one that has none of the disk or the network', () => {
   const names = {
     machines: ['d0'],
+    mayBeCopied: ['d0'],
     upstreams: ['u'],
     clientLinks: ['c to d0'],
     hubLinks: ['d0 to h'],

@@ -7,6 +7,7 @@ import type { FaultKind, LinkFault, PlannedFault, StartFault } from './faults.ts
 import type { Machine } from './machine.ts';
 import type { FaultOf, PowerCut } from './machine-disk.ts';
 import type { Network } from './network.ts';
+import type { Operator } from './operator/operator.ts';
 import type { Upstream } from './upstream.ts';
 import type { World } from './world.ts';
 
@@ -20,6 +21,7 @@ export interface Targets {
   readonly forwards: readonly string[];
   /** Whether a disk may write the sectors of one write in any order. */
   readonly reorders: boolean;
+  readonly operator: Pick<Operator, 'strike'>;
   /** Called when a fault has happened. */
   readonly count: (kind: FaultKind) => void;
   /** Called after a process has ended without its will: an operator starts it again. */
@@ -68,6 +70,12 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       for (let left = chance.happens(0.5) ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
         targets.upstreams.get(target)!.faults.push(chance.oneOf(['before', 'after', 'none'] as const));
       }
+      break;
+    case 'restore device':
+    case 'restore hub':
+    case 'clone':
+    case 'repair':
+      targets.operator.strike(kind, machine!, chance);
       break;
     default:
       disturbLink(kind, fault, chance, targets);

@@ -29,6 +29,11 @@ export class MachineClock implements WallClock {
     return this.#jumps.at(-1)!.offsetMs;
   }
 
+  /** Whether times may be out of order. */
+  get hasJumped(): boolean {
+    return this.#jumps.length > 1;
+  }
+
   set offsetMs(offsetMs: number) {
     this.#jumps.push({ atMs: this.#world.nowMs, offsetMs });
   }

@@ -54,12 +54,12 @@ function wrongSnapshot({ disk, view }: Folder): string | undefined {
   const begin = text.slice(0, text.length - (end?.length ?? 0));
   if (crc === undefined || crc32(begin) !== Number.parseInt(crc, 16)) return 'forward-sources.json is damaged';
   const { seq: until, sources } = JSON.parse(`${begin}}`);
-  if (until > view.lines.size) return `forward-sources.json is of event ${until}, and there are ${view.lines.size}`;
+  if (until > view.lastSeq) return `forward-sources.json is of event ${until}, and the last one is ${view.lastSeq}`;
   const last = new Map<string, number>();
   const ids = new Map<string, string>();
   for (const { seq, id, from } of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
     if (from === undefined) continue;
-    if (seq <= until) last.set(from[0], from[1]);
+    if (seq <= until) last.set(from[0], Math.max(from[1], last.get(from[0]) ?? 0));
     ids.set(`${from}`, id);
   }
   for (const [source, seq, id] of sources) {
@@ -76,8 +76,7 @@ function wrongSnapshot({ disk, view }: Folder): string | undefined {
 function wrongDestination({ disk, view }: Folder, name: string): string | undefined {
   const bytes = disk.durableBytes(`forward-${name}.cursor`);
   const seq = bytes && cursorIn(bytes)?.seq;
-  if (seq !== Math.max(...view.lines.keys()))
-    return `the cursor for ${name} is at ${seq}, and there are ${view.lines.size} events`;
+  if (seq !== view.lastSeq) return `the cursor for ${name} is at ${seq}, and there are ${view.lines.size} events`;
   const state = JSON.parse(disk.text(`forward-${name}.state`) || '{}');
   return state.state === 'idle' ? undefined : `forward-${name}.state says ${state.state}: ${state.reason}`;
 }
@@ -102,7 +101,7 @@ async function wrongSidecars(
 }
 
 async function wrongBackup(source: SimulatedDisk, view: JournalView): Promise<string | undefined> {
-  const last = Math.max(0, ...view.lines.keys());
+  const last = view.lastSeq;
   const progress = { durable: async () => ({ kind: 'before', seq: last + 1 }) as const, more: async () => {} };
   const target = new SimulatedDisk('/backup');
   const { seqs, isComplete } = await backUp({ source, target, progress, limits });

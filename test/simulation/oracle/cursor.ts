@@ -1,6 +1,7 @@
 /** How far a destination is, as its cursor says on the disk: two slots of 512 bytes, of which the valid one with the larger number counts. */
 
 import { crc32 } from 'node:zlib';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 
 export interface SeenCursor {
   readonly seq: number;
@@ -21,4 +22,10 @@ export function cursorIn(bytes: Buffer): SeenCursor | undefined {
     if (best === undefined || value.number > best.number) best = value;
   }
   return best;
+}
+
+/** @returns the seq up to which the cursor of a destination is, durably; 0 if there is none */
+export function cursorSeq(disk: SimulatedDisk, name: string): number {
+  const bytes = disk.durableBytes(`forward-${name}.cursor`);
+  return (bytes && cursorIn(bytes)?.seq) ?? 0;
 }

@@ -5,6 +5,7 @@
 
 import { crc32 } from 'node:zlib';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { History } from './history.ts';
 
 /** A line of a journal, as far as the oracle compares it. */
 export interface SeenLine {
@@ -38,6 +39,8 @@ interface SeenFile {
 }
 
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
+/** When retention removed what may be there all the same. */
+const EVER = Number.POSITIVE_INFINITY;
 const GONE = /^events-(\d{20})-(\d{20})\.(?:removed|lost)$/;
 
 export class JournalView {
@@ -51,7 +54,64 @@ export class JournalView {
   readonly shown = new Set<number>();
   /** By seq of an event whose file retention removed: when. */
   readonly removed = new Map<number, number>();
+  /** Those of other journals whose lines were broken on purpose: `<source> <seq>`. */
+  readonly #broken = new Set<string>();
+  #wasBroken = false;
+  readonly #history: History;
   readonly #files = new Map<string, SeenFile>();
+
+  constructor(history = new History()) {
+    this.#history = history;
+  }
+
+  /** @returns the view of a folder that was copied from this one: it has a beginning of this journal, perhaps without the last events */
+  copiedTo(disk: SimulatedDisk): JournalView {
+    const view = new JournalView(this.#history);
+    view.#wasBroken = this.#wasBroken;
+    // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
+    for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
+    view.refresh(disk);
+    const last = view.lastSeq;
+    for (const seq of view.removed.keys()) if (seq > last || view.lines.has(seq)) view.removed.delete(seq);
+    // What is missing before its end was removed, before the copy was made or before the backup came to it.
+    for (const [seq, line] of this.lines) {
+      if (seq > last || view.lines.has(seq)) continue;
+      view.lines.set(seq, line);
+      view.removed.set(seq, this.removed.get(seq) ?? EVER);
+      view.byMark.set(line.mark, [line, ...(view.byMark.get(line.mark) ?? [])]);
+    }
+    for (const seq of this.acknowledged)
+      if (view.lines.get(seq)?.id === this.lines.get(seq)?.id) view.acknowledged.add(seq);
+    return view;
+  }
+
+  /** 0 if there is no event. */
+  get lastSeq(): number {
+    let last = 0;
+    for (const seq of this.lines.keys()) last = Math.max(last, seq);
+    return last;
+  }
+
+  /** An operator broke these lines: they may be gone. */
+  mayLose(seqs: Iterable<number>): void {
+    this.#wasBroken = true;
+    for (const seq of seqs) {
+      const { from } = this.lines.get(seq) ?? {};
+      if (from !== undefined) this.#broken.add(`${from}`);
+      this.removed.set(seq, EVER);
+    }
+  }
+
+  /** Whether a repair may have lost these events, both included. */
+  mayHaveLost(first: number, last: number): boolean {
+    for (let seq = first; seq <= last; seq += 1) if (this.removed.get(seq) !== EVER) return false;
+    return true;
+  }
+
+  /** Whether an event of another journal was here, and its line was broken on purpose. */
+  mayLack(from: readonly [source: string, seq: number]): boolean {
+    return this.#broken.has(`${from}`);
+  }
 
   /** @returns what is wrong with the durable lines that are new, if anything is */
   refresh(disk: SimulatedDisk): string | undefined {
@@ -132,7 +192,11 @@ export class JournalView {
   #see(line: SeenLine): string | undefined {
     const { seq, id, mark, key } = line;
     const known = this.lines.get(seq);
-    if (known?.id === id) return undefined;
+    if (known?.id === id) {
+      // A repair gives the lines after a lost one another crc.
+      if (this.#wasBroken) this.lines.set(seq, { ...known, text: line.text });
+      return undefined;
+    }
     if (known !== undefined) {
       // The part of a failed write that was durable for a moment is cut off again, and its seq is given to another event.
       if (this.acknowledged.has(seq) || this.shown.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
@@ -140,9 +204,10 @@ export class JournalView {
       if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
     }
     this.lines.set(seq, line);
+    if (line.from === undefined) this.#history.add(line, this.lines.get(seq - 1)?.id);
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);
-    const before = same.find(({ from, seq }) => from?.[1] === line.from?.[1] && !this.removed.has(seq));
+    const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
     if (before !== undefined) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;
     const withKey = this.byKey.get(key) ?? [];
@@ -150,10 +215,17 @@ export class JournalView {
     const other = withKey.find(({ seq }) => !this.removed.has(seq));
     return other && `the key ${key} belongs to event ${other.seq} and to event ${seq}`;
   }
+
+  #isRepeat(before: SeenLine, { id, from }: SeenLine): boolean {
+    if (from === undefined || before.from === undefined) return true;
+    if (from[0] === before.from[0]) return from[1] === before.from[1];
+    // "It continues after its own cursor": what its copy has sent for both comes again under the new id.
+    return id === before.id && !this.#history.renamed.has(from[0]);
+  }
 }
 
 function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
-  return lines.filter((one) => one !== line);
+  return lines.filter(({ id }) => id !== line.id);
 }
 
 /** @param end where its crc begins */

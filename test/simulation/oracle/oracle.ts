@@ -5,7 +5,8 @@ import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Folder, wrongAtRest } from './at-rest.ts';
-import { cursorIn, type SeenCursor } from './cursor.ts';
+import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
+import { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Readings } from './readings.ts';
@@ -18,7 +19,7 @@ export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
 interface Destination {
   readonly name: string;
   readonly to: MachineJournal | Upstream;
-  readonly letters: LettersView;
+  letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;
 }
@@ -27,15 +28,18 @@ export interface Watched {
   readonly journal: MachineJournal;
   /** What gets every event. */
   readonly sendsTo: readonly Destination[];
-  readonly view: JournalView;
-  readonly removals: Removals;
+  view: JournalView;
+  removals: Removals;
+  /** Whether it was broken on purpose and not repaired yet. */
+  isBroken: boolean;
+  /** How often its folder was replaced by a copy. */
+  restores: number;
 }
 
 export class Oracle {
   readonly #nowMs: () => number;
+  readonly history = new History();
   readonly #watched = new Map<MachineJournal, Watched>();
-  /** By the id of a journal. */
-  readonly #sources = new Map<string, MachineJournal>();
   readonly #readings = new Readings();
   #broken: string | undefined;
 
@@ -50,12 +54,103 @@ export class Oracle {
 
   watch(journal: MachineJournal, destinations: Destinations): void {
     const sendsTo = [...destinations].map(([name, to]) => ({ name, to, letters: new LettersView(), checkedSeq: 0 }));
+    const view = new JournalView(this.history);
     this.#watched.set(journal, {
       journal,
       sendsTo,
-      view: new JournalView(),
+      view,
       removals: new Removals(journal, this.#nowMs),
+      isBroken: false,
+      restores: 0,
     });
+  }
+
+  /** A copy of the folder of another machine begins to run. */
+  watchCopy(copy: MachineJournal, original: MachineJournal): void {
+    this.look(original);
+    this.watch(copy, this.destinationsOf(original));
+    const watched = this.#watched.get(copy)!;
+    watched.view = this.viewOf(original).copiedTo(copy.disk);
+    watched.removals = new Removals(copy, this.#nowMs);
+    for (const destination of watched.sendsTo) destination.checkedSeq = cursorSeq(copy.disk, destination.name);
+  }
+
+  /** The folder of a machine is thrown away: what its destinations do not have is not the service's to keep. */
+  unwatch(journal: MachineJournal): void {
+    this.look(journal);
+    this.nameLost();
+    this.#watched.delete(journal);
+  }
+
+  destinationsOf(journal: MachineJournal): Destinations {
+    return new Map(this.#watched.get(journal)!.sendsTo.map(({ name, to }) => [name, to]));
+  }
+
+  /**
+   * The folder of a journal is replaced by a copy of earlier. What was recorded since then is gone by the will of the operator, and
+   * so are the dead letters: the folder that had them is kept aside, as the handbook says.
+   */
+  restored(journal: MachineJournal, replace: () => void): void {
+    this.checkAcknowledged(journal);
+    this.nameLost();
+    const watched = this.#watched.get(journal)!;
+    const { view, sendsTo } = watched;
+    for (const destination of sendsTo) {
+      const named = [...destination.letters.named].flatMap((seq) => view.lines.get(seq)?.id ?? []);
+      this.history.leaveOut(journal.name, destination.name, named);
+      for (const seq of destination.letters.named) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
+      destination.letters = new LettersView();
+      destination.checkedSeq = 0;
+    }
+    replace();
+    watched.view = view.copiedTo(journal.disk);
+    watched.removals = new Removals(journal, this.#nowMs);
+    watched.restores += 1;
+    this.#rollBack(journal, view, watched.view);
+  }
+
+  /** @param was what a hub had before it was restored */
+  #rollBack(hub: MachineJournal, was: JournalView, is: JournalView): void {
+    const { history } = this;
+    const forwarded = (view: JournalView) => [...view.lines.values()].filter(({ from }) => from !== undefined);
+    const ids = new Set(forwarded(is).map(({ id }) => id));
+    const sources = new Set(forwarded(is).map(({ from }) => from![0]));
+    const before = new Set(forwarded(was).map(({ from }) => from![0]));
+    for (const { seq, id } of forwarded(was)) {
+      // "It gets the rest again", and sends it on again.
+      if (is.lines.get(seq)?.id !== id) history.mayBeTwice.add(id);
+      if (!ids.has(id)) history.rolledBack.add(id);
+    }
+    for (const source of before) if (!sources.has(source)) history.forgets(source);
+    for (const { journal, sendsTo, view } of this.#watched.values()) {
+      // "It continues after its own cursor": until an event was taken under a new id, a device does not hear that its hub has less.
+      const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id)).map(({ id }) => id);
+      if (!sources.has(sourceOf(journal) ?? '')) for (const id of gone) history.forgotten.add(id);
+      for (const { name, to } of sendsTo) {
+        const bytes = to === hub ? journal.disk.durableBytes(`forward-${name}.cursor`) : undefined;
+        if (bytes !== undefined && cursorIn(bytes)?.id === null) history.leaveOut(journal.name, name, gone);
+      }
+    }
+  }
+
+  /** An operator broke these lines of a journal: they may be lost from now on, and no other. */
+  damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
+    const watched = this.#watched.get(journal)!;
+    watched.isBroken = true;
+    watched.view.mayLose(seqs);
+  }
+
+  repaired(journal: MachineJournal): void {
+    this.#watched.get(journal)!.isBroken = false;
+    this.checkAcknowledged(journal);
+  }
+
+  restoresOf(journal: MachineJournal): number {
+    return this.#watched.get(journal)!.restores;
+  }
+
+  breaks(sentence: string): void {
+    this.#breaks(sentence);
   }
 
   /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
@@ -64,10 +159,6 @@ export class Oracle {
       sendsTo.map(({ to }) => `${journal.machine.name} to ${'received' in to ? to.name : to.machine.name}`),
     );
     return [...new Set(links)];
-  }
-
-  destinationsOf(journal: MachineJournal): string[] {
-    return this.#watched.get(journal)!.sendsTo.map(({ name }) => name);
   }
 
   viewOf(journal: MachineJournal): JournalView {
@@ -152,7 +243,8 @@ export class Oracle {
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
   checkAcknowledged(journal: MachineJournal): void {
     this.look(journal);
-    const problem = this.viewOf(journal).lacks(journal.disk);
+    const { view, isBroken } = this.#watched.get(journal)!;
+    const problem = isBroken ? undefined : view.lacks(journal.disk);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
     this.#checkCursors(journal);
   }
@@ -160,9 +252,9 @@ export class Oracle {
   /** Reads what is new in the durable bytes of a journal and of its dead letters. */
   look(journal: MachineJournal): void {
     const { disk } = journal;
-    const { view, sendsTo } = this.#watched.get(journal)!;
+    const { view, sendsTo, isBroken } = this.#watched.get(journal)!;
     const problems = [
-      view.refresh(disk),
+      isBroken ? undefined : view.refresh(disk),
       ...sendsTo.map(({ name, letters }) => letters.refresh(disk.durableBytes(`dead-${name}.jsonl`))),
     ];
     const problem = problems.find((one) => one !== undefined);
@@ -184,11 +276,11 @@ export class Oracle {
   removing(journal: MachineJournal, name: string): void {
     if (!/^events-\d{20}\.jsonl$/.test(name)) return;
     this.look(journal);
-    const { view, sendsTo, removals } = this.#watched.get(journal)!;
+    const { view, removals } = this.#watched.get(journal)!;
     const problem = removals.removing(name);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     for (const { seq } of view.linesOf(name)) if (!view.removed.has(seq)) view.removed.set(seq, this.#nowMs());
-    const seq = this.#unsettledAt(sendsTo, view.linesOf(name));
+    const seq = this.#unsettledAt(journal, view.linesOf(name), (to, line) => this.#wasThere(journal, to, line));
     if (seq !== undefined) {
       this.#breaks(
         `${journal.name} removes ${name} with event ${seq}, which is neither at its destination nor in a dead letter`,
@@ -201,46 +293,58 @@ export class Oracle {
    * letters name as lost.
    */
   checkSources(): void {
-    for (const { journal } of this.#watched.values()) {
-      this.checkAcknowledged(journal);
-      const source = journal.disk.durableBytes('.journal-id')?.toString().trim();
-      if (source !== undefined) this.#sources.set(source, journal);
-    }
+    for (const { journal } of this.#watched.values()) this.checkAcknowledged(journal);
+    this.nameLost();
     for (const { journal, view } of this.#watched.values()) {
-      const next = new Map<string, number>();
+      const last = new Map<string, SeenLine>();
       for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
         if (line.from === undefined) continue;
         const [source, seq] = line.from;
-        const problem = this.#wrongFrom(journal, line, next.get(source) ?? 1);
+        const before = last.get(source);
+        // "A hub that lost events of the last batches asks their journals for them again."
+        if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
+        const problem = this.#wrongFrom(line, before);
         if (problem !== undefined) {
           this.#breaks(`event ${line.seq} of ${journal.name} is ${problem}`);
           return;
         }
-        next.set(source, seq + 1);
+        last.set(source, line);
       }
     }
   }
 
-  #wrongFrom(hub: MachineJournal, line: SeenLine, nextSeq: number): string | undefined {
-    const [source, seq] = line.from!;
-    const journal = this.#sources.get(source);
-    if (journal === undefined) return `of the journal ${source}, which nobody has`;
-    const { view, sendsTo } = this.#watched.get(journal)!;
-    const lost = sendsTo.find(({ to }) => to === hub)?.letters.named;
-    let expected = nextSeq;
-    while (expected < seq && lost?.has(expected)) expected += 1;
-    if (seq !== expected) return `${seq} of ${journal.name}, whose next one is ${expected}`;
-    const { id, time, members } = view.lines.get(seq) ?? {};
-    if (id === line.id && time === line.recorded && members === line.members) return undefined;
-    return `${seq} of ${journal.name}, where it is another one`;
+  /** @param before the last event of the same source */
+  #wrongFrom({ id, from, recorded, members }: SeenLine, before: SeenLine | undefined): string | undefined {
+    const { history } = this;
+    const [source, seq] = from!;
+    let expected = before === undefined ? (history.firstOf(source) ?? seq) : before.from![1] + 1;
+    while (expected < seq && history.isNamed(source, expected)) expected += 1;
+    if (seq !== expected) return `${seq} of a journal whose next one is ${expected}`;
+    const own = history.get(id);
+    if (own === undefined) return `${seq} of a journal, and none recorded it`;
+    if (own.seq !== seq || own.time !== recorded || own.members !== members)
+      return `${seq} of a journal, where it is another one`;
+    // "A fork is stopped": of two folders with one id, a hub has the events of one.
+    if (before !== undefined && !history.continues({ seq: before.from![1], id: before.id }, id))
+      return `${seq} of a journal that does not have ${before.from![1]} as it is here`;
+    return undefined;
+  }
+
+  /** Remembers what dead letters name as lost, under the ids of their journals: a folder may be replaced or thrown away. */
+  nameLost(): void {
+    for (const { journal, sendsTo } of this.#watched.values()) {
+      const source = sourceOf(journal);
+      if (source === undefined) continue;
+      for (const { to, letters } of sendsTo) if (!('received' in to)) this.history.name(source, letters.named);
+    }
   }
 
   /** @returns what is not settled yet; undefined once every event is where it was promised to be */
   unsettled(): string | undefined {
     this.checkSources();
-    for (const { journal, view, sendsTo } of this.#watched.values()) {
+    for (const { journal, view } of this.#watched.values()) {
       if (journal.machine.service === undefined) return `${journal.name} does not run`;
-      const seq = this.#unsettledAt(sendsTo, view.lines.values());
+      const seq = this.#unsettledAt(journal, view.lines.values());
       if (seq !== undefined)
         return `event ${seq} of ${journal.name} is neither at its destination nor in a dead letter`;
     }
@@ -252,17 +356,21 @@ export class Oracle {
    * while it was on its way.
    */
   #checkUpstreams(): void {
-    const ids = new Set<string>();
-    for (const { view } of this.#watched.values()) for (const { id } of view.lines.values()) ids.add(id);
+    const { history } = this;
     for (const { journal, view, sendsTo } of this.#watched.values()) {
       for (const { name, to, letters } of sendsTo) {
         if (!('received' in to)) continue;
-        for (const id of to.received.keys()) if (!ids.has(id)) this.#breaks(`${name} has ${id}, which no journal has`);
+        for (const id of to.received.keys())
+          if (history.get(id) === undefined) this.#breaks(`${name} has ${id}, which no journal has`);
+        const lines = new Map<string, number>();
+        for (const { id } of view.lines.values()) lines.set(id, (lines.get(id) ?? 0) + 1);
+        const named = new Set([...letters.named].map((seq) => view.lines.get(seq)?.id));
         for (const { id, seq, mark } of view.lines.values()) {
           const received = to.received.get(id) ?? { mark, count: 0 };
           const event = `event ${seq} of ${journal.name}`;
           if (received.mark !== mark) this.#breaks(`${name} has ${received.mark} as ${event}`);
-          if (received.count > 1 && !letters.named.has(seq))
+          const mayBeTwice = named.has(id) || history.mayBeTwice.has(id);
+          if (received.count > lines.get(id)! && !mayBeTwice)
             this.#breaks(`${name} has ${event} ${received.count} times, and no dead letter says so`);
         }
       }
@@ -288,39 +396,73 @@ export class Oracle {
       const bytes = journal.disk.durableBytes(`forward-${destination.name}.cursor`);
       const cursor = bytes && cursorIn(bytes);
       if (cursor === undefined || cursor.seq <= destination.checkedSeq) continue;
-      const problem = this.#wrongCursor(cursor, destination, view);
+      const problem = this.#wrongCursor(cursor, journal, destination, view);
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
       destination.checkedSeq = cursor.seq;
     }
   }
 
-  #wrongCursor(cursor: SeenCursor, destination: Destination, { lines }: JournalView): string | undefined {
-    const isSettled = this.#settledAt(destination);
+  #wrongCursor(
+    cursor: SeenCursor,
+    journal: MachineJournal,
+    destination: Destination,
+    { lines }: JournalView,
+  ): string | undefined {
+    const isSettled = this.#settledAt(journal, destination);
     for (let seq = destination.checkedSeq + 1; seq <= cursor.seq; seq += 1) {
       const line = lines.get(seq);
       if (line === undefined) return `passes event ${seq}, which is not durable`;
-      if (!isSettled(line)) return `passes event ${seq}, which is neither there nor in a dead letter`;
+      // A hub that was restored since has said that it has the event.
+      if (!isSettled(line) && !this.history.rolledBack.has(line.id))
+        return `passes event ${seq}, which is neither there nor in a dead letter`;
     }
     const isSame = cursor.id === null || cursor.id === lines.get(cursor.seq)!.id;
     return isSame ? undefined : `has another id for event ${cursor.seq}`;
   }
 
   /** @returns the first event that is neither at a destination nor in its dead letters */
-  #unsettledAt(sendsTo: readonly Destination[], lines: Iterable<SeenLine>): number | undefined {
-    const checks = sendsTo.map((destination) => this.#settledAt(destination));
+  #unsettledAt(
+    journal: MachineJournal,
+    lines: Iterable<SeenLine>,
+    isExcused: (destination: Destination, line: SeenLine) => boolean = () => false,
+  ): number | undefined {
+    const checks = this.#watched.get(journal)!.sendsTo.map((destination) => {
+      const isSettled = this.#settledAt(journal, destination);
+      return (line: SeenLine) => isSettled(line) || isExcused(destination, line);
+    });
     for (const line of lines) if (!checks.every((isSettled) => isSettled(line))) return line.seq;
     return undefined;
   }
 
   /** @returns whether an event of a machine is durable at its destination, or in a durable dead letter */
-  #settledAt({ to, letters: { named } }: Destination): (line: SeenLine) => boolean {
-    if ('received' in to) return ({ id, seq }) => to.received.has(id) || named.has(seq);
+  #settledAt(journal: MachineJournal, { name, to, letters: { named } }: Destination): (line: SeenLine) => boolean {
+    const { history } = this;
+    const { removed } = this.viewOf(journal);
+    const isExcused = ({ id, seq }: SeenLine) =>
+      history.isLeftOut(journal.name, name, id) ||
+      // "One that never heard of the journal gets all there is."
+      (history.forgotten.has(id) && removed.has(seq));
+    if ('received' in to) return (line) => to.received.has(line.id) || named.has(line.seq) || isExcused(line);
     this.look(to);
     const { byMark } = this.viewOf(to);
-    return ({ mark, seq }) => named.has(seq) || (byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false);
+    const isThere = ({ mark, seq }: SeenLine) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
+    return (line) => named.has(line.seq) || isThere(line) || isExcused(line);
+  }
+
+  /**
+   * "A hub restored from a backup has less than it had. At the next request of a device the hub says what it has": until then the
+   * device counts on what it was answered. Its cursor shows whether it has heard.
+   */
+  #wasThere(journal: MachineJournal, destination: Destination, { id, seq }: SeenLine): boolean {
+    return this.history.rolledBack.has(id) && seq <= cursorSeq(journal.disk, destination.name);
   }
 
   #breaks(sentence: string): void {
     this.#broken ??= sentence;
   }
+}
+
+/** @returns the id of a journal; undefined if it never forwarded */
+function sourceOf({ disk }: MachineJournal): string | undefined {
+  return disk.durableBytes('.journal-id')?.toString().trim();
 }

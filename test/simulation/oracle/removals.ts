@@ -29,6 +29,8 @@ export class Removals {
   constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
     this.#nowMs = nowMs;
+    // What its folder marks already was checked where the folder was copied from.
+    this.markedSeq = Math.max(0, ...journal.disk.durableNames().map((name) => markedBy(name) ?? 0));
   }
 
   /** A file is about to be truncated. */

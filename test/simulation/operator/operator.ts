@@ -1,0 +1,279 @@
+/**
+ * The operator: does what the handbook (`bin/README.md`) says about backups, restores, copies, repairs and stopped forwarders, with
+ * the functions of the commands. Locks, arguments and texts of the commands are not run. What needs the service stopped is the
+ * `work` of a machine, in place of its next start; what may run beside it is a process of its own.
+ */
+
+import { limits } from '../../../src/config/limits.ts';
+import type { Disk } from '../../../src/journal/disk.ts';
+import { backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
+import { carryOut, planRepair, sideName } from '../../../src/journal/look/repair.ts';
+import { verify } from '../../../src/journal/look/verify.ts';
+import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { Chance } from '../chance.ts';
+import type { OperatorKind } from '../faults.ts';
+import type { Machine, MachineJournal, Work } from '../machine.ts';
+import { JournalView } from '../oracle/journal-view.ts';
+import type { Oracle } from '../oracle/oracle.ts';
+import { Incarnation, type World } from '../world.ts';
+import { checkBackup, checkRepaired } from './checks.ts';
+import { breakJournal, type Damage } from './damage.ts';
+import { filesOf } from './folder.ts';
+import { WaysOut } from './ways-out.ts';
+
+export interface OperatorParts {
+  readonly world: World;
+  readonly oracle: Oracle;
+  /** Those that run now. */
+  readonly machines: readonly Machine[];
+  readonly count: (kind: OperatorKind) => void;
+  /** Starts a machine in a while. */
+  readonly restart: (machine: Machine) => void;
+  /** Lets a copy of a folder run beside its original, with a client of its own. */
+  readonly addClone: (original: Machine, name: string, files: ReadonlyMap<string, Buffer>) => Machine;
+  readonly dropClone: (clone: Machine) => void;
+}
+
+/** What is in the folder of a backup, or of a plain copy. */
+interface Copy {
+  readonly atMs: number;
+  readonly files: ReadonlyMap<string, Buffer>;
+}
+
+/** The folder that the runs of `backup` for a machine bring up to date. */
+interface Backup {
+  readonly disk: SimulatedDisk;
+  readonly view: JournalView;
+  /** The folder of the machine was restored or repaired since it began: then it may be a backup of another journal. */
+  isStale: boolean;
+}
+
+/** Between two looks of the operator. */
+const LOOK_MS = 1_000;
+const COPIES_MAX = 4;
+/** The mean time that a clone runs. */
+const CLONE_MS = 10_000;
+const TRIES_MAX = 20;
+
+export class Operator {
+  readonly #parts: OperatorParts;
+  readonly #chance: Chance;
+  readonly #waysOut: WaysOut;
+  readonly #copies = new Map<MachineJournal, Copy[]>();
+  readonly #backups = new Map<MachineJournal, Backup>();
+  /** The runs of `backup` that have not ended. */
+  readonly #running = new Map<MachineJournal, Incarnation>();
+  readonly #damages = new Map<MachineJournal, Damage>();
+  readonly #clones = new Set<Machine>();
+  #runs = 0;
+  #tries = 0;
+
+  constructor(parts: OperatorParts) {
+    this.#parts = parts;
+    this.#chance = parts.world.chance('operator');
+    this.#waysOut = new WaysOut(parts, this.#chance, (journal, work) => this.#stopFor(journal, this.#chance, work));
+    const look = () => {
+      this.#look();
+      parts.world.plan(LOOK_MS, 'the operator looks', look, null);
+    };
+    parts.world.plan(LOOK_MS, 'the operator looks', look, null);
+  }
+
+  strike(kind: OperatorKind, machine: Machine, chance: Chance): void {
+    if (!this.#isFree(machine)) return;
+    const journal = chance.oneOf(machine.journals);
+    if (kind === 'clone') this.#clone(machine, chance);
+    else if (kind === 'repair') this.#break(journal, chance);
+    else if (this.#copies.has(journal)) this.#restore(journal, kind, chance);
+  }
+
+  /** Faults end: no copy runs beside its original any more. */
+  heal(): void {
+    for (const clone of [...this.#clones]) this.#dropClone(clone);
+  }
+
+  /** Whether an operator still has something to do. */
+  get isBusy(): boolean {
+    return this.#damages.size > 0 || this.#parts.machines.some(({ work }) => work !== undefined);
+  }
+
+  /** @returns whether the start was right to refuse: the journal was broken on purpose. Then it is repaired before the next one */
+  refused(machine: Machine): boolean {
+    const [journal] = machine.journals as [MachineJournal];
+    const damage = this.#damages.get(journal);
+    if (damage === undefined) return false;
+    machine.work = (openDisk) => this.#repair(journal, damage, openDisk(journal.folder));
+    return true;
+  }
+
+  /** @param error of an operator's work, which may be that of a disk: it is done again */
+  worked(machine: Machine, error: Error | undefined): void {
+    this.#tries = error === undefined ? 0 : this.#tries + 1;
+    if (error === undefined || (/simulated,/.test(error.message) && this.#tries < TRIES_MAX)) return;
+    this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
+  }
+
+  #look(): void {
+    const { machines, oracle } = this.#parts;
+    for (const machine of machines.filter(({ service }) => service !== undefined)) {
+      for (const journal of machine.journals) {
+        if (this.#damages.get(journal)?.isSeen)
+          oracle.breaks(`${machine.name} starts on a journal that was damaged while it was down`);
+        if (this.#isFree(machine)) this.#waysOut.look(journal);
+      }
+    }
+    const kept = machines.filter((machine) => !this.#clones.has(machine) && this.#isFree(machine));
+    if (kept.length === 0) return;
+    const journal = this.#chance.oneOf(this.#chance.oneOf(kept).journals);
+    if (this.#chance.happens(0.5)) this.#keep(journal, plainCopyOf(journal.disk));
+    else this.#backUp(journal);
+  }
+
+  #isFree(machine: Machine): boolean {
+    return machine.work === undefined && !machine.journals.some((journal) => this.#damages.has(journal));
+  }
+
+  #stopFor({ machine }: MachineJournal, chance: Chance, work: Work): void {
+    machine.work = work;
+    if (machine.process === undefined) return;
+    if (machine.service !== undefined && chance.happens(0.5)) machine.stop();
+    else {
+      machine.kill();
+      this.#parts.restart(machine);
+    }
+  }
+
+  #keep(journal: MachineJournal, files: ReadonlyMap<string, Buffer>): void {
+    if (![...files.keys()].some((name) => name.startsWith('events-'))) return;
+    const copies = this.#copies.get(journal) ?? [];
+    copies.push({ atMs: this.#parts.world.nowMs, files });
+    this.#copies.set(journal, copies.slice(-COPIES_MAX));
+  }
+
+  /** A run of `backup`, beside the service or without one. */
+  #backUp(journal: MachineJournal): void {
+    const { world, oracle } = this.#parts;
+    const { machine, folder, name } = journal;
+    const isStopped = machine.process === undefined && (journal.disk.bytes('.stopped-cleanly')?.length ?? 0) > 0;
+    // What only the cache of the system has after a crash is no part of the journal if the power goes then.
+    if (machine.durableIn(folder).kind === 'unsaid' && !isStopped) return;
+    this.#running.get(journal)?.end(); // it hangs, since the power went
+    const backup = this.#backups.get(journal) ?? {
+      disk: new SimulatedDisk(`/backup/${name}`),
+      view: new JournalView(oracle.history),
+      isStale: false,
+    };
+    this.#backups.set(journal, backup);
+    this.#runs += 1;
+    const process = new Incarnation(world, `${name} backup ${this.#runs}`, machine.clock);
+    this.#running.set(journal, process);
+    const progress = { durable: async () => machine.durableIn(folder), more: async () => {} };
+    const run = async () => {
+      const { acknowledged: seqs, lines } = oracle.viewOf(journal);
+      const acknowledged = [...seqs].map((seq) => lines.get(seq)!);
+      try {
+        const source = machine.disk.openFor(process, folder);
+        const { isComplete } = await backUp({ source, target: backup.disk, progress, limits });
+        const { findings } = await verify(backup.disk, limits);
+        const damage = findings.find(({ decision }) => decision === 'refuse');
+        if (damage !== undefined) oracle.breaks(`the backup of ${name} is damaged: ${damage.problem}`);
+        if (!isComplete || checkBackup(oracle, journal, backup, acknowledged))
+          this.#keep(journal, filesOf(backup.disk));
+        else this.#backups.delete(journal);
+      } catch (error) {
+        if (error instanceof OtherJournalError && backup.isStale) this.#backups.delete(journal);
+        else if (!/simulated,/.test((error as Error).message))
+          oracle.breaks(`the backup of ${name} failed: ${(error as Error).message}`);
+      }
+      this.#running.delete(journal);
+    };
+    world.plan(0, 'backup', () => void run(), process);
+  }
+
+  /** The folder of a backup no longer goes with its journal. */
+  #endBackups(journal: MachineJournal): void {
+    this.#running.get(journal)?.end();
+    this.#running.delete(journal);
+    const backup = this.#backups.get(journal);
+    if (backup !== undefined) backup.isStale = true;
+  }
+
+  #restore(journal: MachineJournal, kind: OperatorKind, chance: Chance): void {
+    const { oracle, count } = this.#parts;
+    const { machine, folder } = journal;
+    const copies = this.#copies.get(journal)!;
+    const at = chance.integer(0, copies.length - 1);
+    let isDone = false;
+    this.#stopFor(journal, chance, async (openDisk) => {
+      if (!isDone) {
+        this.#endBackups(journal);
+        oracle.restored(journal, () => machine.disk.exchange(folder, copies[at]!.files));
+        copies.splice(at + 1); // they are of what is gone now
+        count(kind);
+      }
+      isDone = true;
+      const { findings } = await verify(openDisk(folder), limits);
+      const damage = findings.find(({ decision }) => decision === 'refuse');
+      if (damage !== undefined) oracle.breaks(`a copy of ${journal.name} is damaged: ${damage.problem}`);
+    });
+  }
+
+  /** A person breaks the journal while the process is down. */
+  #break(journal: MachineJournal, chance: Chance): void {
+    const { oracle } = this.#parts;
+    const { machine, folder } = journal;
+    this.#stopFor(journal, chance, async (openDisk) => {
+      const damage = this.#damages.get(journal) ?? breakJournal(journal.disk, chance);
+      if (damage === undefined) return;
+      if (!this.#damages.has(journal)) {
+        this.#endBackups(journal);
+        oracle.checkAcknowledged(journal);
+        machine.disk.exchange(folder, damage.files);
+        oracle.damaged(journal, damage.seqs);
+        this.#damages.set(journal, damage);
+      }
+      // A hosted service starts, and only the deployment can not be opened.
+      if (!damage.isSeen || machine.journals.length > 1) await this.#repair(journal, damage, openDisk(folder));
+    });
+  }
+
+  /** `assetlog verify` and `assetlog repair --yes`. A repair that was interrupted is run again. */
+  async #repair(journal: MachineJournal, damage: Damage, disk: Disk): Promise<void> {
+    const { oracle, count } = this.#parts;
+    const verdict = await verify(disk, limits);
+    const plan = await planRepair(disk, verdict, limits);
+    await carryOut(disk, plan, sideName(await disk.list(), new Date()), '{}\n', limits);
+    const after = await verify(disk, limits);
+    const left = after.findings.find(({ decision }) => decision === 'refuse');
+    if (left !== undefined) oracle.breaks(`${journal.name} is damaged after its repair: ${left.problem}`);
+    oracle.repaired(journal);
+    checkRepaired(oracle, journal, damage.seqs, after.lost);
+    this.#damages.delete(journal);
+    count('repair');
+  }
+
+  #clone(original: Machine, chance: Chance): void {
+    const { world, addClone, count } = this.#parts;
+    const name = `${original.name}c`;
+    if ([...this.#clones].some((clone) => clone.name.startsWith(name))) return;
+    this.#runs += 1;
+    const clone = addClone(original, `${name}${this.#runs}`, filesOf(original.disk.disk));
+    this.#clones.add(clone);
+    count('clone');
+    world.plan(chance.exponentialMs(CLONE_MS), 'end of clone', () => this.#dropClone(clone), null);
+  }
+
+  #dropClone(clone: Machine): void {
+    if (this.#clones.delete(clone)) this.#parts.dropClone(clone);
+  }
+}
+
+/**
+ * "Leave out the hidden files: they describe the running process and the last shutdown. If the journal is forwarded, take
+ * `.journal-id` and `.forwarded-*` along, and leave out `forward-*.cursor`."
+ */
+function plainCopyOf(disk: SimulatedDisk): Map<string, Buffer> {
+  const isLeftOut = (name: string) =>
+    /^forward-.*\.(cursor|retry)$/.test(name) || (/^\./.test(name) && !/^\.(journal-id$|forwarded-)/.test(name));
+  return new Map([...filesOf(disk)].filter(([name]) => !isLeftOut(name)));
+}

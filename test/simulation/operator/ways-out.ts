@@ -1,0 +1,148 @@
+/** What an operator does about a forwarder that is stopped: the column "do" of the table in "Watch and mend forwarding". */
+
+import { limits } from '../../../src/config/limits.ts';
+import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
+import { readLetterStates } from '../../../src/forward/dead-letters/file.ts';
+import { isOpen } from '../../../src/forward/dead-letters/letter.ts';
+import { readRetry, writeRetry } from '../../../src/forward/retry.ts';
+import { readSource } from '../../../src/forward/source.ts';
+import { stateName } from '../../../src/forward/state-file.ts';
+import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
+import type { Chance } from '../chance.ts';
+import type { MachineJournal, Work } from '../machine.ts';
+import { cursorSeq } from '../oracle/cursor.ts';
+import type { Upstream } from '../upstream.ts';
+import { Incarnation } from '../world.ts';
+import { linesOf, linesThere } from './checks.ts';
+import { type ShownState, shownStates } from './folder.ts';
+import type { OperatorParts } from './operator.ts';
+
+export class WaysOut {
+  readonly #parts: Pick<OperatorParts, 'world' | 'oracle'>;
+  readonly #chance: Chance;
+  readonly #stopFor: (journal: MachineJournal, work: Work) => void;
+  #runs = 0;
+
+  constructor(
+    parts: Pick<OperatorParts, 'world' | 'oracle'>,
+    chance: Chance,
+    stopFor: (journal: MachineJournal, work: Work) => void,
+  ) {
+    this.#parts = parts;
+    this.#chance = chance;
+    this.#stopFor = stopFor;
+  }
+
+  /** `forward status`, and what it says is to be done. The service of the machine runs. */
+  look(journal: MachineJournal): void {
+    const { oracle } = this.#parts;
+    const states = shownStates(journal.disk).filter(({ state }) => state === 'stopped');
+    const byHand = states.filter(({ why }) => why === 'fork' || why === 'cursor lost');
+    const full = states.find(({ why }) => why === 'dead letters');
+    if (byHand.length > 0)
+      this.#stopFor(journal, async (openDisk) => this.#continue(journal, byHand, openDisk(journal.folder)));
+    else if (states.some(({ why }) => why === 'refusals')) void journal.machine.service?.reload();
+    else if (full !== undefined && this.#chance.happens(0.5)) this.#giveUp(journal, full.name);
+    else if (full !== undefined || this.#chance.happens(0.05)) this.#retry(journal);
+    const wrong = states.find(({ why }) => why === 'loop' || why === 'damage');
+    if (wrong !== undefined) oracle.breaks(`${journal.name} stops forwarding without a reason: ${wrong.reason}`);
+  }
+
+  async #continue(journal: MachineJournal, states: readonly ShownState[], disk: Disk): Promise<void> {
+    const { oracle } = this.#parts;
+    for (const { name, reason } of states) {
+      const to = oracle.destinationsOf(journal).get(name)!;
+      if ('received' in to) await this.#continuePlain(journal, name, to, disk);
+      else await this.#rename(journal, name, to, reason ?? '', disk);
+      await disk.remove(stateName(name)).catch(unlessAbsent(undefined)); // "may be deleted": what it says is done
+    }
+  }
+
+  /** "Find the last event that it has, and `forward from NAME --seq N` with the next." */
+  async #continuePlain(journal: MachineJournal, name: string, to: Upstream, disk: Disk): Promise<void> {
+    const { oracle } = this.#parts;
+    const lines = linesOf(oracle, journal);
+    const seq = 1 + Math.max(0, ...lines.filter(({ id }) => to.received.has(id)).map((line) => line.seq));
+    const before = lines.filter((line) => line.seq < seq && !to.received.has(line.id));
+    oracle.history.leaveOut(
+      journal.name,
+      name,
+      before.map(({ id }) => id),
+    );
+    // Its last request may still be on its way, and the cursor that would name it is gone.
+    for (const { id, seq: own } of lines) if (own >= seq) oracle.history.mayBeTwice.add(id);
+    await continueFrom(disk, name, seq, limits);
+  }
+
+  /** "`forward status` prints the command that continues." */
+  async #rename(journal: MachineJournal, name: string, to: MachineJournal, reason: string, disk: Disk): Promise<void> {
+    const { oracle } = this.#parts;
+    const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
+    let seq: number | undefined;
+    if (hasSeq !== undefined) {
+      const there = new Set(linesOf(oracle, to).map(({ id }) => id));
+      const lines = linesOf(oracle, journal);
+      seq = 1 + Math.max(0, ...lines.filter(({ id }) => there.has(id)).map((line) => line.seq));
+      // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
+      const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
+      const isBetween = (line: { seq: number }) => low <= line.seq && line.seq < high;
+      if (!journal.machine.clock.hasJumped && !journal.machine.wasCopied && linesThere(oracle, journal).some(isBetween))
+        oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
+    }
+    oracle.nameLost();
+    await newIdentity(disk, seq, limits);
+    const begin = cursorSeq(journal.disk, name) + 1;
+    oracle.history.begins((await readSource(disk))!, begin);
+    // "It continues after its own cursor", also if the hub was restored since it was stopped.
+    const gone = linesOf(oracle, journal).filter((line) => line.seq < begin && oracle.history.rolledBack.has(line.id));
+    oracle.history.leaveOut(
+      journal.name,
+      name,
+      gone.map(({ id }) => id),
+    );
+  }
+
+  /** "`forward skip`": gives open letters up, with the service stopped. */
+  #giveUp(journal: MachineJournal, name: string): void {
+    const { oracle } = this.#parts;
+    this.#stopFor(journal, async (openDisk) => {
+      const disk = openDisk(journal.folder);
+      const done = cursorSeq(journal.disk, name);
+      const open = [...(await readLetterStates(disk, name, limits)).values()].filter(
+        (one) => isOpen(one) && one.last <= done,
+      );
+      await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
+      if (open.length === 0) return;
+      const range = {
+        first: Math.min(...open.map(({ first }) => first)),
+        last: Math.max(...open.map(({ last }) => last)),
+      };
+      const isIn = ({ seq }: { seq: number }) => range.first <= seq && seq <= range.last;
+      oracle.history.leaveOut(
+        journal.name,
+        name,
+        linesOf(oracle, journal)
+          .filter(isIn)
+          .map(({ id }) => id),
+      );
+      await skip(disk, name, range, limits);
+    });
+  }
+
+  /** "`forward retry`", beside the service: sends events in doubt again. */
+  #retry(journal: MachineJournal): void {
+    const { world, oracle } = this.#parts;
+    const names = [...oracle.destinationsOf(journal)].filter(([, to]) => 'received' in to).map(([name]) => name);
+    this.#runs += 1;
+    const process = new Incarnation(world, `${journal.name} retry ${this.#runs}`, journal.machine.clock);
+    const run = async () => {
+      const disk = journal.machine.disk.openFor(process, journal.folder);
+      for (const name of names) {
+        const open = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
+        if (open.length === 0 || (await readRetry(disk, name)) !== undefined) continue;
+        await writeRetry(disk, name, { seqs: { first: open[0]!.first, last: open.at(-1)!.last } });
+      }
+    };
+    world.plan(0, 'retry', () => void run().catch((error: Error) => world.note(`  retry: ${error.message}`)), process);
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * What operators did, as far as the oracle has to know it: which event follows which in the journals that ever were, and for which
+ * events the handbook promises less because a folder was restored, copied or given another id.
+ */
+
+import type { SeenLine } from './journal-view.ts';
+
+interface Known extends Pick<SeenLine, 'seq' | 'time' | 'members'> {
+  /** The id of the event before it in its journal; undefined for the first one. */
+  readonly before: string | undefined;
+}
+
+export class History {
+  /** The events of all journals that recorded them first, by their ids. Copies of a folder share events, and part after the last. */
+  readonly #events = new Map<string, Known>();
+  /** By the id of a journal: where `forward identity --new` begins it. */
+  readonly #begins = new Map<string, number>();
+  readonly #forgotten = new Set<string>();
+  /** By the id of a journal: the seqs that its dead letters for a hub ever named. */
+  readonly #named = new Map<string, Set<number>>();
+  /** By machine and destination: the ids of events that an operator gave up, or whose dead letters are in a folder that was replaced. */
+  readonly #leftOut = new Map<string, Set<string>>();
+  /** The ids of the events that a hub had before it was restored from a copy that lacks them. */
+  readonly rolledBack = new Set<string>();
+  /** Those of them whose journals the hub never heard of then, by the ids that they have now. */
+  readonly forgotten = new Set<string>();
+  /** The ids of events that a plain destination may have twice without a dead letter. */
+  readonly mayBeTwice = new Set<string>();
+
+  add({ id, seq, time, members }: SeenLine, before: string | undefined): void {
+    if (!this.#events.has(id)) this.#events.set(id, { seq, time, members, before });
+  }
+
+  /** @returns the event as its journal recorded it; undefined if none did */
+  get(id: string): Known | undefined {
+    return this.#events.get(id);
+  }
+
+  /** @returns whether some journal had both events, the first one at this seq: then it is the same journal up to the second one */
+  continues(first: { readonly seq: number; readonly id: string }, second: string): boolean {
+    let id: string | undefined = second;
+    let known = this.#events.get(second);
+    while (known !== undefined && known.seq > first.seq) {
+      id = known.before;
+      known = id === undefined ? undefined : this.#events.get(id);
+    }
+    return id === first.id;
+  }
+
+  /** @param seq of the first event that a hub gets of the journal under this id */
+  begins(source: string, seq: number): void {
+    this.#begins.set(source, seq);
+  }
+
+  /** A restored hub never heard of a journal: it "gets all there is", also what it has under an older id of the journal. */
+  forgets(source: string): void {
+    this.#forgotten.add(source);
+  }
+
+  /** The ids of journals that are not their first ones: what the hub has under an older id may come again under these. */
+  get renamed(): ReadonlyMap<string, number> {
+    return this.#begins;
+  }
+
+  /** @returns the first seq of a source; undefined if it may be any */
+  firstOf(source: string): number | undefined {
+    return this.#forgotten.has(source) ? undefined : (this.#begins.get(source) ?? 1);
+  }
+
+  name(source: string, seqs: Iterable<number>): void {
+    const named = this.#named.get(source) ?? new Set();
+    for (const seq of seqs) named.add(seq);
+    this.#named.set(source, named);
+  }
+
+  isNamed(source: string, seq: number): boolean {
+    return this.#named.get(source)?.has(seq) ?? false;
+  }
+
+  leaveOut(machine: string, destination: string, ids: Iterable<string>): void {
+    const key = `${machine} ${destination}`;
+    const all = this.#leftOut.get(key) ?? new Set();
+    for (const id of ids) all.add(id);
+    this.#leftOut.set(key, all);
+  }
+
+  isLeftOut(machine: string, destination: string, id: string): boolean {
+    return this.#leftOut.get(`${machine} ${destination}`)?.has(id) ?? false;
+  }
+}
