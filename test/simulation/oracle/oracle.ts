@@ -357,7 +357,7 @@ export class Oracle {
    */
   #checkUpstreams(): void {
     const { history } = this;
-    for (const { journal, view, sendsTo } of this.#watched.values()) {
+    for (const { journal, view, sendsTo, restores } of this.#watched.values()) {
       for (const { name, to, letters } of sendsTo) {
         if (!('received' in to)) continue;
         for (const id of to.received.keys())
@@ -369,7 +369,7 @@ export class Oracle {
           const received = to.received.get(id) ?? { mark, count: 0 };
           const event = `event ${seq} of ${journal.name}`;
           if (received.mark !== mark) this.#breaks(`${name} has ${received.mark} as ${event}`);
-          const mayBeTwice = named.has(id) || history.mayBeTwice.has(id);
+          const mayBeTwice = restores > 0 || named.has(id) || history.mayBeTwice.has(id);
           if (received.count > lines.get(id)! && !mayBeTwice)
             this.#breaks(`${name} has ${event} ${received.count} times, and no dead letter says so`);
         }
