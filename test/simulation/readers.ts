@@ -85,7 +85,9 @@ export class Reader {
           };
     for (const { seq } of page.events) this.#take(seq);
     const { next_after_seq: next = this.#lastSeq } = page;
-    if (next < this.#lastSeq || (query.after_seq > 0 && next > this.#lastSeq))
+    // A repair may have lost the last events of the journal.
+    const skips = next > this.#lastSeq && !this.#journal.isLost(this.#lastSeq + 1, next);
+    if (next < this.#lastSeq || (query.after_seq > 0 && skips))
       this.#journal.breaks(`says that ${next} follows the page that ends with ${this.#lastSeq}`);
     this.#lastSeq = next;
   }
