@@ -9,7 +9,17 @@ import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { everyRemains, settled } from '../support/power.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
 import { failingCall, type SimulatedDisk } from '../support/simulated-disk.ts';
-import { cursorOf, lettersOf, Model, openLetters, saveCursor, sendAll, seqsOf, upTo } from './scripted.ts';
+import {
+  cursorOf,
+  lettersOf,
+  Model,
+  openLetters,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  upTo,
+  writeStopped,
+} from './scripted.ts';
 
 const { lines, bytes } = makeLines(12);
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
@@ -138,11 +148,27 @@ test('after identity --new a hub that does not know the journal gets what it did
 test('identity --new asks where a hub continues if its cursor is lost, as after a restored backup', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
   disk.drop('forward-upstream.cursor');
+  await assert.rejects(newIdentity(disk, 11, limits), /the cursor of upstream is lost; set it with forward from/);
+  await writeStopped(disk, 'fork');
   await assert.rejects(newIdentity(disk, undefined, limits), /the cursor of upstream is lost; add --seq N/);
   await newIdentity(disk, 11, limits);
   const hub = new Model('hub');
   await untilAllAreSent(disk, hub);
   assert.deepEqual(hub.recorded, [11, 12]);
+});
+
+test('identity --new leaves out nothing of a plain destination whose cursor is lost [by-hand-7]', async () => {
+  const disk = await forwardedTo(8);
+  disk.drop('forward-upstream.cursor');
+  await writeStopped(disk, 'cursor lost');
+  await newIdentity(disk, 11, limits);
+  assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
+  await continueFrom(disk, 'upstream', 9, limits);
+  disk.drop('forward-upstream.state');
+  await newIdentity(disk, 11, limits);
+  const upstream = new Model('api');
+  await untilAllAreSent(disk, upstream);
+  assert.deepEqual(upstream.recorded, upTo(12, 9));
 });
 
 /** Cuts the power at each call of an action, and looks at what each start may find. */

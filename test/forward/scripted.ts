@@ -8,6 +8,7 @@ import type { Destination } from '../../src/forward/destination.ts';
 import { Link } from '../../src/forward/link.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/sender/cursor.ts';
 import { Sender } from '../../src/forward/sender/sender.ts';
+import { type ForwardState, writeState } from '../../src/forward/state-file.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -151,6 +152,12 @@ export async function cursorOf(disk: Disk, name = UPSTREAM.name): Promise<Cursor
 export async function loseCursor(disk: Disk): Promise<void> {
   await saveCursor(disk, { seq: 7 });
   await disk.remove(cursorName(UPSTREAM.name));
+}
+
+/** What is shown of a destination that was stopped, as its link writes it. */
+export async function writeStopped(disk: SimulatedDisk, why: ForwardState['why']): Promise<void> {
+  const to = { kind: null, to: 'http://x', last_success: null, last_error: null };
+  await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, pid: 0, ...to });
 }
 
 /** Opens dead letters without a limit. */

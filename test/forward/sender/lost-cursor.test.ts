@@ -25,6 +25,7 @@ import {
   startSender,
   untilState,
   upTo,
+  writeStopped,
 } from '../scripted.ts';
 
 const BEFORE = new Date('2026-11-20T15:00:00.000Z');
@@ -48,6 +49,7 @@ async function forkOf(bench: Bench, model: Model): Promise<string> {
   const { why, reason } = bench.sender.status();
   await bench.sender.close();
   assert.deepEqual([why, model.requests, await lettersOf(bench.disk)], ['fork', [], []]);
+  await writeStopped(bench.disk, why);
   return `${reason}`;
 }
 

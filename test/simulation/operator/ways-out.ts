@@ -90,7 +90,14 @@ export class WaysOut {
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
     oracle.nameLost();
-    await newIdentity(disk, seq, limits);
+    await newIdentity(disk, seq, limits).catch(async (error: Error) => {
+      // One that could not be asked yet: its message says what to do first.
+      const [, lost] = /^the cursor of (\S+) is lost; set it with forward from$/.exec(error.message) ?? [];
+      const plain = lost === undefined ? undefined : oracle.destinationsOf(journal).get(lost);
+      if (lost === undefined || plain === undefined || !('received' in plain)) throw error;
+      await this.#continuePlain(journal, lost, plain, disk);
+      await newIdentity(disk, seq, limits);
+    });
     const begin = cursorSeq(journal.disk, name) + 1;
     oracle.history.begins((await readSource(disk))!, begin);
     // "It continues after its own cursor", also if the hub was restored since it was stopped.
