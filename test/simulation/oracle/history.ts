@@ -36,7 +36,10 @@ export class History {
     return this.#events.get(id);
   }
 
-  /** @returns whether some journal had both events, the first one at this seq: then it is the same journal up to the second one */
+  /**
+   * @returns whether some journal had both events, the first one at this seq: then it is the same journal up to the second one.
+   *   Also if a repair lost the first one, which a hub may have before
+   */
   continues(first: { readonly seq: number; readonly id: string }, second: string): boolean {
     let id: string | undefined = second;
     let known = this.#events.get(second);
@@ -44,7 +47,7 @@ export class History {
       id = known.before;
       known = id === undefined ? undefined : this.#events.get(id);
     }
-    return id === first.id;
+    return id === first.id || (known !== undefined && known.seq < first.seq);
   }
 
   /** @param seq of the first event that a hub gets of the journal under this id */

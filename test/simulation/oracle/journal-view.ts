@@ -204,7 +204,7 @@ export class JournalView {
       if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
     }
     this.lines.set(seq, line);
-    if (line.from === undefined) this.#history.add(line, this.lines.get(seq - 1)?.id);
+    if (line.from === undefined) this.#history.add(line, this.#idBefore(seq));
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);
     const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
@@ -214,6 +214,13 @@ export class JournalView {
     this.byKey.set(key, [...withKey, line]);
     const other = withKey.find(({ seq }) => !this.removed.has(seq));
     return other && `the key ${key} belongs to event ${other.seq} and to event ${seq}`;
+  }
+
+  /** @returns the id of the event before a seq, which a repair may have left a gap after */
+  #idBefore(seq: number): string | undefined {
+    let before = seq - 1;
+    while (before > 0 && !this.lines.has(before)) before -= 1;
+    return this.lines.get(before)?.id;
   }
 
   #isRepeat(before: SeenLine, { id, from }: SeenLine): boolean {
