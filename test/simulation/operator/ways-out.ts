@@ -85,7 +85,10 @@ export class WaysOut {
       seq = 1 + Math.max(0, ...lines.filter(({ id }) => there.has(id)).map((line) => line.seq));
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
-      const isBetween = (line: { seq: number }) => low <= line.seq && line.seq < high;
+      const source = (await readSource(disk))!;
+      // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
+      const isBetween = (line: { seq: number }) =>
+        low <= line.seq && line.seq < high && !oracle.history.isNamed(source, line.seq);
       if (!journal.machine.clock.hasJumped && !journal.machine.wasCopied && linesThere(oracle, journal).some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }

@@ -63,8 +63,9 @@ function wrongSnapshot({ disk, view }: Folder): string | undefined {
     ids.set(`${from}`, id);
   }
   for (const [source, seq, id] of sources) {
-    // It may be of a later line: events are recorded while it is written.
-    if (seq < (last.get(source) ?? 0) || ids.get(`${[source, seq]}`) !== id)
+    // It may be of a later line: events are recorded while it is written. It stays below what a repair has lost.
+    const isBehind = seq < (last.get(source) ?? 0) && !view.mayLack([source, seq + 1]);
+    if (isBehind || ids.get(`${[source, seq]}`) !== id)
       return `forward-sources.json has ${id} as ${seq} of ${source}, and up to event ${until} it has ${last.get(source)}`;
     last.delete(source);
   }
