@@ -13,7 +13,8 @@ export class LettersView {
     this.#bytes = bytes;
     const states = new Map<number, boolean>();
     for (const text of bytes?.toString().split('\n') ?? []) {
-      if (!text.endsWith('}')) continue; // torn, or the end
+      // Torn, or the end. A power cut may leave zeros in place of the beginning of the last letter.
+      if (!text.endsWith('}') || text.includes('\0')) continue;
       const { outcome, became, line, first = line?.seq, last = first } = JSON.parse(text);
       const isOpen = became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
       for (let seq = first; seq <= last; seq += 1) {
