@@ -32,7 +32,6 @@ export function checkBackup(
 ): boolean {
   oracle.look(journal);
   const { lines, removed } = oracle.viewOf(journal);
-  for (const [seq, atMs] of removed) view.removed.set(seq, atMs); // its keys are forgotten, and the backup keeps it
   const problem = view.refresh(disk);
   if (problem !== undefined) oracle.breaks(`the backup of ${journal.name}: ${problem}`);
   const wrong = [...view.lines.values()].filter(({ seq, id }) => lines.get(seq)?.id !== id);

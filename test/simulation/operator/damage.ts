@@ -27,7 +27,7 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   const all = names.map((name) => ({ name, lines: linesIn(files.get(name)!) })).filter(({ lines }) => lines.length > 0);
   const last = all.at(-1);
   if (last === undefined || all.length < 2) return undefined;
-  const wasClean = (files.get('.stopped-cleanly')?.length ?? 0) > 0;
+  const wasClean = files.get('.stopped-cleanly')?.toString().endsWith('}\n') ?? false; // "one that was written in part counts for none"
   const { name, lines } = chance.happens(0.5) ? last : chance.oneOf(all.slice(0, -1));
   const isLast = name === last.name && name === names.at(-1);
   const bytes = files.get(name)!;

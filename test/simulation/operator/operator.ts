@@ -160,7 +160,7 @@ export class Operator {
     this.#running.get(journal)?.end(); // it hangs, since the power went
     const backup = this.#backups.get(journal) ?? {
       disk: new SimulatedDisk(`/backup/${name}`),
-      view: new JournalView(oracle.history),
+      view: new JournalView(oracle.history, true),
       isStale: false,
     };
     this.#backups.set(journal, backup);

@@ -58,10 +58,13 @@ export class JournalView {
   readonly #broken = new Set<string>();
   #wasBroken = false;
   readonly #history: History;
+  readonly #isBackup: boolean;
   readonly #files = new Map<string, SeenFile>();
 
-  constructor(history = new History()) {
+  /** @param isBackup whether its lines are those of another view, which looks for repeats: they may be of files that retention removed there */
+  constructor(history = new History(), isBackup = false) {
     this.#history = history;
+    this.#isBackup = isBackup;
   }
 
   /** @returns the view of a folder that was copied from this one: it has a beginning of this journal, perhaps without the last events */
@@ -71,7 +74,9 @@ export class JournalView {
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
-    const last = view.lastSeq;
+    // The last events may be lost, and the newest file empty.
+    const firsts = disk.durableNames().map((name) => Number(SEGMENT.exec(name)?.[1] ?? 0));
+    const last = Math.max(view.lastSeq, ...firsts.map((first) => first - 1));
     for (const seq of view.removed.keys()) if (seq > last || view.lines.has(seq)) view.removed.delete(seq);
     // What is missing before its end was removed, before the copy was made or before the backup came to it.
     for (const [seq, line] of this.lines) {
@@ -207,6 +212,7 @@ export class JournalView {
     if (line.from === undefined) this.#history.add(line, this.#idBefore(seq));
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);
+    if (this.#isBackup) return undefined;
     const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
     if (before !== undefined) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;

@@ -107,6 +107,11 @@ export class Oracle {
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
     this.#rollBack(journal, view, watched.view);
+    // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
+    const source = sourceOf(journal);
+    const knows = (to: MachineJournal) => [...this.viewOf(to).lines.values()].some(({ from }) => from?.[0] === source);
+    for (const { to } of sendsTo)
+      if (source !== undefined && !('received' in to) && !knows(to)) this.history.forgets(source);
   }
 
   /** @param was what a hub had before it was restored */
