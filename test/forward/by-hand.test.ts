@@ -6,9 +6,10 @@ import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
 import { type CursorValue, readCursor } from '../../src/forward/sender/cursor.ts';
 import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
-import { everyRemains, settled } from '../support/power.ts';
+import { SOURCE } from '../support/forwarding.ts';
+import { eachCall, everyRemains } from '../support/power.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
-import { failingCall, type SimulatedDisk } from '../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import {
   cursorOf,
   lettersOf,
@@ -17,30 +18,33 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
+  UPSTREAM,
   upTo,
   writeStopped,
 } from './scripted.ts';
 
 const { lines, bytes } = makeLines(12);
-const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
 const idOf = (seq: number): string => JSON.parse(`${lines[seq - 1]}`).id;
 
 /** A journal of 12 events, whose first ones `upstream` has. */
 async function forwardedTo(seq: number, value: Partial<CursorValue> = {}, journal = bytes): Promise<SimulatedDisk> {
   const disk = diskWith({ [FIRST]: journal });
   disk.put(SOURCE_FILE, Buffer.from(`${SOURCE}\n`));
-  await saveCursor(disk, { seq, id: idOf(seq), sending: undefined, kind: 'api', to: 'http://x', ...value });
+  await saveCursor(disk, { seq, kind: 'api', ...value });
   return disk;
 }
 
-async function untilAllAreSent(disk: SimulatedDisk, target: Model): Promise<void> {
+/** @returns what a destination of this kind gets that has not confirmed all events yet */
+async function sentTo(kind: 'hub' | 'api', disk: SimulatedDisk): Promise<Model> {
+  const target = new Model(kind);
   await sendAll(disk, 12, () => target);
+  return target;
 }
 
 test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {
   const disk = await forwardedTo(4, { sending: 5 });
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }, limits), 'upstream continues with event 7');
-  assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: 'http://x' });
+  assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: UPSTREAM.to });
   const letters = await lettersOf(disk);
   assert.deepEqual(
     letters.map(({ outcome, reason, line }) => [outcome, reason, `${line}\n`]),
@@ -49,9 +53,7 @@ test('skip gives up the events that are next, each with its line, and the destin
       ['skipped', 'an operator gave it up', `${lines[5]}`],
     ],
   );
-  const upstream = new Model('api');
-  await untilAllAreSent(disk, upstream);
-  assert.deepEqual(upstream.recorded, upTo(12, 7));
+  assert.deepEqual((await sentTo('api', disk)).recorded, upTo(12, 7));
 });
 
 test('skip passes lines that can not be read, and says which', async () => {
@@ -74,7 +76,7 @@ test('skip refuses what is not next, what does not exist, and a hub', async () =
   await refused([5, 13], /^the journal ends with event 12$/);
   await refused([3, 4], /^upstream has no open dead letter of these events$/);
   await refused([1, 1], /^the cursor of other is new; set it with forward from$/, 'other');
-  await saveCursor(disk, { seq: 4, id: idOf(4), sending: undefined, kind: 'hub', to: 'http://x' }, 'hub');
+  await saveCursor(disk, { seq: 4, kind: 'hub' }, 'hub');
   await refused([5, 5], /^hub is a hub, which says itself what it needs next; /, 'hub');
   assert.deepEqual([await lettersOf(disk), (await cursorOf(disk)).seq], [[], 4]);
 });
@@ -114,9 +116,7 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   await assert.rejects(continueFrom(disk, 'upstream', 14, limits), NotPossibleError);
   await continueFrom(disk, 'upstream', 13, limits);
   await continueFrom(disk, 'upstream', 10, limits);
-  const upstream = new Model('api');
-  await untilAllAreSent(disk, upstream);
-  assert.deepEqual(upstream.recorded, [10, 11, 12]);
+  assert.deepEqual((await sentTo('api', disk)).recorded, [10, 11, 12]);
 });
 
 test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides [by-hand-1]', async () => {
@@ -128,20 +128,17 @@ test('from leaves out no event of a hub, which would get it all the same, and sa
   const done =
     'upstream continues with event 3, unless the hub knows this journal and says what is next; before, it was 6';
   assert.equal(await continueFrom(disk, 'upstream', 3, limits), done);
-  const hub = new Model('hub');
-  await untilAllAreSent(disk, hub);
-  assert.deepEqual(hub.recorded, [3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+  assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 3));
 });
 
 test('after identity --new a hub that does not know the journal gets what it did not get before [by-hand-5]', async () => {
   const disk = await forwardedTo(8, { kind: 'hub' });
-  await saveCursor(disk, { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' }, 'plain');
+  await saveCursor(disk, { seq: 3, sending: 4, kind: 'api' }, 'plain');
   await newIdentity(disk, undefined, limits);
   assert.notEqual(await readSource(disk), SOURCE);
-  assert.deepEqual(await cursorOf(disk, 'plain'), { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: 'http://y' });
-  const hub = new Model('hub');
-  await untilAllAreSent(disk, hub);
-  assert.deepEqual([hub.recorded, hub.lost], [upTo(12, 9), upTo(8)]);
+  assert.deepEqual(await cursorOf(disk, 'plain'), { seq: 3, id: idOf(3), sending: 4, kind: 'api', to: UPSTREAM.to });
+  const { recorded, lost } = await sentTo('hub', disk);
+  assert.deepEqual([recorded, lost], [upTo(12, 9), upTo(8)]);
   assert.deepEqual(await lettersOf(disk), [], 'the hub has them, under the old id');
 });
 
@@ -152,9 +149,7 @@ test('identity --new asks where a hub continues if its cursor is lost, as after 
   await writeStopped(disk, 'fork');
   await assert.rejects(newIdentity(disk, undefined, limits), /the cursor of upstream is lost; add --seq N/);
   await newIdentity(disk, 11, limits);
-  const hub = new Model('hub');
-  await untilAllAreSent(disk, hub);
-  assert.deepEqual(hub.recorded, [11, 12]);
+  assert.deepEqual((await sentTo('hub', disk)).recorded, [11, 12]);
 });
 
 test('identity --new leaves out nothing of a plain destination whose cursor is lost [by-hand-7]', async () => {
@@ -166,30 +161,22 @@ test('identity --new leaves out nothing of a plain destination whose cursor is l
   await continueFrom(disk, 'upstream', 9, limits);
   disk.drop('forward-upstream.state');
   await newIdentity(disk, 11, limits);
-  const upstream = new Model('api');
-  await untilAllAreSent(disk, upstream);
-  assert.deepEqual(upstream.recorded, upTo(12, 9));
+  assert.deepEqual((await sentTo('api', disk)).recorded, upTo(12, 9));
 });
 
 /** Cuts the power at each call of an action, and looks at what each start may find. */
 async function withPowerCuts(
+  kind: 'hub' | 'api',
   act: (disk: SimulatedDisk) => Promise<unknown>,
   check: (left: SimulatedDisk, when: string) => Promise<void>,
 ): Promise<void> {
-  for (let failing = 1, struck = true; struck; failing += 1) {
-    const disk = await forwardedTo(4, { kind: act === identityAct ? 'hub' : 'api' });
-    const power = failingCall(failing, 'power');
-    disk.fault = power.fault;
-    await Promise.race([act(disk), settled()]);
-    struck = power.struck() > 0;
-    for (const left of struck ? everyRemains(disk).filter((_, at) => (at + failing) % 3 === 0) : [disk]) {
-      left.fault = () => undefined;
-      await check(left, `call ${failing}: ${disk.calls.at(-1)}`);
-    }
+  for (const trial of eachCall('power')) {
+    const disk = await forwardedTo(4, { kind });
+    await trial.run(disk, () => act(disk));
+    const remains = everyRemains(disk).filter((_, at) => (at + trial.number) % 3 === 0);
+    for (const left of trial.struck ? remains : [disk]) await check(left, trial.when);
   }
 }
-
-const identityAct = (disk: SimulatedDisk) => newIdentity(disk, undefined, limits);
 
 test('a power cut at any call of skip or from: each event that the cursor passed has its dead letter [by-hand-3]', async () => {
   const actions = [
@@ -197,7 +184,7 @@ test('a power cut at any call of skip or from: each event that the cursor passed
     (disk: SimulatedDisk) => continueFrom(disk, 'upstream', 8, limits),
   ];
   for (const act of actions) {
-    await withPowerCuts(act, async (left, when) => {
+    await withPowerCuts('api', act, async (left, when) => {
       const { seq } = await cursorOf(left);
       await openLetters(left); // as a start does: cuts what is torn
       const buried = seqsOf(await lettersOf(left));
@@ -210,7 +197,8 @@ test('a power cut at any call of skip or from: each event that the cursor passed
 });
 
 test('a power cut at any call of identity --new: no hub gets under the new id what it got under the old one [by-hand-6]', async () => {
-  await withPowerCuts(identityAct, async (left, when) => {
+  const act = (disk: SimulatedDisk) => newIdentity(disk, undefined, limits);
+  await withPowerCuts('hub', act, async (left, when) => {
     const { seq, id } = await cursorOf(left);
     assert.equal(seq, 4, when);
     if ((await readSource(left)) !== SOURCE) assert.equal(id, null, when);

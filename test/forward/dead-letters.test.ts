@@ -7,16 +7,15 @@ import {
   DeadLetters,
   deadLettersName,
   LettersFullError,
-  readDeadLetters,
   readLetterStates,
 } from '../../src/forward/dead-letters/file.ts';
 import { type DeadLetter, encodeDeadLetter } from '../../src/forward/dead-letters/letter.ts';
-import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { eachCall, everyRemains, settled, thrice } from '../support/power.ts';
+import { openDisk } from '../../src/journal/disk.ts';
+import { eachCall, everyRemains, thrice } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
 import { makeLines, START } from '../support/segments.ts';
-import { failingCall, SimulatedDisk, systemError } from '../support/simulated-disk.ts';
-import { openLetters } from './scripted.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { lettersOf, openLetters, upTo } from './scripted.ts';
 
 const NAME = deadLettersName('upstream');
 const time = '2026-11-20T15:19:45.266Z';
@@ -32,23 +31,17 @@ function letter(seq: number): DeadLetter {
   return { time, outcome: 'refused', status: 400, reason, line: lines[seq - 1]!.toString().trimEnd() };
 }
 
-async function all(disk: Disk): Promise<DeadLetter[]> {
-  const letters: DeadLetter[] = [];
-  for await (const one of readDeadLetters(disk, 'upstream', limits)) letters.push(one);
-  return letters;
-}
-
 test('dead letters are lines of a real file, with the line of the journal digit by digit', async (t) => {
   const folder = newFolder(t);
   const disk = openDisk(folder);
-  assert.deepEqual(await all(disk), []);
+  assert.deepEqual(await lettersOf(disk), []);
   const letters = await openLetters(disk);
   assert.equal(letters.count, 0);
   const removed: DeadLetter = { time, outcome: 'removed', reason: 'retention', line: undefined, first: 3, last: 9 };
   await letters.append(letter(2));
   await letters.append(removed);
   assert.equal(letters.count, 2);
-  assert.deepEqual(await all(disk), [letter(2), removed]);
+  assert.deepEqual(await lettersOf(disk), [letter(2), removed]);
   const text = readFileSync(join(folder, NAME), 'utf8');
   assert.equal(
     text,
@@ -59,7 +52,7 @@ test('dead letters are lines of a real file, with the line of the journal digit 
   renameSync(join(folder, NAME), join(folder, 'moved'));
   await letters.append(letter(10));
   assert.equal(letters.count, 1);
-  assert.deepEqual(await all(disk), [letter(10)]);
+  assert.deepEqual(await lettersOf(disk), [letter(10)]);
 });
 
 test('a torn end is cut when the file is opened; a damaged line before the last is reported [dead-letters-2]', async () => {
@@ -76,12 +69,12 @@ test('a torn end is cut when the file is opened; a damaged line before the last 
     assert.equal(letters.count, 2);
     assert.equal(disk.text(NAME), whole);
     await letters.append(letter(4));
-    assert.deepEqual(await all(disk), [letter(1), letter(2), letter(4)]);
+    assert.deepEqual(await lettersOf(disk), [letter(1), letter(2), letter(4)]);
   }
   const disk = new SimulatedDisk();
   disk.put(NAME, Buffer.from(`${encodeDeadLetter(letter(1))}\nx\n${encodeDeadLetter(letter(2))}\n`));
   assert.equal((await openLetters(disk)).count, 3);
-  await assert.rejects(all(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
+  await assert.rejects(lettersOf(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
 });
 
 /** Appends six letters, each until it is appended. */
@@ -109,10 +102,10 @@ for (const what of ['once', 'power'] as const) {
           const letters = await openLetters(after);
           await letters.append(letter(20));
           const cut = after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
-          const found = (await all(cut)).map(({ line = '' }): number => JSON.parse(line).seq);
+          const found = (await lettersOf(cut)).map(({ line = '' }): number => JSON.parse(line).seq);
           assert.equal(found.length, letters.count, when);
           const distinct = [...new Set(found)];
-          const expected = Array.from({ length: script.begun }, (_, index) => index + 1);
+          const expected = upTo(script.begun);
           const missing = expected.filter((seq) => !distinct.includes(seq));
           assert.ok(
             missing.every((seq) => seq > script.durable),
@@ -133,7 +126,7 @@ test('a letter whose sync failed does not count as written, although it can be r
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
   await assert.rejects(letters.nameRemoved(gone, 'retention'), /EIO/);
   disk.fault = () => undefined;
-  assert.equal((await all(disk)).length, 2);
+  assert.equal((await lettersOf(disk)).length, 2);
   assert.equal(await letters.namedAfter(2), 2);
   assert.deepEqual(await letters.nameRemoved(gone, 'retention'), [gone]);
   const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
@@ -150,7 +143,7 @@ test('letters that are appended at the same time are all there, in their order',
     ends.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled'],
   );
-  assert.deepEqual(await all(disk), [letter(1), letter(3)]);
+  assert.deepEqual(await lettersOf(disk), [letter(1), letter(3)]);
 });
 
 const BOUNDS = { bytesMax: 4_000, spareBytes: 500, lineBytesMax: limits.lineBytesMax };
@@ -180,30 +173,22 @@ test('at the limit no letter is lost; what is closed makes space, and what is op
   assert.ok(next > 5 && next < 20, `${next}`);
   const size = () => disk.bytes(NAME)?.length ?? 0;
   assert.ok(size() <= 3_500);
-  assert.deepEqual(
-    await all(disk),
-    Array.from({ length: next - 1 }, (_, at) => letter(at + 1)),
-  );
+  assert.deepEqual(await lettersOf(disk), upTo(next - 1).map(letter));
   for (let first = 101; first < 1_000; first += 10) {
     await letters.nameRemoved({ first, last: first + 9 }, 'retention');
     assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
   }
-  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()].filter(
-    ({ outcome }) => outcome === 'removed',
-  );
-  assert.deepEqual([states[0]?.first, states.at(-1)?.last, letters.lost], [101, 1_000, 900]);
+  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()];
+  const removed = states.filter(({ outcome }) => outcome === 'removed');
+  assert.deepEqual([removed[0]?.first, removed.at(-1)?.last, letters.lost], [101, 1_000, 900]);
   assert.equal(await fill(letters, next), next, 'still no space');
   for (const seq of [2, 3, 4]) {
     await letters.append(sentAgain(seq), true);
     assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
   }
   await letters.append(letter(next));
-  const open = (await all(disk)).filter(({ line }) => line !== undefined);
-  const kept = [1, ...Array.from({ length: next - 4 }, (_, at) => at + 5)];
-  assert.deepEqual(
-    open,
-    kept.map((seq) => letter(seq)),
-  );
+  const open = (await lettersOf(disk)).filter(({ line }) => line !== undefined);
+  assert.deepEqual(open, [1, ...upTo(next, 5)].map(letter));
   const again = await DeadLetters.open(disk, 'upstream', BOUNDS);
   assert.deepEqual([letters.open, letters.lost], [again.open, again.lost]);
 });
@@ -212,38 +197,25 @@ test('a file that is larger than it may be now can be worked off, and a line tha
   const disk = new SimulatedDisk();
   const before = await openLetters(disk);
   for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
-  const letters = await DeadLetters.open(disk, 'upstream', {
-    bytesMax: 1_000,
-    spareBytes: 100,
-    lineBytesMax: limits.lineBytesMax,
-  });
+  const letters = await DeadLetters.open(disk, 'upstream', { ...BOUNDS, bytesMax: 1_000, spareBytes: 100 });
   await assert.rejects(letters.append(letter(20)), LettersFullError);
   for (let seq = 1; seq < 20; seq += 1) await letters.append(sentAgain(seq), true);
   const long = { ...letter(20), line: `{"seq":20,"description":"${'x'.repeat(2_000)}"}` };
   await letters.append(long);
   const { line, ...rest } = long;
   const reason = `${long.reason}; its line is too long for this file`;
-  assert.deepEqual((await all(disk)).at(-1), { ...rest, reason, first: 20, last: 20, line: undefined });
+  assert.deepEqual((await lettersOf(disk)).at(-1), { ...rest, reason, first: 20, last: 20, line: undefined });
   assert.deepEqual([letters.open, line.length > 1_000], [1, true]);
 });
 
 test('a power cut at any call while closed letters are removed leaves those that are open', async () => {
-  for (let failing = 1, struck = true; struck; failing += 1) {
+  for (const trial of eachCall('power')) {
     const disk = new SimulatedDisk();
     const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
     const next = await fill(letters);
     await letters.append(sentAgain(2), true);
-    const power = failingCall(failing, 'power');
-    disk.fault = power.fault;
-    let isDone = false;
-    void letters.append(letter(next)).then(() => {
-      isDone = true;
-    });
-    await settled();
-    struck = power.struck() > 0;
-    assert.notEqual(struck, isDone);
-    for (const after of struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
-      after.fault = () => undefined;
+    await trial.run(disk, () => letters.append(letter(next)));
+    for (const after of trial.struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
       await DeadLetters.open(after, 'upstream', BOUNDS); // cuts what is torn
       const states = await readLetterStates(after, 'upstream', limits);
       for (let seq = 1; seq < next; seq += 1)

@@ -21,7 +21,6 @@ import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import {
   createLink,
-  finish,
   gone,
   lettersOf,
   limits,
@@ -31,8 +30,6 @@ import {
   sendAll,
   seqsOf,
   startSender,
-  untilDone,
-  untilState,
   upTo,
 } from './scripted.ts';
 
@@ -164,7 +161,7 @@ for (const kind of ['hub', 'api'] as const) {
       letters: () => letters,
       limits: { forwardBatchBytes: 600 },
     });
-    await untilDone(bench);
+    await bench.untilDone();
     const { dead_letters, lost_events } = bench.sender.status();
     await bench.sender.close();
     assert.deepEqual(target.recorded, upTo(20), 'what is in the journal is sent though it was named');
@@ -192,13 +189,13 @@ test('a hub that took the last request closes what was named of it, and no more'
     letters: async () => letters,
     limits: { forwardBatchBytes: 600 },
   });
-  await untilState(bench, 'waiting');
+  await bench.until('waiting');
   tookSeq = hub.seq;
   assert.ok(tookSeq > 0 && tookSeq < 10, `${tookSeq}`);
   isDown = false;
   hub.answer = () => 'record';
   bench.sender.tryNow();
-  await finish(bench);
+  await bench.finish();
   assert.deepEqual(hub.lost, upTo(10, tookSeq + 1));
   assert.deepEqual(await lostIn(disk), hub.lost);
   assert.deepEqual(hub.recorded, [...upTo(tookSeq), ...upTo(30, 11)]);

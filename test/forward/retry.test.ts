@@ -6,9 +6,9 @@ import { limits } from '../../src/config/limits.ts';
 import { readLetterStates } from '../../src/forward/dead-letters/file.ts';
 import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import { type Retry, type RetryResult, readRetry, retryName, takeRetry, writeRetry } from '../../src/forward/retry.ts';
-import { everyRemains, settled } from '../support/power.ts';
+import { eachCall, everyRemains } from '../support/power.ts';
 import { makeLines } from '../support/segments.ts';
-import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { Model, openLetters } from './scripted.ts';
 
 const { lines } = makeLines(9);
@@ -95,20 +95,16 @@ test('a service that stops leaves the rest as it was', async () => {
 });
 
 test('a power cut at any call: no event that may be there is sent again unless it is named [retry-2]', async () => {
-  for (let failing = 1, struck = true; struck; failing += 1) {
+  for (const trial of eachCall('power')) {
     const [disk, model] = [await folder(), new Model('api')];
     await writeRetry(disk, 'upstream', {});
-    const power = failingCall(failing, 'power');
-    disk.fault = power.fault;
-    await Promise.race([take(disk, model), settled()]);
-    struck = power.struck() > 0;
-    for (const left of struck ? everyRemains(disk).filter((_, at) => at % 4 === 0) : []) {
-      left.fault = () => undefined;
+    await trial.run(disk, () => take(disk, model));
+    for (const left of trial.struck ? everyRemains(disk).filter((_, at) => at % 4 === 0) : []) {
       const after = new Model('api');
       await take(left, after).catch(() => undefined); // the marker may be torn
       await retry(left, after);
       const twice = after.recorded.filter((seq) => model.recorded.includes(seq));
-      assert.deepEqual(twice, [], `call ${failing}: ${disk.calls.at(-1)}`);
+      assert.deepEqual(twice, [], trial.when);
     }
   }
 });

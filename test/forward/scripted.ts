@@ -7,7 +7,7 @@ import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
 import type { Destination } from '../../src/forward/destination.ts';
 import { Link } from '../../src/forward/link.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/sender/cursor.ts';
-import { Sender } from '../../src/forward/sender/sender.ts';
+import { Sender, type SenderStatus } from '../../src/forward/sender/sender.ts';
 import { type ForwardState, writeState } from '../../src/forward/state-file.ts';
 import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
 import type { Disk } from '../../src/journal/disk.ts';
@@ -42,6 +42,8 @@ export const UPSTREAM: Destination = {
 /** What a destination does with a request, such as `record`; `lost` records it and its answer does not arrive. */
 export type Answer = 'record' | 'lost' | Asked['kind'] | Exclude<Sent['kind'], 'recorded'> | 'final';
 
+type Answering = (what: 'ask' | 'send', seq: number) => Answer | Promise<Answer>;
+
 /** What has happened so far: events as the destination got them. */
 export class Model implements Target {
   readonly kind: TargetKind;
@@ -56,12 +58,13 @@ export class Model implements Target {
   seq = 0;
   id: string | null = null;
   lost: number[] = [];
-  answer: (what: 'ask' | 'send', seq: number) => Answer | Promise<Answer> = () => 'record';
+  answer: Answering;
   afterMs: number | undefined;
   signals: AbortSignal[] = [];
 
-  constructor(kind: TargetKind) {
+  constructor(kind: TargetKind, answer: Answering = () => 'record') {
     this.kind = kind;
+    this.answer = answer;
   }
 
   async ask(): Promise<Asked> {
@@ -136,9 +139,14 @@ export function gone(first: number, last: number, how: 'removed' | 'lost' = 'rem
   return { [goneName({ first, last }, how)]: Buffer.alloc(0) };
 }
 
-export async function saveCursor(disk: Disk, value: Partial<CursorValue>, name = UPSTREAM.name): Promise<void> {
+/** @param value names the event of the journal that has its seq, unless it has an id */
+export async function saveCursor(
+  disk: SimulatedDisk,
+  { seq = 0, id = seq === 0 ? null : idOf(disk, seq), ...value }: Partial<CursorValue>,
+  name = UPSTREAM.name,
+): Promise<void> {
   const { cursor } = await Cursor.open(disk, name);
-  await cursor.save({ seq: 0, id: null, sending: undefined, kind: undefined, to: UPSTREAM.to, ...value });
+  await cursor.save({ seq, id, sending: undefined, kind: undefined, to: UPSTREAM.to, ...value });
   await cursor.close();
 }
 
@@ -149,8 +157,8 @@ export async function cursorOf(disk: Disk, name = UPSTREAM.name): Promise<Cursor
   return state.value;
 }
 
-export async function loseCursor(disk: Disk): Promise<void> {
-  await saveCursor(disk, { seq: 7 });
+export async function loseCursor(disk: SimulatedDisk): Promise<void> {
+  await saveCursor(disk, { seq: 7, id: 'x' });
   await disk.remove(cursorName(UPSTREAM.name));
 }
 
@@ -182,6 +190,12 @@ export interface Bench {
   readonly progress: OwnProgress;
   /** Log lines, parsed. */
   readonly log: Record<string, unknown>[];
+  /** Waits until the sender is in a state. */
+  until(state: string): Promise<void>;
+  /** Waits until all events are settled. */
+  untilDone(): Promise<void>;
+  /** Waits until all events are settled, and stops. */
+  finish(): Promise<void>;
 }
 
 /** Starts a sender of a journal that ends with `lastSeq`. */
@@ -214,7 +228,17 @@ export function startSender(
   });
   sender.start();
   if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
-  return { sender, disk, progress, log };
+  const waitFor = (what: string, isSo: (status: SenderStatus) => boolean) =>
+    eventually(`${what}; now ${JSON.stringify(sender.status())}`, () => isSo(sender.status()));
+  const untilDone = () => waitFor('all is settled', ({ state, lag_events }) => state === 'idle' && lag_events === 0);
+  return {
+    ...{ sender, disk, progress, log, untilDone },
+    until: (wanted) => waitFor(`it is ${wanted}`, ({ state }) => state === wanted),
+    finish: async () => {
+      await untilDone();
+      await sender.close();
+    },
+  };
 }
 
 /** A link of a journal that ends with `lastSeq`, and its log lines, parsed. Nothing is sent before `check`. */
@@ -246,29 +270,11 @@ export function createLink(
 /** Sends all events of a journal that ends with `lastSeq`, and stops. */
 export async function sendAll(...args: Parameters<typeof startSender>): Promise<Bench> {
   const bench = startSender(...args);
-  await finish(bench);
+  await bench.finish();
   return bench;
 }
 
-/** Waits until all events are settled, and stops. */
-export async function finish(bench: Bench): Promise<void> {
-  await untilDone(bench);
-  await bench.sender.close();
-}
-
-/** Waits until all events are settled. */
-export async function untilDone({ sender }: Bench): Promise<void> {
-  await eventually(`all is settled; now ${JSON.stringify(sender.status())}`, () => {
-    const { state, lag_events } = sender.status();
-    return state === 'idle' && lag_events === 0;
-  });
-}
-
-export async function untilState({ sender }: Bench, state: string): Promise<void> {
-  await eventually(`it is ${state}; now ${JSON.stringify(sender.status())}`, () => sender.status().state === state);
-}
-
-export async function lettersOf(disk: SimulatedDisk, name = 'upstream'): Promise<DeadLetter[]> {
+export async function lettersOf(disk: Disk, name = 'upstream'): Promise<DeadLetter[]> {
   const letters: DeadLetter[] = [];
   for await (const letter of readDeadLetters(disk, name, limits)) letters.push(letter);
   return letters;
@@ -279,6 +285,6 @@ export function seqsOf(letters: readonly DeadLetter[]): number[] {
   return letters.flatMap(({ line, first, last }) => {
     if (line !== undefined) return [JSON.parse(line).seq as number];
     assert.ok(first !== undefined && last !== undefined);
-    return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+    return upTo(last, first);
   });
 }

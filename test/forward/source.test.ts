@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { Cursor } from '../../src/forward/sender/cursor.ts';
 import { openSource, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
-import { everyRemains, settled } from '../support/power.ts';
+import { eachCall, everyRemains } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
-import { failingCall, SimulatedDisk } from '../support/simulated-disk.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -42,23 +42,19 @@ test('an id that is not readable, or that was removed beside a known destination
 
 for (const what of ['once', 'power'] as const) {
   test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: an id that was returned is the same after the next start [source-1]`, async () => {
-    for (let failing = 1; ; failing += 1) {
+    for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
-      const { fault, struck } = failingCall(failing, what);
-      disk.fault = fault;
       const known: string[] = [];
-      const script = (async () => {
+      await trial.run(disk, async () => {
         known.push((await openSource(disk)).source);
         known.push((await openSource(disk)).source);
-      })().catch(() => {});
-      await Promise.race([script, settled()]);
+      });
       for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
         const { source } = await openSource(after);
         assert.match(source, UUID7);
-        for (const id of known) assert.equal(source, id, `call ${failing}, ${disk.calls[failing - 1]}`);
+        for (const id of known) assert.equal(source, id, trial.when);
         assert.equal(await readSource(after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' })), source);
       }
-      if (struck() === 0) break;
     }
   });
 }

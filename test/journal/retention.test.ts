@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { planRepair } from '../../src/journal/look/repair.ts';
 import { type Retain, Retention } from '../../src/journal/retention.ts';
 import { contentsOf, goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
@@ -11,7 +10,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { gate } from '../support/gate.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
 import { eachCall, remainsOf, settled } from '../support/power.ts';
-import { aged, diskWith, type Files, flip, makeLines, quiet, segment } from '../support/segments.ts';
+import { aged, diskWith, type Files, flip, makeLines, quiet, segment, timed } from '../support/segments.ts';
 import { type Call, type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { carryOut, recover, verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
@@ -112,28 +111,14 @@ test('the oldest files go, as many as either limit asks for, and never the newes
 });
 
 test('a file of which one event is young enough stays, and so do all later ones', async () => {
-  const old = makeLinesOf(1, [9, 9, 0]);
   const disk = diskWith({
-    [segmentName(1)]: old,
+    [segmentName(1)]: timed(1, Date.now() - 9 * DAY_MS, Date.now() - 9 * DAY_MS, Date.now()),
     [segmentName(4)]: aged(4, 3, 9 * DAY_MS),
     [segmentName(7)]: aged(7, 1, 0),
   });
   await retain(disk, { retainDays: 1 });
   assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
 });
-
-/** A line of each age in days. */
-function makeLinesOf(firstSeq: number, ages: readonly number[]): Buffer {
-  let chain = { seq: firstSeq, crc: 0 };
-  return Buffer.concat(
-    ages.map((days) => {
-      const members = encodeMembers({ type: 'AssetObservation', assetKey: ['a'] });
-      const { bytes, chain: next } = encodeBatch([members], chain, new Date(Date.now() - days * DAY_MS));
-      chain = next;
-      return Buffer.from(bytes);
-    }),
-  );
-}
 
 test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable [program-retention-3]', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });

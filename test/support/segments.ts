@@ -61,11 +61,20 @@ export function segment(firstSeq: number, count: number): Buffer {
   return makeLines(count, { seq: firstSeq, crc: 0 }).bytes;
 }
 
+/** The bytes of a whole file with a line of each of these times. */
+export function timed(firstSeq: number, ...times: readonly (Date | string | number)[]): Buffer {
+  let chain: ChainPosition = { seq: firstSeq, crc: 0 };
+  const lines = times.map((time) => {
+    const batch = encodeBatch([encodeMembers(plainEvent(chain.seq))], chain, new Date(time));
+    chain = batch.chain;
+    return Buffer.from(batch.bytes);
+  });
+  return Buffer.concat(lines);
+}
+
 /** The bytes of a whole file whose lines were recorded so long ago. */
 export function aged(firstSeq: number, count: number, ageMs: number): Buffer {
-  const event: Event = { type: 'AssetObservation', assetKey: ['a'], description: 'x'.repeat(100) };
-  const members = Array.from({ length: count }, () => encodeMembers(event));
-  return encodeBatch(members, { seq: firstSeq, crc: 0 }, new Date(Date.now() - ageMs)).bytes;
+  return timed(firstSeq, ...Array<number>(count).fill(Date.now() - ageMs));
 }
 
 /** @returns each line with its newline; what is after the last newline is the last */

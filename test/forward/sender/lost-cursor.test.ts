@@ -5,15 +5,14 @@ import { rmSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { uuids } from '../../../src/journal/line/uuid.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { reachesHub, stopsForwarding } from '../../support/forwarded.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
-import { diskWith, FIRST, plainEvent, segment } from '../../support/segments.ts';
+import { diskWith, FIRST, segment, timed } from '../../support/segments.ts';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import {
-  type Bench,
   diskFrom,
   gone,
   lettersOf,
@@ -23,7 +22,6 @@ import {
   sendAll,
   seqsOf,
   startSender,
-  untilState,
   upTo,
   writeStopped,
 } from '../scripted.ts';
@@ -35,21 +33,21 @@ const AFTER = new Date('2026-11-20T17:00:00.000Z');
 
 /** A file with events of one moment. */
 function fileAt(time: Date, first: number, last: number): Record<string, Buffer> {
-  const members = upTo(last, first).map((seq) => encodeMembers(plainEvent(seq)));
-  return { [segmentName(first)]: Buffer.from(encodeBatch(members, { seq: first, crc: 0 }, time).bytes) };
+  return { [segmentName(first)]: timed(first, ...upTo(last, first).map(() => time)) };
 }
 
 function modelAt(kind: 'hub' | 'api', seq: number, id: string | null = uuids(SENT)()): Model {
   return Object.assign(new Model(kind), { seq, id });
 }
 
-/** @returns the reason of a stopped sender, which has ended then and has sent nothing */
-async function forkOf(bench: Bench, model: Model): Promise<string> {
-  await untilState(bench, 'stopped');
+/** @returns why a sender of a journal that ends with `lastSeq` is stopped; it has sent nothing */
+async function forkOf(disk: SimulatedDisk, lastSeq: number, model: Model): Promise<string> {
+  const bench = startSender(disk, lastSeq, () => model);
+  await bench.until('stopped');
   const { why, reason } = bench.sender.status();
   await bench.sender.close();
-  assert.deepEqual([why, model.requests, await lettersOf(bench.disk)], ['fork', [], []]);
-  await writeStopped(bench.disk, why);
+  assert.deepEqual([why, model.requests, await lettersOf(disk)], ['fork', [], []]);
+  await writeStopped(disk, why);
   return `${reason}`;
 }
 
@@ -59,10 +57,7 @@ test('a restored journal whose line at the seq of the hub is gone is a fork whil
     const disk = diskWith({ ...gone(1, 250), ...fileAt(AFTER, 251, 300) });
     if (isLost) await loseCursor(disk); // else it is new, under another name
     const hub = modelAt('hub', 200);
-    const reason = await forkOf(
-      startSender(disk, 300, () => hub),
-      hub,
-    );
+    const reason = await forkOf(disk, 300, hub);
     assert.match(reason, /has event 200 of this journal as .* identity --new --seq 1 --data /);
     // What the stop names lets it continue, and what is gone is named.
     await newIdentity(disk, 1, limits);
@@ -97,10 +92,7 @@ test('a fork names the first event that was recorded after the restore, if the c
     if (kind === 'hub') await loseCursor(disk);
     else await saveCursor(disk, { seq, id, kind });
     const model = modelAt(kind, seq, id);
-    const reason = await forkOf(
-      startSender(disk, 130, () => model),
-      model,
-    );
+    const reason = await forkOf(disk, 130, model);
     const command = kind === 'hub' ? 'identity --new' : 'from upstream';
     assert.match(reason, new RegExp(`stop the service and run assetlog forward ${command} --seq 101 --data /`));
     if (kind === 'hub') await newIdentity(disk, 101, limits);
@@ -115,10 +107,7 @@ test('a fork names the first event that was recorded after the restore, if the c
   const unknown = restored();
   await loseCursor(unknown);
   const model = modelAt('hub', 200, 'made by another program');
-  const reason = await forkOf(
-    startSender(unknown, 130, () => model),
-    model,
-  );
+  const reason = await forkOf(unknown, 130, model);
   assert.match(reason, / --seq N /);
 });
 
@@ -126,10 +115,7 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
   const disk = diskWith(fileAt(BEFORE, 1, 100));
   await saveCursor(disk, { seq: 50, id: 'a', kind: 'hub' });
   const hub = modelAt('hub', 80);
-  const reason = await forkOf(
-    startSender(disk, 100, () => hub),
-    hub,
-  );
+  const reason = await forkOf(disk, 100, hub);
   assert.match(reason, /run assetlog forward identity --new --data \S+$/);
   await newIdentity(disk, undefined, limits);
   // A journal that ends before its cursor would leave out what comes until there.
@@ -143,7 +129,7 @@ test('a destination that began once does not begin now again: a hub that knows n
   for (const isLost of [true, false]) {
     const disk = diskFrom(3, 3);
     if (isLost) await loseCursor(disk);
-    else await saveCursor(disk, { seq: 5, id: JSON.parse(disk.text(segmentName(3)).split('\n')[2]!).id, kind: 'hub' });
+    else await saveCursor(disk, { seq: 5, kind: 'hub' });
     const hub = new Model('hub');
     const bench = await sendAll(disk, 5, () => hub, { destination: { begin: 'now' } });
     assert.deepEqual(hub.recorded, [3, 4, 5]);

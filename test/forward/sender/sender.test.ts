@@ -5,18 +5,15 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { DeadLetters } from '../../../src/forward/dead-letters/file.ts';
 import { cursorName, readCursor } from '../../../src/forward/sender/cursor.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { diskWith, FIRST, flip, plainEvent, START, segment, splitLines } from '../../support/segments.ts';
+import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
 import { systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   cursorOf,
   diskFrom,
-  finish,
   gone,
   hubAt,
-  idOf,
   lettersOf,
   loseCursor,
   Model,
@@ -25,18 +22,10 @@ import {
   seqsOf,
   startSender,
   UPSTREAM,
-  untilDone,
-  untilState,
   upTo,
 } from '../scripted.ts';
 
 const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
-
-/** Lines that were recorded at a time. */
-function batchAt(time: Date, count: number, chain = START): { bytes: Buffer } {
-  const members = Array.from({ length: count }, (_, at) => encodeMembers(plainEvent(chain.seq + at)));
-  return { bytes: Buffer.from(encodeBatch(members, chain, time).bytes) };
-}
 
 test('a new destination begins with the first event there is, or with the next one', async () => {
   for (const kind of ['hub', 'api'] as const) {
@@ -46,9 +35,9 @@ test('a new destination begins with the first event there is, or with the next o
     assert.deepEqual(all.recorded, upTo(20, 11));
     const next = new Model(kind);
     const now = startSender(disk, 15, () => next, { destination: { name: 'now', begin: 'now' } });
-    await untilDone(now);
+    await now.untilDone();
     now.progress.recorded(disk.folder, 21);
-    await finish(now);
+    await now.finish();
     assert.deepEqual(next.recorded, upTo(20, 16));
     assert.deepEqual([...(await lettersOf(disk)), ...(await lettersOf(disk, 'now'))], [], 'they were never promised');
   }
@@ -67,7 +56,7 @@ test('nothing is sent or asked before the journal is readable, and before the cu
   assert.equal(hub.asked, 0);
   assert.equal(bench.sender.floorSeq, 1, 'retention waits until the cursor is known');
   bench.progress.recorded(disk.folder, 4);
-  await finish(bench);
+  await bench.finish();
   assert.equal(found, 'found');
 });
 
@@ -81,7 +70,7 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
   await disk.remove(cursorName('upstream'));
   const upstream = new Model('api');
   const stopped = startSender(disk, 20, () => upstream);
-  await untilState(stopped, 'stopped');
+  await stopped.until('stopped');
   const { why, reason } = stopped.sender.status();
   assert.equal(why, 'cursor lost');
   assert.match(reason ?? '', /is missing.*assetlog forward from upstream --seq N/);
@@ -116,7 +105,7 @@ for (const kind of ['hub', 'api'] as const) {
     const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
     const target = new Model(kind);
     const bench = startSender(disk, 10, () => target);
-    await untilState(bench, 'stopped');
+    await bench.until('stopped');
     await eventually('what can be read is sent', () => bench.sender.status().seq === 4);
     const { why, reason } = bench.sender.status();
     assert.equal(why, 'damage');
@@ -129,7 +118,7 @@ for (const kind of ['hub', 'api'] as const) {
     const disk = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
     const target = new Model(kind);
     const bench = startSender(disk, 16, () => target);
-    await untilState(bench, 'stopped');
+    await bench.until('stopped');
     await eventually('what can be read is sent', () => bench.sender.status().seq === 9);
     const { why, reason } = bench.sender.status();
     assert.equal(why, 'damage');
@@ -153,10 +142,10 @@ test('another journal in the folder is not sent in place of the one before [forw
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const upstream = new Model('api');
   const bench = startSender(disk, 10, () => upstream);
-  await untilDone(bench);
+  await bench.untilDone();
   disk.put(FIRST, segment(1, 12));
   bench.progress.recorded(disk.folder, 13);
-  await untilState(bench, 'stopped');
+  await bench.until('stopped');
   assert.equal(bench.sender.status().why, 'fork');
   await bench.sender.close();
   assert.deepEqual(upstream.recorded, upTo(10));
@@ -183,7 +172,7 @@ test('a proxy that answers in place of a hub at first does not decide for good t
     models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
     models.api.answer = () => answer;
     const bench = startSender(disk, 10, (kind) => models[kind]);
-    await untilDone(bench);
+    await bench.untilDone();
     assert.equal(bench.sender.status().kind, 'hub');
     await bench.sender.close();
     assert.deepEqual([models.hub.recorded, models.api.recorded], [upTo(10), []]);
@@ -199,60 +188,42 @@ test('a proxy that answers in place of a hub at first does not decide for good t
 
 test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
-  const upstream = new Model('api');
-  upstream.answer = () => (upstream.requests.length > 25 ? 'record' : 'refused');
-  const letters = await DeadLetters.open(disk, 'upstream', {
-    bytesMax: 4_000,
-    spareBytes: 500,
-    lineBytesMax: limits.lineBytesMax,
-  });
+  const upstream = new Model('api', () => 'refused');
+  const bounds = { bytesMax: 4_000, spareBytes: 500, lineBytesMax: limits.lineBytesMax };
+  const letters = await DeadLetters.open(disk, 'upstream', bounds);
   const bench = startSender(disk, 30, () => upstream, {
     letters: async () => letters,
     limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
   });
-  let [closed, count] = [0, 0];
-  while (closed < 10) {
-    await untilState(bench, 'stopped');
-    const { why, reason, seq, dead_letters } = bench.sender.status();
-    assert.equal(why, 'dead letters');
-    assert.match(reason ?? '', /of at most 4000 bytes; send them again with assetlog forward retry upstream/);
-    count = dead_letters;
-    assert.equal(seq, closed + count, 'nothing passes that has no letter');
-    for (let more = 0; more < 5; more += 1) {
-      closed += 1;
-      const now = new Date().toISOString();
-      await letters.append({ time: now, outcome: 'sent again', reason: '', first: closed, last: closed }, true);
-    }
-    bench.sender.tryNow();
-    await eventually('it continues', () => bench.sender.status().seq > seq);
-  }
-  for (; closed < 30 && bench.sender.status().lag_events > 0; closed += 1) {
-    await letters.append({ time: '', outcome: 'sent again', reason: '', first: closed + 1, last: closed + 1 }, true);
-    bench.sender.tryNow();
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  await finish(bench);
-  assert.deepEqual(upstream.recorded, upTo(30, 26));
+  await bench.until('stopped');
+  const { why, reason, seq, dead_letters } = bench.sender.status();
+  assert.equal(why, 'dead letters');
+  assert.match(reason ?? '', /of at most 4000 bytes; send them again with assetlog forward retry upstream/);
+  assert.equal(seq, dead_letters, 'nothing passes that has no letter');
+  upstream.answer = () => 'record';
+  await letters.append({ time: '', outcome: 'sent again', reason: '', first: 1, last: seq }, true);
+  bench.sender.tryNow();
+  await bench.finish();
+  assert.deepEqual(upstream.recorded, upTo(30, seq + 2));
+  assert.equal(bench.sender.status().dead_letters, 1, 'that of the event that was refused when there was no space');
 });
 
 test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const hub = new Model('hub');
-  hub.answer = (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record');
+  const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record'));
   hub.afterMs = 60_000;
   const bench = startSender(disk, 5, () => hub);
-  await untilState(bench, 'waiting');
+  await bench.until('waiting');
   await new Promise((resolve) => setTimeout(resolve, 30));
   assert.equal(hub.requests.length, 1);
   bench.sender.tryNow();
-  await finish(bench);
+  await bench.finish();
 });
 
 test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
   for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
     const disk = diskWith({ [FIRST]: segment(1, 8) });
-    const upstream = new Model('api');
-    upstream.answer = (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record');
+    const upstream = new Model('api', (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record'));
     let isFull = false;
     disk.fault = (call, name) => {
       isFull ||= upstream.requests.includes(3) && failed < 20;
@@ -265,14 +236,14 @@ test('a full disk: nothing passes that is not in the dead letters, and nothing i
     const bench = startSender(disk, 8, () => upstream);
     await eventually('the disk is full', () => bench.sender.status().reason?.includes('ENOSPC') === true);
     assert.equal(bench.sender.status().state, 'waiting');
-    await finish(bench);
+    await bench.finish();
     assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(8), [3, 5]], file);
   }
 });
 
 test('a destination with another URL continues, and the log says so', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  await saveCursor(disk, { seq: 2, id: idOf(disk, 2), kind: 'api', to: 'http://127.0.0.1:3001' });
+  await saveCursor(disk, { seq: 2, kind: 'api', to: 'http://127.0.0.1:3001' });
   const upstream = new Model('api');
   const bench = await sendAll(disk, 5, () => upstream);
   assert.deepEqual(upstream.recorded, [3, 4, 5]);
@@ -281,12 +252,10 @@ test('a destination with another URL continues, and the log says so', async () =
 });
 
 test('how far it lags is said in events and seconds, before the first answer and with a clock of 1970', async (t) => {
-  const { bytes } = batchAt(new Date(Date.now() - 90_000), 5);
-  const disk = diskWith({ [FIRST]: bytes });
-  const hub = new Model('hub');
-  hub.answer = (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped');
+  const disk = diskWith({ [FIRST]: aged(1, 5, 90_000) });
+  const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped'));
   const bench = startSender(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
-  await untilState(bench, 'stopped');
+  await bench.until('stopped');
   const { lag_events, lag_seconds, last_seq } = bench.sender.status();
   assert.deepEqual([lag_events, last_seq], [5, 5]);
   assert.ok(lag_seconds >= 90 && lag_seconds < 150, `${lag_seconds}`);
@@ -297,8 +266,7 @@ test('how far it lags is said in events and seconds, before the first answer and
 
 test('an outage is logged once, with its end', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
-  const hub = new Model('hub');
-  hub.answer = (what) => (what === 'ask' && hub.asked < 20 ? 'again' : 'record');
+  const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 20 ? 'again' : 'record'));
   const bench = await sendAll(disk, 2, () => hub);
   assert.deepEqual(
     bench.log.map(({ level, message, lag }) => [level, message, lag]),
@@ -317,7 +285,7 @@ test('a stop before the first event is known leaves a destination new [forwarder
   const bench = startSender(disk, 15, () => new Model('hub'), {
     limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
   });
-  await untilState(bench, 'waiting');
+  await bench.until('waiting');
   await bench.sender.close();
   disk.fault = () => undefined;
   assert.equal((await readCursor(disk, 'upstream')).kind, 'new');

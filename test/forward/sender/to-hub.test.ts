@@ -7,7 +7,6 @@ import { eventually } from '../../support/tools.ts';
 import {
   cursorOf,
   diskFrom,
-  finish,
   hubAt,
   idOf,
   lettersOf,
@@ -16,8 +15,6 @@ import {
   sendAll,
   seqsOf,
   startSender,
-  untilDone,
-  untilState,
   upTo,
 } from '../scripted.ts';
 
@@ -26,10 +23,10 @@ test('a new hub gets all there is, in order, and what comes later', async () => 
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 200)) });
   const hub = new Model('hub');
   const bench = startSender(disk, 200, () => hub);
-  await untilDone(bench);
+  await bench.untilDone();
   disk.put(FIRST, Buffer.concat(lines));
   bench.progress.recorded(disk.folder, 301);
-  await untilDone(bench);
+  await bench.untilDone();
   assert.deepEqual(hub.recorded, upTo(300));
   const { seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters, last_success } = bench.sender.status();
   assert.deepEqual(
@@ -45,10 +42,10 @@ test('a new hub gets all there is, in order, and what comes later', async () => 
 test('a journal that has less than its hub, or another event there, is a fork [forwarder-8]', async () => {
   for (const cursor of ['new', 'known']) {
     const disk = diskWith({ [FIRST]: segment(1, 10) });
-    if (cursor === 'known') await saveCursor(disk, { seq: 3, id: idOf(disk, 3), kind: 'hub' });
+    if (cursor === 'known') await saveCursor(disk, { seq: 3, kind: 'hub' });
     for (const hub of [hubAt(disk, 11, 'x'), hubAt(disk, 5, idOf(disk, 6))]) {
       const bench = startSender(disk, 10, () => hub);
-      await untilState(bench, 'stopped');
+      await bench.until('stopped');
       const { why, reason } = bench.sender.status();
       assert.equal(why, 'fork', cursor);
       assert.match(reason ?? '', new RegExp(`has event ${hub.seq} .*identity --new`));
@@ -63,7 +60,7 @@ test('a journal that has less than its hub, or another event there, is a fork [f
 test('a hub that was restored from a backup gets again what it has no more, and the log has both numbers [forwarder-11]', async () => {
   const { lines } = makeLines(30);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
-  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  await saveCursor(disk, { seq: 25, kind: 'hub' });
   const hub = hubAt(disk, 10);
   const bench = await sendAll(disk, 30, () => hub);
   assert.deepEqual(hub.recorded, upTo(30, 11));
@@ -73,7 +70,7 @@ test('a hub that was restored from a backup gets again what it has no more, and 
 
 test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
   const disk = diskFrom(21, 10);
-  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  await saveCursor(disk, { seq: 25, kind: 'hub' });
   const hub = hubAt(disk, 10, 'gone');
   let answers = 0;
   hub.answer = (what) => {
@@ -101,7 +98,7 @@ test('what retention removed before the first answer of a hub is lost for it, an
 
 test('a hub that forgot the journal gets it from the first event there is', async () => {
   const disk = diskFrom(21, 10);
-  await saveCursor(disk, { seq: 25, id: idOf(disk, 25), kind: 'hub' });
+  await saveCursor(disk, { seq: 25, kind: 'hub' });
   const hub = new Model('hub');
   await sendAll(disk, 30, () => hub);
   assert.deepEqual(hub.recorded, upTo(30, 21));
@@ -120,17 +117,16 @@ test('a hub that answers like something else later is stopped, and gets no plain
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { kind: 'hub' });
   const opened: string[] = [];
-  const hub = new Model('hub');
-  hub.answer = () => 'no hub';
+  const hub = new Model('hub', () => 'no hub');
   const bench = startSender(disk, 10, (kind) => {
     opened.push(kind);
     return hub;
   });
-  await untilState(bench, 'stopped');
+  await bench.until('stopped');
   await eventually('it is asked again', () => hub.asked > 3);
   assert.equal(bench.sender.status().why, 'not understood');
   hub.answer = () => 'record';
-  await finish(bench);
+  await bench.finish();
   assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
 });
 
@@ -156,8 +152,8 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
   for (const isLast of [false, false, true]) {
     isDown = !isLast;
     const bench = startSender(disk, 26, () => hub, { limits: { forwardBatchBytes: 1 } });
-    if (isLast) await untilDone(bench);
-    else await untilState(bench, 'waiting');
+    if (isLast) await bench.untilDone();
+    else await bench.until('waiting');
     assert.equal(bench.sender.status().dead_letters, 3);
     await bench.sender.close();
   }
@@ -167,13 +163,12 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
 
 test('while a request is in flight the next one is read, and a stuck destination has no more read than that, and is not passed [forwarder-21]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
-  const hub = new Model('hub');
-  hub.answer = (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record');
+  const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record'));
   const bench = startSender(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
   await eventually('40 tries', () => hub.requests.length > 40);
   assert.equal((await cursorOf(disk)).seq, 0);
   assert.ok(hub.largest <= 5, `the first page has 1,000 bytes, so at most 5 lines, and a request had ${hub.largest}`);
-  await finish(bench);
+  await bench.finish();
   assert.deepEqual(hub.recorded, upTo(300));
   assert.ok(hub.largest > 5 && hub.largest <= 20, `a request of up to 4,000 bytes had ${hub.largest} lines`);
 });

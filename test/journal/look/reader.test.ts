@@ -17,7 +17,7 @@ import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { rounds } from '../../support/long.ts';
 import { newFolder } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
-import { diskWith, FIRST, type Files, flip, makeLines, START, segment } from '../../support/segments.ts';
+import { diskWith, FIRST, type Files, flip, makeLines, START, segment, timed } from '../../support/segments.ts';
 import { pollProgress, verify } from '../../support/standard-limits.ts';
 
 interface Seen {
@@ -72,24 +72,13 @@ test('a seq after which to begin, and one to end with, are found without reading
   assert.deepEqual((await read(disk, { afterSeq: 99 })).seqs, []);
 });
 
-/** Lines of one file, each recorded at the time beside it. */
-function timed(times: readonly string[], firstSeq: number): Buffer {
-  let chain = { seq: firstSeq, crc: 0 };
-  const parts = times.map((time) => {
-    const batch = encodeBatch([encodeMembers({ type: 'AssetObservation', assetKey: ['a'] })], chain, new Date(time));
-    chain = batch.chain;
-    return batch.bytes;
-  });
-  return Buffer.concat(parts);
-}
-
 test('times choose lines, also if the clock went back; a file that begins and ends outside of them is not read', async () => {
   const disk = diskWith({
-    [FIRST]: timed(['2026-01-01', '2026-01-02'], 1),
-    [segmentName(3)]: timed(['2026-01-03', '1970-01-01', '2026-02-01'], 3),
-    [segmentName(6)]: timed(['1970-01-01', '2026-02-02'], 6),
-    [segmentName(8)]: timed(['2026-03-01'], 8),
-    [segmentName(9)]: timed(['2026-03-02'], 9),
+    [FIRST]: timed(1, '2026-01-01', '2026-01-02'),
+    [segmentName(3)]: timed(3, '2026-01-03', '1970-01-01', '2026-02-01'),
+    [segmentName(6)]: timed(6, '1970-01-01', '2026-02-02'),
+    [segmentName(8)]: timed(8, '2026-03-01'),
+    [segmentName(9)]: timed(9, '2026-03-02'),
   });
   const found = await read(disk, { since: '2026-01-03T00:00:00.000Z', until: '2026-03-01T00:00:00.000Z' });
   assert.deepEqual([found.seqs, found.remarks], [[3, 5, 7], []]);
