@@ -149,12 +149,8 @@ export class Network {
           reject(new NoReply(new Error(message), sent));
         },
       };
-      const late = world.plan(
-        call.timeoutMs,
-        'timeout',
-        () => exchange.fail('no complete reply in time', !link.isDown),
-        from,
-      );
+      // A link that is down now refuses before that; one that goes down later had taken the request.
+      const late = world.plan(call.timeoutMs, 'timeout', () => exchange.fail('no complete reply in time', true), from);
       const aborted = () => exchange.fail('the request was given up', true);
       call.signal?.addEventListener('abort', aborted, { once: true });
       own.add(exchange);
