@@ -12,6 +12,8 @@ export interface Outgoing {
   readonly lines: readonly Line[];
   /** The events directly before the first line that the journal does not have any more. */
   readonly lost: GoneRange | undefined;
+  /** The id of the event directly before the first line, if the destination has said that it has it. */
+  readonly after?: string | undefined;
 }
 
 /** Why nothing can be sent until an operator has done something. */

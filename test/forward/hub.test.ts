@@ -102,6 +102,9 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
   const { error, request_id, ...members } = fork.body;
   assert.match(String(error), /event 5 of this journal is here with the id/);
   assert.deepEqual(members, { reason: 'fork', seq: 5, id: one.id(5), via: [] });
+  const after = (id: string) => ({ headers: { 'Assetlog-After': id } });
+  assert.equal((await other.put(hub.url, 6, 8, after(other.id(5)))).body['reason'], 'fork', 'without a line of both');
+  assert.equal((await other.put(hub.url, 6, 8, after('5'))).status, 400);
   assert.deepEqual(seqsAt(hub.data), upTo(5));
 
   const racing = [new SentJournal(50, sourceOf(2)), new SentJournal(50, sourceOf(2))] as const;

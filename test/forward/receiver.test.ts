@@ -75,6 +75,29 @@ test('before a hub takes the first event of a journal since its start, its desti
   assert.equal((await again.put(sent, 1, 4)).status, 503, 'also of one that it knows');
 });
 
+test('a source that is stopped since its events would come back hears that again only while it is true [receiver-7]', async () => {
+  const [sent, passed] = [new SentJournal(2, sourceOf(1)), sourceOf(2)];
+  let via: readonly string[] = [];
+  let said: readonly string[] = [];
+  const freshVia = async () => {
+    via = said;
+    return true;
+  };
+  const hub = await TestHub.open(new SimulatedDisk(), { freshVia, viaOf: () => via });
+  assert.equal((await hub.put(sent, 1, 2)).status, 200);
+  sent.grow(1, () => ({
+    ...observation('3'),
+    origin: { id: sourceOf(100), source: passed, seq: 1, recorded: '2020-01-01T00:00:00.000Z' },
+  }));
+  via = [sent.source, passed];
+  assert.equal((await hub.put(sent, 3, 3)).reason, 'loop');
+  said = [passed];
+  assert.deepEqual(await hub.ask(sent.source), { status: 200, seq: 2, id: sent.id(2), via: [passed] });
+  assert.equal((await hub.put(sent, 3, 3)).reason, 'loop');
+  said = [];
+  assert.equal((await hub.put(sent, 3, 3)).status, 200);
+});
+
 test('a further source than the limit allows is refused, also if several come at once [receiver-4]', async () => {
   const hub = await TestHub.open(new SimulatedDisk(), { limits: { forwardSourcesMax: 5 } as never });
   const senders = Array.from({ length: 9 }, (_, index) => new SentJournal(2, sourceOf(index + 1)));

@@ -113,7 +113,9 @@ export class Model implements Target {
   }
 
   /** As the table of a hub: nothing with a gap that is not named, and nothing twice. */
-  #takeAll({ lines, lost }: Outgoing): Sent {
+  #takeAll({ lines, lost, after }: Outgoing): Sent {
+    const isOther = after !== undefined && after !== this.id;
+    if (lines[0]!.seq === this.seq + 1 && isOther) return { kind: 'stopped', why: 'fork', reason: 'scripted' };
     for (const [at, { seq, event }] of lines.entries()) {
       if (seq <= this.seq) continue;
       const isNamed = at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1;

@@ -47,6 +47,7 @@ export function describedHub({
           '^[0-9a-f]{8}$',
           'The crc of the line before the first one; 00000000 at the beginning of a file.',
         ),
+        inHeader('Assetlog-After', `^${UUID}$`, 'The id of the event before the first line.'),
         inHeader(
           'Assetlog-Lost',
           '^[1-9][0-9]*-[1-9][0-9]*$',

@@ -22,10 +22,10 @@ import type { Route } from '../../http/router.ts';
 import type { Disk } from '../../journal/disk.ts';
 import type { JournalHooks } from '../../journal/hooks.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
-import type { GoneRange } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import {
   type ForwardedEvent,
+  type ForwardHeaders,
   type ForwardPath,
   readAsking,
   readForwarded,
@@ -126,10 +126,10 @@ export class Hub {
   #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
     readQuery(query, this.#options.limits);
     const path = readForwardPath(keyPath, this.#options.limits);
-    const { crc, lost } = readForwardHeaders(head.fields.raw, this.#options.limits);
+    const headers = readForwardHeaders(head.fields.raw, this.#options.limits);
     const reason = this.#refusal(body.length);
     if (reason !== undefined) throw unavailableRefusal(reason, this.#options.limits);
-    return { kind: 'later', reply: (_ending, journal) => this.#record(path, crc, lost, body, journal!) };
+    return { kind: 'later', reply: (_ending, journal) => this.#record(path, headers, body, journal!) };
   }
 
   /** @returns why a body of so many bytes can not be taken now */
@@ -138,13 +138,7 @@ export class Hub {
     return isFull ? 'too many forwarded events wait for the disk' : undefined;
   }
 
-  async #record(
-    path: ForwardPath,
-    crc: number | undefined,
-    lost: GoneRange | undefined,
-    body: Buffer,
-    journal: Recorder,
-  ): Promise<Reply> {
+  async #record(path: ForwardPath, { crc, ...said }: ForwardHeaders, body: Buffer, journal: Recorder): Promise<Reply> {
     const receiver = this.#receiverOf(journal.deployment);
     const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
     const bodyBytes = body.length;
@@ -157,7 +151,7 @@ export class Hub {
       unread = () => events;
     }
     this.#heldBytes += bodyBytes;
-    return receiver.take({ ...path, lost, read: unread }, bodyBytes, journal).finally(() => {
+    return receiver.take({ ...path, ...said, read: unread }, bodyBytes, journal).finally(() => {
       this.#heldBytes -= bodyBytes;
     });
   }

@@ -35,6 +35,8 @@ export interface Received {
   readonly firstSeq: number;
   /** What the sender says that it does not have any more. */
   readonly lost: GoneRange | undefined;
+  /** The id of the event before the first line, as the sender has it; undefined if it does not say that. */
+  readonly after?: string | undefined;
   /** At least one, with consecutive seqs. */
   readonly events: readonly ForwardedEvent[];
 }
@@ -62,19 +64,19 @@ export function readForwardPath(path: string | undefined, limits: ShownLimits): 
   throw quotingRefusal(400, shown(path ?? '', limits), 'logged', problem);
 }
 
-/**
- * @returns the crc before the first line, and which lines the sender has lost; undefined for what is not said
- * @throws Refusal 400
- */
-export function readForwardHeaders(
-  raw: readonly string[],
-  limits: ShownLimits,
-): { crc: number | undefined; lost: GoneRange | undefined } {
+/** What the headers of a request say of the journal before the first line; undefined for what they do not say. */
+export interface ForwardHeaders extends Pick<Received, 'lost' | 'after'> {
+  readonly crc: number | undefined;
+}
+
+/** @throws Refusal 400 */
+export function readForwardHeaders(raw: readonly string[], limits: ShownLimits): ForwardHeaders {
   const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
   const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
-  return { crc: crc && Number.parseInt(crc[1]!, 16), lost };
+  const after = matched(raw, 'Assetlog-After', UUID, 'the id of an event, a UUID in lower case', limits)?.[0];
+  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after };
 }
 
 /**

@@ -60,7 +60,9 @@ export class Receiver {
    */
   async ask(source: string, journal: Recorder, asking?: readonly string[]): Promise<Reply> {
     const marks = await this.#ready(journal);
-    if (asking !== undefined) await this.#options.freshVia(asking);
+    // What the destinations last said stops the source for ever, if nothing is sent to them any more.
+    const isBack = this.#via.includes(source);
+    if (asking !== undefined || isBack) await this.#options.freshVia(asking ?? [source]);
     return this.#at(marks.get(source));
   }
 
@@ -122,7 +124,10 @@ export class Receiver {
       return this.#at(mark);
     }
     const back = fresh.find(({ through }) => through !== undefined && via.has(through));
-    if (back !== undefined) return this.#conflict('loop', cameBack(back, this.#own), known);
+    if (back !== undefined) {
+      this.#taken.delete(source); // before the next request the destinations are asked again
+      return this.#conflict('loop', cameBack(back, this.#own), known);
+    }
     if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` may have opened nothing
     if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
       return unavailable(

@@ -39,15 +39,16 @@ export type RequestDecision =
  * @param known what the hub has of the source, undefined if nothing
  * @returns for lines from 6 to 9 and the watermark 7 the events 8 and 9, if the line 7 has the id of the watermark
  */
-export function decide(known: Watermark | undefined, { firstSeq, lost, events }: Received): RequestDecision {
+export function decide(known: Watermark | undefined, { firstSeq, lost, after, events }: Received): RequestDecision {
   const { seq, id, ahead = [] } = known ?? NOTHING;
   if (firstSeq > seq + 1) {
     const isKnownToBeLost = lost !== undefined && lost.first <= seq + 1 && lost.last === firstSeq - 1;
     if (!isKnownToBeLost) return { kind: 'gap' };
   }
   for (const mark of [{ seq, id }, ...ahead.map(({ last, id }) => ({ seq: last, id }))]) {
-    const line = events[mark.seq - firstSeq]; // undefined if the mark is before or after the lines
-    if (line !== undefined && line.origin.id !== mark.id) return { kind: 'fork' };
+    // Undefined if the mark is before or after the lines.
+    const id = mark.seq === firstSeq - 1 ? after : events[mark.seq - firstSeq]?.origin.id;
+    if (id !== undefined && id !== mark.id) return { kind: 'fork' };
   }
   const from = Math.max(0, Math.min(seq - firstSeq + 1, events.length));
   const later = from === 0 ? events : events.slice(from);

@@ -12,8 +12,8 @@ import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './state
 
 export class ToHub {
   readonly #outbox: Outbox;
-  /** The last seq that the destination has. */
-  #hasSeq = 0;
+  /** The last event that the destination has. */
+  #has: Position = { seq: 0, id: null };
   /** The events of the last request. */
   #sent: GoneRange = { first: 1, last: 0 };
 
@@ -74,7 +74,7 @@ export class ToHub {
       await outbox.confirmed({ ...this.#sent, last: hasSeq });
     }
     await outbox.unsent.moveTo(seq);
-    this.#hasSeq = hasSeq;
+    this.#has = { seq: hasSeq, id };
     await outbox.save({ ...value, kind: outbox.target.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;
@@ -90,9 +90,12 @@ export class ToHub {
     if (head?.kind !== 'lines') return IDLE;
     const { lines } = head;
     const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
-    const lost = first > this.#hasSeq + 1 ? { first: this.#hasSeq + 1, last: first - 1 } : undefined;
+    const { seq, id } = this.#has;
+    const lost = first > seq + 1 ? { first: seq + 1, last: first - 1 } : undefined;
+    // A copy may have sent others meanwhile, to a hub that was restored.
+    const after = first === seq + 1 && id !== null ? id : undefined;
     this.#sent = { first, last };
-    const sending = outbox.request({ lines, lost });
+    const sending = outbox.request({ lines, lost, after });
     void outbox.unsent.readAhead(last, outbox.lastSeq, bytesMax);
     return this.#settle(lines, await sending);
   }
@@ -105,8 +108,8 @@ export class ToHub {
     if (sent.kind !== 'recorded') return outbox.waiting(sent, ASKING);
     const taken = lines.findIndex(({ seq }) => seq === sent.seq);
     if (taken === -1) return outbox.waiting({ reason: `it answered with event ${sent.seq}` }, ASKING);
-    this.#hasSeq = sent.seq;
-    outbox.passTo({ seq: sent.seq, id: lines[taken]!.event.id });
+    this.#has = { seq: sent.seq, id: lines[taken]!.event.id };
+    outbox.passTo(this.#has);
     return {
       kind: 'settling',
       writes: [() => outbox.confirmed({ first: lines[0]!.seq, last: sent.seq }), () => outbox.saveSettled()],

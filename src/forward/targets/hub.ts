@@ -37,7 +37,7 @@ export function openHub(options: TargetOptions): Target {
     return at === undefined ? notUnderstood(reason) : (loopIn(at) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
-  async function send({ lines, lost }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, lost, after }: Outgoing, signal: AbortSignal): Promise<Sent> {
     for (;;) {
       const chosen = firstOf(lines, bodyBytes, limits.batchItemsMax);
       const [{ bytes, start, end, seq }] = chosen as readonly [Line];
@@ -46,6 +46,7 @@ export function openHub(options: TargetOptions): Target {
         'Content-Type': 'application/x-ndjson',
         'Assetlog-Crc': crcBefore(bytes, start, end),
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
+        ...(after !== undefined && { 'Assetlog-After': after }),
       };
       const answer = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
       // On a slow link a large body does not arrive within the timeout.

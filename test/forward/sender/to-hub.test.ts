@@ -68,6 +68,20 @@ test('a hub that was restored from a backup gets again what it has no more, and 
   assert.deepEqual([had, has], [25, 10]);
 });
 
+test('a copy that such a hub has taken events of, as many as it has lost, is no beginning of the journal [forwarder-24]', async () => {
+  const { lines } = makeLines(30);
+  const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
+  const hub = hubAt(disk, 10);
+  const bench = startSender(disk, 20, () => hub);
+  await untilDone(bench);
+  hub.id = 'that of the copy';
+  bench.progress.recorded(disk.folder, 31);
+  await untilState(bench, 'stopped');
+  assert.equal(bench.sender.status().why, 'fork');
+  assert.deepEqual(hub.recorded, upTo(20, 11));
+  await bench.sender.close();
+});
+
 test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
   const disk = diskFrom(21, 10);
   await saveCursor(disk, { seq: 25, kind: 'hub' });
