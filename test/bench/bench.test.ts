@@ -4,10 +4,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newFolder, run } from '../support/program.ts';
 import { ratioText, spreadOf, table } from './figures.ts';
-import { writeJournal } from './growth.ts';
+import { writeJournal } from './large-journal.ts';
 import { readLoadResult, reportOf } from './load.ts';
 import { lineOf } from './machine.ts';
-import { readOptions } from './options.ts';
 import { beside, type Figure } from './rounds.ts';
 import { countLines } from './subjects.ts';
 
@@ -24,7 +23,7 @@ test('the median and the quartiles lie between the figures that they separate', 
 test('a ratio is the median of the ratios of the rounds, not the ratio of the medians', () => {
   const base = [figure(100), figure(1000), figure(10)];
   const own = [figure(50), figure(100), figure(9)];
-  const { ratio, rate } = beside(base, own, { name: 'x', connections: 1 });
+  const { ratio, rate } = beside(base, own, 'x', 1);
   assert.equal(ratio?.median, 0.5);
   assert.equal(rate, 50);
 });
@@ -36,7 +35,7 @@ test('one round that is void, on either side, makes the figure void', () => {
     [good, bad],
     [bad, good],
   ] as const) {
-    const { ratio, voids } = beside(base, own, { name: 'x', connections: 1 });
+    const { ratio, voids } = beside(base, own, 'x', 1);
     assert.equal(ratio, undefined);
     assert.deepEqual(voids, ['3 errors']);
   }
@@ -64,20 +63,9 @@ test('a journal that was made for a measurement is a good one', async (t) => {
   const data = newFolder(t);
   writeJournal(data, 25, 10);
   assert.equal(countLines(data), 25);
-  assert.equal(countLines(data, 'events-00000000000000000021.jsonl'), 5);
   const { code, stdout } = await run(['verify', '--json', '--data', data]);
   assert.equal(code, 0, stdout);
   assert.equal(JSON.parse(stdout).events, 25);
-});
-
-test('options that are unknown or out of range are refused, all at once where that is possible', () => {
-  assert.throws(() => readOptions(['--conections', '4']), /unknown option --conections; did you mean --connections\?/);
-  assert.throws(() => readOptions(['4']), /4/);
-  assert.throws(
-    () => readOptions(['--rounds', '0', '--bodies', '300,10', '--subjects', 'bear']),
-    /--rounds "0" .*\n--bodies "10" .*\n?.*"bear"; did you mean bare\?/s,
-  );
-  assert.match(String(readOptions(['--help'])), /--quick/);
 });
 
 test('a table is aligned', () => {

@@ -1,34 +1,51 @@
 /**
- * assetlog beside others: `npm run bench`, and `npm run bench -- --help`.
+ * assetlog beside others, in turn, several rounds: `npm run bench [-- --quick] [--rounds 5] [--seconds 3]
+ * [--connections 1,16,64,256] [--bodies 300] [--nodes PATH,PATH] [--scratch FOLDER]`. Needs wrk.
  *
- * options.ts says what can be asked for, subjects.ts what is measured, rounds.ts how; load.ts speaks to wrk.
+ * The figures are medians of the ratios to the bare server round by round: on a shared machine only figures of one round can be
+ * compared. After each run the lines that a subject recorded are counted against its replies; a figure that they do not match
+ * is void, and the exit code is 1 then. subjects.ts says what is measured, rounds.ts how; load.ts speaks to wrk.
  */
 
-import { statSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { rmSync, statSync } from 'node:fs';
+import { parseArgs } from 'node:util';
 import { hazardOf } from '../../src/journal/open/mount.ts';
-import { countOf, countText, mebibytesText, millisecondsText, ratioText, spreadText, table } from './figures.ts';
-import { measureGrowth } from './growth.ts';
-import { reportOf, writeScript } from './load.ts';
 import {
-  freeBytes,
-  lineOf,
-  loopOfSyncs,
-  machineText,
-  mountUnder,
-  syncsText,
-  versionOf,
-  wrkVersion,
-} from './machine.ts';
-import { type Options, readOptions } from './options.ts';
-import { type Conditions, measureRounds, type Result } from './rounds.ts';
+  countOf,
+  countText,
+  mebibytesText,
+  medianOf,
+  millisecondsText,
+  ratioText,
+  spreadText,
+  table,
+} from './figures.ts';
+import { reportOf, writeScript } from './load.ts';
+import { lineOf, loopOfSyncs, machineText, mountUnder, versionOf, wrkVersion } from './machine.ts';
+import { measureRounds, type Result } from './rounds.ts';
 import { Scratch } from './scratch.ts';
-import { measureStart } from './start.ts';
-import { ASSETLOG, buildPrograms, type Subject } from './subjects.ts';
+import { ASSETLOG, buildPrograms, startAssetlog, subjects } from './subjects.ts';
 
 const PROBE_MS = 1_000;
 const START_PAIRS = 11;
-/** More than any subject has recorded on a desktop. */
-const REPORTS_PER_SECOND_MAX = 60_000;
+
+const { values } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    connections: { type: 'string' },
+    bodies: { type: 'string', default: '300' },
+    nodes: { type: 'string', default: process.execPath },
+    scratch: { type: 'string', default: '.' },
+  },
+});
+const rounds = Number(values.rounds ?? (values.quick ? 3 : 5));
+const seconds = Number(values.seconds ?? (values.quick ? 2 : 3));
+const connectionCounts = (values.connections ?? (values.quick ? '64' : '1,16,64,256')).split(',').map(Number);
+const bodies = values.bodies.split(',').map(Number);
+const nodes = values.nodes.split(',');
 
 const terminal = process.stderr.isTTY === true;
 
@@ -36,17 +53,12 @@ function progress(text: string): void {
   if (terminal) process.stderr.write(`\r${text.slice(0, (process.stderr.columns || 80) - 1)}\x1b[K`);
 }
 
-async function main(args: readonly string[]): Promise<number> {
-  const options = readOptions(args);
-  if (typeof options === 'string') {
-    console.log(options);
-    return 0;
-  }
+async function main(): Promise<void> {
   if (wrkVersion() === undefined) throw new Error('wrk is not installed: apt-get install wrk, or brew install wrk');
-  for (const node of options.nodes) versionOf(node);
-  const scratch = new Scratch(options.scratch);
+  for (const node of nodes) versionOf(node);
+  const scratch = new Scratch(values.scratch);
   try {
-    return await report(options, scratch);
+    await report(scratch);
   } finally {
     progress('');
     scratch.end();
@@ -54,34 +66,28 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 /** Measures everything, and prints it when the last figure is there: the head says how the disk was at the end. */
-async function report(options: Options, scratch: Scratch): Promise<number> {
-  checkDisk(options, scratch);
+async function report(scratch: Scratch): Promise<void> {
+  checkDisk(scratch);
   progress('building the programs');
-  await buildPrograms(scratch, options.subjects);
-  const head = machineText(scratch, options.nodes);
-  const line = lineOf(reportOf(options.bodies[0]!));
+  await buildPrograms(scratch);
+  const head = machineText(scratch, nodes);
+  const line = lineOf(reportOf(bodies[0]!));
   const before = loopOfSyncs(scratch, line, PROBE_MS);
-  const { text, voids } = options.growth ? await growth(options, scratch) : await comparison(options, scratch);
+  const { text, voids } = await comparison(scratch);
   const after = loopOfSyncs(scratch, line, PROBE_MS);
 
-  const syncs = `a write and fdatasync of ${line.length} bytes: ${syncsText(before)} before the run; ${syncsText(after)} after it`;
+  const syncs = `a write and fdatasync of ${line.length} bytes: ${before} before the run; ${after} after it`;
   console.log(['# assetlog beside others', '', ...[...head, syncs].map((item) => `- ${item}`), '', ...text].join('\n'));
-  if (voids.length > 0) console.log(['', 'Void:', ...voids.map((why) => `- ${why}`)].join('\n'));
-  return voids.length > 0 ? 1 : 0;
+  if (voids.length === 0) return;
+  console.log(['', 'Void:', ...voids.map((why) => `- ${why}`)].join('\n'));
+  process.exitCode = 1;
 }
 
-function checkDisk({ bodies, seconds, growth }: Options, { folder }: Scratch): void {
+function checkDisk({ folder }: Scratch): void {
   const mount = mountUnder(folder);
-  if (mount !== undefined && hazardOf(mount) !== undefined) {
-    throw new Error(
-      `${folder} is on ${mount.type}, where a sync is not what it is on a disk; choose another with --scratch`,
-    );
-  }
-  const needed = REPORTS_PER_SECOND_MAX * (seconds + 1) * (Math.max(...bodies) + 300);
-  const free = freeBytes(folder);
-  if (growth || free > needed) return; // growth knows better what it needs
+  if (mount === undefined || hazardOf(mount) === undefined) return;
   throw new Error(
-    `a run may write ${(needed / 1e9).toFixed(1)} GB, and ${(free / 1e9).toFixed(1)} are free; name a larger disk with --scratch, or ask for smaller --bodies`,
+    `${folder} is on ${mount.type}, where a sync is not what it is on a disk; choose another with --scratch`,
   );
 }
 
@@ -90,45 +96,24 @@ interface Report {
   readonly voids: string[];
 }
 
-async function growth(options: Options, scratch: Scratch): Promise<Report> {
-  const { rounds, seconds, connections, bodies } = options;
-  const text: string[] = [];
-  const voids: string[] = [];
-  for (const node of options.nodes) {
-    const conditions: Conditions = { scratch, node, rounds, seconds, progress };
-    const measured = await measureGrowth(conditions, connections[0]!, bodies[0]!);
-    text.push(`## What growth costs, Node ${versionOf(node)}`, '');
-    text.push(
-      `${countOf(rounds, 'round')} of ${seconds} s, ${bodies[0]} bytes, ${connections[0]} connections where nothing else is said.`,
-      '',
-    );
-    text.push(...measured.text, '');
-    voids.push(...measured.voids);
-  }
-  return { text, voids };
-}
-
-async function comparison(options: Options, scratch: Scratch): Promise<Report> {
-  const { rounds, seconds } = options;
+async function comparison(scratch: Scratch): Promise<Report> {
   const text = [
     `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to the bare server in the same round, and the quartiles say how`,
     'far the rounds lay apart. The rows of `bare` are its own figures. Memory is the most that was resident.',
     '',
   ];
   const voids: string[] = [];
-  const tick = countDown(options);
-  for (const node of options.nodes) {
+  const tick = countDown();
+  for (const node of nodes) {
     progress('starting');
-    const { ms, ratio } = await measureStart(scratch, node, START_PAIRS);
-    text.push(
-      `## Node ${versionOf(node)}`,
-      '',
-      `From spawn to the ready line ${millisecondsText(ms)}, ÷ \`node -e 0\` ${ratioText(ratio)}; dist/server.js has ${Math.round(statSync(ASSETLOG).size / 1024)} KiB.`,
-      '',
-      ...absent(options.subjects, node),
-    );
-    for (const bodyBytes of options.bodies) {
-      const results = await compare(options, { scratch, node, rounds, seconds, progress: tick }, bodyBytes);
+    text.push(`## Node ${versionOf(node)}`, '', await startText(scratch, node), '');
+    for (const bodyBytes of bodies) {
+      const script = writeScript(scratch, reportOf(bodyBytes));
+      const results: Result[] = [];
+      for (const connections of connectionCounts) {
+        const conditions = { scratch, node, rounds, seconds, connections, script, progress: tick };
+        results.push(...(await measureRounds(conditions)));
+      }
       text.push(`### A body of ${bodyBytes} bytes`, '', tableOf(results), '');
       voids.push(...voidsOf(results, `Node ${versionOf(node)}, ${bodyBytes} bytes`));
     }
@@ -136,21 +121,30 @@ async function comparison(options: Options, scratch: Scratch): Promise<Report> {
   return { text, voids };
 }
 
-async function compare(options: Options, conditions: Conditions, bodyBytes: number): Promise<Result[]> {
-  const script = writeScript(conditions.scratch, reportOf(bodyBytes));
-  const present = presentOn(conditions.node, options.subjects);
-  const results: Result[] = [];
-  for (const connections of options.connections) {
-    const variants = present.map((subject) => ({ name: subject.name, subject, connections, script }));
-    results.push(...(await measureRounds(variants, conditions)));
+/** @returns how long a start takes, beside a Node that does nothing */
+async function startText(scratch: Scratch, node: string): Promise<string> {
+  const times: number[] = [];
+  const ratios: number[] = [];
+  for (let pair = 0; pair < START_PAIRS; pair += 1) {
+    const beforeNothing = performance.now();
+    spawnSync(node, ['-e', '0']);
+    const nothingMs = performance.now() - beforeNothing;
+    const data = scratch.newFolder('start');
+    const before = performance.now();
+    const server = await startAssetlog({ scratch, node, data });
+    const ms = performance.now() - before;
+    await server.stop();
+    rmSync(data, { recursive: true });
+    times.push(ms);
+    ratios.push(ms / nothingMs);
   }
-  return results;
+  const kib = Math.round(statSync(ASSETLOG).size / 1024);
+  return `From spawn to the ready line ${millisecondsText(medianOf(times))}, ÷ \`node -e 0\` ${ratioText(medianOf(ratios))}; dist/server.js has ${kib} KiB.`;
 }
 
 /** @returns what shows how far the run is, and how long the rest will take at this rate */
-function countDown({ subjects, connections, bodies, nodes, rounds }: Options): (text: string) => void {
-  const present = nodes.reduce((sum, node) => sum + presentOn(node, subjects).length, 0);
-  const runs = present * connections.length * bodies.length * rounds;
+function countDown(): (text: string) => void {
+  const runs = subjects.length * nodes.length * connectionCounts.length * bodies.length * rounds;
   const start = performance.now();
   let done = 0;
   return (text) => {
@@ -158,18 +152,6 @@ function countDown({ subjects, connections, bodies, nodes, rounds }: Options): (
     progress(`${done} of ${runs}${done > 0 ? `, about ${minutes} min left` : ''} · ${text}`);
     done += 1;
   };
-}
-
-function presentOn(node: string, subjects: readonly Subject[]): Subject[] {
-  return subjects.filter(({ missing }) => missing?.(node) === undefined);
-}
-
-function absent(subjects: readonly Subject[], node: string): string[] {
-  const lines = subjects.flatMap(({ name, missing }) => {
-    const why = missing?.(node);
-    return why === undefined ? [] : [`- absent: ${name}: ${why}`];
-  });
-  return lines.length > 0 ? [...lines, ''] : [];
 }
 
 function tableOf(results: readonly Result[]): string {
@@ -206,12 +188,4 @@ function voidsOf(results: readonly Result[], where: string): string[] {
   );
 }
 
-main(process.argv.slice(2)).then(
-  (code) => {
-    process.exitCode = code;
-  },
-  (error: Error) => {
-    for (const problem of error.message.split('\n')) console.error(`bench: ${problem}`);
-    process.exitCode = 2;
-  },
-);
+await main();

@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { sourceIn, watermark } from '../support/forwarded.ts';
 import { countText, mebibytesText, table } from './figures.ts';
-import { writeJournal } from './growth.ts';
+import { writeJournal } from './large-journal.ts';
 import { Scratch } from './scratch.ts';
 import { ROOT, startAssetlog } from './subjects.ts';
 

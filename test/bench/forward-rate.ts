@@ -12,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { sourceIn, watermark } from '../support/forwarded.ts';
 import { countText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
-import { writeJournal } from './growth.ts';
+import { writeJournal } from './large-journal.ts';
 import { Scratch } from './scratch.ts';
 import { ROOT, type Server, startAssetlog } from './subjects.ts';
 

@@ -10,7 +10,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { countText, medianOf, ratioText, table } from './figures.ts';
-import { DONE, load, reportOf, type Script } from './load.ts';
+import { DONE, load, PATH, reportOf, type Script } from './load.ts';
 import { Scratch } from './scratch.ts';
 import { countLines, ROOT, type Server, startAssetlog } from './subjects.ts';
 
@@ -48,9 +48,8 @@ async function startSide(scratch: Scratch, name: string, header: string): Promis
 /** @returns a script whose requests all have another value of the header */
 function scriptOf(scratch: Scratch, header: string): Script {
   const body = reportOf(REPORT_BYTES);
-  const path = '/report_asset_materialization/';
   const file = join(scratch.newFolder('script'), 'post.lua');
-  const head = [`POST ${path} HTTP/1.1`, 'Host: localhost', 'Content-Type: application/json'];
+  const head = [`POST ${PATH} HTTP/1.1`, 'Host: localhost', 'Content-Type: application/json'];
   const start = `${head.join('\\r\\n')}\\r\\n${header}: run-${Date.now()}/`;
   const end = `\\r\\nContent-Length: ${body.length}\\r\\n\\r\\n`;
   const request = `local count = 0
@@ -59,7 +58,7 @@ request = function()
   return "${start}" .. count .. "${end}" .. '${body}'
 end`;
   writeFileSync(file, `${request}\n${DONE}\n`);
-  return { file, paths: [path], headers: {}, body };
+  return { file, body };
 }
 
 async function measure(scratch: Scratch, side: Side, seconds: number): Promise<void> {

@@ -7,6 +7,7 @@ import type { Scratch } from './scratch.ts';
 
 /** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
 const TIMEOUT_SECONDS = 60;
+export const PATH = '/report_asset_materialization/';
 
 export interface LoadResult {
   readonly requests: number;
@@ -19,9 +20,6 @@ export interface LoadResult {
 export interface Script {
   /** For wrk. */
   readonly file: string;
-  /** The same, for `ask`. */
-  readonly paths: readonly string[];
-  readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
@@ -38,37 +36,18 @@ export function reportOf(bytes: number): string {
   return report('x'.repeat(Math.max(0, bytes - report('').length)));
 }
 
-/**
- * Writes what wrk sends: the body, to one path or to one after the other.
- * @param prefixes of the paths; where given, wrk is asked for each request anew, and is a little slower
- */
-export function writeScript(
-  scratch: Scratch,
-  body: string,
-  prefixes?: readonly string[],
-  moreHeaders: Readonly<Record<string, string>> = {},
-): Script {
-  const paths = (prefixes ?? ['']).map((prefix) => `${prefix}/report_asset_materialization/`);
-  const headers = { 'Content-Type': 'application/json', ...moreHeaders };
+/** Writes what wrk sends. */
+export function writeScript(scratch: Scratch, body: string): Script {
   const file = join(scratch.newFolder('script'), 'post.lua');
-  const lines = ['wrk.method = "POST"', `wrk.path = "${paths[0]}"`, `wrk.body = '${body}'`];
-  for (const [name, value] of Object.entries(headers)) lines.push(`wrk.headers["${name}"] = "${value}"`);
-  if (prefixes !== undefined) lines.push(cycle(paths));
-  writeFileSync(file, `${[...lines, DONE].join('\n')}\n`);
-  return { file, paths, headers, body };
-}
-
-function cycle(paths: readonly string[]): string {
-  return `local paths = {${paths.map((path) => `"${path}"`).join(',')}}
-local requests = {}
-local at = 0
-init = function()
-  for index, path in ipairs(paths) do requests[index] = wrk.format(nil, path) end
-end
-request = function()
-  at = at % #requests + 1
-  return requests[at]
-end`;
+  const lines = [
+    'wrk.method = "POST"',
+    `wrk.path = "${PATH}"`,
+    `wrk.body = '${body}'`,
+    'wrk.headers["Content-Type"] = "application/json"',
+    DONE,
+  ];
+  writeFileSync(file, `${lines.join('\n')}\n`);
+  return { file, body };
 }
 
 /** wrk's own summary rounds; this does not. */
@@ -106,17 +85,12 @@ export function readLoadResult(text: string): LoadResult {
 }
 
 /**
- * One request to each path, whose reply is looked at: wrk takes a redirect for a success.
- * @returns how many
- * @throws Error where one is not 200 with the empty object
+ * One request whose reply is looked at: wrk takes a redirect for a success.
+ * @throws Error where it is not 200 with the empty object
  */
-export async function ask(url: string, { paths, headers, body }: Omit<Script, 'file'>): Promise<number> {
-  for (const path of paths) await askOne(url + path, { headers, body });
-  return paths.length;
-}
-
-async function askOne(url: string, { headers, body }: Pick<Script, 'headers' | 'body'>): Promise<void> {
-  const reply = await fetch(url, { method: 'POST', headers, body, redirect: 'manual' });
+export async function ask(url: string, { body }: Script): Promise<void> {
+  const headers = { 'Content-Type': 'application/json' };
+  const reply = await fetch(url + PATH, { method: 'POST', headers, body, redirect: 'manual' });
   const text = await reply.text();
   if (reply.status !== 200 || text !== '{}') throw new Error(`it answers ${reply.status} ${text.slice(0, 200)}`);
 }

@@ -1,7 +1,7 @@
 /** The machine and its disk: what the figures depend on. */
 
 import { spawnSync } from 'node:child_process';
-import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, statfsSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
@@ -9,20 +9,13 @@ import { type Mount, mountOf } from '../../src/journal/open/mount.ts';
 import { millisecondsText, quantile } from './figures.ts';
 import type { Scratch } from './scratch.ts';
 
-export interface Loop {
-  readonly perSecond: number;
-  readonly medianMs: number;
-  readonly p99Ms: number;
-}
-
-/** One write and one fdatasync after the other, without anything else. */
-export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): Loop {
+/** @returns what one write and one fdatasync after the other take, without anything else */
+export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): string {
   const folder = scratch.newFolder('syncs');
   const file = openSync(join(folder, 'lines'), 'a');
   const times: number[] = [];
   const start = performance.now();
-  let now = start;
-  while (now - start < forMs) {
+  for (let now = start; now - start < forMs; ) {
     writeSync(file, line);
     fdatasyncSync(file);
     const after = performance.now();
@@ -32,11 +25,7 @@ export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): Loop
   closeSync(file);
   rmSync(folder, { recursive: true });
   times.sort((a, b) => a - b);
-  return {
-    perSecond: times.length / ((now - start) / 1000),
-    medianMs: quantile(times, 0.5),
-    p99Ms: quantile(times, 0.99),
-  };
+  return `median ${millisecondsText(quantile(times, 0.5))}, 99th percentile ${millisecondsText(quantile(times, 0.99))}`;
 }
 
 /** @returns the journal's line for a report */
@@ -45,10 +34,6 @@ export function lineOf(body: string): Buffer {
   const event = { assetKey, partition, description, dataVersion, metadata: JSON.stringify(metadata) };
   const members = encodeMembers({ type: 'AssetMaterialization', ...event });
   return encodeBatch([members], { seq: 1, crc: 0 }, new Date()).bytes;
-}
-
-export function syncsText({ medianMs, p99Ms }: Loop): string {
-  return `median ${millisecondsText(medianMs)}, 99th percentile ${millisecondsText(p99Ms)}`;
 }
 
 /** @returns the mount that a folder is on; undefined off Linux */
@@ -60,22 +45,13 @@ export function mountUnder(folder: string): Mount | undefined {
   }
 }
 
-export function freeBytes(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize;
-}
-
-export function cpuText(): string {
-  return `${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${cpus().length} logical cores`;
-}
-
 /** @returns lines for the head of the output */
 export function machineText(scratch: Scratch, nodes: readonly string[]): string[] {
   const mount = mountUnder(scratch.folder);
   return [
     `date: ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
     `Node: ${nodes.map(versionOf).join(', ')}`,
-    `processor: ${cpuText()}, ${Math.round(totalmem() / 1024 ** 3)} GiB of memory, load average ${loadavg()[0]?.toFixed(1)} at the start`,
+    `processor: ${cpus()[0]?.model.trim() ?? 'unknown'}, ${cpus().length} logical cores, ${Math.round(totalmem() / 1024 ** 3)} GiB of memory, load average ${loadavg()[0]?.toFixed(1)} at the start`,
     `kernel: ${type()} ${release()}`,
     `file system: ${mount?.type ?? 'unknown'}${mount === undefined ? '' : ` (${mount.options.join(',')})`}`,
     `load: ${wrkVersion()}, one thread, on the same machine`,

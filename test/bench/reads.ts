@@ -8,15 +8,15 @@
  */
 
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { parseArgs } from 'node:util';
 import { countText, medianOf, millisecondsText, ratioText, spreadOf, spreadText, table } from './figures.ts';
-import { writeJournal } from './growth.ts';
-import { type LoadResult, load, reportOf, writeScript } from './load.ts';
+import { writeJournal } from './large-journal.ts';
+import { type LoadResult, load, reportOf, type Script, writeScript } from './load.ts';
 import { Scratch } from './scratch.ts';
-import { ASSETLOG, ROOT } from './subjects.ts';
+import { ROOT, type Server, startAssetlog } from './subjects.ts';
 
+const REPORT_BYTES = 200;
 const SEGMENT_EVENTS = 250_000;
 const WARM_UP_SECONDS = 2;
 const PAGE_EVENTS = 1_000;
@@ -66,29 +66,21 @@ interface Run extends LoadResult {
   readonly searches: number;
 }
 
-/** Ticks of 10 ms that a process has used, from fields 14 and 15 of its `stat` (proc(5)). */
-function processorMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return 10 * (Number(fields[11]) + Number(fields[12]));
-}
-
-async function loadService(scratch: Scratch, url: string, pid: number): Promise<LoadResult & { processorUs: number }> {
-  const script = writeScript(scratch, reportOf(200));
-  const beforeMs = processorMs(pid);
-  const result = await load(scratch, url, script, Number(values.connections), Number(values.seconds));
-  return { ...result, processorUs: (1000 * (processorMs(pid) - beforeMs)) / result.requests };
-}
-
-async function measure(scratch: Scratch, url: string, pid: number, isRead: boolean): Promise<Run> {
-  const script = writeScript(scratch, reportOf(200));
-  if (!isRead) return { ...(await loadService(scratch, url, pid)), bytes: 0, searches: 0 };
+async function measure(scratch: Scratch, service: Server, script: Script, isRead: boolean): Promise<Run> {
+  const loadFor = (seconds: number) => load(scratch, service.url, script, Number(values.connections), seconds);
+  const loadService = async () => {
+    const before = service.processorSeconds();
+    const result = await loadFor(Number(values.seconds));
+    return { ...result, processorUs: (1e6 * (service.processorSeconds() - before)) / result.requests };
+  };
+  if (!isRead) return { ...(await loadService()), bytes: 0, searches: 0 };
   const program = [values.node, '--import', 'tsx', import.meta.filename];
-  const clients = scratch.spawn([...program, '--read', url, '--streams', values.streams], {
+  const clients = scratch.spawn([...program, '--read', service.url, '--streams', values.streams], {
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: ROOT,
   });
-  await load(scratch, url, script, Number(values.connections), 1); // until the readings are under way
-  const result = await loadService(scratch, url, pid);
+  await loadFor(1); // until the readings are under way
+  const result = await loadService();
   const said = once(clients.stdout!, 'data') as Promise<[Buffer]>;
   clients.kill('SIGTERM');
   const [text] = await said;
@@ -112,24 +104,22 @@ async function main(): Promise<void> {
     const events = Number(values.events);
     const data = scratch.newFolder('data');
     writeJournal(data, events, SEGMENT_EVENTS);
-    const serve = ['--port', '0', '--data', data, '--log-level', 'error'];
-    const service = scratch.spawn([values.node, ASSETLOG, ...serve], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [ready] = (await once(service.stdout!, 'data')) as [Buffer];
-    const url = /http:\S+/.exec(ready.toString())?.[0] ?? '';
+    const service = await startAssetlog({ scratch, node: values.node, data });
+    const { url } = service;
     const few = await readPages(url, events / 10);
     const all = await readPages(url, events);
     console.log(
       `pages of ${PAGE_EVENTS}: ${few.toFixed(2)} µs a line in a tenth of the journal, ${all.toFixed(2)} in all of it`,
     );
-    await load(scratch, url, writeScript(scratch, reportOf(200)), Number(values.connections), WARM_UP_SECONDS);
+    const script = writeScript(scratch, reportOf(REPORT_BYTES));
+    await load(scratch, url, script, Number(values.connections), WARM_UP_SECONDS);
     const rates: number[] = [];
     const times: number[] = [];
     const costs: number[] = [];
-    const pid = service.pid ?? 0;
     const rows: string[][] = [];
     for (let round = 0; round < 2 * Number(values.rounds); round += 1) {
-      const first = await measure(scratch, url, pid, round % 2 === 1);
-      const second = await measure(scratch, url, pid, round % 2 === 0);
+      const first = await measure(scratch, service, script, round % 2 === 1);
+      const second = await measure(scratch, service, script, round % 2 === 0);
       const [alone, read] = round % 2 === 0 ? [first, second] : [second, first];
       const rateOf = (run: Run) => run.requests / run.seconds;
       if (alone.errors + read.errors > 0) throw new Error(`${alone.errors} and ${read.errors} errors`);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
-import { writeJournal } from '../bench/growth.ts';
+import { writeJournal } from '../bench/large-journal.ts';
 import { assertAtHub, reachesHub } from '../support/forwarded.ts';
 import { memoryMib } from '../support/memory.ts';
 import { newFolder, startService } from '../support/program.ts';

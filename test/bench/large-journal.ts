@@ -1,0 +1,30 @@
+/** Journals with many events, which are written faster than a service could record them. */
+
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { segmentName } from '../../src/journal/segments.ts';
+
+const BATCH_EVENTS = 10_000;
+
+/** Writes a journal as a service leaves it. @param metadata of each event */
+export function writeJournal(folder: string, events: number, segmentEvents: number, metadata = '{"rows":10}'): void {
+  const members = encodeMembers({
+    type: 'AssetMaterialization',
+    assetKey: ['warehouse', 'orders'],
+    partition: '2026-11-20',
+    metadata,
+  });
+  for (let first = 1; first <= events; first += segmentEvents) {
+    const end = Math.min(first + segmentEvents, events + 1);
+    const file = openSync(join(folder, segmentName(first)), 'wx', 0o600);
+    for (let chain: ChainPosition = { seq: first, crc: 0 }; chain.seq < end; ) {
+      const batch = new Array<string>(Math.min(BATCH_EVENTS, end - chain.seq)).fill(members);
+      const encoded = encodeBatch(batch, chain, new Date());
+      writeSync(file, encoded.bytes);
+      chain = encoded.chain;
+    }
+    fsyncSync(file);
+    closeSync(file);
+  }
+}
