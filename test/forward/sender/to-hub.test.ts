@@ -73,10 +73,10 @@ test('a copy that such a hub has taken events of, as many as it has lost, is no 
   const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
   const hub = hubAt(disk, 10);
   const bench = startSender(disk, 20, () => hub);
-  await untilDone(bench);
+  await bench.untilDone();
   hub.id = 'that of the copy';
   bench.progress.recorded(disk.folder, 31);
-  await untilState(bench, 'stopped');
+  await bench.until('stopped');
   assert.equal(bench.sender.status().why, 'fork');
   assert.deepEqual(hub.recorded, upTo(20, 11));
   await bench.sender.close();
