@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
@@ -16,33 +16,29 @@ import {
   startForwarding,
   stateIn,
 } from '../support/forwarded.ts';
+import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, type Scope, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
-import { startScripted } from '../support/sent-lines.ts';
-import { eventually } from '../support/tools.ts';
+import { listenOn, startScripted } from '../support/sent-lines.ts';
+import { eventually, missing } from '../support/tools.ts';
 
-async function metricsOf({ url }: Pick<Running, 'url'>): Promise<Map<string, number>> {
-  const text = await (await fetch(`${url}/metrics`)).text();
+/** The metrics of destinations, without what they all begin with. */
+async function forwardMetricsOf(service: Running): Promise<Map<string, number>> {
+  const samples = [...samplesOf(await metricsOf(service))];
+  const prefix = 'assetlog_forward_';
   return new Map(
-    [...text.matchAll(/^assetlog_forward_(\S+) (\S+)$/gm)].map(([, name = '', value]) => [name, Number(value)]),
+    samples.flatMap(([name, value]) => (name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [])),
   );
 }
 
 /** A server that takes requests and never answers. */
 async function startHanging(t: Scope): Promise<{ url: string; requests: () => number }> {
   let requests = 0;
-  const sockets = new Set<Socket>();
-  const server = createTcpServer((socket) => {
-    sockets.add(socket.on('error', () => {}));
-    socket.once('data', () => (requests += 1));
+  const server = createServer(() => {
+    requests += 1;
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  t.after(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests: () => requests };
+  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, requests: () => requests };
 }
 
 test('each deployment goes to its own URL, with the token of the destination [forwarding-4]', async (t) => {
@@ -176,13 +172,13 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   assert.deepEqual(await report(edge, named('a', 30)), ok(30));
   await eventually('the good one', () => good.events.length === 30);
   await eventually('a request to the other one', () => hanging.requests() > 0);
-  const metrics = await metricsOf(edge);
+  const metrics = await forwardMetricsOf(edge);
   assert.deepEqual(
     ['hanging', 'good'].map((name) => metrics.get(`lag_events{destination="${name}"}`)),
     [30, 0],
   );
   assert.equal(metrics.get('events_total{destination="good",outcome="recorded"}'), 30);
-  const heldBy = async (name: string) => (await metricsOf(edge)).get(`held_bytes{destination="${name}"}`) ?? -1;
+  const heldBy = async (name: string) => (await forwardMetricsOf(edge)).get(`held_bytes{destination="${name}"}`) ?? -1;
   await eventually('the size of what is held', async () => (await heldBy('hanging')) > 1_000); // looked up once a second
   assert.equal(await heldBy('good'), 0);
   const beganMs = performance.now();
@@ -220,22 +216,13 @@ test('64 destinations get each event, and a 65th is refused with what to do', as
   const edge = await startService(t, { args: ['--forward', file] });
   assert.deepEqual(await report(edge, named('a', 5)), ok(5));
   await eventually('each event at each', () => got.filter(({ method }) => method === 'POST').length === 64 * 5);
-  const metrics = await metricsOf(edge);
+  const metrics = await forwardMetricsOf(edge);
   assert.equal(metrics.get('state{destination="d63",state="idle"}'), 1);
   assert.equal((await edge.kill()).code, 0);
 });
 
-const noPromtool = (() => {
-  try {
-    execFileSync('promtool', ['--version'], { stdio: 'ignore' });
-    return false;
-  } catch {
-    return 'promtool is not installed (Debian: prometheus)';
-  }
-})();
-
 test('promtool finds nothing to say about the metrics of destinations', {
-  skip: noPromtool,
+  skip: missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']),
 }, async (t: TestContext) => {
   const upstream = await startPlainUpstream(t);
   upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
@@ -244,7 +231,7 @@ test('promtool finds nothing to say about the metrics of destinations', {
   await eventually('both', () => upstream.events.length === 2);
   const input = await (await fetch(`${edge.url}/metrics`)).text();
   assert.equal(execFileSync('promtool', ['check', 'metrics'], { input, stdio: 'pipe' }).toString(), '');
-  const metrics = await metricsOf(edge);
+  const metrics = await forwardMetricsOf(edge);
   assert.equal(metrics.get('dead_letters{destination="upstream"}'), 1);
   assert.equal(metrics.get('events_total{destination="upstream",outcome="refused"}'), 1);
 });
@@ -255,7 +242,7 @@ test('the metrics have each state of a destination as a series, and the last suc
   const args = ['--forward-to', upstream.url];
   const edge = await startService(t, { data, args });
   const statesOf = async (service: Running) =>
-    [...(await metricsOf(service))].flatMap(([name, value]) =>
+    [...(await forwardMetricsOf(service))].flatMap(([name, value]) =>
       name.startsWith('state{') ? [[/state="(\w+)"/.exec(name)?.[1], value]] : [],
     );
   assert.deepEqual(await report(edge, ['a']), [200]);
@@ -272,7 +259,7 @@ test('the metrics have each state of a destination as a series, and the last suc
     ['stopped', 0],
   ]);
   const success = async (service: Running) =>
-    (await metricsOf(service)).get('last_success_timestamp_seconds{destination="upstream"}');
+    (await forwardMetricsOf(service)).get('last_success_timestamp_seconds{destination="upstream"}');
   const before = (await success(edge)) ?? 0;
   assert.ok(Math.abs(before - Date.now() / 1000) < 60, `${before}`);
   await edge.kill('SIGKILL');

@@ -65,6 +65,17 @@ function reasonOf(found: Asked | Sent): string {
 
 const error = '{"error":"no such thing"}';
 
+/** A row for each status, whose reply has this body. */
+function each(statuses: readonly number[], body: string, expected: string) {
+  return statuses.map((status): readonly [string, Scripted, string] => [`${status}`, [status, body], expected]);
+}
+
+/** What a hub says that has taken all lines of a request. */
+function tookAll({ body }: Got): Scripted {
+  const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1) ?? '');
+  return [200, JSON.stringify({ seq, id })];
+}
+
 test('a plain upstream: what each answer means [targets-2]', async (t) => {
   const withPartition: Event = { ...check, partition: 'p' };
   const table: readonly (readonly [string, Scripted, expected: string, event?: Event])[] = [
@@ -84,18 +95,12 @@ test('a plain upstream: what each answer means [targets-2]', async (t) => {
       [`${status} of a proxy`, [status, HTML], 'stopped: turned away'],
       [`${status} of a proxy that speaks JSON`, [status, '{"message":"no"}'], 'stopped: turned away'],
     ]),
-    ...[301, 302, 307, 308, 401, 403, 404, 405, 407, 409, 410, 421, 426, 431].map(
-      (status): readonly [string, Scripted, string] => [`${status}`, [status, error], 'stopped: turned away'],
-    ),
+    ...each([301, 302, 307, 308, 401, 403, 404, 405, 407, 409, 410, 421, 426, 431], error, 'stopped: turned away'),
     ['408', [408, error], 'again'],
     ['429', [429, error], 'again'],
     ['503', [503, error], 'again'],
     ['503 of a proxy', [503, HTML], 'again'],
-    ...[500, 502, 504, 520].map((status): readonly [string, Scripted, string] => [
-      `${status}`,
-      [status, HTML],
-      'in doubt',
-    ]),
+    ...each([500, 502, 504, 520], HTML, 'in doubt'),
     ['500 to a check', [500, HTML], 'in doubt', check],
     ['500 to a check with a partition', [500, HTML], 'in doubt: final', withPartition],
     ['502 to a check with a partition', [502, HTML], 'in doubt', withPartition],
@@ -189,16 +194,8 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
     ['413 for one line', [413, error], 'refused', 1],
     ['413 of a proxy for one line', [413, HTML], 'stopped: turned away', 1],
     ['413 of a proxy that speaks JSON', [413, '{"message":"no"}'], 'stopped: turned away', 1],
-    ...[301, 401, 403, 404, 405, 415, 422].map((status): readonly [string, Scripted, string] => [
-      `${status}`,
-      [status, error],
-      'stopped: turned away',
-    ]),
-    ...[408, 429, 500, 502, 503, 504, 520].map((status): readonly [string, Scripted, string] => [
-      `${status}`,
-      [status, HTML],
-      'again',
-    ]),
+    ...each([301, 401, 403, 404, 405, 415, 422], error, 'stopped: turned away'),
+    ...each([408, 429, 500, 502, 503, 504, 520], HTML, 'again'),
   ];
   let answer: Scripted = [200, ''];
   const { url } = await startScripted(t, () => answer);
@@ -218,10 +215,7 @@ test('a hub gets the lines byte for byte, with the crc before them and what was 
     description: 'ü',
   };
   const { lines } = outgoing([event, check, event], 41, 0x00abcdef);
-  const { url, got } = await startScripted(t, ({ body }) => {
-    const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1) ?? '');
-    return [200, JSON.stringify({ seq, id })];
-  });
+  const { url, got } = await startScripted(t, tookAll);
   const target = open(t, 'hub', url);
   await target.send({ lines, lost: { first: 4, last: 40 } }, NEVER);
   await target.send({ lines: lines.slice(1), lost: undefined }, NEVER);
@@ -241,11 +235,7 @@ test('as many lines as fit are sent, at least one, and fewer where a proxy takes
   const { lines } = outgoing(events);
   const lineBytes = lines[0]!.end + 1;
   let takes = Number.POSITIVE_INFINITY;
-  const { url, got } = await startScripted(t, ({ body }) => {
-    if (body.length > takes) return [413, HTML];
-    const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1) ?? '');
-    return [200, JSON.stringify({ seq, id })];
-  });
+  const { url, got } = await startScripted(t, (sent) => (sent.body.length > takes ? [413, HTML] : tookAll(sent)));
   const counts = () => got.splice(0).map(({ body }) => body.trimEnd().split('\n').length);
   const sendTo = async (own: Partial<Limits>) => {
     const found = await open(t, 'hub', url, { limits: { ...limits, ...own } }).send({ lines, lost: undefined }, NEVER);
@@ -303,10 +293,7 @@ test('each type of event is sent with everything in the body, as the API takes i
       [
         'POST',
         '/prefix/report_asset_materialization/',
-        `{"asset_key":["a/b","c"],"metadata":${metadata},"data_version":"v1","description":"d "q\\"","partition":""}`.replace(
-          'd "q',
-          'd \\"q',
-        ),
+        `{"asset_key":["a/b","c"],"metadata":${metadata},"data_version":"v1","description":"d \\"q\\"","partition":""}`,
       ],
       ['POST', '/prefix/report_asset_observation/', '{"asset_key":["é"],"event_time":"2026-11-19T01:02:03.25Z"}'],
       [
