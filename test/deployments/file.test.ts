@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { limits as standardLimits } from '../../src/config/limits.ts';
+import { type Limits, limits } from '../../src/config/limits.ts';
 import { createAuthenticator } from '../../src/deployments/authenticator.ts';
 import { readDeployments } from '../../src/deployments/file.ts';
 import { type Deployments, findToken, newToken, sha256, stillMay } from '../../src/deployments/tokens.ts';
@@ -11,8 +11,6 @@ import { type Right, rights } from '../../src/http/router.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { quiet } from '../support/segments.ts';
 
-const has = (deployments: Deployments, name: string, token: string, now: number) =>
-  findToken(deployments, name, token, now, 'report') !== undefined;
 const [first, second, expired] = [newToken(), newToken(), newToken()];
 const FILE = JSON.stringify({
   deployments: [
@@ -27,6 +25,10 @@ const FILE = JSON.stringify({
   ],
 });
 
+/** A file with the deployment `prod`, which has these tokens. */
+const fileOf = (...tokens: object[]) => JSON.stringify({ deployments: [{ name: 'prod', tokens }] });
+const entry = (more: object = {}) => ({ name: 'ci', sha256: first.digest, ...more });
+
 function good(text: string): Deployments {
   const found = readDeployments(text);
   assert.ok(found.kind === 'valid', JSON.stringify(found));
@@ -39,11 +41,15 @@ function problems(text: string): readonly string[] {
   return found.problems;
 }
 
+/** @returns whether a token may report to a deployment at a time */
+function has(deployments: Deployments, name: string, token: string | undefined, now = 0): boolean {
+  return findToken(deployments, name, token, now, 'report') !== undefined;
+}
+
 test('each deployment takes each of its own tokens, until the day on which the token ends, and no other token [file-1]', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
-  const may = (name: string, token: string | undefined, now = before) =>
-    findToken(deployments, name, token, now, 'report') !== undefined;
+  const may = (name: string, token: string | undefined, now = before) => has(deployments, name, token, now);
   assert.deepEqual(
     [may('prod', first.token), may('prod', second.token), may('test_2', expired.token)],
     [true, true, true],
@@ -61,29 +67,22 @@ test('each deployment takes each of its own tokens, until the day on which the t
 });
 
 test('a token may only report unless its entry says otherwise; of two entries of one token any may have the right [file-3]', () => {
-  const tokens = (...entries: object[]) => JSON.stringify({ deployments: [{ name: 'prod', tokens: entries }] });
-  const entryWith = (more: object) => ({ name: 'ci', sha256: first.digest, ...more });
-  const mayOf = (...entries: object[]) =>
-    good(tokens(...entries))
+  const mayOf = (...tokens: object[]) =>
+    good(fileOf(...tokens))
       .tokensOf.get('prod')
       ?.map(({ may }) => may);
-  assert.deepEqual(mayOf(entryWith({})), [['report']]);
-  assert.deepEqual(mayOf(entryWith({ may: ['read'] }), entryWith({ may: ['read', 'report'] })), [
-    ['read'],
-    ['read', 'report'],
-  ]);
+  const [read, both] = [entry({ may: ['read'] }), entry({ may: ['read', 'report'] })];
+  assert.deepEqual(mayOf(entry()), [['report']]);
+  assert.deepEqual(mayOf(read, both), [['read'], ['read', 'report']]);
   for (const may of [[], ['write'], ['read', 'Report'], ['read', 1], 'read', { read: true }, null, true, [['read']]]) {
     assert.deepEqual(
-      problems(tokens(entryWith({ may }))),
+      problems(fileOf(entry({ may }))),
       ['line 1: deployments[0].tokens[0].may must be an array with at least one of "report", "read"'],
       JSON.stringify(may),
     );
   }
-  for (const order of [
-    [entryWith({}), entryWith({ may: ['read'] })],
-    [entryWith({ may: ['read'] }), entryWith({})],
-  ]) {
-    const deployments = good(tokens(...order));
+  for (const order of [[entry(), read] as const, [read, entry()] as const]) {
+    const deployments = good(fileOf(...order));
     for (const right of rights) assert.deepEqual(findToken(deployments, 'prod', first.token, 0, right)?.may, [right]);
   }
 });
@@ -92,24 +91,23 @@ test('a token that may read stops to when it expires, or when its entry loses th
   const digest = sha256(first.token);
   const until = (tokens: object[], name = 'prod') =>
     good(JSON.stringify({ deployments: [{ name, tokens: [{ name: 'x', sha256: second.digest }, ...tokens] }] }));
-  const entryWith = (more: object) => ({ name: 'ci', sha256: first.digest, ...more });
   const both = { may: ['report', 'read'] };
   const still = (deployments: Deployments, now = 0) => stillMay(deployments, 'prod', digest, 'read', now);
-  assert.equal(still(until([entryWith(both)])), true);
-  assert.equal(still(until([entryWith({})])), false);
+  assert.equal(still(until([entry(both)])), true);
+  assert.equal(still(until([entry()])), false);
   assert.equal(still(until([])), false);
-  assert.equal(still(until([entryWith(both)], 'test')), false);
-  assert.equal(still(until([{ ...entryWith(both), sha256: expired.digest }])), false);
-  const ends = until([entryWith({ ...both, notAfter: '2026-01-31T12:00:00Z' })]);
+  assert.equal(still(until([entry(both)], 'test')), false);
+  assert.equal(still(until([{ ...entry(both), sha256: expired.digest }])), false);
+  const ends = until([entry({ ...both, notAfter: '2026-01-31T12:00:00Z' })]);
   assert.equal(still(ends, Date.parse('2026-01-31T11:59:59.999Z')), true);
   assert.equal(still(ends, Date.parse('2026-01-31T12:00:00Z')), false);
 });
 
 test('a token is compared by the bytes that were sent', () => {
   const sha256 = createHash('sha256').update('schlüssel').digest('hex');
-  const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'spoken', sha256 }] }] }));
-  assert.equal(has(deployments, 'prod', Buffer.from('schlüssel').toString('latin1'), 0), true);
-  assert.equal(has(deployments, 'prod', 'schlüssel', 0), false, 'that is latin1');
+  const deployments = good(fileOf({ name: 'spoken', sha256 }));
+  assert.equal(has(deployments, 'prod', Buffer.from('schlüssel').toString('latin1')), true);
+  assert.equal(has(deployments, 'prod', 'schlüssel'), false, 'that is latin1');
 });
 
 test('a token is new each time, and what is stored does not reveal it', () => {
@@ -159,8 +157,6 @@ test('what is wrong with a file is reported with line and member, all of it [fil
 });
 
 test('a token ends on a date that exists', () => {
-  const file = (notAfter: string) =>
-    JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256: first.digest, notAfter }] }] });
   for (const [date, end] of Object.entries({
     '2028-02-29': '2028-03-01T00:00:00Z',
     '2027-12-31': '2028-01-01T00:00:00Z',
@@ -168,7 +164,7 @@ test('a token ends on a date that exists', () => {
     '2027-01-31T12:00:00.5+02:30': '2027-01-31T09:30:00.500Z',
     '2027-01-31T23:30:00-23:59': '2027-02-01T23:29:00Z',
   })) {
-    const deployments = good(file(date));
+    const deployments = good(fileOf(entry({ notAfter: date })));
     const endMs = Date.parse(end);
     assert.equal(has(deployments, 'prod', first.token, endMs - 1), true, date);
     assert.equal(has(deployments, 'prod', first.token, endMs), false, date);
@@ -178,7 +174,7 @@ test('a token ends on a date that exists', () => {
     ...['2027-02-31T12:00:00Z', '2027-01-31T24:00:00Z', '2027-01-31T12:60:00Z', '2027-01-31T23:59:60Z'],
     ...['2027-01-31T12:00:00+24:00', '2027-01-31T12:00:00+02:60', '2027-01-31T12:00:00', '2027-01-31 ', '', 'soon'],
   ]) {
-    assert.deepEqual(problems(file(date)), [
+    assert.deepEqual(problems(fileOf(entry({ notAfter: date }))), [
       'line 1: deployments[0].tokens[0].notAfter must be a day that exists, such as 2027-01-31 (until its end in UTC), or a time such as 2027-01-31T12:00:00Z',
     ]);
   }
@@ -197,58 +193,50 @@ test('text that is no JSON, or no deployments, is reported as well', () => {
   }
 });
 
-test('authentication finds the deployment by its path, refuses alike, and slows who fails again and again', () => {
-  let now = 0;
-  const limits = { ...standardLimits, failuresMax: 3, failuresMs: 1_000, failedAddressesMax: 2 };
-  const deployments = good(FILE);
+/** Authenticates requests. @returns the deployment, or the status, the error and the headers of the refusal */
+function authenticating(text: string, own: Partial<Limits>, pathPrefix = '', nowMs = () => 0) {
+  const deployments = good(text);
   const authenticate = createAuthenticator({
-    pathPrefix: '/p',
+    pathPrefix,
     paths: ['/report_asset_check/', '/events'],
     deployments: () => deployments,
     tokenHeader: 'T',
     clientAddress: (peer) => peer,
-    limits,
+    limits: { ...limits, ...own },
     metrics: new Metrics(),
     notices: quiet,
     isToken: () => false,
-    nowMs: () => now,
+    nowMs,
   });
-  const ask = (
-    path: string,
-    token: string | undefined,
-    remoteAddress = '10.0.0.1',
-    needs: Right | 'any right' = 'report',
-  ) => {
+  return (path: string, token?: string, needs: Right | 'any right' = 'report', remoteAddress = '10.0.0.1') => {
+    const more = { socket: { remoteAddress }, ending: AbortSignal.abort(), endReply: () => {} };
     try {
-      const ending = AbortSignal.abort();
-      const endReply = () => {};
-      const more = { socket: { remoteAddress }, ending, endReply };
-      return authenticate(
-        { path, token } as Head,
-        { id: '1', httpVersion: '1.1', fields: readFields([]), ...more },
-        needs,
-      );
+      const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), ...more };
+      return authenticate({ path, token } as Head, incoming, needs);
     } catch (error) {
       assert.ok(error instanceof Refusal);
-      return error.reply;
+      return [error.reply.status, error.message, ...(error.reply.headers ?? [])].join(' ');
     }
   };
+}
+
+test('authentication finds the deployment by its path, refuses alike, and slows who fails again and again', () => {
+  let now = 0;
+  const few = { failuresMax: 3, failuresMs: 1_000, failedAddressesMax: 2 };
+  const ask = authenticating(FILE, few, '/p', () => now);
+  const wrong = (address?: string) => ask('/p/prod/x', 'wrong', 'report', address);
   assert.equal(ask('/p/prod/report_asset_check/a', first.token), 'prod');
-  const refusals = [ask('/p/prod/x', 'wrong'), ask('/p/nobody/x', first.token), ask('/elsewhere', undefined)];
-  assert.deepEqual(new Set(refusals.map((refusal) => JSON.stringify(refusal))).size, 1);
-  assert.match(JSON.stringify(refusals[0]), /"status":401,.*"headers":\["WWW-Authenticate",/);
-  assert.match(
-    JSON.stringify(ask('/p/prod/x', 'wrong')),
-    /"status":429,.*"headers":\["WWW-Authenticate",.*,"Retry-After","1"\]/,
-  );
+  const refusals = [wrong(), ask('/p/nobody/x', first.token), ask('/elsewhere')];
+  assert.equal(new Set(refusals).size, 1);
+  assert.match(`${refusals[0]}`, /^401 .* WWW-Authenticate /);
+  assert.match(`${wrong()}`, /^429 .* WWW-Authenticate .* Retry-After 1$/);
   assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token may share an address with a bad one');
-  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong', '10.0.0.2')), /"status":401/);
-  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong', '10.0.0.3')), /"status":401/);
-  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/, 'only so many addresses are remembered');
-  for (let count = 0; count < 5; count += 1) ask('/p/prod/x', 'wrong');
-  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":429/);
+  for (const address of ['10.0.0.2', '10.0.0.3']) assert.match(`${wrong(address)}`, /^401 /);
+  assert.match(`${wrong()}`, /^401 /, 'only so many addresses are remembered');
+  for (let count = 0; count < 5; count += 1) wrong();
+  assert.match(`${wrong()}`, /^429 /);
   now = 1_001;
-  assert.match(JSON.stringify(ask('/p/prod/x', 'wrong')), /"status":401/);
+  assert.match(`${wrong()}`, /^401 /);
 });
 
 test('a token without the right that a request needs gets a 403, which slows no client [file-4]', () => {
@@ -257,37 +245,15 @@ test('a token without the right that a request needs gets a 403, which slows no 
     { name: 'ci', sha256: first.digest },
     { name: 'dashboard', sha256: reader.digest, may: ['read'] },
   ];
-  const deployments = good(JSON.stringify({ deployments: [{ name: 'prod', tokens }] }));
-  const authenticate = createAuthenticator({
-    pathPrefix: '',
-    paths: ['/report_asset_check/', '/events'],
-    deployments: () => deployments,
-    tokenHeader: 'T',
-    clientAddress: (peer) => peer,
-    limits: { ...standardLimits, failuresMax: 1 },
-    metrics: new Metrics(),
-    notices: quiet,
-    isToken: () => false,
-    nowMs: () => 0,
-  });
-  const more = { ending: AbortSignal.abort(), endReply: () => {} };
-  const incoming = { id: '1', httpVersion: '1.1', fields: readFields([]), ...more };
-  const ask = (token: string, needs: Right | 'any right', path = '/prod/x') => {
-    try {
-      return authenticate({ path, token } as Head, incoming, needs);
-    } catch (error) {
-      assert.ok(error instanceof Refusal);
-      return `${error.reply.status} ${error.message}`;
-    }
-  };
+  const ask = authenticating(fileOf(...tokens), { failuresMax: 1 });
   for (let count = 0; count < 3; count += 1) {
     const needs = 'its entry in the deployments file needs';
-    assert.equal(ask(first.token, 'read'), `403 this token may not read; ${needs} "read" in "may"`);
-    assert.equal(ask(reader.token, 'report'), `403 this token may not report; ${needs} "report" in "may"`);
+    assert.equal(ask('/prod/x', first.token, 'read'), `403 this token may not read; ${needs} "read" in "may"`);
+    assert.equal(ask('/prod/x', reader.token, 'report'), `403 this token may not report; ${needs} "report" in "may"`);
   }
-  for (const token of [first.token, reader.token]) assert.equal(ask(token, 'any right'), 'prod');
-  assert.deepEqual([ask(first.token, 'report'), ask(reader.token, 'read')], ['prod', 'prod']);
-  assert.match(ask(reader.token, 'read', '/test/x'), /^401 /);
+  for (const token of [first.token, reader.token]) assert.equal(ask('/prod/x', token, 'any right'), 'prod');
+  assert.deepEqual([ask('/prod/x', first.token, 'report'), ask('/prod/x', reader.token, 'read')], ['prod', 'prod']);
+  assert.match(`${ask('/test/x', reader.token, 'read')}`, /^401 /);
 });
 
 test('a path of the service itself is no name', () => {

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { limits as standardLimits } from '../../src/config/limits.ts';
+import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import {
   type DeploymentJournal,
   DeploymentJournals,
@@ -18,7 +18,6 @@ import { lockFolder } from '../../src/journal/lock.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
-import type { ServiceParts } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { gate } from '../support/gate.ts';
@@ -28,14 +27,16 @@ import { eventually } from '../support/tools.ts';
 
 function journals(
   t: TestContext,
-  parts: Partial<Pick<ServiceParts, 'limits' | 'openDisk'>> & Pick<DeploymentJournalsOptions, 'onRecorded' | 'hooksOf'>,
+  parts: { limits?: Partial<Limits>; openDisk?: (folder: string) => Disk } & Pick<DeploymentJournalsOptions, 'hooksOf'>,
   retain: Retain = {},
-): { hosted: DeploymentJournals; data: string } {
+): { hosted: DeploymentJournals; data: string; progress: OwnProgress } {
   const data = newFolder(t);
-  const { limits = standardLimits, openDisk: open = openRealDisk, onRecorded, hooksOf } = parts;
+  const { limits, openDisk: open = openRealDisk, hooksOf } = parts;
+  const progress = new OwnProgress();
   const hosted = new DeploymentJournals({
-    ...{ segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000, retain, limits },
-    ...{ onRecorded, hooksOf },
+    segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000,
+    ...{ retain, limits: { ...standardLimits, ...limits }, hooksOf },
+    onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     openDisk: (name) => open(join(data, name)),
     lockFolder,
     metrics: new Metrics(),
@@ -46,7 +47,7 @@ function journals(
     await hosted.close();
     clearInterval(alive);
   });
-  return { hosted, data };
+  return { hosted, data, progress };
 }
 
 /** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
@@ -113,7 +114,7 @@ test('on a disk with too little free space the journal with the most files gives
 
 test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order [hosted-8]', async (t) => {
   const { openDisk, release } = heldDisks(t);
-  const limits = { ...standardLimits, queueBytesMax: 10_000, backlogBytesMax: 15_000 };
+  const limits = { queueBytesMax: 10_000, backlogBytesMax: 15_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
   const [first, second, third] = ['first', 'second', 'third'].map((name) => hosted.journalOf(name));
   assert.ok(first !== undefined && second !== undefined && third !== undefined);
@@ -146,7 +147,7 @@ test('reports that wait while their journal is opened share the caps of the queu
 
 test('a journal whose opening takes too long refuses what waits, and then each report at once [hosted-9]', async (t) => {
   const { openDisk, release } = heldDisks(t);
-  const { hosted, data } = journals(t, { limits: { ...standardLimits, openWaitMs: 50 }, openDisk });
+  const { hosted, data } = journals(t, { limits: { openWaitMs: 50 }, openDisk });
   const journal = hosted.journalOf('slow');
   const waiting = [append(journal, 'a'), append(journal, 'b')];
   const reason = 'the journal is being opened';
@@ -183,7 +184,7 @@ test('on a full disk no report waits for the journal to be opened', async (t) =>
     ...openRealDisk(folder),
     createLog: () => Promise.reject(systemError('ENOSPC')),
   });
-  const { hosted } = journals(t, { limits: { ...standardLimits, openWaitMs: 3_600_000 }, openDisk: openFull });
+  const { hosted } = journals(t, { limits: { openWaitMs: 3_600_000 }, openDisk: openFull });
   const journal = hosted.journalOf('a');
   const reason = 'the disk is full; the service waits for space to open its journal';
   assert.equal(await append(journal, 'first'), reason);
@@ -210,7 +211,7 @@ function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) =>
 
 test('a busy journal is not closed for another one; those that wait are opened in turn', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
-  const { hosted, data } = journals(t, { limits: { ...standardLimits, openJournalsMax: 1 }, openDisk });
+  const { hosted, data } = journals(t, { limits: { openJournalsMax: 1 }, openDisk });
   const done: string[] = [];
   const report = async (name: string, description: string) => {
     assert.equal(await append(hosted.journalOf(name), description), undefined);
@@ -228,10 +229,8 @@ test('a busy journal is not closed for another one; those that wait are opened i
 
 test('a sender opens a journal without a report, in its turn, and an idle close keeps how far it is durable', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
-  const progress = new OwnProgress();
-  const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);
-  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 3_600_000 };
-  const { hosted, data } = journals(t, { limits, openDisk, onRecorded });
+  const limits = { openJournalsMax: 1, openWaitMs: 3_600_000 };
+  const { hosted, data, progress } = journals(t, { limits, openDisk });
   const durable = async (name: string) => (await progress.of(join(data, name)).durable()).kind;
   assert.equal(await append(hosted.journalOf('a'), '1'), undefined);
   await hosted.journalOf('a').close();
@@ -256,7 +255,7 @@ test('a sender opens a journal without a report, in its turn, and an idle close 
 });
 
 test('a journal that is woken again and again is not closed as idle', async (t) => {
-  const { hosted } = journals(t, { limits: { ...standardLimits, idleJournalMs: 1_000 } });
+  const { hosted } = journals(t, { limits: { idleJournalMs: 1_000 } });
   const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
   for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
   await eventually('the other one is closed', () => {
@@ -267,11 +266,9 @@ test('a journal that is woken again and again is not closed as idle', async (t) 
 });
 
 test('a journal that is being opened is not closed as idle, with or without a report that waits for it', async (t) => {
-  const limits = { ...standardLimits, idleJournalMs: 20 };
+  const limits = { idleJournalMs: 20 };
   const { openDisk, release } = heldDisks(t);
-  const progress = new OwnProgress();
-  const onRecorded = (folder: string, nextSeq: number) => progress.recorded(folder, nextSeq);
-  const { hosted, data } = journals(t, { limits, openDisk, onRecorded });
+  const { hosted, data, progress } = journals(t, { limits, openDisk });
   const answer = append(hosted.journalOf('reported'), 'first');
   hosted.journalOf('begun').begin();
   await sleep(10 * limits.idleJournalMs);
@@ -290,7 +287,7 @@ test('a journal that can not be opened is not tried again at each wake, but by a
       throw systemError('EIO');
     },
   });
-  const limits = { ...standardLimits, reopenMs: 1, forwardStoppedMs: 3_600_000 };
+  const limits = { reopenMs: 1, forwardStoppedMs: 3_600_000 };
   const { hosted } = journals(t, { openDisk: openFailing, limits });
   const journal = hosted.journalOf('a');
   journal.wake();
@@ -338,7 +335,7 @@ test('at the limit of retention, only the deployment whose destination needs the
 
 test('a report that waits too long for busy journals is refused, and no journal is opened for it afterwards', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
-  const limits = { ...standardLimits, openJournalsMax: 1, openWaitMs: 1_000 };
+  const limits = { openJournalsMax: 1, openWaitMs: 1_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
   const busy = append(hosted.journalOf('busy'), '1');
   const late = hosted.journalOf('late');
