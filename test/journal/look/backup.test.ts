@@ -35,18 +35,10 @@ function run(source: SimulatedDisk, target: SimulatedDisk, ...answers: Durable[]
   return backUp({ source, target, progress, limits });
 }
 
-function copied(target: SimulatedDisk): Record<string, string> {
-  return Object.fromEntries(Object.entries(filesOf(target)).map(([name, bytes]) => [name, `${bytes}`]));
-}
-
 /** What a start would refuse. */
 async function refusals(disk: SimulatedDisk): Promise<string[]> {
   const { findings } = await verify(disk);
   return findings.filter(({ decision }) => decision === 'refuse').map(({ problem }) => problem);
-}
-
-function texts(...entries: readonly (readonly [string, Buffer])[]): Record<string, string> {
-  return Object.fromEntries(entries.map(([name, bytes]) => [name, `${bytes}`]));
 }
 
 /** The target as the next run may find it: after a power cut or a crash of this one, or after its end. */
@@ -65,10 +57,10 @@ test('it copies all of a journal, then only what is new [journal-backup-3]', asy
     remarks: [],
     isComplete: true,
   });
-  assert.deepEqual(copied(target), texts(...Object.entries(files)));
+  assert.deepEqual(filesOf(target), files);
 
   const cut = target.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-  assert.deepEqual(copied(cut), copied(target), 'all of it is durable when the run has ended');
+  assert.deepEqual(filesOf(cut), filesOf(target), 'all of it is durable when the run has ended');
   target.calls.length = 0;
   assert.equal((await run(source, target)).events, 0);
   assert.deepEqual([target.count('write'), target.count('create')], [0, 0], 'nothing is written again');
@@ -167,7 +159,7 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
   for (const other of others) {
     const target = diskWith(other);
     await assert.rejects(run(diskWith(files), target), OtherJournalError);
-    assert.deepEqual(copied(target), texts(...Object.entries(other)));
+    assert.deepEqual(filesOf(target), other);
   }
   const kept = diskWith({ [FIRST]: segment(1, 5) });
   const source = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3) });
@@ -293,7 +285,7 @@ for (const [what, before, source] of [
         }
         await run(grown, left);
         assert.deepEqual((await verify(left)).findings, [], when);
-        assert.deepEqual(copied(left), texts(...Object.entries(source)), when);
+        assert.deepEqual(filesOf(left), source, when);
       }
     }
   });
@@ -309,7 +301,7 @@ test('a disk that fails at any call is an error, and the next run completes the 
       assert.deepEqual((await verify(target)).findings, []);
       assert.equal(kind, trial.struck ? 'failed' : 'done', trial.when);
       await run(source, target);
-      assert.deepEqual(copied(target), texts(...Object.entries(files)));
+      assert.deepEqual(filesOf(target), files);
     }
   }
 });
@@ -351,7 +343,7 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   const [source, target] = [diskWith({ ...files, ...forwarded }), new SimulatedDisk()];
   await run(source, target);
   const all = { ...files, ...carried };
-  assert.deepEqual(copied(target), texts(...Object.entries(all)));
+  assert.deepEqual(filesOf(target), all);
   assert.deepEqual((await verify(target)).findings, [], 'none of them is foreign');
   target.calls.length = 0;
   await run(source, target);
@@ -360,7 +352,7 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   const otherId = Buffer.from('0193e0c2-7f3a-7000-8000-000000000001\n');
   source.put('.journal-id', otherId);
   await run(source, target);
-  assert.deepEqual(copied(target), texts(...Object.entries({ ...all, '.journal-id': otherId })));
+  assert.deepEqual(filesOf(target), { ...all, '.journal-id': otherId });
 });
 
 test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks [journal-backup-9]', async () => {
@@ -377,7 +369,7 @@ test('after a power cut at any call no backup forwards events from the beginning
       if (names.includes('.journal-id')) assert.ok(names.includes('.forwarded-hub'), when);
       if (names.includes('forward-sources.json')) assert.equal((await verify(left)).last?.seq, 8, when);
       await run(source, left);
-      assert.deepEqual(copied(left), texts(...Object.entries({ ...files, ...carried })), when);
+      assert.deepEqual(filesOf(left), { ...files, ...carried }, when);
     }
   }
 });

@@ -14,6 +14,7 @@ import { readJournal } from '../../../src/journal/look/reader.ts';
 import type { Remark } from '../../../src/journal/look/reading.ts';
 import { OwnProgress, type Progress } from '../../../src/journal/progress.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { damaged } from '../../support/damage.ts';
 import { rounds } from '../../support/long.ts';
 import { newFolder } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
@@ -313,22 +314,10 @@ test('whatever is damaged: only lines that were written are handed over, in orde
   const second = makeLines(6, { seq: 13, crc: 0 });
   const written = new Set([...first.lines, ...second.lines].map((line) => line.toString().trimEnd()));
   const random = randomFrom(7);
-  const below = (end: number) => Math.floor(random() * end);
-  const damage = (bytes: Buffer): Buffer => {
-    const [from, to] = [below(bytes.length), below(bytes.length)].sort((a, b) => a - b) as [number, number];
-    const ways = [
-      () => flip(bytes, from),
-      () => bytes.subarray(0, from),
-      () => Buffer.concat([bytes.subarray(0, from), bytes.subarray(to)]),
-      () => Buffer.concat([bytes.subarray(0, to), bytes.subarray(from)]),
-      () => Buffer.from(bytes).fill(0, from, to),
-      () => Buffer.concat([bytes, Buffer.from('x'.repeat(below(50)))]),
-    ];
-    return ways[below(ways.length)]!();
-  };
   const attempt = async (round: number) => {
     const both = [first.bytes, second.bytes];
-    both[below(2)] = damage(both[below(2)]!);
+    const at = random() < 0.5 ? 0 : 1;
+    both[at] = damaged(both[at]!, random);
     const disk = diskWith({ [FIRST]: both[0]!, [segmentName(13)]: both[1]! });
     const seen = await read(disk);
     const { findings, events } = await verify(disk);

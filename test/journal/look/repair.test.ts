@@ -2,15 +2,16 @@ import assert from 'node:assert/strict';
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import fc from 'fast-check';
 import { limits } from '../../../src/config/limits.ts';
 import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
 import type { Verdict } from '../../../src/journal/look/verify.ts';
 import { rememberCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
 import { afterGone, goneName, goneRange, segmentName } from '../../../src/journal/segments.ts';
+import { damaged } from '../../support/damage.ts';
 import { rounds } from '../../support/long.ts';
 import { eachCall } from '../../support/power.ts';
 import { type Finished, newFolder, run } from '../../support/program.ts';
+import { randomFrom } from '../../support/random.ts';
 import {
   diskWith,
   eventWithLaterMembers,
@@ -116,90 +117,48 @@ test('whatever is done to a file, every line that is still there stays, and the 
 
 async function damageInEachWay({ kind, lines, bytes: all }: Sample): Promise<void> {
   const wanted = contentOf(lines);
-  const place = fc.nat(all.length - 1);
-  const damage = fc.oneof(
-    fc.record({ kind: fc.constant('flip' as const), at: place }),
-    fc.record({ kind: fc.constant('zero' as const), at: place, length: fc.integer({ min: 1, max: 600 }) }),
-    fc.record({
-      kind: fc.constant('insert' as const),
-      at: place,
-      text: fc.constantFrom('\n', 'x', 'garbage\n', '{"seq":3,'),
-    }),
-    fc.record({ kind: fc.constant('remove line' as const), line: fc.nat(LINES - 1) }),
-    fc.record({ kind: fc.constant('double line' as const), line: fc.nat(LINES - 1) }),
-    fc.record({ kind: fc.constant('swap lines' as const), line: fc.nat(LINES - 2) }),
-    fc.record({ kind: fc.constant('move line' as const), line: fc.nat(LINES - 1), to: fc.nat(LINES - 1) }),
-    fc.record({ kind: fc.constant('add carriage return' as const), line: fc.nat(LINES - 1) }),
-  );
-  await fc.assert(
-    fc.asyncProperty(fc.array(damage, { minLength: 1, maxLength: 3 }), fc.boolean(), async (damages, isLast) => {
-      const bytes = damages.reduce(damaged, all);
-      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
-      const disk = diskWith(files);
-      const before = await verify(disk);
-      const { files: changed } = await repair(disk);
-      const once = filesOf(disk);
-      await repair(disk);
-      assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
-      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
+  const random = randomFrom(7);
+  for (let round = 0; round < rounds({ long: 750, short: 150 }); round += 1) {
+    let bytes = all;
+    for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1)
+      bytes = random() < 0.1 ? withCarriageReturn(bytes, random) : damaged(bytes, random);
+    const isLast = random() < 0.5;
+    const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+    const disk = diskWith(files);
+    const before = await verify(disk);
+    const { files: changed } = await repair(disk);
+    const once = filesOf(disk);
+    await repair(disk);
+    assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
+    if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
 
-      const { chain: next } = await recover(disk, quiet);
-      assertAccounted(disk, next.seq);
-      const events = eventsOf(disk);
-      const unproved = new Set(changed.flatMap((file) => file.unproved));
-      for (const [seq, event] of events) {
-        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `${kind}, seq ${seq}`);
-      }
-      // A line is good where it and the one before it are as they were written.
-      const left = splitLines(bytes).map(String);
-      for (const [index, line] of lines.entries()) {
-        const proved = index === 0 || left.includes(String(lines[index - 1]));
-        const cut = isLast && !needed(before);
-        if (left.includes(String(line)) && proved && !cut) assert.ok(events.has(index + 1), `seq ${index + 1}`);
-      }
-    }),
-    { numRuns: rounds({ long: 750, short: 150 }) },
-  );
-}
-
-type Damage =
-  | { kind: 'flip'; at: number }
-  | { kind: 'zero'; at: number; length: number }
-  | { kind: 'insert'; at: number; text: string }
-  | {
-      kind: 'remove line' | 'double line' | 'swap lines' | 'move line' | 'add carriage return';
-      line: number;
-      to?: number;
-    };
-
-function damaged(bytes: Buffer, damage: Damage): Buffer {
-  if (bytes.length === 0) return bytes;
-  switch (damage.kind) {
-    case 'flip':
-      return flip(bytes, damage.at % bytes.length);
-    case 'zero': {
-      const at = damage.at % bytes.length;
-      return Buffer.from(bytes).fill(0, at, Math.min(bytes.length, at + damage.length));
+    const { chain: next } = await recover(disk, quiet);
+    assertAccounted(disk, next.seq);
+    const events = eventsOf(disk);
+    const unproved = new Set(changed.flatMap((file) => file.unproved));
+    for (const [seq, event] of events) {
+      if (seq <= LINES && !unproved.has(seq))
+        assert.equal(event, wanted.get(seq), `${kind}, round ${round}, seq ${seq}`);
     }
-    case 'insert': {
-      const at = damage.at % bytes.length;
-      return Buffer.concat([bytes.subarray(0, at), Buffer.from(damage.text), bytes.subarray(at)]);
-    }
-    default: {
-      const parts = splitLines(bytes);
-      const at = damage.line % parts.length;
-      if (damage.kind === 'remove line') parts.splice(at, 1);
-      if (damage.kind === 'double line') parts.splice(at, 0, parts[at]!);
-      if (damage.kind === 'swap lines') parts.splice(at, 2, ...parts.slice(at, at + 2).reverse());
-      if (damage.kind === 'move line') parts.splice(damage.to ?? 0, 0, ...parts.splice(at, 1));
-      if (damage.kind === 'add carriage return') parts[at] = withCarriageReturns(parts[at]!);
-      return Buffer.concat(parts);
+    // A line is good where it and the one before it are as they were written.
+    const left = splitLines(bytes).map(String);
+    for (const [index, line] of lines.entries()) {
+      const proved = index === 0 || left.includes(String(lines[index - 1]));
+      const cut = isLast && !needed(before);
+      if (left.includes(String(line)) && proved && !cut)
+        assert.ok(events.has(index + 1), `${kind}, round ${round}, seq ${index + 1}`);
     }
   }
 }
 
 function withCarriageReturns(bytes: Buffer): Buffer {
   return Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+}
+
+/** Ends one line in CR LF. */
+function withCarriageReturn(bytes: Buffer, random: () => number): Buffer {
+  const at = bytes.indexOf('\n', Math.floor(random() * bytes.length));
+  return Buffer.concat([bytes.subarray(0, at), Buffer.from('\r'), bytes.subarray(at)]);
 }
 
 test('lines that end in CR LF are good, and are written back with LF', async () => {
@@ -332,14 +291,26 @@ test('a bad line inside is removed, and the journal continues after it in a new 
   assert.deepEqual(plan.files[0]?.removed, [{ byte: start, bytes: lines[4]?.length }]);
 });
 
-test('swapped and doubled lines come back byte for byte', async () => {
-  const swapped = [lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)];
-  const doubled = [...lines.slice(0, 3), lines[1]!, ...lines.slice(3)];
-  for (const wrong of [swapped, doubled]) {
-    const disk = diskWith({ [FIRST]: Buffer.concat(wrong) });
+test('a file of which no line is lost comes back byte for byte', async () => {
+  const fifth = lines[4]!;
+  const digit = fifth.length - 5;
+  const otherCrc = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
+  const following = { [FOLLOWING]: segment(LINES + 1, 2) };
+  const table: Readonly<Record<string, Files>> = {
+    'swapped lines': { [FIRST]: Buffer.concat([lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)]) },
+    'a doubled line': { [FIRST]: Buffer.concat([...lines.slice(0, 3), lines[1]!, ...lines.slice(3)]) },
+    'a damaged crc of a line that the next one proves': { [FIRST]: Buffer.concat(lines.with(4, otherCrc)) },
+    'a damaged newline between two lines': { [FIRST]: flip(all, lines[0]!.length - 1) },
+    'a damaged newline at the end': { [FIRST]: flip(all, all.length - 1), '.stopped-cleanly': Buffer.alloc(0) },
+    'the name of its second line': { [segmentName(2)]: all, ...following },
+    'the name of its fifth line': { [segmentName(5)]: all, ...following },
+    'a name after all files': { [segmentName(50)]: all, ...following },
+  };
+  for (const [what, files] of Object.entries(table)) {
+    const disk = diskWith(files);
     const plan = await repair(disk);
-    assert.deepEqual(disk.bytes(FIRST), all);
-    assert.deepEqual(plan.lost, []);
+    assert.deepEqual([disk.bytes(FIRST), plan.lost], [all, []], what);
+    assert.equal(eventsOf(disk).size, FOLLOWING in files ? LINES + 2 : LINES, what);
   }
 });
 
@@ -348,22 +319,6 @@ test('a line after a lost one stays, and is reported as unproved', async () => {
   const plan = await repair(disk);
   assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]);
   assert.deepEqual(plan.files[0]?.unproved, [6]);
-});
-
-test('a line whose crc only is damaged is proved by the line after it', async () => {
-  const fifth = lines[4]!;
-  const digit = fifth.length - 5;
-  const other = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
-  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), other, ...lines.slice(5)]) });
-  await repair(disk);
-  assert.deepEqual(disk.bytes(FIRST), all);
-});
-
-test('lines that a damaged newline joined are separated again', async () => {
-  const at = lines[0]!.length - 1;
-  const disk = diskWith({ [FIRST]: flip(all, at) });
-  await repair(disk);
-  assert.deepEqual(disk.bytes(FIRST), all);
 });
 
 test('a file whose line ends were converted comes back byte for byte, however many lines it has', async () => {
@@ -387,16 +342,6 @@ test('what a start refuses at the end of the last file keeps every good line bef
     assert.deepEqual(disk.bytes(FIRST), all);
     assert.equal(plan.files[0]?.kept, LINES);
     await recover(disk, quiet);
-  }
-});
-
-test('a renamed file gets its name back, wherever its name put it', async () => {
-  for (const name of [segmentName(2), segmentName(5), segmentName(50)]) {
-    const disk = diskWith({ [name]: all, [FOLLOWING]: segment(LINES + 1, 2) });
-    const plan = await repair(disk);
-    assert.deepEqual(disk.bytes(FIRST), all, name);
-    assert.deepEqual(plan.lost, []);
-    assert.equal(eventsOf(disk).size, LINES + 2);
   }
 });
 
@@ -473,13 +418,6 @@ test('a bad last line counts as an event that was there, also if nothing of its 
     assert.deepEqual(plan.lost, lost === 0 ? [] : [{ first: 12, last: 11 + lost }], end.toString());
     assert.equal((await recover(disk, quiet)).chain.seq, 12 + lost);
   }
-});
-
-test('a damaged newline of the last line is no further event', async () => {
-  const disk = diskWith({ [FIRST]: flip(all, all.length - 1), '.stopped-cleanly': Buffer.alloc(0) });
-  const plan = await repair(disk);
-  assert.deepEqual(disk.bytes(FIRST), all);
-  assert.deepEqual(plan.lost, []);
 });
 
 test('a torn end alone is left to the start', async () => {
