@@ -10,6 +10,7 @@ import { memoryMib } from '../support/memory.ts';
 import { eachEvent, startService } from '../support/program.ts';
 import { eventually, withoutStrace } from '../support/tools.ts';
 import { Wire } from '../support/wire.ts';
+import { withSlowWrites } from './strace.ts';
 
 const MIB = 1024 * 1024;
 const START: ChainPosition = { seq: 1, crc: 0 };
@@ -20,11 +21,6 @@ const { bytes: BODY } = encodeBatch(new Array(EVENTS).fill(MEMBERS), START, new 
 const SENDERS = 200;
 /** Newer Nodes let garbage grow further before they collect it. */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 320 : 450;
-const SLOW_WRITES = [
-  ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
-  ...['-e', 'trace=pwrite64', '-e', 'inject=pwrite64:delay_exit=700000'],
-];
-
 const headOf = (number: number, bodyBytes: number) =>
   [
     `PUT /forward/${sourceOf(number)}/1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n`,
@@ -40,7 +36,7 @@ function reportTo(url: string, description: string): Promise<Response> {
 test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait [forward-senders-1]', {
   skip: withoutStrace,
 }, async (t) => {
-  const hub = await startService(t, { under: SLOW_WRITES });
+  const hub = await startService(t, { under: withSlowWrites(700) });
   await askHub(hub.url); // it knows now that it has nothing
   const waiting = Math.floor(limits.forwardHeldBytesMax / BODY.length);
   let taken = 0;

@@ -1,5 +1,6 @@
 /** Clients that report without a pause and remember the replies; afterwards the journal is compared with them. */
 
+import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ask, post, Wire } from '../support/wire.ts';
 
@@ -109,4 +110,16 @@ export function compare(events: Iterable<Record<string, unknown>>, acknowledged:
     doubled: [...times].filter(([, seen]) => seen > 1).map(([key]) => key),
     gapAt,
   };
+}
+
+/** Each acknowledged event is there once, and no seq is missing; others may be there. */
+export function assertOnce(events: Iterable<Record<string, unknown>>, acknowledged: Iterable<string>): void {
+  const { lost, doubled, gapAt } = compare(events, acknowledged);
+  assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
+}
+
+/** The acknowledged events are there once, and no others. */
+export function assertOnly(events: Iterable<Record<string, unknown>>, acknowledged: Iterable<string>): void {
+  const all = [...acknowledged];
+  assert.deepEqual(compare(events, all), { events: all.length, lost: [], doubled: [], gapAt: undefined });
 }

@@ -60,6 +60,12 @@ const filter =
     ? ['--seccomp-bpf']
     : [];
 
+/** What runs a program whose writes take so long, and so its syncs. `strace -D` does not become the parent of its process. */
+export const withSlowWrites = (ms: number): string[] => [
+  ...['strace', '-D', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null'],
+  ...['-e', 'trace=pwrite64', '-e', `inject=pwrite64:delay_exit=${ms}000`],
+];
+
 /** @param text what `strace -f -y -o` wrote */
 export function parseTrace(text: string): Call[] {
   const calls: Call[] = [];

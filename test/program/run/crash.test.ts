@@ -4,19 +4,13 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { compare, startLoad } from '../../faults/load.ts';
+import { assertOnce, startLoad } from '../../faults/load.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
-const NONE = { lost: [], doubled: [], gapAt: undefined };
-
-function assertOnce(events: readonly Record<string, unknown>[], acknowledged: Iterable<string>): void {
-  const { lost, doubled, gapAt } = compare(events, acknowledged);
-  assert.deepEqual({ lost, doubled, gapAt }, NONE);
-}
 
 test('after SIGKILL under load the next start has every acknowledged event once, and continues at once', async (t) => {
   const data = newFolder(t);
