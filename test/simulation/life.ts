@@ -304,15 +304,20 @@ class Life implements Watcher {
   #machine(options: MachineOptions): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
     machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
+    const journalIn = (folder: string) => machine.journals.find((one) => one.folder === folder);
+    machine.disk.onSyncFailed = (folder, name) => {
+      const journal = journalIn(folder);
+      if (journal !== undefined) this.#oracle.syncFailed(journal, name);
+    };
     machine.disk.onCall = (folder, call, name) => {
-      const journal = machine.journals.find((one) => one.folder === folder);
+      const journal = journalIn(folder);
       if (journal === undefined) return;
       // What a repair removes is not retention's.
       if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
       if (call === 'truncate') this.#oracle.truncating(journal);
       if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
-      // Closed dead letters are about to be removed.
-      if (call === 'rename' && name.startsWith('dead-')) this.#oracle.look(journal);
+      if (call === 'write') this.#oracle.writing(journal, name);
+      if (call === 'rename') this.#oracle.renaming(journal, name);
     };
     this.#machines.push(machine);
     return machine;

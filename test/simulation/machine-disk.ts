@@ -39,6 +39,8 @@ export class MachineDisk {
   /** Asked in their order; the first that has one decides. */
   readonly faults = new Set<FaultOf>();
   onCall: OnCall = () => {};
+  /** Called when the sync of a file fails. */
+  onSyncFailed: (folder: string, name: string) => void = () => {};
   /** Called after a process has replaced a file, or has appended to one. */
   onWritten: (folder: string, name: string, bytes: Buffer) => void = () => {};
   /** Multiplies the time of each call. */
@@ -94,6 +96,7 @@ export class MachineDisk {
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes, folder);
+        if (fault instanceof Error && call === 'sync') this.onSyncFailed(folder, name);
         if (fault !== undefined) return fault;
       }
       if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {

@@ -8,8 +8,8 @@ export class Upstream {
   readonly name: string;
   /** How many reports it recorded. */
   recorded = 0;
-  /** By id of an event, which the sender gives as the idempotency key: its partition, and how often it was recorded. */
-  readonly received = new Map<string, { readonly mark: string; count: number }>();
+  /** By id of an event, which the sender gives as the idempotency key: its first request, and how often it was recorded. */
+  readonly received = new Map<string, { readonly request: Delivered; count: number }>();
   /** For the next reports: a 500, before or after it recorded, or none. */
   readonly faults: ('before' | 'after' | 'none')[] = [];
   readonly #onFault: () => void;
@@ -37,10 +37,11 @@ export class Upstream {
   }
 
   /** @returns how often the event was recorded */
-  #record({ headers, body }: Delivered): number {
+  #record(request: Delivered): number {
+    const { headers } = request;
     const key = headers[headers.indexOf('Idempotency-Key') + 1] ?? '';
     const id = key.slice(1, -1); // quoted
-    const known = this.received.get(id) ?? { mark: JSON.parse(body.toString()).partition, count: 0 };
+    const known = this.received.get(id) ?? { request, count: 0 };
     known.count += 1;
     this.recorded += 1;
     this.received.set(id, known);

@@ -6,12 +6,13 @@ import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Folder, wrongAtRest } from './at-rest.ts';
 import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
+import { Files, isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Readings } from './readings.ts';
 import { Removals } from './removals.ts';
-import { differing, eventsIn, type SentEvent } from './sent.ts';
+import { differing, eventsIn, forwardedAs, type SentEvent } from './sent.ts';
 
 export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
 
@@ -34,6 +35,7 @@ export interface Watched {
   isBroken: boolean;
   /** How often its folder was replaced by a copy. */
   restores: number;
+  files: Files;
 }
 
 export class Oracle {
@@ -62,6 +64,7 @@ export class Oracle {
       removals: new Removals(journal, this.#nowMs),
       isBroken: false,
       restores: 0,
+      files: new Files(journal),
     });
   }
 
@@ -106,6 +109,7 @@ export class Oracle {
     watched.view = view.copiedTo(journal.disk);
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
+    watched.files = new Files(journal);
     this.#rollBack(journal, view, watched.view);
     // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
     const source = sourceOf(journal);
@@ -277,9 +281,27 @@ export class Oracle {
     this.#watched.get(journal)!.removals.truncating();
   }
 
+  /** The sync of a file failed. */
+  syncFailed(journal: MachineJournal, name: string): void {
+    this.#watched.get(journal)!.files.syncFailed(name);
+  }
+
+  /** A file is about to be written to. */
+  writing(journal: MachineJournal, name: string): void {
+    const problem = this.#watched.get(journal)!.files.writing(name);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
+  /** A file is about to take the place of another one. */
+  renaming(journal: MachineJournal, from: string): void {
+    if (from.startsWith('dead-')) this.look(journal); // closed dead letters are about to be removed
+    const problem = this.#watched.get(journal)!.files.renaming(from);
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  }
+
   /** A journal file is about to be removed: only what a limit asks for, and what its destinations have. */
   removing(journal: MachineJournal, name: string): void {
-    if (!/^events-\d{20}\.jsonl$/.test(name)) return;
+    if (!isJournalFile(name)) return;
     this.look(journal);
     const { view, removals } = this.#watched.get(journal)!;
     const problem = removals.removing(name);
@@ -370,10 +392,13 @@ export class Oracle {
         const lines = new Map<string, number>();
         for (const { id } of view.lines.values()) lines.set(id, (lines.get(id) ?? 0) + 1);
         const named = new Set([...letters.named].map((seq) => view.lines.get(seq)?.id));
-        for (const { id, seq, mark } of view.lines.values()) {
-          const received = to.received.get(id) ?? { mark, count: 0 };
+        for (const line of view.lines.values()) {
+          const { id, seq } = line;
+          const received = to.received.get(id);
+          if (received === undefined) continue;
           const event = `event ${seq} of ${journal.name}`;
-          if (received.mark !== mark) this.#breaks(`${name} has ${received.mark} as ${event}`);
+          const member = forwardedAs(line, received.request);
+          if (member !== undefined) this.#breaks(`${name} has ${event} with another ${member}`);
           const mayBeTwice = restores > 0 || named.has(id) || history.mayBeTwice.has(id);
           if (received.count > lines.get(id)! && !mayBeTwice)
             this.#breaks(`${name} has ${event} ${received.count} times, and no dead letter says so`);

@@ -50,6 +50,14 @@ function eventOf(kind: string, item: Item, key: string | undefined): SentEvent {
   };
 }
 
+/** @returns the line's member that is not in the request of a forwarder for it as it is in the line; undefined if there is none */
+export function forwardedAs(line: SeenLine, request: Delivered): string | undefined {
+  const [sent] = eventsIn(request)!;
+  const { idempotency_key } = JSON.parse(`{${line.members}}`);
+  // A plain destination gets the id of the event in place of its key.
+  return differing(line, { ...sent!, members: { ...sent!.members, idempotency_key } }, request.body);
+}
+
 /** @returns the line's member that is not as it was sent; undefined if there is none */
 export function differing({ members }: SeenLine, sent: SentEvent, body: Buffer): string | undefined {
   const recorded = JSON.parse(`{${members}}`);

@@ -1,0 +1,40 @@
+/** What a service does with its journal files when a call has failed or a crash has left something behind. */
+
+import type { MachineJournal } from '../machine.ts';
+
+const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
+
+export function isJournalFile(name: string): boolean {
+  return JOURNAL_FILE.test(name);
+}
+
+/** The files of one journal. */
+export class Files {
+  readonly #journal: MachineJournal;
+  /** Those of which a sync has failed. */
+  readonly #unsynced = new Set<string>();
+
+  constructor(journal: MachineJournal) {
+    this.#journal = journal;
+  }
+
+  syncFailed(name: string): void {
+    if (isJournalFile(name)) this.#unsynced.add(name);
+  }
+
+  /** "A sync is never retried." @returns what is wrong with a write, unless a start has put a copy in place of the file */
+  writing(name: string): string | undefined {
+    return this.#unsynced.has(name) ? `writes to ${name} after a failed sync of it` : undefined;
+  }
+
+  /** "What a crash explains is truncated and kept in a `.torn` file." @returns what is not kept when a start puts a copy in place */
+  renaming(from: string): string | undefined {
+    const { disk } = this.#journal;
+    const name = from.replace(/\.(new|rewrite)$/, '');
+    this.#unsynced.delete(name);
+    if (from !== `${name}.rewrite`) return undefined;
+    const rest = disk.bytes(name)!.subarray(disk.bytes(from)!.length);
+    const isKept = disk.names().some((one) => one.startsWith(`${name}.torn`) && disk.bytes(one)!.equals(rest));
+    return rest.length === 0 || isKept ? undefined : `cuts ${rest.length} bytes off ${name} and does not keep them`;
+  }
+}
