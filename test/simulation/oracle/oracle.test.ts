@@ -1,0 +1,71 @@
+/** The oracle breaks a promise where a service would have: what no life has shown it yet. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { saveCursor } from '../../forward/scripted.ts';
+import { diskWith, type Files, makeLines } from '../../support/segments.ts';
+import type { MachineJournal } from '../machine.ts';
+import type { Upstream } from '../upstream.ts';
+import { Oracle } from './oracle.ts';
+
+/** A journal with the events 1 to 6 in files of two, and an upstream that has all of them. */
+async function newWatched() {
+  const files: Record<string, Buffer> = {};
+  const ids: string[] = [];
+  for (const first of [1, 3, 5]) {
+    const { bytes, lines } = makeLines(2, { seq: first, crc: 0 }, (seq) => ({
+      type: 'AssetObservation',
+      assetKey: ['a'],
+      partition: `${seq}`,
+    }));
+    files[segmentName(first)] = bytes;
+    ids.push(...lines.map((line) => JSON.parse(line.toString()).id));
+  }
+  const disk = diskWith(files as Files);
+  await saveCursor(disk, { seq: 6, id: ids[5]!, kind: 'api' });
+  const received = new Map(ids.map((id, index) => [id, { mark: `${index + 1}`, count: 1 }]));
+  const upstream = { name: 'upstream', received } as unknown as Upstream;
+  const journal = { name: 'd0', disk, machine: { config: {}, service: {} } } as unknown as MachineJournal;
+  const oracle = new Oracle(() => 0);
+  oracle.watch(journal, new Map([['upstream', upstream]]));
+  return { oracle, journal, disk, received, ids };
+}
+
+test('a whole journal whose upstream has all of it breaks no promise', async () => {
+  const { oracle, journal } = await newWatched();
+  oracle.checkAcknowledged(journal);
+  assert.deepEqual([oracle.unsettled(), oracle.broken], [undefined, undefined]);
+});
+
+test('events that are in no file are missed, also between two files', async () => {
+  const { oracle, journal, disk } = await newWatched();
+  await disk.remove(segmentName(3));
+  await disk.syncFolder();
+  oracle.checkAcknowledged(journal);
+  assert.equal(oracle.broken, 'd0: events 3 to 4 are in no file');
+});
+
+test('an event that vanished from an upstream is missed, before its cursor passes it and after', async () => {
+  for (const isPassed of [false, true]) {
+    const { oracle, journal, received, ids } = await newWatched();
+    if (isPassed) oracle.checkAcknowledged(journal);
+    received.delete(ids[3]!);
+    assert.equal(oracle.unsettled(), 'event 4 of d0 is neither at its destination nor in a dead letter');
+    const passes = 'the cursor of d0 for upstream passes event 4, which is neither there nor in a dead letter';
+    assert.equal(oracle.broken, isPassed ? undefined : passes);
+  }
+});
+
+test('an upstream has no event that no journal has, and none twice without a dead letter', async () => {
+  const foreign = await newWatched();
+  foreign.received.set('x', { mark: '7', count: 1 });
+  foreign.oracle.look(foreign.journal);
+  await foreign.oracle.checkAtRest();
+  assert.equal(foreign.oracle.broken, 'upstream has x, which no journal has');
+  const twice = await newWatched();
+  twice.received.get(twice.ids[1]!)!.count = 2;
+  twice.oracle.look(twice.journal);
+  await twice.oracle.checkAtRest();
+  assert.equal(twice.oracle.broken, 'upstream has event 2 of d0 2 times, and no dead letter says so');
+});
