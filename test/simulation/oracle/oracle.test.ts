@@ -6,6 +6,7 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { saveCursor } from '../../forward/scripted.ts';
 import { diskWith, type Files, makeLines } from '../../support/segments.ts';
 import type { MachineJournal } from '../machine.ts';
+import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
 import { Oracle } from './oracle.ts';
 
@@ -24,12 +25,18 @@ async function newWatched() {
   }
   const disk = diskWith(files as Files);
   await saveCursor(disk, { seq: 6, id: ids[5]!, kind: 'api' });
-  const received = new Map(ids.map((id, index) => [id, { mark: `${index + 1}`, count: 1 }]));
+  const received = new Map(ids.map((id, index) => [id, { request: requestOf(index + 1), count: 1 }]));
   const upstream = { name: 'upstream', received } as unknown as Upstream;
   const journal = { name: 'd0', disk, machine: { config: {}, service: {} } } as unknown as MachineJournal;
   const oracle = new Oracle(() => 0);
   oracle.watch(journal, new Map([['upstream', upstream]]));
   return { oracle, journal, disk, received, ids };
+}
+
+/** What a forwarder sends for an event. */
+function requestOf(seq: number): Delivered {
+  const body = Buffer.from(JSON.stringify({ asset_key: ['a'], partition: `${seq}` }));
+  return { method: 'POST', target: '/report_asset_observation/', headers: [], body } as Partial<Delivered> as Delivered;
 }
 
 test('a whole journal whose upstream has all of it breaks no promise', async () => {
@@ -59,7 +66,7 @@ test('an event that vanished from an upstream is missed, before its cursor passe
 
 test('an upstream has no event that no journal has, and none twice without a dead letter', async () => {
   const foreign = await newWatched();
-  foreign.received.set('x', { mark: '7', count: 1 });
+  foreign.received.set('x', { request: requestOf(7), count: 1 });
   foreign.oracle.look(foreign.journal);
   await foreign.oracle.checkAtRest();
   assert.equal(foreign.oracle.broken, 'upstream has x, which no journal has');
