@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
 import { openDisk } from '../../src/journal/disk.ts';
 import { hold } from '../support/gate.ts';
-import { openJournal, quickLimits, recorded } from '../support/journal.ts';
+import { openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
@@ -15,8 +15,7 @@ import { eventually } from '../support/tools.ts';
 
 test('a failed write is cut back and refused, and the next one is recorded without a gap [journal-5]', async () => {
   for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
-    const disk = new SimulatedDisk();
-    const { report, journal, notices } = await openJournal(disk);
+    const { disk, report, journal, notices } = await openSimulated();
     await report('a');
     disk.fault = (call) => (call === 'write' ? fault : undefined);
     assert.equal(await report('lost'), 'the disk refuses writes; send the report again later');
@@ -33,8 +32,7 @@ test('a failed write is cut back and refused, and the next one is recorded witho
 });
 
 test('a disk that takes writes again is noticed without a report', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk);
+  const { disk, report, journal } = await openSimulated();
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   await report('lost');
   await eventually('an attempt to write', () => disk.count('write') > 1);
@@ -44,12 +42,10 @@ test('a disk that takes writes again is noticed without a report', async () => {
   assert.equal(disk.text(FIRST), '', 'the attempt left something behind');
   assert.equal(await report('a'), undefined);
   assert.deepEqual(await recorded(disk), ['a']);
-  await journal.close();
 });
 
 test('a failed sync is never believed again: all waiting reports are refused and the journal has failed [journal-2]', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal, failures } = await openJournal(disk);
+  const { disk, report, journal, failures } = await openSimulated();
   await report('a');
   let syncs = 0;
   disk.fault = (call) => {
@@ -74,8 +70,7 @@ test('a failed sync is never believed again: all waiting reports are refused and
 });
 
 test('memory that can not be allocated is not a failed disk: the batch is refused, and the journal continues', async (t) => {
-  const disk = new SimulatedDisk();
-  const { journal, report, notices, failures } = await openJournal(disk);
+  const { disk, journal, report, notices, failures } = await openSimulated();
   const large = quickLimits.heldBodyBytesMax + 1;
   const outOfMemory = () => {
     throw new RangeError('Array buffer allocation failed');
@@ -90,12 +85,10 @@ test('memory that can not be allocated is not a failed disk: the batch is refuse
   }
   assert.deepEqual(await recorded(disk), ['after allocUnsafeSlow', 'after from']);
   assert.equal(notices.filter((line) => line.includes('Array buffer allocation failed')).length, 1);
-  await journal.close();
 });
 
 test('a write that can not be cut back is as bad as a failed sync', async () => {
-  const disk = new SimulatedDisk();
-  const { report, failures } = await openJournal(disk);
+  const { disk, report, failures } = await openSimulated();
   disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
   assert.match((await report('a')) ?? '', /^the disk failed/);
   await turn();
@@ -103,8 +96,7 @@ test('a write that can not be cut back is as bad as a failed sync', async () => 
 });
 
 test('a disk that refused and then failed is reported once', async () => {
-  const disk = new SimulatedDisk();
-  const { report, failures } = await openJournal(disk);
+  const { disk, report, failures } = await openSimulated();
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   assert.match((await report('a')) ?? '', /^the disk refuses writes/);
   disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
@@ -114,8 +106,7 @@ test('a disk that refused and then failed is reported once', async () => {
 });
 
 test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
-  const disk = new SimulatedDisk();
-  const { report, failures } = await openJournal(disk, { segmentBytes: 100 });
+  const { disk, report, failures } = await openSimulated({ segmentBytes: 100 });
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('EMFILE') : undefined);
   assert.match((await report('lost')) ?? '', /^the disk refuses writes/);
@@ -129,8 +120,7 @@ test('a new file that can not be made is refused and tried again; an unsynced en
 });
 
 test('a disk that does not answer is reported, further reports are refused, and those that wait still count', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal, notices } = await openJournal(disk, { limits: { ...quickLimits, diskAnswerMs: 50 } });
+  const { disk, report, journal, notices } = await openSimulated({ limits: { ...quickLimits, diskAnswerMs: 50 } });
   const release = hold(disk, 'sync');
   const first = report('a');
   await eventually('the sync', () => disk.count('sync') === 1);
@@ -145,12 +135,10 @@ test('a disk that does not answer is reported, further reports are refused, and 
   assert.equal(await report('c'), undefined);
   assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
   assert.equal(notices.filter((line) => line.includes('the disk does not answer')).length, 1);
-  await journal.close();
 });
 
 test('a stop that can not be noted is still a stop', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal, notices } = await openJournal(disk);
+  const { disk, report, journal, notices } = await openSimulated();
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
   await journal.close();
@@ -195,8 +183,7 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
 });
 
 test('a journal that is removed while its sync runs is not acknowledged either', async () => {
-  const disk = new SimulatedDisk();
-  const { report, failures } = await openJournal(disk);
+  const { disk, report, failures } = await openSimulated();
   disk.fault = (call) => {
     if (call === 'sync') disk.drop(FIRST);
     return undefined;

@@ -9,7 +9,7 @@ import { openDisk } from '../../src/journal/disk.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { hold } from '../support/gate.ts';
-import { bothDisks, described, openJournal, quickLimits, recorded } from '../support/journal.ts';
+import { bothDisks, described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
@@ -66,8 +66,7 @@ for (const [kind, makeDisk] of Object.entries(bothDisks)) {
 }
 
 test('nothing is acknowledged before the sync that covers it has returned', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk);
+  const { disk, report, journal } = await openSimulated();
   const release = hold(disk, 'sync');
   let acknowledged = false;
   const done = report('a').then(() => {
@@ -83,8 +82,7 @@ test('nothing is acknowledged before the sync that covers it has returned', asyn
 });
 
 test('what arrives during a sync is one batch: one write and one sync for all of it', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk);
+  const { disk, report } = await openSimulated();
   const release = hold(disk, 'sync');
   const first = report('0');
   await eventually('the first sync', () => disk.count('sync') === 1);
@@ -99,12 +97,10 @@ test('what arrives during a sync is one batch: one write and one sync for all of
     await recorded(disk),
     Array.from({ length: 51 }, (_, index) => `${index}`),
   );
-  await journal.close();
 });
 
 test('a batch has a size, and acknowledgements keep the order of arrival', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk, { limits: { ...quickLimits, batchBytesMax: 400 } });
+  const { disk, report } = await openSimulated({ limits: { ...quickLimits, batchBytesMax: 400 } });
   const order: number[] = [];
   await Promise.all(Array.from({ length: 20 }, (_, index) => report(`${index}`).then(() => order.push(index))));
   assert.ok(disk.count('write') >= 4, `${disk.count('write')} writes`);
@@ -114,14 +110,12 @@ test('a batch has a size, and acknowledgements keep the order of arrival', async
   );
   await report('x'.repeat(20_000));
   assert.equal((await recorded(disk)).length, 21);
-  await journal.close();
 });
 
 test('no write has more bytes than a batch may have, whatever the characters, unless it is one line [journal-11]', async () => {
   const batchBytesMax = 20_000;
   for (const text of ['x', 'é', '\u2028', '😀']) {
-    const disk = new SimulatedDisk();
-    const { report, journal } = await openJournal(disk, { limits: { ...quickLimits, batchBytesMax } });
+    const { disk, report, journal } = await openSimulated({ limits: { ...quickLimits, batchBytesMax } });
     let [before, lines, most] = [0, 0, 0];
     disk.fault = (call) => {
       if (call !== 'sync') return undefined;
@@ -192,8 +186,7 @@ test('onRecorded is called when the journal is open and after each sync, and nev
 });
 
 test('a new file is acknowledged from only after its directory entry is synced', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk, { segmentBytes: 100 });
+  const { disk, report } = await openSimulated({ segmentBytes: 100 });
   await report('a');
   const before = disk.calls.length;
   await report('b');
@@ -204,7 +197,6 @@ test('a new file is acknowledged from only after its directory entry is synced',
     `write ${segmentName(2)}`,
     `sync ${segmentName(2)}`,
   ]);
-  await journal.close();
 });
 
 test('a journal whose last seq is taken refuses what comes, says why, and so does the next start', async () => {

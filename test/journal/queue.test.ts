@@ -8,14 +8,13 @@ import type { Event } from '../../src/event/event.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { hold } from '../support/gate.ts';
-import { bothDisks, described, openJournal, quickLimits, recorded } from '../support/journal.ts';
+import { bothDisks, described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 test('an event from a large body does not keep the body while it waits for the disk [journal-14]', async () => {
   const collect = saveMemory();
-  const disk = new SimulatedDisk();
-  const { journal } = await openJournal(disk);
+  const { disk, journal } = await openSimulated();
   const release = hold(disk, 'write');
   const bodyBytes = 512 * 1024;
   const [results, count]: [string[], number] = [[], 20];
@@ -33,12 +32,10 @@ test('an event from a large body does not keep the body while it waits for the d
   release();
   await eventually('all are durable', () => results.length === count);
   assert.deepEqual(new Set(results), new Set(['recorded']));
-  await journal.close();
 });
 
 test('more than may wait for the disk is refused at once, and what waits is recorded [journal-12]', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk, { limits: { ...quickLimits, queueBytesMax: 10_000 } });
+  const { disk, report } = await openSimulated({ limits: { ...quickLimits, queueBytesMax: 10_000 } });
   const release = hold(disk, 'sync');
   const first = report('first');
   await eventually('the sync', () => disk.count('sync') === 1);
@@ -49,7 +46,6 @@ test('more than may wait for the disk is refused at once, and what waits is reco
   assert.deepEqual(await Promise.all([first, ...waiting.slice(0, 3)]), Array(4).fill(undefined));
   assert.deepEqual(await recorded(disk), ['first', '0', '1', '2']);
   assert.equal(await report('again'), undefined);
-  await journal.close();
 });
 
 test('journals that share a backlog share its bound, and each gives back what it took [journal-13]', async () => {
@@ -67,15 +63,13 @@ test('journals that share a backlog share its bound, and each gives back what it
 });
 
 test('what waits counts as what it holds: not as the large body that it was cut from, which it lets go', async () => {
-  const disk = new SimulatedDisk();
-  const { report, journal } = await openJournal(disk, { limits: { ...quickLimits, queueBytesMax: 100_000 } });
+  const { disk, report } = await openSimulated({ limits: { ...quickLimits, queueBytesMax: 100_000 } });
   const cut = Array.from({ length: 20 }, (_, index) => report(`${index}`, 1024 * 1024));
   assert.deepEqual(await Promise.all(cut), Array(20).fill(undefined));
   assert.equal(await report('\u2028é', 1024 * 1024), undefined);
   assert.match((await report('x'.repeat(100_000), 100_000)) ?? '', /too many reports/);
   assert.match((await report('x'.repeat(2_000), 60_000)) ?? 'taken', /^taken$/);
   assert.equal((await recorded(disk))[20], '\u2028é');
-  await journal.close();
 });
 
 /** The events `a0`, `a1`, … for the name `a`. */
@@ -125,8 +119,7 @@ test('events that are appended together share one write, also if they are larger
 
 for (const fault of ['ENOSPC', 'short'] as const) {
   test(`of events that are appended together none is recorded if their write fails (${fault})`, async () => {
-    const disk = new SimulatedDisk();
-    const { journal, report } = await openJournal(disk, { limits: { ...quickLimits, batchBytesMax: 400 } });
+    const { disk, journal, report } = await openSimulated({ limits: { ...quickLimits, batchBytesMax: 400 } });
     assert.equal(await report('before'), undefined);
     disk.fault = (call) => (call !== 'write' ? undefined : fault === 'short' ? { shortBy: 500 } : systemError(fault));
     assert.match((await report(batch('a', 10))) ?? '', /^the disk refuses writes/);
@@ -138,8 +131,7 @@ for (const fault of ['ENOSPC', 'short'] as const) {
 }
 
 test('events that are appended together count against the queue before any of them is taken [journal-10]', async () => {
-  const disk = new SimulatedDisk();
-  const { journal, report } = await openJournal(disk, {
+  const { disk, journal, report } = await openSimulated({
     limits: { ...quickLimits, queueBytesMax: 10_000, queueLineBytes: 1_000 },
   });
   assert.match((await report(batch('never', 10))) ?? '', /^the 10 events take \d+ bytes .* 10000 .* in parts$/);
@@ -153,14 +145,12 @@ test('events that are appended together count against the queue before any of th
 });
 
 test('events that would be a longer write than a crash explains are refused, with what to do', async () => {
-  const disk = new SimulatedDisk();
-  const { journal, report } = await openJournal(disk, { limits: { ...quickLimits, tornBytesMax: 2_000 } });
+  const { report } = await openSimulated({ limits: { ...quickLimits, tornBytesMax: 2_000 } });
   assert.match(
     (await report(batch('a', 10))) ?? '',
     /^the 10 events take up to \d+ bytes .* at most 2000 .*; send them in parts$/,
   );
   assert.equal(await report('x'.repeat(3_000)), undefined);
-  await journal.close();
 });
 
 test('events that are appended together are refused together if the journal has too few seqs left', async () => {

@@ -63,6 +63,14 @@ export async function openJournal(disk: Disk, options?: Partial<JournalOptions>)
   return created;
 }
 
+/** The same on a simulated disk, which it says. */
+export async function openSimulated(
+  options?: Partial<JournalOptions>,
+): Promise<TestJournal & { readonly disk: SimulatedDisk }> {
+  const disk = new SimulatedDisk();
+  return { disk, ...(await openJournal(disk, options)) };
+}
+
 export function described(description: string): Event {
   return { type: 'AssetMaterialization', assetKey: ['a'], description };
 }

@@ -35,6 +35,11 @@ async function open(disk: Disk, options?: Partial<JournalOptions>): Promise<Open
   return created;
 }
 
+async function openNew(options?: Partial<JournalOptions>): Promise<Opened & { readonly disk: SimulatedDisk }> {
+  const disk = new SimulatedDisk();
+  return { disk, ...(await open(disk, options)) };
+}
+
 const RECORDED: RecordResult = { kind: 'recorded' };
 const REPLAYED: RecordResult = { kind: 'recorded', replayed: [0] };
 
@@ -53,8 +58,7 @@ function recordedKeys(disk: SimulatedDisk): (string | undefined)[] {
 }
 
 test('a report that is sent again is recorded once and answered as the first, and counted [journal-idempotency-1]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal, metrics, memory } = await open(disk);
+  const { disk, append, journal, metrics, memory } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
   assert.deepEqual(await append(event('a')), REPLAYED);
   assert.deepEqual(await append(event('b')), RECORDED);
@@ -68,8 +72,7 @@ test('a report that is sent again is recorded once and answered as the first, an
 });
 
 test('another event under the same key is a conflict that names the member which differs [journal-idempotency-4]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append } = await openNew();
   const first = event('k', 'd', '{"rows":1.0}');
   await append(first);
   for (const [other, member] of [
@@ -88,12 +91,10 @@ test('another event under the same key is a conflict that names the member which
   }
   assert.deepEqual(await append(first), REPLAYED);
   assert.deepEqual(recordedKeys(disk), ['k']);
-  await journal.close();
 });
 
 test('a report joins the one with its key that is on its way to the disk, and is not answered before it [journal-idempotency-3]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append, journal } = await openNew();
   const release = hold(disk, 'sync');
   const answers: string[] = [];
   const first = append(event('k')).then((result) => answers.push(`first ${result.kind}`));
@@ -109,12 +110,10 @@ test('a report joins the one with its key that is on its way to the disk, and is
   assert.deepEqual(answers, ['first recorded', 'second recorded', 'third recorded']);
   assert.deepEqual(recordedKeys(disk), ['k']);
   assert.equal(journal.queueBytes, 0);
-  await journal.close();
 });
 
 test('a write that fails refuses all that joined it, and leaves the key free', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append } = await openNew();
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   const results = await Promise.all([append(event('k')), append(event('k'))]);
   assert.deepEqual(
@@ -124,12 +123,10 @@ test('a write that fails refuses all that joined it, and leaves the key free', a
   disk.fault = () => undefined;
   assert.deepEqual(await append(event('k', 'another')), RECORDED);
   assert.deepEqual(recordedKeys(disk), ['k']);
-  await journal.close();
 });
 
 test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded [journal-idempotency-9]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append, journal } = await openNew();
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
   const results = await Promise.all([append(event('k')), append(event('k'))]);
   assert.deepEqual(
@@ -145,8 +142,7 @@ test('a failed sync refuses all that joined it, and the restart finds out whethe
 });
 
 test('several events: each is new, known or a conflict, and a conflict records none [journal-idempotency-8]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append } = await openNew();
   assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
   assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
     kind: 'recorded',
@@ -164,12 +160,10 @@ test('several events: each is new, known or a conflict, and a conflict records n
     ],
   });
   assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
-  await journal.close();
 });
 
 test('conflicts may be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append, journal } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
   const rest = (...events: Event[]) =>
     new Promise<RecordResult>((resolve) => journal.append(events, 0, resolve, 'leave out'));
@@ -190,12 +184,10 @@ test('conflicts may be left out: the other events are recorded, and the key stil
   });
   assert.deepEqual(await rest(event('c'), event('d')), RECORDED);
   assert.deepEqual(recordedKeys(disk), ['a', 'b', undefined, 'c', 'd']);
-  await journal.close();
 });
 
 test('several events join several reports, and are answered after the last of them', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { limits: { ...quickLimits, batchBytesMax: 1 } });
+  const { disk, append } = await openNew({ limits: { ...quickLimits, batchBytesMax: 1 } });
   const answers: string[] = [];
   const note = (name: string) => (result: RecordResult) => answers.push(`${name} ${JSON.stringify(result)}`);
   await Promise.all([
@@ -211,12 +203,10 @@ test('several events join several reports, and are answered after the last of th
     'c {"kind":"recorded","replayed":[0,2]}',
   ]);
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
-  await journal.close();
 });
 
 test('hashes that collide swallow nothing, and no race of lookups doubles a key [journal-idempotency-5]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
+  const { disk, append } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
   for (let round = 0; round < 3; round += 1) {
     const results = await Promise.all(keys.map((key) => append(event(key))));
@@ -226,12 +216,10 @@ test('hashes that collide swallow nothing, and no race of lookups doubles a key 
   assert.deepEqual(await append(event('k3', 'other')), conflict('k3', 'description'));
   const sorted = recordedKeys(disk).sort();
   assert.deepEqual(sorted, ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'x', 'x2', 'y', 'y2']);
-  await journal.close();
 });
 
 test('a report without a key is queued at once and in order, while lines are read for one with a key', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk);
+  const { disk, append } = await openNew();
   await append(event('k', 'first'));
   const release = hold(disk, 'read');
   let isAnswered = false;
@@ -248,13 +236,11 @@ test('a report without a key is queued at once and in order, while lines are rea
   assert.deepEqual(await again, { kind: 'recorded', replayed: [1] });
   const descriptions = splitLines(disk.bytes(FIRST) as Buffer).map((line) => JSON.parse(line.toString()).description);
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
-  await journal.close();
 });
 
 test('a key that was cut from a large body does not keep the body in memory while its report waits [journal-idempotency-2]', async () => {
   const collect = saveMemory();
-  const disk = new SimulatedDisk();
-  const { journal } = await open(disk);
+  const { disk, journal } = await openNew();
   const release = hold(disk, 'write');
   const bodyBytes = 512 * 1024;
   const results: RecordResult[] = [];
@@ -270,12 +256,10 @@ test('a key that was cut from a large body does not keep the body in memory whil
   assert.ok(grown < 4 * bodyBytes, `${grown} bytes for 20 events`);
   release();
   await eventually('all events have a result', () => results.length === 20);
-  await journal.close();
 });
 
 test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess [journal-idempotency-6]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
+  const { disk, append, journal } = await openNew({ limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
   for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
   disk.calls.length = 0;
   disk.fault = (call) => (call === 'read' ? new Promise(() => {}) : undefined);
@@ -298,8 +282,7 @@ test('few lines are read at a time, what waits counts, and a disk that does not 
 });
 
 test('a stop finishes the lookups that it meets, and what they queue [journal-idempotency-13]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { hashKey: (text) => ({ text, high: 1, low: 1 }) });
+  const { disk, append, journal } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
   const fresh = append(event('b'));
   const known = append(event('a'));
@@ -310,8 +293,7 @@ test('a stop finishes the lookups that it meets, and what they queue [journal-id
 });
 
 test('a line that can not be read, or that is damaged, is a 503 and an entry in the log [journal-idempotency-7]', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal, notices } = await open(disk);
+  const { disk, append, notices } = await openNew();
   await append(event('a'));
   await append(event('b'));
   disk.fault = (call) => (call === 'read' ? systemError('EIO') : undefined);
@@ -328,7 +310,6 @@ test('a line that can not be read, or that is damaged, is a 503 and an entry in 
   const logged = notices.filter((line) => line.includes('can not be read'));
   assert.equal(logged.length, 1, 'at most once a minute');
   assert.match(logged[0] ?? '', /EIO/);
-  await journal.close();
 });
 
 test('reports with a key that come while the journal is being opened wait for its keys', async () => {
@@ -353,11 +334,9 @@ test('reports with a key that come while the journal is being opened wait for it
 });
 
 test('without a memory of keys they are recorded and not looked at', async () => {
-  const disk = new SimulatedDisk();
-  const { append, journal } = await open(disk, { keyMemory: undefined });
+  const { disk, append } = await openNew({ keyMemory: undefined });
   assert.deepEqual(await Promise.all([append(event('k')), append(event('k'))]), [RECORDED, RECORDED]);
   assert.deepEqual(recordedKeys(disk), ['k', 'k']);
-  await journal.close();
 });
 
 const SMALL = { segmentBytes: 1_000 };
