@@ -4,7 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { DeadLetters, readLetterStates } from './dead-letters/file.ts';
-import { isOpen } from './dead-letters/letter.ts';
+import { type DeadLetter, isOpen } from './dead-letters/letter.ts';
 import type { LetterState } from './dead-letters/states.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
 import { traitsOf } from './sender/kinds.ts';
@@ -34,15 +34,16 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
   check(!canBeAsked(value), `${name} is a hub, which says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
   checkEnd(await readLastSeq(disk, limits), last);
+  const letters = await openLetters(disk, name, limits);
   let [lines, id]: [number, string | null] = [0, null];
   for await (const line of readLines(disk, seqs, limits)) {
     const more = line.seq <= sending ? ', and the destination may have it' : '';
-    await addLetter(disk, name, { line: line.text }, limits, more);
+    await letters.append(skipped({ line: line.text }, more));
     lines += 1;
     id = line.event.id;
   }
   if (lines <= last - first) {
-    await addLetter(disk, name, seqs, limits, '; not all can be read');
+    await letters.append(skipped(seqs, '; not all can be read'));
     id = null;
   }
   await save(disk, name, { ...value, seq: last, id, sending: sending > last ? sending : undefined });
@@ -63,7 +64,10 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
   const isAsked = canBeAsked(value);
   const leaveOut = `identity --new --seq ${seq} leaves events out`;
   check(!isAsked || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
-  if (isFound && next < seq) await addLetter(disk, name, { first: next, last: seq - 1 }, limits);
+  if (isFound && next < seq) {
+    const letters = await openLetters(disk, name, limits);
+    await letters.append(skipped({ first: next, last: seq - 1 }));
+  }
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
   const unless = isAsked ? ', unless the hub knows this journal and says what is next' : '';
   return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
@@ -106,20 +110,16 @@ async function openIn(disk: Disk, name: string, seqs: GoneRange, limits: Limits)
 
 async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number, limits: Limits): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
-  await addLetter(disk, name, seqs, limits);
+  await (await openLetters(disk, name, limits)).append(skipped(seqs));
   return `given up: ${open}`;
 }
 
-async function addLetter(
-  disk: Disk,
-  name: string,
-  what: { line: string } | GoneRange,
-  limits: Limits,
-  more = '',
-): Promise<void> {
-  const letters = await DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
-  const reason = `an operator gave it up${more}`;
-  await letters.append({ time: new Date().toISOString(), outcome: 'skipped', reason, ...what });
+function openLetters(disk: Disk, name: string, limits: Limits): Promise<DeadLetters> {
+  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
+}
+
+function skipped(what: { line: string } | GoneRange, more = ''): DeadLetter {
+  return { time: new Date().toISOString(), outcome: 'skipped', reason: `an operator gave it up${more}`, ...what };
 }
 
 function checkEnd(last: number, seq: number): void {

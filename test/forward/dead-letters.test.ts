@@ -133,6 +133,34 @@ test('a letter whose sync failed does not count as written, although it can be r
   assert.deepEqual((await readLetterStates(after, 'upstream', limits)).unnamed(gone), []);
 });
 
+test('a letter whose sync failed before the process ended is written again before it counts, or another one follows it [dead-letters-5]', async () => {
+  const seqs = async (on: Disk) => (await all(on)).map(({ line = '' }): number => JSON.parse(line).seq);
+  for (const use of ['append', 'namedAfter'] as const) {
+    const before = new SimulatedDisk();
+    const letters = await openLetters(before);
+    await letters.append(letter(1));
+    before.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+    await assert.rejects(letters.append(letter(2)), /EIO/);
+    const disk = before.afterCrash();
+    // A start needs no space, and reads only.
+    disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
+    const again = await openLetters(disk);
+    assert.equal(again.count, 2);
+    assert.equal(await again.namedAfter(2), 2);
+    assert.deepEqual([disk.count('write'), disk.count('sync'), disk.count('create')], [0, 0, 0]);
+    const rely = () => (use === 'append' ? again.append(letter(3)) : again.namedAfter(0));
+    await assert.rejects(rely(), /ENOSPC/);
+    assert.deepEqual(await seqs(disk), [1, 2]);
+    disk.fault = () => undefined;
+    await rely();
+    const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
+    assert.deepEqual(await seqs(after), use === 'append' ? [1, 2, 3] : [1, 2]);
+    const created = disk.count('create');
+    await again.append(letter(4));
+    assert.equal(disk.count('create'), created, 'once');
+  }
+});
+
 test('letters that are appended at the same time are all there, in their order', async () => {
   const disk = new SimulatedDisk();
   const letters = await openLetters(disk);

@@ -10,7 +10,7 @@ import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
 import { compacted, LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
@@ -28,6 +28,13 @@ export interface LetterLimits extends LineLimit {
   readonly spareBytes: number;
 }
 
+/**
+ * How the file ends, as far as it is known. `found`: as another process left it. The sync of the last letter may have failed: then
+ * the letter can be read, no later sync writes it, and a power cut takes it. `begun`: after the last whole letter there may be a part
+ * of another one. `durable`: with the last whole letter.
+ */
+type FileEnd = 'found' | 'begun' | 'durable';
+
 type LineLimit = Pick<Limits, 'lineBytesMax'>;
 
 /**
@@ -41,8 +48,7 @@ export class DeadLetters {
   readonly #limits: LetterLimits;
   readonly #mutex = new Mutex();
   #summary = EMPTY;
-  /** Whether a letter was begun whose end is not known: what is after the last whole letter is cut off. */
-  #isUnsure = false;
+  #end: FileEnd = 'found';
   /** Its size after the last compaction, and whether no letter was appended since then. */
   #compactBytes = 0;
   #isCompact = false;
@@ -56,11 +62,15 @@ export class DeadLetters {
     this.#limits = limits;
   }
 
-  /** Counts the letters, and cuts off the end of one that a crash has torn. @throws the error of a system call */
+  /**
+   * Counts the letters, and cuts off the end of one that a crash has torn. All letters are made durable later, when one of them is
+   * relied on or another one is appended: most starts need neither, and it takes as much free space as the file has.
+   * @throws the error of a system call
+   */
   static async open(disk: Disk, name: string, limits: LetterLimits): Promise<DeadLetters> {
     const letters = new DeadLetters(disk, name, limits);
     const log = await letters.#openLog();
-    if (log !== undefined) await closing(log, () => letters.#recover(log));
+    if (log !== undefined) await closing(log, () => letters.#cut(log));
     return letters;
   }
 
@@ -87,12 +97,8 @@ export class DeadLetters {
    */
   namedAfter(seq: number): Promise<number> {
     return this.#mutex.run(async () => {
-      const states = await this.#durableStates();
-      for (let last = seq; ; ) {
-        const state = states.get(last + 1);
-        if (state === undefined || !isNamed(state)) return last;
-        last = state.last;
-      }
+      const { states } = await readSummary(this.#disk, this.#file, this.#limits);
+      return states.namedAfter(seq) === seq ? seq : (await this.#durableStates()).namedAfter(seq);
     });
   }
 
@@ -140,14 +146,14 @@ export class DeadLetters {
     const letter = this.#shortened(given);
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
     await this.#makeSpace(bytes.length, letter, wasOpen);
+    await this.#prepare();
     const log = (await this.#openLog()) ?? (await this.#begin());
     await closing(log, async () => {
-      await this.#prepare(log);
-      this.#isUnsure = true;
+      this.#end = 'begun';
       const { bytes: end, count, open, lost, removedSeq } = this.#summary;
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
-      this.#isUnsure = false;
+      this.#end = 'durable';
       this.#isCompact = false;
       this.#summary = {
         bytes: end + bytes.length,
@@ -188,19 +194,10 @@ export class DeadLetters {
 
   /** Removes closed letters, unless that was done and nothing was changed since then. */
   async #compact(): Promise<void> {
-    const log = await this.#openLog();
-    if (log === undefined) {
-      this.#summary = EMPTY;
-      return;
-    }
-    await closing(log, () => this.#prepare(log));
+    await this.#prepare();
     const { lost, bytes } = this.#summary;
-    if (this.#isCompact && bytes === this.#compactBytes) return;
-    await replaceDurably(
-      this.#disk,
-      this.#file,
-      compacted(() => readDeadLetters(this.#disk, this.#name, this.#limits)),
-    );
+    if (bytes === 0 || (this.#isCompact && bytes === this.#compactBytes)) return;
+    await this.#replace(compacted(() => readDeadLetters(this.#disk, this.#name, this.#limits)));
     await this.#read();
     this.#lostBefore += lost - this.#summary.lost;
     this.#compactBytes = this.#summary.bytes;
@@ -209,8 +206,7 @@ export class DeadLetters {
 
   /** Without a letter whose sync failed: it can be read, and may be gone after a power cut. */
   async #durableStates(): Promise<LetterStates> {
-    const log = this.#isUnsure ? await this.#openLog() : undefined;
-    if (log !== undefined) await closing(log, () => this.#prepare(log));
+    await this.#prepare();
     return (await readSummary(this.#disk, this.#file, this.#limits)).states;
   }
 
@@ -219,18 +215,31 @@ export class DeadLetters {
     this.#summary = summary;
   }
 
-  /** Makes the file end after its last whole letter. */
-  async #prepare(log: LogFile): Promise<void> {
+  /** Makes the file end after its last whole letter, durably. */
+  async #prepare(): Promise<void> {
+    const log = await this.#openLog();
+    if (log === undefined) {
+      this.#summary = EMPTY;
+      return;
+    }
     const { bytes } = this.#summary;
     const size = log.sizeInFolder() ?? 0;
-    if (!this.#isUnsure && size === bytes) return;
-    if (!this.#isUnsure || size < bytes)
-      await this.#recover(log); // another program changed it
-    else {
-      await log.truncate(bytes);
-      await this.#disk.syncFolder();
-    }
-    this.#isUnsure = false;
+    await closing(log, async () => {
+      if (this.#end === 'begun' && size >= bytes) {
+        await log.truncate(bytes);
+        await this.#disk.syncFolder();
+        this.#end = 'durable';
+      } else if (size !== bytes) this.#end = 'found'; // another program changed it
+    });
+    if (this.#end === 'durable') return;
+    await this.#read();
+    await this.#replace(this.#disk.read(this.#file, 0, this.#summary.bytes));
+  }
+
+  async #replace(chunks: AsyncIterable<Buffer>): Promise<void> {
+    this.#end = 'found';
+    await replaceDurably(this.#disk, this.#file, chunks);
+    this.#end = 'durable';
   }
 
   /** @returns undefined if there is no file */
@@ -240,15 +249,14 @@ export class DeadLetters {
 
   #begin(): Promise<LogFile> {
     this.#summary = EMPTY;
-    this.#isUnsure = true;
+    this.#end = 'begun';
     return this.#disk.createLog(this.#file);
   }
 
-  async #recover(log: LogFile): Promise<void> {
+  async #cut(log: LogFile): Promise<void> {
     await this.#read();
-    // Also if nothing is torn: the sync makes letters durable whose append was interrupted by the death of the process.
-    await log.truncate(this.#summary.bytes);
-    await this.#disk.syncFolder();
+    const { bytes } = this.#summary;
+    if (log.sizeInFolder() !== bytes) await log.truncate(bytes);
   }
 }
 

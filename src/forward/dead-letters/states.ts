@@ -51,6 +51,15 @@ export class LetterStates extends Map<number, LetterState> {
     return open;
   }
 
+  /** @returns the last seq up to which each event after `seq` has a letter that says that the event is lost; `seq` if there is none */
+  namedAfter(seq: number): number {
+    for (let last = seq; ; ) {
+      const state = this.get(last + 1);
+      if (state === undefined || !isNamed(state)) return last;
+      last = state.last;
+    }
+  }
+
   /** @returns the parts of a range that no letter says are lost, in order */
   unnamed({ first, last }: GoneRange): GoneRange[] {
     const named = [...this.values()].filter((state) => isNamed(state) && state.first <= last && first <= state.last);

@@ -12,9 +12,13 @@ export class LettersView {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
     const states = new Map<number, boolean>();
+    let hasZeros = false;
     for (const text of bytes?.toString().split('\n') ?? []) {
-      // Torn, or the end. A power cut may leave zeros in place of the beginning of the last letter.
-      if (!text.endsWith('}') || text.includes('\0')) continue;
+      // A power cut may leave zeros in the last letter, or in place of it. A start cuts it off before another is written.
+      hasZeros ||= text.includes('\0');
+      const isWhole = text.endsWith('}') && text.lastIndexOf('\0') < text.lastIndexOf('{"time":');
+      if (hasZeros && isWhole) return 'a dead letter was written after one with zeros in it';
+      if (!isWhole) continue; // torn, or the end
       const { outcome, became, line, first = line?.seq, last = first } = JSON.parse(text);
       const isOpen = became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
       for (let seq = first; seq <= last; seq += 1) {
