@@ -134,7 +134,7 @@ test('a letter whose sync failed does not count as written, although it can be r
 });
 
 test('a letter whose sync failed before the process ended is written again before it counts, or another one follows it [dead-letters-5]', async () => {
-  const seqs = async (on: Disk) => (await all(on)).map(({ line = '' }): number => JSON.parse(line).seq);
+  const seqs = async (on: SimulatedDisk) => (await lettersOf(on)).map(({ line = '' }): number => JSON.parse(line).seq);
   for (const use of ['append', 'namedAfter'] as const) {
     const before = new SimulatedDisk();
     const letters = await openLetters(before);
