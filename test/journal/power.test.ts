@@ -127,11 +127,12 @@ for (const what of ['once', 'always'] as const) {
   }
 }
 
-test('the power goes at any call: what was acknowledged is there, whatever is left of the rest', async () => {
+test('the process is killed or the power goes at any call: what was acknowledged is there, whatever is left of the rest', async () => {
   for (const trial of eachCall('power', undefined, rounds({ long: 1, short: 2 }))) {
     const disk = diskWithShortWrite();
     const script = newScript();
     await trial.run(disk, () => play(disk, script));
+    await assertIntact(disk.afterCrash(), script, `${trial.when}, a kill`);
     for (const remains of remainsOf([0, 0.2, 0.5, 0.9, 1]))
       await assertIntact(disk.afterPowerCut(remains), script, `${trial.when}, ${JSON.stringify(remains)}`);
   }

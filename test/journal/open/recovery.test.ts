@@ -486,22 +486,32 @@ test('a torn end is durable beside the journal before it is truncated', async ()
   assert.ok(aside !== -1 && aside < cut, disk.calls.join());
 });
 
-test('whatever call fails during a start, the next start finds every good line', async () => {
-  for (const what of ['once', 'always'] as const) {
+for (const [what, stop] of [
+  ['once', {}],
+  ['always', {}],
+  ['power', {}],
+  ['power', CLEAN_STOP],
+] as const) {
+  const fails = what === 'power' ? 'is the last before a kill' : `fails, ${what},`;
+  const after = stop === CLEAN_STOP ? 'after a clean stop' : 'with a torn end';
+  test(`whatever call ${fails} of a start ${after}, the next start finds every good line`, async () => {
+    const end = stop === CLEAN_STOP ? '' : 'torn';
     for (const trial of eachCall(what)) {
-      const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from('torn')]) });
+      const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from(end)]), ...stop });
       await trial.run(disk, () => recover(disk, quiet));
-      disk.fault = () => undefined;
-      const found = await recover(disk, quiet);
-      assert.deepEqual(disk.bytes(FIRST), three, trial.when);
+      const left = disk.afterCrash();
+      const found = await recover(left, quiet);
+      assert.deepEqual(left.bytes(FIRST), three, trial.when);
       assert.equal(found.chain.seq, 4);
-      assert.ok(
-        disk.names().some((name) => name.includes('.torn') && disk.text(name) === 'torn'),
+      const aside = left.names().filter((name) => name.includes('.torn'));
+      assert.equal(
+        aside.some((name) => left.text(name) === end),
+        end !== '',
         trial.when,
       );
     }
-  }
-});
+  });
+}
 
 test('a start that lost its lock while it read does not replace the file, to which another process may append [recovery-2]', async () => {
   for (const end of ['', '{"seq":4,"torn']) {
