@@ -7,11 +7,10 @@ import { DeadLetters, readLetterStates } from './dead-letters/file.ts';
 import { type DeadLetter, isOpen } from './dead-letters/letter.ts';
 import type { LetterState } from './dead-letters/states.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
-import { traitsOf } from './sender/kinds.ts';
 import { replaceSource } from './source.ts';
 import { readState } from './state-file.ts';
 import { readLastSeq, readLines, readNames } from './status.ts';
-import type { TargetKind } from './target.ts';
+import { traitsOf } from './targets/kinds.ts';
 
 /** Nothing was changed. The message says what to do. */
 export class NotPossibleError extends Error {}
@@ -85,17 +84,16 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
     const value = valueIn(state);
-    const kind = value.kind ?? (await kindOf(disk, name, limits));
-    const isAsked = canBeAsked({ kind });
-    if ((kind !== undefined && !isAsked) || (state.kind === 'new' && (seq === undefined || !isAsked))) continue;
+    const isAsked = canBeAsked(value) ?? (await couldBeAsked(disk, name, limits));
+    if (isAsked === false || (state.kind === 'new' && (seq === undefined || isAsked === undefined))) continue;
     // A plain destination would lack events, and no letter would say so.
-    check(state.kind !== 'lost' || isAsked, `the cursor of ${name} is lost; set it with forward from`);
+    check(state.kind !== 'lost' || isAsked === true, `the cursor of ${name} is lost; set it with forward from`);
     const problem = state.kind === 'found' ? 'ahead of the journal' : 'lost';
     check(
       seq !== undefined || (state.kind === 'found' && value.seq <= last),
       `the cursor of ${name} is ${problem}; add --seq N, the first event that it lacks`,
     );
-    const next = seq !== undefined && isAsked ? seq : value.seq + 1;
+    const next = seq !== undefined && isAsked === true ? seq : value.seq + 1;
     // Without an id: the hub does not have this event under the new id, and gets none before it.
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
   }
@@ -130,21 +128,16 @@ function check(isPossible: boolean, problem: string): void {
   if (!isPossible) throw new NotPossibleError(problem);
 }
 
-/** The kind of a destination whose cursor does not say it, by why it was stopped; undefined if that does not say it either. */
-async function kindOf(disk: Disk, name: string, limits: Limits): Promise<TargetKind | undefined> {
-  switch ((await readState(disk, name, limits))?.why) {
-    case 'fork':
-    case 'loop':
-      return 'hub';
-    case 'cursor lost':
-      return 'api';
-    default:
-      return undefined;
-  }
+/** Whether a destination whose cursor has no kind can be asked, by why it was stopped; undefined if that does not say it. */
+async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<boolean | undefined> {
+  const why = (await readState(disk, name, limits))?.why;
+  if (why === 'cursor lost') return false;
+  return why === 'fork' || why === 'loop' ? true : undefined;
 }
 
-function canBeAsked({ kind }: Pick<CursorValue, 'kind'>): boolean {
-  return kind !== undefined && traitsOf[kind].canBeAsked;
+/** @returns undefined if the kind is not known */
+function canBeAsked({ kind }: CursorValue): boolean | undefined {
+  return kind && traitsOf[kind].canBeAsked;
 }
 
 function valueIn(state: CursorState): CursorValue {

@@ -9,6 +9,7 @@ import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
+import { schemes } from './targets/kinds.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -166,8 +167,9 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
 function urlProblem(to: unknown, { deployments }: Config, isListed: boolean): string | undefined {
   const given = isText(to) ? to : '';
   const [, scheme = ''] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given) ?? [];
-  if (scheme !== '' && !/^https?$/i.test(scheme)) {
-    return `has the scheme ${scheme}, which is none of a destination in this version; it sends to http:// and https://`;
+  if (scheme !== '' && !schemes.has(scheme.toLowerCase())) {
+    const all = [...schemes].map((one) => `${one}://`).join(' and ');
+    return `has the scheme ${scheme}, which is none of a destination in this version; it sends to ${all}`;
   }
   const one = given.replaceAll(DEPLOYMENT, 'deployment');
   if (scheme === '' || !URL.canParse(one)) return 'must be a URL such as https://hub.example/prod';

@@ -8,12 +8,12 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { DeadLetters } from './dead-letters/file.ts';
 import { retryName, takeRetry } from './retry.ts';
 import { readCursor } from './sender/cursor.ts';
-import { traitsOf } from './sender/kinds.ts';
 import { LOST, type OutboxParts } from './sender/outbox.ts';
 import { Sender, type SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
-import type { Target, TargetKind } from './target.ts';
-import { filesVersion } from './targets/requests.ts';
+import type { Target } from './target.ts';
+import { type KindTraits, kindOf, type TargetKind, traitsOf } from './targets/kinds.ts';
+import type { TargetOptions } from './targets/requests.ts';
 
 /** `letters` returns the same object each time. */
 export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess'> {
@@ -70,7 +70,7 @@ export class Link {
   /** Whether `via` is what the destination last said, or the destination has had its time to say it. */
   get isViaKnown(): boolean {
     const isLate = performance.now() - this.#madeMs > this.options.limits.forwardViaStartMs;
-    return this.#via !== undefined || isLate || !this.#mayHaveVia;
+    return this.#via !== undefined || isLate || !this.#traits.saysVia;
   }
 
   /**
@@ -79,24 +79,21 @@ export class Link {
    */
   async askVia(asking: readonly string[], timeoutMs: number): Promise<void> {
     const source = this.#source;
-    if (source === undefined || asking.includes(source) || !this.#mayHaveVia) return;
-    const { destination, limits } = this.options;
-    const target = traitsOf.hub.open({
-      ...destination,
-      source,
-      limits,
-      openClient: this.options.openClient,
-      asking: [...asking, source],
-      onVia: this.#onVia,
-    });
+    if (source === undefined || asking.includes(source) || !this.#traits.saysVia) return;
+    const target = this.#traits.open({ ...this.#targetOptions(source), asking: [...asking, source] });
     const asked = await target.ask(AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]));
     target.close();
     if (asked.kind === 'no hub' && this.status.kind === null) this.#onVia([]);
   }
 
-  get #mayHaveVia(): boolean {
-    const { kind } = this.status;
-    return kind === null || traitsOf[kind].saysVia;
+  /** Until the destination has answered, of the kind as which it is asked. */
+  get #traits(): KindTraits {
+    return traitsOf[this.status.kind ?? kindOf(this.options.destination.to, true)];
+  }
+
+  #targetOptions(source: string): TargetOptions {
+    const { destination, limits, openClient } = this.options;
+    return { ...destination, source, limits, openClient, onVia: this.#onVia };
   }
 
   readonly #onVia = (via: readonly string[]) => {
@@ -199,7 +196,8 @@ export class Link {
 
   async #check(names: readonly string[]): Promise<void> {
     if (this.#sender === undefined) await this.#begin();
-    else if (this.#sender.status().state === 'stopped') await this.#checkFiles(this.#sender);
+    // It may wait for another token or CA.
+    else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged())) this.#sender.tryNow();
     const letters = this.#letters;
     if (
       this.#sender !== undefined &&
@@ -213,9 +211,9 @@ export class Link {
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
   async #retry(letters: DeadLetters, turnMs: () => number): Promise<void> {
-    const { destination, disk, limits, notices, openClient } = this.options;
+    const { destination, disk, limits, notices } = this.options;
     const { name } = destination;
-    const target = () => traitsOf.api.open({ ...destination, source: this.#source ?? '', limits, openClient });
+    const target = () => this.#traits.openForRetry(this.#targetOptions(this.#source!));
     const { signal } = this.#closing;
     try {
       const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
@@ -232,7 +230,7 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, source: openSource, limits, notices, openClient } = this.options;
+    const { destination, disk, source: openSource, limits, notices } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
     this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
     try {
@@ -240,7 +238,7 @@ export class Link {
       if (this.#closing.signal.aborted) return;
       this.#source = source;
       const target = (kind: TargetKind) => {
-        this.#target = traitsOf[kind].open({ ...destination, source, limits, openClient, onVia: this.#onVia });
+        this.#target = traitsOf[kind].open(this.#targetOptions(source));
         return this.#target;
       };
       const letters = () => this.#openLetters();
@@ -254,12 +252,6 @@ export class Link {
       this.#problem = { reason, since: new Date().toISOString() };
       notices.warn('forwarding can not begin', { destination: destination.name, reason });
     }
-  }
-
-  /** A stopped sender may wait for another token or CA. */
-  async #checkFiles(sender: Sender): Promise<void> {
-    const read = this.#target?.files;
-    if (read !== undefined && read !== (await filesVersion(this.options.destination))) sender.tryNow();
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */

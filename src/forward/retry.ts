@@ -43,7 +43,7 @@ export interface RetryParts {
   readonly name: string;
   /** The object that the sender uses: only one may append at a time. */
   readonly letters: Pick<DeadLetters, 'append'>;
-  /** @returns the three report endpoints of the destination, also of a hub, which takes an event out of order as a report of its own */
+  /** @returns a target that was opened with `openForRetry` */
   readonly target: () => Target;
   /** @returns how long to wait before the next request, in milliseconds: see `Pace.turnMs` */
   readonly turnMs: () => number;

@@ -3,9 +3,6 @@
 import type { Line } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
 
-/** The kinds of destinations: another assetlog that takes journal lines, or a server with the three report endpoints. */
-export type TargetKind = 'hub' | 'api';
-
 /** Lines of one journal to send. */
 export interface Outgoing {
   /** At least one, with consecutive seqs. A target may send only the first ones: see `Sent`. */
@@ -85,12 +82,11 @@ export type Sent =
 
 /** A destination of one journal, with one connection. No method throws. */
 export interface Target {
-  readonly kind: TargetKind;
-  /** The version of the token file and the CA file that were read last; undefined if no request was sent yet. */
-  readonly files?: string | undefined;
   /** @param signal ends the request; the result is then an `again` */
   ask(signal: AbortSignal): Promise<Asked>;
   send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;
+  /** Whether a file that it read, such as that of the token, is another one since then; false before the first request. */
+  haveFilesChanged(): Promise<boolean>;
   /** Closes the connection. */
   close(): void;
 }

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import type { CheckEvent, Event } from '../../src/event/event.ts';
-import { traitsOf } from '../../src/forward/sender/kinds.ts';
 import type { Sent, Target } from '../../src/forward/target.ts';
+import { traitsOf } from '../../src/forward/targets/kinds.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
 import { newFolder } from '../support/program.ts';
 import {

@@ -9,7 +9,8 @@ import { Link } from '../../src/forward/link.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/sender/cursor.ts';
 import { Sender, type SenderStatus } from '../../src/forward/sender/sender.ts';
 import { type ForwardState, writeState } from '../../src/forward/state-file.ts';
-import type { Asked, Outgoing, Sent, Target, TargetKind } from '../../src/forward/target.ts';
+import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
+import type { TargetKind } from '../../src/forward/targets/kinds.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
@@ -103,6 +104,10 @@ export class Model implements Target {
       default:
         return { kind: 'again', reason: 'answers 503', afterMs: this.afterMs };
     }
+  }
+
+  async haveFilesChanged(): Promise<boolean> {
+    return false;
   }
 
   close(): void {}

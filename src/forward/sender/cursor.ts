@@ -10,7 +10,8 @@ import { crc32 } from 'node:zlib';
 import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { KNOWN_PREFIX } from '../source.ts';
-import type { Position, TargetKind } from '../target.ts';
+import type { Position } from '../target.ts';
+import type { TargetKind } from '../targets/kinds.ts';
 
 /** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
 export interface CursorValue extends Position {

@@ -18,8 +18,6 @@ export async function isOurs({ journal, value }: Outbox, at: Position): Promise<
   return own === null || own === at.id;
 }
 
-/**
- */
 export async function fork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
   const { value, traits, lastSeq, destination } = outbox;
   const why = `${problem}: the folder was restored or copied`;

@@ -16,9 +16,9 @@ import type { Notices } from '../../telemetry/log.ts';
 import type { DeadLetters } from '../dead-letters/file.ts';
 import type { LetterOutcome } from '../dead-letters/letter.ts';
 import type { Destination } from '../destination.ts';
-import type { Outgoing, Position, Sent, Target, TargetKind } from '../target.ts';
+import type { Outgoing, Position, Sent, Target } from '../target.ts';
+import { type KindTraits, kindOf, type TargetKind, traitsOf } from '../targets/kinds.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
-import { type KindTraits, traitsOf } from './kinds.ts';
 import { Pace } from './pace.ts';
 import { type Failure, IDLE, type Settling, type State, stop } from './states.ts';
 import { Unsent, type UnsentHead, type UnsentSource } from './unsent.ts';
@@ -29,7 +29,7 @@ export interface OutboxParts {
   /** The folder of the journal. */
   readonly disk: Disk;
   readonly progress: OwnProgress;
-  /** Opens the destination as this kind: as a hub first, if the kind is not known yet. */
+  /** Opens the destination as this kind. */
   readonly target: (kind: TargetKind) => Target;
   /** @returns the dead letters of the destination, which others append to as well. @throws the error of a system call */
   readonly letters: () => Promise<DeadLetters>;
@@ -58,6 +58,7 @@ export class Outbox {
   #cursor: Cursor | undefined;
   #letters: DeadLetters | undefined;
   #target: Target | undefined;
+  #targetKind: TargetKind | undefined;
   /** Why the cursor is lost; undefined if it is known. */
   lostCursor: string | undefined;
   /** How far the destination is. The file of the cursor may have an earlier value. */
@@ -114,21 +115,24 @@ export class Outbox {
     return this.#letters;
   }
 
-  /** Until the destination has answered it is asked, as a hub is. */
+  /** As the cursor has it; until the destination has answered, the kind as which it is asked. */
+  get kind(): TargetKind {
+    return this.value.kind ?? kindOf(this.destination.to, true);
+  }
+
   get traits(): KindTraits {
-    return traitsOf[this.value.kind ?? 'hub'];
+    return traitsOf[this.kind];
   }
 
   get target(): Target {
     return this.#target!;
   }
 
-  /** Opens the destination as the kind that the cursor has. */
   openTarget(): void {
-    const { kind = 'hub' } = this.value;
-    if (this.#target?.kind === kind) return;
+    if (this.#targetKind === this.kind) return;
     this.#target?.close();
-    this.#target = this.#parts.target(kind);
+    this.#targetKind = this.kind;
+    this.#target = this.#parts.target(this.kind);
   }
 
   /** Opens dead letters and cursor, unless they are open. May be called again after a rejection. */
@@ -179,6 +183,14 @@ export class Outbox {
     this.value = { ...this.value, seq, id };
   }
 
+  /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
+  passLost(position: Position): void {
+    this.namedSeq = Math.max(this.namedSeq, position.seq);
+    if (this.traits.namesLost)
+      this.unsent.pass(position.seq); // the cursor passes it with the next event that is taken
+    else this.passTo(position);
+  }
+
   /** Appends a dead letter, durably. */
   async addLetter(line: Line, result: LetterOutcome): Promise<void> {
     await this.#letters!.append({ time: new Date().toISOString(), ...result, line: line.text });
@@ -203,11 +215,8 @@ export class Outbox {
       kind: 'settling',
       writes: gone.last > this.namedSeq ? [name] : [],
       finish: () => {
-        this.namedSeq = Math.max(this.namedSeq, gone.last);
         for (const seq of this.doubts.keys()) if (seq <= gone.last) this.doubts.delete(seq);
-        if (this.traits.namesLost)
-          this.unsent.pass(gone.last); // the cursor passes it with the next event that is taken
-        else this.passTo({ seq: gone.last, id: null });
+        this.passLost({ seq: gone.last, id: null });
         return finish();
       },
     };

@@ -11,7 +11,8 @@
 
 import { describe } from '../../journal/disk.ts';
 import { LettersFullError } from '../dead-letters/file.ts';
-import type { StopKind, TargetKind } from '../target.ts';
+import type { StopKind } from '../target.ts';
+import type { TargetKind } from '../targets/kinds.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 import { ToHub } from './to-hub.ts';

@@ -6,6 +6,7 @@
 import type { Line } from '../../journal/look/reading.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import type { Position, Sent } from '../target.ts';
+import { kindOf } from '../targets/kinds.ts';
 import { fork, isOurs, toRun } from './fork.ts';
 import { count, type Outbox } from './outbox.ts';
 import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
@@ -48,7 +49,7 @@ export class ToHub {
       const wayOut = toRun(this.#outbox, `from ${name} --seq N`);
       return stop('cursor lost', `${lostCursor}, and ${to} can not be asked; ${wayOut}`, ASKING);
     }
-    await this.#outbox.save({ ...value, kind: 'api' });
+    await this.#outbox.save({ ...value, kind: kindOf(to, false) });
     return STARTING;
   }
 
@@ -75,7 +76,7 @@ export class ToHub {
     }
     await outbox.unsent.moveTo(seq);
     this.#has = { seq: hasSeq, id };
-    await outbox.save({ ...value, kind: outbox.target.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
+    await outbox.save({ ...value, kind: outbox.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;
     outbox.pace.reached();
@@ -120,7 +121,6 @@ export class ToHub {
     };
   }
 
-  /** The next request says that the event is lost. */
   #refused(line: Line, sent: Extract<Sent, { kind: 'refused' }>): State | Settling {
     const outbox = this.#outbox;
     if (outbox.isOneRefusalTooMany) return outbox.tooManyRefusals(line, sent.reason);
@@ -130,9 +130,8 @@ export class ToHub {
       kind: 'settling',
       writes: isNew ? [() => outbox.addLetter(line, { outcome: 'refused', status, reason })] : [],
       finish: () => {
-        outbox.namedSeq = Math.max(outbox.namedSeq, line.seq);
         outbox.refusals += 1;
-        outbox.unsent.pass(line.seq);
+        outbox.passLost({ seq: line.seq, id: line.event.id });
         return IDLE;
       },
     };

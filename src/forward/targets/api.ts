@@ -41,12 +41,9 @@ export function openApi(options: TargetOptions): Target {
   }
 
   return {
-    kind: 'api',
-    get files() {
-      return requests.files;
-    },
     ask: async () => ({ kind: 'no hub' }),
     send,
+    haveFilesChanged: () => requests.haveFilesChanged(),
     close: () => requests.close(),
   };
 }

@@ -84,12 +84,9 @@ export function openHub(options: TargetOptions): Target {
   }
 
   return {
-    kind: 'hub',
-    get files() {
-      return requests.files;
-    },
     ask,
     send,
+    haveFilesChanged: () => requests.haveFilesChanged(),
     close: () => requests.close(),
   };
 }

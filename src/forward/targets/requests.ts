@@ -54,6 +54,7 @@ export class Requests {
   #token: string | undefined;
   #ca: string | undefined;
   #readMs = Number.NEGATIVE_INFINITY;
+  /** Those that were read last, from `filesVersion`; undefined before the first request. */
   #files: string | undefined;
 
   /** @throws TypeError if `to` is no URL */
@@ -62,9 +63,8 @@ export class Requests {
     this.#base = new URL(options.to);
   }
 
-  /** The version of the token and the CA that were read last, from `filesVersion`. */
-  get files(): string | undefined {
-    return this.#files;
+  async haveFilesChanged(): Promise<boolean> {
+    return this.#files !== undefined && this.#files !== (await filesVersion(this.#options));
   }
 
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
@@ -167,7 +167,7 @@ function quote(text: string): string {
 }
 
 /** @returns a text that is another one after the token file or the CA file was changed */
-export async function filesVersion({ tokenFile, caFile }: Pick<Destination, 'tokenFile' | 'caFile'>): Promise<string> {
+async function filesVersion({ tokenFile, caFile }: TargetOptions): Promise<string> {
   return `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
 }
 

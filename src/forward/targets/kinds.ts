@@ -1,14 +1,18 @@
 /** What differs between the kinds of destinations. Senders, links and commands ask for these properties, never for the kind. */
 
 import type { Limits } from '../../config/limits.ts';
-import type { Target, TargetKind } from '../target.ts';
-import { openApi } from '../targets/api.ts';
-import { openHub } from '../targets/hub.ts';
-import type { TargetOptions } from '../targets/requests.ts';
+import type { Target } from '../target.ts';
+import { openApi } from './api.ts';
+import { openHub } from './hub.ts';
+import type { TargetOptions } from './requests.ts';
 
 export interface KindTraits {
+  /** Schemes of the URLs of such destinations. */
+  readonly schemes: readonly string[];
   /** @returns a target that is not connected yet. @throws TypeError if `to` is no URL */
   readonly open: (options: TargetOptions) => Target;
+  /** As `open`: a target that takes events that were sent before, in any order. What it takes does not move what is asked. */
+  readonly openForRetry: (options: TargetOptions) => Target;
   /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
   readonly canBeAsked: boolean;
   /** Whether the destination forwards as well, and says which journals its events reach. */
@@ -21,9 +25,11 @@ export interface KindTraits {
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes'>) => number;
 }
 
-export const traitsOf: Readonly<Record<TargetKind, KindTraits>> = {
+export const traitsOf = {
   hub: {
+    schemes: ['http', 'https'],
     open: openHub,
+    openForRetry: openApi, // as reports of its own
     canBeAsked: true,
     saysVia: true,
     namesLost: true,
@@ -31,11 +37,29 @@ export const traitsOf: Readonly<Record<TargetKind, KindTraits>> = {
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },
   api: {
+    schemes: ['http', 'https'],
     open: openApi,
+    openForRetry: openApi,
     canBeAsked: false,
     saysVia: false,
     namesLost: false,
     savesEndFirst: true,
     requestBytesMax: () => 0,
   },
-};
+} satisfies Readonly<Record<string, KindTraits>>;
+
+export type TargetKind = keyof typeof traitsOf;
+
+const kinds = Object.entries(traitsOf) as readonly [TargetKind, KindTraits][];
+
+/** Those of all kinds. */
+export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) => traits.schemes));
+
+/**
+ * @param to a URL with one of `schemes`
+ * @param canBeAsked as the destination answered; until then it is asked
+ */
+export function kindOf(to: string, canBeAsked: boolean): TargetKind {
+  const scheme = to.slice(0, to.indexOf(':')).toLowerCase();
+  return kinds.find(([, traits]) => traits.schemes.includes(scheme) && traits.canBeAsked === canBeAsked)![0];
+}
