@@ -97,7 +97,7 @@ export class Forwarded {
   }
 
   #openSource(): Promise<string> {
-    this.#source ??= openSource(this.#options.disk).then(({ source }) => source);
+    this.#source ??= openSource(this.#options.disk);
     return this.#source.catch((error) => {
       this.#source = undefined;
       throw error;

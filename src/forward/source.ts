@@ -10,13 +10,6 @@ import { uuids } from '../journal/line/uuid.ts';
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
 
-export interface JournalId {
-  /** A UUID in lower case. */
-  readonly source: string;
-  /** Whether it was made now, so that no destination has heard of it. */
-  readonly isNew: boolean;
-}
-
 /**
  * @returns the id of the journal; undefined if it never forwarded
  * @throws Error if the file holds something else, or the error of a system call
@@ -34,16 +27,16 @@ export async function readSource(disk: ReadableDisk): Promise<string | undefined
  * a power cut takes back.
  * @throws Error if the id is not readable or was removed: another one would make a hub record all events again
  */
-export async function openSource(disk: Disk): Promise<JournalId> {
+export async function openSource(disk: Disk): Promise<string> {
   const source = await readSource(disk);
   if (source === undefined) {
     if ((await disk.list()).some((name) => name.startsWith(KNOWN_PREFIX))) {
       throw new Error(`${disk.folder}/${SOURCE_FILE} was removed; ${WAYS_OUT}`);
     }
-    return { source: await replaceSource(disk), isNew: true };
+    return replaceSource(disk);
   }
   await disk.syncFolder(); // the process that made it may have died before the entry was durable
-  return { source, isNew: false };
+  return source;
 }
 
 /**
