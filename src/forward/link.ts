@@ -198,29 +198,26 @@ export class Link {
     if (this.#sender === undefined) await this.#begin();
     // It may wait for another token or CA.
     else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged())) this.#sender.tryNow();
-    const letters = this.#letters;
-    if (
-      this.#sender !== undefined &&
-      letters !== undefined &&
-      names.includes(retryName(this.options.destination.name))
-    ) {
-      this.#retrying ??= this.#retry(letters, () => this.#sender!.turnMs());
+    const [sender, letters] = [this.#sender, this.#letters];
+    if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.destination.name))) {
+      this.#retrying ??= this.#retry(sender, letters);
     }
     await this.#write(false);
   }
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
-  async #retry(letters: DeadLetters, turnMs: () => number): Promise<void> {
+  async #retry(sender: Sender, letters: DeadLetters): Promise<void> {
     const { destination, disk, limits, notices } = this.options;
     const { name } = destination;
     const target = () => this.#traits.openForRetry(this.#targetOptions(this.#source!));
+    const turnMs = () => sender.turnMs();
     const { signal } = this.#closing;
     try {
       const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
       if (result !== undefined) {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
-        if (sent > 0) this.#sender?.tryNow(); // there is space for others
+        if (sent > 0) sender.tryNow(); // there is space for others
       }
     } catch (error) {
       const problem = describe(error as Error);
