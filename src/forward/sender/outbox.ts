@@ -87,7 +87,7 @@ export class Outbox {
     this.notices = notices.with({ destination: destination.name });
     this.pace = new Pace(limits, destination.ratePerSecond);
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
-    this.unsent = new Unsent(this.journal, 0);
+    this.unsent = new Unsent(this.journal);
     this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
     this.lastSuccess = parts.lastSuccess ?? null;
   }

@@ -34,7 +34,7 @@ export interface UnsentSource {
 export class Unsent {
   readonly #source: UnsentSource;
   /** The last seq that was passed. */
-  #seq: number;
+  #seq = 0;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
   /** Ends the pages: they may be waiting for events. */
   #ending = new AbortController();
@@ -44,10 +44,8 @@ export class Unsent {
   #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
 
-  /** @param seq after which it begins: 0 for the first event */
-  constructor(source: UnsentSource, seq: number) {
+  constructor(source: UnsentSource) {
     this.#source = source;
-    this.#seq = seq;
     source.signal.addEventListener('abort', () => this.#ending.abort());
   }
 

@@ -18,7 +18,7 @@ function unsentOf(disk: SimulatedDisk): { unsent: Unsent; close: () => void } {
   progress.recorded(disk.folder, LAST + 1);
   const closing = new AbortController();
   const source = { disk, progress: () => progress.of(disk.folder), limits, signal: closing.signal };
-  return { unsent: new Unsent(source, 0), close: () => closing.abort() };
+  return { unsent: new Unsent(source), close: () => closing.abort() };
 }
 
 /** @returns the seqs of the lines at hand */
