@@ -443,19 +443,18 @@ test('a server that closes its connection after a 500 without saying so causes n
   }
 });
 
-test('Retry-After is read as seconds or as a date beside the Date of the reply, and is at most an hour', async (t) => {
+test('Retry-After is read as seconds or as a date beside the Date of the reply', async (t) => {
   const table: readonly (readonly [Readonly<Record<string, string>>, number | undefined])[] = [
     [{}, undefined],
     [{ 'Retry-After': '7' }, 7_000],
     [{ 'Retry-After': '0' }, undefined],
-    [{ 'Retry-After': '3601' }, 3_600_000],
-    [{ 'Retry-After': '999999999' }, 3_600_000],
+    [{ 'Retry-After': '999999999' }, 999_999_999_000],
     [{ 'Retry-After': '99999999999999999999' }, undefined],
     [{ 'Retry-After': '-7' }, undefined],
     [{ 'Retry-After': 'soon' }, undefined],
     [{ 'Retry-After': 'Fri, 20 Nov 2026 15:00:30 GMT', Date: DATE }, 30_000],
     [{ 'Retry-After': 'Fri, 20 Nov 2026 14:00:30 GMT', Date: DATE }, undefined],
-    [{ 'Retry-After': 'Fri, 20 Nov 2126 15:00:30 GMT', Date: DATE }, 3_600_000],
+    [{ 'Retry-After': 'Fri, 20 Nov 2126 15:00:30 GMT', Date: DATE }, 36_524 * 86_400_000 + 30_000],
   ];
   let headers: Readonly<Record<string, string>> = {};
   const { url } = await startScripted(t, () => [503, error, headers]);

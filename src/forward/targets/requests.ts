@@ -126,8 +126,7 @@ export class Requests {
       return turnedAway(`answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one`);
     }
     if (status === 408 || status === 429 || status === 503) {
-      const afterMs = Math.min(retryAfterMs(headers), this.#options.limits.forwardRetryAfterMsMax);
-      return { kind: 'again', reason, afterMs: afterMs || undefined };
+      return { kind: 'again', reason, afterMs: retryAfterMs(headers) || undefined };
     }
     return status >= 500 ? { kind: 'unclear', status, reason } : { kind: 'answer', status, said, reason };
   }
