@@ -6,7 +6,7 @@
 import { crcBefore } from '../../journal/line/chain.ts';
 import { bytesOf, type Line } from '../../journal/look/reading.ts';
 import { isId } from '../source.ts';
-import type { Again, Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
+import type { Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
 import { type Answer, otherwise, Requests, type Said, type TargetOptions } from './requests.ts';
 
 interface HubPosition extends Position {
@@ -48,10 +48,11 @@ export function openHub(options: TargetOptions): Target {
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
         ...(after !== undefined && { 'Assetlog-After': after }),
       };
-      const answer = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
+      const found = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
       // On a slow link a large body does not arrive within the timeout.
-      if (answer.kind === 'unclear' && answer.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
-      if (answer.kind !== 'answer') return asAgain(answer);
+      if (found.kind === 'unclear' && found.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
+      const answer = asAgain(found);
+      if (answer.kind !== 'answer') return answer;
       if (answer.status !== 413 || chosen.length === 1) {
         if (answer.status === 200) bodyBytes = Math.min(2 * bodyBytes, bodyBytesMax);
         return judge(answer, chosen);
@@ -94,10 +95,8 @@ export function openHub(options: TargetOptions): Target {
 /** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
 const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
 
-function asAgain<Found extends Answer>(answer: Found): Exclude<Found, { kind: 'unclear' }> | Again {
-  return answer.kind === 'unclear'
-    ? { kind: 'again', reason: answer.reason }
-    : (answer as Exclude<Found, { kind: 'unclear' }>);
+function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
+  return answer.kind === 'unclear' ? { kind: 'again', reason: answer.reason } : answer;
 }
 
 /** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
