@@ -7,6 +7,10 @@ import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
 import { uuids } from '../journal/line/uuid.ts';
 
+/** Pattern of an id of a journal or of an event, a UUID in lower case. */
+export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+export const ID = new RegExp(`^${ID_FORM}$`);
+
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
 
@@ -56,11 +60,10 @@ export async function replaceSource(disk: Disk): Promise<string> {
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
-/** Whether a value is an id of a journal or of an event, a UUID in lower case. */
+/** Whether a value is an id of a journal or of an event. */
 export function isId(value: unknown): value is string {
   return typeof value === 'string' && ID.test(value);
 }
 
 const ID_BYTES = 36;
-const ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

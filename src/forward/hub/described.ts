@@ -4,6 +4,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Schema } from '../../event/schema.ts';
 import { lineTypes } from '../../http/batch.ts';
 import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
+import { ID_FORM } from '../source.ts';
 
 /** @returns their descriptions: `[{ needs: 'report', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
 export function describedHub({
@@ -11,7 +12,7 @@ export function describedHub({
   forwardBodyBytesMax,
   forwardHopsMax,
 }: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardHopsMax'>): readonly DescribedRoute[] {
-  const source = pathParameter('source', { type: 'string', pattern: `^${UUID}$` }, SOURCE);
+  const source = pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, SOURCE);
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
   const content = { 'application/json': position };
@@ -25,7 +26,7 @@ export function describedHub({
         source,
         inHeader(
           'Assetlog-Via',
-          `^${UUID}(?:, ${UUID}){0,${forwardHopsMax - 1}}$`,
+          `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardHopsMax - 1}}$`,
           'The journals of the hubs that wait for a fresh `via`.',
         ),
       ],
@@ -47,7 +48,7 @@ export function describedHub({
           '^[0-9a-f]{8}$',
           'The crc of the line before the first one; 00000000 at the beginning of a file.',
         ),
-        inHeader('Assetlog-After', `^${UUID}$`, 'The id of the event before the first line.'),
+        inHeader('Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'),
         inHeader(
           'Assetlog-Lost',
           '^[1-9][0-9]*-[1-9][0-9]*$',
@@ -61,7 +62,6 @@ export function describedHub({
   ];
 }
 
-const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 const SOURCE = '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90';
 
 const position: Schema = {

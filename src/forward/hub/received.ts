@@ -14,6 +14,7 @@ import { readText } from '../../http/request.ts';
 import { checkForm, checkLine } from '../../journal/line/chain.ts';
 import { partsOf } from '../../journal/line/members.ts';
 import type { GoneRange } from '../../journal/segments.ts';
+import { ID, ID_FORM } from '../source.ts';
 
 export interface ForwardPath {
   /** The id of the journal that sends. */
@@ -58,7 +59,7 @@ export function readForwardPath(path: string | undefined, limits: ShownLimits): 
   const [source = '', seq] = (path ?? '').split('/');
   const firstSeq = Number(seq ?? 0);
   const isSeq = seq === undefined || (SEQ.test(seq) && Number.isSafeInteger(firstSeq));
-  if (UUID.test(source) && isSeq) return { source, firstSeq };
+  if (ID.test(source) && isSeq) return { source, firstSeq };
   const problem = (sent: string) =>
     `the path after /forward/ is ${sent}; ${sendWith}: source is the id of the sending journal, a UUID in lower case, and first_seq the seq of the first line, from 1`;
   throw quotingRefusal(400, shown(path ?? '', limits), 'logged', problem);
@@ -75,7 +76,7 @@ export function readForwardHeaders(raw: readonly string[], limits: ShownLimits):
   const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
-  const after = matched(raw, 'Assetlog-After', UUID, 'the id of an event, a UUID in lower case', limits)?.[0];
+  const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case', limits)?.[0];
   return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after };
 }
 
@@ -202,7 +203,7 @@ function readLine(line: string, limits: BatchLimits): { id: string; time: string
 
 function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
   const json = members.get('id')?.text ?? 'missing';
-  if (QUOTED_UUID.test(json)) return json.slice(1, -1);
+  if (QUOTED_ID.test(json)) return json.slice(1, -1);
   throw new ItemError(`its id is ${shownJson(json, limits)}; a line of a journal has a UUID in lower case`);
 }
 
@@ -220,8 +221,7 @@ const SEPARATOR = /[\u0085\u2028\u2029]/;
 /** What a hub adds to a line, `from` and `recorded` above all, with ample margin. */
 const ADDED_BYTES_MAX = 512;
 const SEQ = /^[1-9][0-9]{0,15}$/;
-const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-const ASKING = new RegExp(`^${UUID.source.slice(1, -1)}(?:, ${UUID.source.slice(1, -1)})*$`);
-const FROM = new RegExp(`^\\["(${UUID.source.slice(1, -1)})",`);
-const QUOTED_UUID = new RegExp(UUID.source.replace('^', '^"').replace('$', '"$'));
+const ASKING = new RegExp(`^${ID_FORM}(?:, ${ID_FORM})*$`);
+const FROM = new RegExp(`^\\["(${ID_FORM})",`);
+const QUOTED_ID = new RegExp(`^"${ID_FORM}"$`);
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;
