@@ -1,3 +1,5 @@
+/** Which pages and which names of this machine are let in; `hostile/access.ts` has what a browser is made to send. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
@@ -67,22 +69,6 @@ test('on every interface any Host may ask, until --allowed-host says which names
   assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
 });
 
-test('an Origin must be this server', () => {
-  const same = ['http://localhost:3000', 'https://localhost:3000', 'HTTP://LOCALHOST:3000'];
-  const foreign = [
-    'null',
-    '',
-    'http://localhost',
-    'http://localhost:3001',
-    'http://evil.example',
-    'file://',
-    'http://localhost:3000, http://localhost:3000',
-  ];
-  for (const origin of same) assert.equal(verdict(local, { origin }), 'may', origin);
-  for (const origin of foreign) assert.match(verdict(local, { origin }), /^Origin/, origin);
-  assert.match(verdict(local, { origin: 'http://localhost:3000', authority: undefined }), /^Origin/);
-});
-
 test('default ports are the same with and without being written', () => {
   const pairs = [
     ['https://edge.example', 'edge.example:443'],
@@ -108,13 +94,6 @@ test('a page on a name that was made to point here is refused on every address, 
     assert.match(verdict(named, from('evil.example')), /^Host/);
   }
   assert.equal(verdict(open, { method: 'GET', fetchSite: 'none', authority: 'anything.example' }), 'may'); // of a person
-});
-
-test('a browser that calls the request foreign is believed', () => {
-  for (const fetchSite of ['none', 'same-origin', undefined]) assert.equal(verdict(local, { fetchSite }), 'may');
-  for (const fetchSite of ['cross-site', 'same-site', '', 'none, none']) {
-    assert.match(verdict(open, { fetchSite }), /^Sec-Fetch-Site/, fetchSite);
-  }
 });
 
 test('a page of another site may open the page of the service in a tab, and nothing else [origin-3]', () => {

@@ -1,3 +1,5 @@
+/** What the steps of a request read and refuse. Which bytes get which status is in the table of hostile inputs. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
@@ -45,26 +47,6 @@ test('a plain request becomes a head', () => {
   });
 });
 
-test('HTTP versions other than 1.1 and 1.0 are refused', () => {
-  assert.match(String(outcome(() => headOf({ httpVersion: '2.0' }))), /^400 close HTTP\/2\.0 is not served/);
-  assert.match(String(outcome(() => headOf({ httpVersion: '0.9' }))), /^400 close/);
-  assert.equal(headOf({ httpVersion: '1.0', headers: [] }).authority, undefined);
-});
-
-test('there is exactly one well-formed Host on HTTP/1.1, and at most one on HTTP/1.0', () => {
-  for (const host of ['localhost', '127.0.0.1:80', '[::1]:3000', 'a_b.example', 'x:']) {
-    assert.equal(headOf({ headers: ['Host', host] }).authority, host);
-  }
-  for (const host of ['', 'a b', 'a/b', 'user@host', 'host:port', '::1', 'a,b:1:2', '[::1', 'h\u00e9']) {
-    assert.match(String(outcome(() => headOf({ headers: ['Host', host] }))), /^400 close Host /, host);
-  }
-  assert.match(String(outcome(() => headOf({ headers: [] }))), /^400 close the Host header is missing/);
-  for (const httpVersion of ['1.0', '1.1']) {
-    const twice = headOf.bind(undefined, { httpVersion, headers: ['Host', 'a', 'host', 'a'] });
-    assert.match(String(outcome(twice)), /^400 close more than one Host/);
-  }
-});
-
 test('a body is framed in one way', () => {
   const framed = (...headers: string[]) => outcome(() => headOf({ headers: ['Host', 'a', ...headers] }).bodyBytes);
   assert.equal(framed(), 0);
@@ -78,29 +60,6 @@ test('a body is framed in one way', () => {
   assert.match(String(framed('Transfer-Encoding', 'chunked', 'Content-Length', '5')), /^400 close both/);
   const old = () => headOf({ httpVersion: '1.0', headers: ['Transfer-Encoding', 'chunked'] });
   assert.match(String(outcome(old)), /^400 close Transfer-Encoding is not part of HTTP\/1\.0/);
-});
-
-test('request line and headers have a size and a count, to the byte', () => {
-  const line = 'POST /report HTTP/1.1\r\n'.length;
-  const overhead = line + 'Host: a\r\n'.length + 'X: \r\n'.length + '\r\n'.length;
-  const filled = (bytes: number) =>
-    outcome(() => headOf({ headers: ['Host', 'a', 'X', 'x'.repeat(bytes - overhead)] }));
-  assert.equal(typeof filled(limits.headBytesMax), 'object');
-  assert.match(String(filled(limits.headBytesMax + 1)), /^431 close request line and headers are over 16384 bytes/);
-  const many = (count: number) =>
-    outcome(() =>
-      headOf({
-        headers: [
-          'Host',
-          'a',
-          ...Array(count - 1)
-            .fill(['X', '1'])
-            .flat(),
-        ],
-      }),
-    );
-  assert.equal(typeof many(100), 'object');
-  assert.equal(many(101), '431 close 101 headers; at most 100 are read');
 });
 
 test('a browser opens a document only if both of its headers say so', () => {
@@ -118,13 +77,7 @@ test('a browser opens a document only if both of its headers say so', () => {
     assert.equal(navigates(...headers), false, headers.join());
 });
 
-test('two Content-Types are refused', () => {
-  const headers = ['Host', 'a', 'Content-Type', 'application/json', 'content-type', 'application/json'];
-  assert.match(String(outcome(() => headOf({ headers }))), /^400 close more than one Content-Type/);
-});
-
-test('a target is a path or an http URL, whose authority replaces Host', () => {
-  const target = (url: string) => outcome(() => headOf({ url }));
+test('the authority of an http URL replaces Host', () => {
   assert.deepEqual(pick(headOf({ url: 'http://Other.example:8080/report/a?q=1' })), [
     'Other.example:8080',
     '/report/a',
@@ -134,82 +87,10 @@ test('a target is a path or an http URL, whose authority replaces Host', () => {
   assert.deepEqual(pick(headOf({ url: 'http://other.example?q' })), ['other.example', '/', 'q']);
   assert.deepEqual(pick(headOf({ url: '//evil/report' })), ['localhost', '//evil/report', '']);
   assert.deepEqual(pick(headOf({ url: '/a/../b/./c%2Fd' })), ['localhost', '/a/../b/./c%2Fd', '']);
-  for (const url of ['/report#part', '/r\u00e9port', '/a b', '', '/a\u007f', '/#']) {
-    assert.match(String(target(url)), /^400 close target .* has a fragment or a character outside ASCII/, url);
-  }
-  for (const url of [
-    '*',
-    'localhost:3000',
-    'ftp://a/b',
-    'http:///report',
-    'http://user@host/',
-    'http://a:b/',
-    'report',
-  ]) {
-    assert.match(String(target(url)), /^400 close target .* is neither a path nor an http URL/, url);
-  }
 
   function pick({ authority, path, query }: Head): unknown[] {
     return [authority, path, query];
   }
-});
-
-test('the only expectation is 100-continue, and HTTP/1.0 has none', () => {
-  const expecting = (expect: string, httpVersion = '1.1') =>
-    outcome(() => checkExpect(headOf({ httpVersion, headers: ['Host', 'a', 'Expect', expect] }), limits));
-  assert.equal(expecting('100-Continue'), undefined);
-  assert.equal(expecting('dance', '1.0'), undefined);
-  for (const expect of ['dance', '100-continue, dance', '', '200-ok'])
-    assert.match(String(expecting(expect)), /^417 Expect: /);
-});
-
-test('a body is at most 1 MiB', () => {
-  const head = headOf({ headers: ['Host', 'a', 'Content-Type', 'application/json'] });
-  assert.equal(
-    outcome(() => checkBody(head, 1_048_576)),
-    undefined,
-  );
-  assert.match(String(outcome(() => checkBody(head, 1_048_577))), /^413 the body is larger than 1048576 bytes/);
-});
-
-test('a body is unencoded JSON in UTF-8, and says so', () => {
-  const typed = (...headers: string[]) => outcome(() => checkBody(headOf({ headers: ['Host', 'a', ...headers] }), 1));
-  for (const type of [
-    'application/json',
-    'Application/JSON',
-    'application/json; charset=utf-8',
-    'application/json;charset="UTF-8"',
-    'application/json ; Charset=utf8 ; x="a;charset=latin1"',
-    'application/json;',
-    'application/json; version=1; ; charset="ut\\f-8"',
-  ]) {
-    assert.equal(typed('Content-Type', type), undefined, type);
-  }
-  for (const type of [
-    'text/plain',
-    'application/x-www-form-urlencoded',
-    'application/jsonp',
-    'application/json x',
-    '',
-    'application/json; charset',
-    'application/json;charset="utf-8',
-  ]) {
-    assert.match(
-      String(typed('Content-Type', type)),
-      /^400 Content-Type is ".*"; a body needs application\/json$/,
-      type,
-    );
-  }
-  assert.equal(typed(), '400 a body needs the header Content-Type: application/json');
-  assert.equal(
-    typed('Content-Type', 'application/json; charset=latin1'),
-    '400 charset "latin1" is not read; send UTF-8',
-  );
-  const encoded = (...encodings: string[]) =>
-    typed('Content-Type', 'application/json', ...encodings.flatMap((encoding) => ['Content-Encoding', encoding]));
-  assert.equal(encoded('Identity'), undefined);
-  assert.match(String(encoded('gzip')), /^415 Content-Encoding "gzip" is not read/);
-  assert.match(String(encoded('identity', 'gzip')), /^415 Content-Encoding "identity, gzip"/);
 });
 
 test('no header takes long to read, whatever is in it', () => {
@@ -256,10 +137,7 @@ test('bytes that are not UTF-8 are named by their place', () => {
     [Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xe9]), Buffer.from('"}')]), 7],
     [Buffer.concat([Buffer.from('{"\ufffdä":"'), Buffer.from([0xc0, 0x80])]), 11],
     [Buffer.concat([Buffer.from('"'), Buffer.from([0xed, 0xa0, 0x80])]), 2],
-    [
-      Buffer.from('{}', 'utf16le').subarray(0, 1).length === 1 ? Buffer.from([0xfe, 0xff, 0, 0x7b]) : Buffer.alloc(0),
-      1,
-    ],
+    [Buffer.from([0xfe, 0xff, 0, 0x7b]), 1],
     [Buffer.from([0x7b, 0xe2, 0x82]), 2],
   ];
   for (const [bytes, place] of table) {

@@ -13,6 +13,8 @@ const READY = get('/readyz');
 const TARGET = '/report_asset_materialization/';
 const CHECK = '/report_asset_check/';
 const JSON_TYPE = 'Content-Type: application/json';
+const LATIN = `${JSON_TYPE}; charset=latin1`;
+const SIZED = 'Content-Length: 2';
 
 const head = (...lines: readonly string[]) => `${lines.join('\r\n')}\r\n\r\n`;
 const host = 'Host: localhost';
@@ -24,6 +26,12 @@ test('a refusal says what is wrong with a request, also one that Node could not 
     [400, head('nonsense'), /malformed HTTP request/],
     [400, '\x16\x03\x01\x02\x00\x01\x00', /plain HTTP, not TLS/],
     [400, head('PRI * HTTP/2.0', ''), /malformed HTTP request|not served/],
+    [400, head(`POST ${TARGET}a HTTP/2.0`, host), /^HTTP\/2\.0 is not served/],
+    [400, head(report), /^the Host header is missing/],
+    [400, head(report, host, host), /^more than one Host/],
+    [400, head(report, 'Host: a b'), /^Host "a b"/],
+    [400, head(report, host, JSON_TYPE, JSON_TYPE), /^more than one Content-Type/],
+    [400, head(`${report.slice(0, -9)}#x HTTP/1.1`, host), /has a fragment or a character outside ASCII/],
     [400, head('CONNECT localhost:80 HTTP/1.1', host), /neither a path nor an http URL/],
     [400, `${head(report, host, 'Transfer-Encoding: gzip, chunked')}0\r\n\r\n`, /Transfer-Encoding/],
     [403, head(report, 'Host: evil.example'), /Host "evil\.example" is not this service/],
@@ -38,6 +46,14 @@ test('a refusal says what is wrong with a request, also one that Node could not 
     [405, head(`DELETE ${TARGET}a HTTP/1.1`, host), /^DELETE is not allowed here; use POST$/],
     [405, post('/readyz'), /use GET, HEAD/],
     [417, head(`POST ${TARGET} HTTP/1.1`, host, 'Content-Length: 1', 'Expect: dance'), /Expect: "dance"/],
+    [
+      415,
+      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: gzip')}{}`,
+      /^Content-Encoding "gzip" is not read/,
+    ],
+    [400, `${head(report, host, SIZED)}{}`, /^a body needs the header Content-Type: application\/json$/],
+    [400, `${head(report, host, SIZED, 'Content-Type: a')}{}`, /^Content-Type is "a"; a body needs application\/json$/],
+    [400, `${head(report, host, SIZED, LATIN)}{}`, /^charset "latin1" is not read; send UTF-8$/],
     [413, head(`POST ${TARGET} HTTP/1.1`, host, JSON_TYPE, 'Content-Length: 1048577'), /larger than 1048576 bytes/],
     [400, post(TARGET, '{"asset_key":"a",}'), /line 1, column 17: trailing comma/],
     [
