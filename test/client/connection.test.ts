@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict';
 import { type EventEmitter, once } from 'node:events';
 import http, { createServer, type Server } from 'node:http';
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
+import { createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NoReply, openClient } from '../../src/client/connection.ts';
 import { acceptReport, type Delivery, deliver } from '../../src/client/delivery.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
+import { listenOn } from '../support/sent-lines.ts';
 import { within } from '../support/tools.ts';
 
 const TIMEOUT_MS = 5_000;
@@ -15,10 +16,7 @@ const TIMEOUT_MS = 5_000;
 const SLACK_MS = 900;
 
 async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  return new URL(`http://127.0.0.1:${await listenOn(t, server)}/`);
 }
 
 function client(t: TestContext, own: Limits = limits) {

@@ -1,8 +1,8 @@
 /** A proxy for TCP that ends connections after a number of bytes, so that requests and replies are cut anywhere. */
 
-import { once } from 'node:events';
-import { type AddressInfo, createConnection, createServer, type Socket } from 'node:net';
+import { createConnection, createServer, type Socket } from 'node:net';
 import type { Scope } from './program.ts';
+import { listenOn } from './sent-lines.ts';
 
 /** How many bytes of a connection are passed on before both of its ends are closed. */
 export interface Cut {
@@ -42,16 +42,12 @@ export async function startCuttingProxy(t: Scope, port: number, cutOf: (index: n
     client.on('data', (bytes) => sent.push(bytes));
     pass(client, service, cut.requestBytes, end);
     pass(service, client, cut.replyBytes, end);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  });
+  const url = `http://127.0.0.1:${await listenOn(t, server)}`;
   const endAll = () => {
     for (const end of ends) end();
   };
-  t.after(() => {
-    server.close();
-    endAll();
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  t.after(endAll);
   const proxy = { url, port, connections: () => connections, sent: () => Buffer.concat(sent).toString(), end: endAll };
   return proxy;
 }

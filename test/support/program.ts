@@ -52,11 +52,16 @@ export interface RunOptions {
   readonly program?: readonly string[];
 }
 
+export interface Launched {
+  readonly child: ChildProcess;
+  /** What it has written so far. */
+  stdout(): string;
+  stderr(): string;
+  readonly finished: Promise<Finished>;
+}
+
 /** Starts the program without waiting for anything. */
-export function launch(
-  args: readonly string[],
-  options: RunOptions = {},
-): { child: ChildProcess; finished: Promise<Finished> } {
+export function launch(args: readonly string[], options: RunOptions = {}): Launched {
   const command = [...(options.under ?? []), ...(options.program ?? program), ...args];
   if (options.openFilesMax !== undefined)
     command.unshift('sh', '-c', `ulimit -n ${options.openFilesMax}; exec "$@"`, 'sh');
@@ -75,7 +80,7 @@ export function launch(
     stderr += text;
   });
   const finished = once(child, 'close').then(([code, signal]) => ({ code, signal, stdout, stderr }));
-  return { child, finished };
+  return { child, stdout: () => stdout, stderr: () => stderr, finished };
 }
 
 /** Runs the program to its end. */
@@ -102,11 +107,7 @@ export async function startService(
   t: Scope,
   { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<Running> {
-  const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
-  let stderr = '';
-  child.stderr?.on('data', (text) => {
-    stderr += text;
-  });
+  const { child, stdout, stderr, finished } = launch(['serve', '--port', '0', '--data', data, ...args], options);
   const kill = async (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);
     return finished;
@@ -117,11 +118,9 @@ export async function startService(
     clearTimeout(tooLong);
   });
   const url = await new Promise<string>((resolve, reject) => {
-    const tooLate = setTimeout(() => reject(new Error(`not ready: ${stderr}`)), READY_MS);
-    let stdout = '';
-    child.stdout?.on('data', (text) => {
-      stdout += text;
-      const ready = /^assetlog listening on (\S+)( \(test mode\))?\n/.exec(stdout);
+    const tooLate = setTimeout(() => reject(new Error(`not ready: ${stderr()}`)), READY_MS);
+    child.stdout?.on('data', () => {
+      const ready = /^assetlog listening on (\S+)( \(test mode\))?\n/.exec(stdout());
       if (ready?.[1] === undefined) return;
       clearTimeout(tooLate);
       resolve(ready[1]);
@@ -136,7 +135,7 @@ export async function startService(
     port: Number(new URL(url).port),
     pid: child.pid ?? 0,
     data,
-    stderr: () => stderr,
+    stderr,
     events: () => eventsIn(data),
     finished,
     kill,

@@ -1,15 +1,15 @@
 /** What a command reads of a service at a URL, which may be any server: bounded, checked, and never its own token. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { type AddressInfo, createServer as createNetServer } from 'node:net';
+import { createServer as createNetServer } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder } from '../../support/program.ts';
+import { listenOn } from '../../support/sent-lines.ts';
 import { within } from '../../support/tools.ts';
 
 const MIB = 1024 * 1024;
@@ -26,13 +26,8 @@ async function serve(t: TestContext, answer: Answer): Promise<{ url: string; sen
       sent += response.socket?.bytesWritten ?? 0;
     });
     answer(request, response);
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => {
-    server.closeAllConnections();
-    server.close();
   });
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sentBytes: () => sent };
+  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, sentBytes: () => sent };
 }
 
 function runCommand(name: string, args: readonly string[]) {
@@ -195,10 +190,8 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   const server = createNetServer((socket) => {
     const timer = setInterval(() => socket.write('HTTP/1.1 103 Early Hints\r\n\r\n'), 20);
     socket.on('error', () => {}).on('close', () => clearInterval(timer));
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  t.after(() => server.close());
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  const url = `http://127.0.0.1:${await listenOn(t, server)}`;
   const { code, stderr } = await runCommand('events', ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
   assert.deepEqual(
     [code, stderr],

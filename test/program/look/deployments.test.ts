@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { runHere } from '../../support/command-output.ts';
 import { launch, newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, START } from '../../support/segments.ts';
+import { eventually } from '../../support/tools.ts';
 
 const T0 = Date.UTC(2026, 10, 20, 15);
 
@@ -147,17 +147,9 @@ test('damage of one deployment is reported with its name, the others are shown, 
 
 test('--follow shows the events of all deployments, also of one that appears later', async (t) => {
   const data = newFolder(t);
-  const { child, finished } = launch(['events', '--follow', data]);
+  const { child, stdout, finished } = launch(['events', '--follow', data]);
   t.after(() => child.kill('SIGKILL'));
-  let shown = '';
-  child.stdout?.on('data', (text) => {
-    shown += text;
-  });
-  const until = async (count: number) => {
-    for (const late = performance.now() + 10_000; shown.split('\n').length <= count; await sleep(20)) {
-      assert.ok(performance.now() < late, shown);
-    }
-  };
+  const until = (count: number) => eventually(`${count} are shown`, () => stdout().split('\n').length > count);
   const [first, second, third] = linesAt('prod', [1, 4, 5]);
   mkdirSync(join(data, 'prod'));
   appendFileSync(join(data, 'prod', FIRST), Buffer.concat([first!, second!]));
@@ -169,5 +161,5 @@ test('--follow shows the events of all deployments, also of one that appears lat
   child.kill('SIGTERM');
   const { code, stderr } = await finished;
   assert.deepEqual([code, stderr], [0, '']);
-  assert.deepEqual(shownIn(shown), ['prod 1', 'prod 2', 'test 1', 'prod 3']);
+  assert.deepEqual(shownIn(stdout()), ['prod 1', 'prod 2', 'test 1', 'prod 3']);
 });

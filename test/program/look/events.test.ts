@@ -5,7 +5,6 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { widthOf } from '../../../src/commands/cli/text-width.ts';
 import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
@@ -219,24 +218,18 @@ function before(line: string, column: number): string {
 
 test('a followed table stays aligned after an event with a longer key', async (t) => {
   const service = await startService(t);
-  const { child, finished } = launch(['events', '--follow', '--table', '--data', service.data]);
+  const { child, stdout, finished } = launch(['events', '--follow', '--table', '--data', service.data]);
   t.after(() => child.kill('SIGKILL'));
-  let shown = '';
-  child.stdout?.on('data', (text) => {
-    shown += text;
-  });
   for (const [index, key] of ['a', `a/much/longer/${'x'.repeat(20)}`, 'b', 'c'].entries()) {
     const reply = await ask(service.port, post(`/report_asset_check/${key}?check_name=fresh&passed=true`));
     assert.equal(reply.status, 200);
-    for (const late = performance.now() + 10_000; shown.split('\n').length < index + 3; await sleep(20)) {
-      assert.ok(performance.now() < late, shown);
-    }
+    await eventually('the event is shown', () => stdout().split('\n').length >= index + 3);
   }
   child.kill('SIGTERM');
   assert.equal((await finished).code, 0);
-  const [, short, ...later] = shown.trimEnd().split('\n');
+  const [, short, ...later] = stdout().trimEnd().split('\n');
   assert.ok(short?.endsWith('  a                     fresh'), short);
-  assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, shown);
+  assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, stdout());
 });
 
 test('a table into a pipe has 120 columns, and if no event matches, standard error says what would', async (t) => {
@@ -312,12 +305,8 @@ test('a thousand places of damage do not fill the screen', async (t) => {
 
 test('--follow shows each event of a service once, over new files, a kill and a restart, and ends with 0 on a signal', async (t) => {
   const data = join(newFolder(t), 'later');
-  const { child, finished } = launch(['events', '--follow', '--data', data]);
+  const { child, stdout: shown, finished } = launch(['events', '--follow', '--data', data]);
   t.after(() => child.kill('SIGKILL'));
-  let shown = '';
-  child.stdout?.on('data', (text) => {
-    shown += text;
-  });
   let sent = 0;
   for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
     const service = await startService(t, { data, args: ['--segment-bytes', '4096'] });
@@ -327,7 +316,7 @@ test('--follow shows each event of a service once, over new files, a kill and a 
     }
     await service.kill(signal);
   }
-  await eventually('all is shown', () => seqsIn(shown.slice(0, shown.lastIndexOf('\n'))).length >= sent);
+  await eventually('all is shown', () => seqsIn(shown().slice(0, shown().lastIndexOf('\n'))).length >= sent);
   child.kill('SIGTERM');
   const { code, stdout, stderr } = await finished;
   assert.deepEqual([code, stderr], [0, '']);

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Event } from '../../../src/event/event.ts';
@@ -13,7 +12,7 @@ import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, type Running, run, startService } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
-import { listenOn } from '../../support/sent-lines.ts';
+import { startScripted } from '../../support/sent-lines.ts';
 import { each, eventually } from '../../support/tools.ts';
 import { post, Wire } from '../../support/wire.ts';
 
@@ -103,14 +102,12 @@ test('a reply that is cut anywhere loses no line and doubles none [program-remot
 test('a page that ends early before events that retention removed is not taken for the last one', async (t) => {
   const lines = journalText(journal(t, 20)).trimEnd().split('\n');
   const pages: Record<string, string[]> = { 0: lines.slice(0, 2), 9: lines.slice(9, 12), 12: [] };
-  const server = createServer((request, response) => {
-    const after = new URL(request.url ?? '', 'http://localhost').searchParams.get('after_seq') ?? '';
-    const page = pages[after];
-    const headers = { 'content-type': page === undefined ? 'application/json' : 'application/x-ndjson' };
-    response.writeHead(page === undefined ? 410 : 200, headers);
-    response.end(page?.map((line) => `${line}\n`).join('') ?? '{"error":"… continue with after_seq=9"}');
+  const { url } = await startScripted(t, (got) => {
+    const after = new URL(got.url ?? '', 'http://localhost').searchParams.get('after_seq') ?? '';
+    const page = pages[after]?.map((line) => `${line}\n`).join('');
+    if (page === undefined) return [410, '{"error":"… continue with after_seq=9"}'];
+    return [200, page, { 'Content-Type': 'application/x-ndjson' }];
   });
-  const url = `http://127.0.0.1:${await listenOn(t, server)}`;
   const shown = await run(['events', '--json', '--url', url]);
   assert.equal(shown.stdout, [...lines.slice(0, 2), ...lines.slice(9, 12)].map((line) => `${line}\n`).join(''));
   assert.equal(shown.stderr, 'assetlog: the events 3 to 9 are not there any more\n');
@@ -120,28 +117,24 @@ test('--follow continues after a kill and a restart of the service, without losi
   const data = journal(t, 50);
   let service = await startService(t, { data, args: ['--segment-bytes', '8192'] });
   const proxy = await startCuttingProxy(t, service.port, () => uncut);
-  const { child, finished } = launch(['events', '--follow', '--json', '--url', proxy.url, '--retry-for', '0']);
-  let stdout = '';
-  child.stdout?.on('data', (text) => {
-    stdout += text;
-  });
+  const { child, stdout, finished } = launch(['events', '--follow', '--json', '--url', proxy.url, '--retry-for', '0']);
   let sent = 0;
   for (let round = 0; round < 4; round += 1) {
     const wire = await Wire.open(service.port);
     for (let n = 0; n < 40; n += 1, sent += 1) wire.send(post(`/report_asset_observation/${sent}`));
     for (let n = 0; n < 20; n += 1) await wire.reply();
     const some = round;
-    if (some > 1) await eventually('some lines are shown', () => stdout.length > 2_000 * some);
+    if (some > 1) await eventually('some lines are shown', () => stdout().length > 2_000 * some);
     await service.kill('SIGKILL');
     wire.close();
     service = await startService(t, { data, args: ['--segment-bytes', '8192'] });
     proxy.port = service.port;
   }
-  await eventually('all lines are shown', () => stdout.length >= journalText(data).length);
+  await eventually('all lines are shown', () => stdout().length >= journalText(data).length);
   child.kill('SIGINT');
   const { code, stderr } = await finished;
   assert.equal(code, 0);
-  assert.equal(stdout, journalText(data));
+  assert.equal(stdout(), journalText(data));
   assert.match(stderr, /(sent no complete reply|cannot be reached): .*; it is tried again until it answers\n/);
 });
 
@@ -166,23 +159,17 @@ test('a service is read with the token of its deployment', async (t) => {
 
 test('what a service refuses, and an address without one, is a sentence and an exit code', async (t) => {
   const off = await startService(t, { args: ['--no-read'] });
-  const old = createServer((_request, response) => {
-    response.writeHead(404, { 'content-type': 'application/json' }).end('{"error":"nothing is at this path"}');
-  });
-  const other = createServer((_request, response) => {
-    response.writeHead(200, { 'content-type': 'text/html' }).end('<html>');
-  });
-  const urlOf = (port: number) => `http://127.0.0.1:${port}`;
-  const [oldUrl, otherUrl] = [urlOf(await listenOn(t, old)), urlOf(await listenOn(t, other))];
-  const nowhere = urlOf(await freePort(t));
+  const old = await startScripted(t, () => [404, '{"error":"nothing is at this path"}']);
+  const other = await startScripted(t, () => [200, '<html>']);
+  const nowhere = `http://127.0.0.1:${await freePort(t)}`;
   for (const [args, code, text] of [
     [['--url', off.url], 1, /answers 403: .*--read/],
     [
-      ['--url', oldUrl],
+      ['--url', old.url],
       1,
       /answers 404: nothing is at this path; an older version answers so, whose journal only its folder shows\n$/,
     ],
-    [['--url', otherUrl], 1, /answers 200 with text\/html; is this the address of a service\?\n$/],
+    [['--url', other.url], 1, /answers 200 with text\/html; is this the address of a service\?\n$/],
     [['--url', nowhere, '--retry-for', '0'], 75, /cannot be reached: connect ECONNREFUSED .*; try again later\n$/],
     [['--url', off.url, '.'], 2, /^assetlog: give a folder or --url, not both\n$/],
     [['--url', `${off.url}/report_asset_check`], 2, /names the endpoint report_asset_check/],

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
@@ -13,7 +12,7 @@ import { rounds } from '../../support/long.ts';
 import { buildBefore, withoutHistory } from '../../support/older-program.ts';
 import { launch, newFolder, type Running, type RunOptions, run, startService } from '../../support/program.ts';
 import { referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
-import { listenOn } from '../../support/sent-lines.ts';
+import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
 
 /** As a process if it needs one: for standard input. */
@@ -263,20 +262,13 @@ async function serve(
   answer: (path: string, body: string, count: number) => readonly [number, unknown],
 ): Promise<{ url: string; posts: string[] }> {
   const posts: string[] = [];
-  const server = createServer((request, reply) => {
-    let body = '';
-    request.setEncoding('utf8').on('data', (text) => {
-      body += text;
-    });
-    request.on('end', () => {
-      if (request.method === 'GET')
-        return reply.writeHead(request.url === '/openapi.json' ? 200 : 404).end(JSON.stringify(document));
-      posts.push(`${request.url} ${body.split('\n').length}`);
-      const [status, value] = answer(request.url ?? '', body, posts.length);
-      return reply.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
-    });
+  const { url } = await startScripted(t, ({ method, url: path = '', body }) => {
+    if (method === 'GET') return [path === '/openapi.json' ? 200 : 404, JSON.stringify(document)];
+    posts.push(`${path} ${body.split('\n').length}`);
+    const [status, value] = answer(path, body, posts.length);
+    return [status, JSON.stringify(value)];
   });
-  return { url: `http://127.0.0.1:${await listenOn(t, server)}`, posts };
+  return { url, posts };
 }
 
 const BATCH = '/report_asset_batch/';
