@@ -2,11 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { follow } from '../../src/reading/tail.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
 
 /** Follows a journal of 9 lines from its beginning. `durable` lines are durable, and more each time that its folder is listed. */
 async function seqsOf(durable: number, later: readonly number[]): Promise<number[]> {
@@ -43,4 +45,34 @@ test('each line is yielded once, whenever it becomes durable', async () => {
       assert.deepEqual(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9], `${first}, ${second}`);
     }
   }
+});
+
+test('a follower that falls behind what is kept of the newest lines passes none of them [tail-1]', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, 90) });
+  const progress = new OwnProgress();
+  progress.recorded(disk.folder, 2);
+  const small = { ...limits, sharedLinesBytesMax: 1, streamWakeMs: 0 };
+  const parts = { data: disk.folder, openDisk: () => disk, progress, limits: small, notices: quiet };
+  const journal = new ReadableJournals(parts).of(undefined);
+  const ending = new AbortController();
+  t.after(() => ending.abort());
+  const read = async (pauseMs: number, seen: number[]) => {
+    const following = { afterSeq: 0, filter: {}, signal: ending.signal, idleMs: 1_000, limits: small };
+    for await (const found of follow(journal, following)) {
+      if (found.kind !== 'lines') return assert.fail(found.kind);
+      seen.push(...found.lines.map(({ seq }) => seq));
+      await sleep(pauseMs);
+    }
+  };
+  const [quick, slow]: [number[], number[]] = [[], []];
+  const both = [read(0, quick), read(20, slow)];
+  for (let nextSeq = 3; nextSeq <= 91; nextSeq += 1) {
+    progress.recorded(disk.folder, nextSeq);
+    await sleep(1);
+  }
+  await eventually('both have the last line', () => quick.at(-1) === 90 && slow.at(-1) === 90);
+  ending.abort();
+  await Promise.all(both);
+  const all = Array.from({ length: 90 }, (_, at) => at + 1);
+  assert.deepEqual([quick, slow], [all, all]);
 });
