@@ -6,6 +6,8 @@ import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 export interface SeenCursor {
   readonly seq: number;
   readonly id: string | null;
+  /** The last event that a plain destination may have besides. */
+  readonly sending?: number;
 }
 
 const SLOT_BYTES = 512;

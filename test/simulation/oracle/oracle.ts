@@ -5,6 +5,7 @@ import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Folder, wrongAtRest } from './at-rest.ts';
+import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
 import { Files, isJournalFile } from './files.ts';
 import { History } from './history.ts';
@@ -12,7 +13,7 @@ import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Readings } from './readings.ts';
 import { Removals } from './removals.ts';
-import { differing, eventsIn, forwardedAs, type SentEvent } from './sent.ts';
+import { differing, eventsIn, type SentEvent } from './sent.ts';
 
 export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
 
@@ -102,6 +103,11 @@ export class Oracle {
       const named = [...destination.letters.named].flatMap((seq) => view.lines.get(seq)?.id ?? []);
       this.history.leaveOut(journal.name, destination.name, named);
       for (const seq of destination.letters.named) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
+      // "The event in flight is doubled, and it is named": the cursor that says so is gone.
+      const bytes = journal.disk.durableBytes(`forward-${destination.name}.cursor`);
+      const { seq, sending = 0 } = (bytes && cursorIn(bytes)) ?? { seq: 0 };
+      for (const line of view.lines.values())
+        if (seq < line.seq && line.seq <= sending) this.history.mayBeTwice.add(line.id);
       destination.letters = new LettersView();
       destination.checkedSeq = 0;
     }
@@ -362,6 +368,7 @@ export class Oracle {
     for (const { journal, sendsTo } of this.#watched.values()) {
       const source = sourceOf(journal);
       if (source === undefined) continue;
+      if (journal.machine.wasCopied) this.look(journal);
       for (const { to, letters } of sendsTo) if (!('received' in to)) this.history.name(source, letters.named);
     }
   }
@@ -378,40 +385,15 @@ export class Oracle {
     return undefined;
   }
 
-  /**
-   * A plain upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
-   * while it was on its way.
-   */
-  #checkUpstreams(): void {
-    const { history } = this;
-    for (const { journal, view, sendsTo, restores } of this.#watched.values()) {
-      for (const { name, to, letters } of sendsTo) {
-        if (!('received' in to)) continue;
-        for (const id of to.received.keys())
-          if (history.get(id) === undefined) this.#breaks(`${name} has ${id}, which no journal has`);
-        const lines = new Map<string, number>();
-        for (const { id } of view.lines.values()) lines.set(id, (lines.get(id) ?? 0) + 1);
-        const named = new Set([...letters.named].map((seq) => view.lines.get(seq)?.id));
-        for (const line of view.lines.values()) {
-          const { id, seq } = line;
-          const received = to.received.get(id);
-          if (received === undefined) continue;
-          const event = `event ${seq} of ${journal.name}`;
-          const member = forwardedAs(line, received.request);
-          if (member !== undefined) this.#breaks(`${name} has ${event} with another ${member}`);
-          const mayBeTwice = restores > 0 || named.has(id) || history.mayBeTwice.has(id);
-          if (received.count > lines.get(id)! && !mayBeTwice)
-            this.#breaks(`${name} has ${event} ${received.count} times, and no dead letter says so`);
-        }
-      }
-    }
-  }
-
   /** Everything is settled, and nothing has happened for a while. */
   async checkAtRest(): Promise<void> {
-    this.#checkUpstreams();
     for (const { journal, view, sendsTo } of this.#watched.values()) {
       this.look(journal);
+      for (const { name, to, letters } of sendsTo) {
+        const forwarded = { to: name, from: journal.name, view, named: letters.named };
+        const problem = 'received' in to ? wrongAtUpstream(to, forwarded, this.history) : undefined;
+        if (problem !== undefined) this.#breaks(problem);
+      }
       const { retainBytes } = journal.machine.config;
       const folder: Folder = { disk: journal.disk, view, sendsTo: sendsTo.map(({ name }) => name), retainBytes };
       const problem = await wrongAtRest(folder);
@@ -476,7 +458,12 @@ export class Oracle {
     this.look(to);
     const { byMark } = this.viewOf(to);
     const isThere = ({ mark, seq }: SeenLine) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
-    return (line) => named.has(line.seq) || isThere(line) || isExcused(line);
+    // "What neither has any more is in the dead letters of the one that sent first."
+    if (journal.machine.wasCopied) this.nameLost();
+    const source = sourceOf(journal) ?? '';
+    const isNamed = ({ seq }: SeenLine) =>
+      journal.machine.wasCopied && removed.has(seq) && history.isNamed(source, seq);
+    return (line) => named.has(line.seq) || isNamed(line) || isThere(line) || isExcused(line);
   }
 
   /**

@@ -1,0 +1,42 @@
+/** What a plain upstream may have of the journal that is forwarded to it. */
+
+import type { Upstream } from '../upstream.ts';
+import type { History } from './history.ts';
+import type { JournalView } from './journal-view.ts';
+import { forwardedAs } from './sent.ts';
+
+export interface Forwarded {
+  /** The name of the destination, and of the journal. */
+  readonly to: string;
+  readonly from: string;
+  readonly view: JournalView;
+  /** The seqs that dead letters name. */
+  readonly named: ReadonlySet<number>;
+}
+
+/**
+ * An upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
+ * while it was on its way.
+ * @returns what is wrong, if anything is
+ */
+export function wrongAtUpstream(
+  { received }: Upstream,
+  { to, from, view, named }: Forwarded,
+  history: History,
+): string | undefined {
+  for (const id of received.keys()) if (history.get(id) === undefined) return `${to} has ${id}, which no journal has`;
+  const lines = new Map<string, number>();
+  for (const { id } of view.lines.values()) lines.set(id, (lines.get(id) ?? 0) + 1);
+  const mayBeTwice = new Set([...named].map((seq) => view.lines.get(seq)?.id));
+  for (const line of view.lines.values()) {
+    const { id, seq } = line;
+    const there = received.get(id);
+    if (there === undefined) continue;
+    const event = `event ${seq} of ${from}`;
+    const member = forwardedAs(line, there.request);
+    if (member !== undefined) return `${to} has ${event} with another ${member}`;
+    if (there.count > lines.get(id)! && !mayBeTwice.has(id) && !history.mayBeTwice.has(id))
+      return `${to} has ${event} ${there.count} times, and no dead letter says so`;
+  }
+  return undefined;
+}
