@@ -56,6 +56,10 @@ async function reportAll(service: RunningService): Promise<void> {
   }
 }
 
+function seqsOf(events: readonly { readonly seq: number }[]): number[] {
+  return events.map(({ seq }) => seq);
+}
+
 function ownFolders(): string[] {
   return readdirSync(temporary).filter((name) => name.startsWith('assetlog-'));
 }
@@ -126,11 +130,7 @@ test('a filter matches the members of an event, and a misspelt one is refused', 
   ];
   for (const [filter, seqs] of table) {
     const found = await service.events(filter);
-    assert.deepEqual(
-      found.map(({ seq }) => seq),
-      seqs,
-      JSON.stringify(filter),
-    );
+    assert.deepEqual(seqsOf(found), seqs, JSON.stringify(filter));
     if (seqs.length > 0) assert.equal((await service.waitFor(filter)).seq, seqs[0]);
   }
   const misspelt = { asset_key: ['a'] } as EventFilter;
@@ -215,10 +215,9 @@ test('a wait for several events resolves with the first of them, and says how ma
   const service = await start(t);
   const early = service.waitFor({ assetKey: 'a' }, { count: 3, timeoutMs: 30_000 });
   for (const name of ['a', 'b', 'a', 'a', 'a']) assert.equal(await report(service, `materialization/${name}`), 200);
-  const seqs = (events: readonly { readonly seq: number }[]) => events.map(({ seq }) => seq);
-  assert.deepEqual(seqs(await early), [1, 3, 4]);
-  assert.deepEqual(seqs(await service.waitFor({ assetKey: 'a' }, { count: 4, timeoutMs: 0 })), [1, 3, 4, 5]);
-  assert.deepEqual(seqs(await service.waitFor({ assetKey: 'b' }, { count: 1 })), [2]);
+  assert.deepEqual(seqsOf(await early), [1, 3, 4]);
+  assert.deepEqual(seqsOf(await service.waitFor({ assetKey: 'a' }, { count: 4, timeoutMs: 0 })), [1, 3, 4, 5]);
+  assert.deepEqual(seqsOf(await service.waitFor({ assetKey: 'b' }, { count: 1 })), [2]);
   const failure = (filter: EventFilter, count: number) =>
     service.waitFor(filter, { count, timeoutMs: 0 }).then(
       () => assert.fail('they came'),
@@ -292,11 +291,7 @@ test('a filter finds events by members of their metadata, however deep, and numb
   ];
   for (const [metadata, seqs] of table) {
     const found = await service.events({ assetKey: 'a', metadata });
-    assert.deepEqual(
-      found.map(({ seq }) => seq),
-      seqs,
-      inspect(metadata),
-    );
+    assert.deepEqual(seqsOf(found), seqs, inspect(metadata));
     if (seqs.length > 0) assert.equal((await service.waitFor({ metadata })).seq, seqs[0]);
   }
   const wanted = { rows: 10n, source: { table: 'order', columns: [] } };
@@ -393,10 +388,7 @@ test('lines of any length and files of any number are read, and nothing that is 
   }
   assert.equal((await wait).seq, 7);
   const events = await service.events();
-  assert.deepEqual(
-    events.map(({ seq }) => seq),
-    [1, 2, 3, 4, 5, 6, 7, 8, 9],
-  );
+  assert.deepEqual(seqsOf(events), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
   // As a batch looks that was written, and whose sync has not returned.
   const last = { seq: 10, crc: Number.parseInt(events.at(-1)?.crc ?? '', 16) };
   appendFileSync(join(data, segmentName(4)), makeLines(1, last).bytes);
@@ -415,10 +407,7 @@ test('a flipped bit is an error with file, line and byte; events before it are f
   await assert.rejects(service.events(), damaged);
   await assert.rejects(service.waitFor({ checkName: 'none' }, { timeoutMs: 30_000 }), damaged);
   assert.equal((await service.waitFor({ assetKey: 'a/1' })).seq, 1);
-  assert.deepEqual(
-    (await service.events({ afterSeq: 5 })).map(({ seq }) => seq),
-    [6, 7],
-  );
+  assert.deepEqual(seqsOf(await service.events({ afterSeq: 5 })), [6, 7]);
 });
 
 test('an invalid key matches nothing, and an invalid seq is refused', async (t) => {
@@ -439,7 +428,7 @@ test('an event is found by when it happened, in any zone, and by its idempotency
   assert.equal(await report(service, `observation/a?event_time=${time}`, { 'Idempotency-Key': '"order-17/1"' }), 200);
   assert.equal(await report(service, 'observation/b?event_time=2026-11-20T15:19:45.2500001Z'), 200);
   assert.equal(await report(service, 'observation/c?metadata={"idempotency_key":"order-17/1"}'), 200);
-  const found = async (filter: EventFilter) => (await service.events(filter)).map(({ seq }) => seq);
+  const found = async (filter: EventFilter) => seqsOf(await service.events(filter));
   assert.deepEqual(await found({ eventTime: '2026-11-20T15:19:45.25Z' }), [1]);
   assert.deepEqual(await found({ eventTime: '2026-11-20T16:19:45.2500+01:00', assetKey: 'a' }), [1]);
   assert.deepEqual(await found({ eventTime: '2026-11-20T15:19:45Z' }), []);
@@ -472,10 +461,7 @@ test('a given folder is kept, and the next service continues in it', async (t) =
   assert.equal((await first.events()).length, 1);
   const second = await start(t, { data });
   assert.equal(await report(second, 'observation/b'), 200);
-  assert.deepEqual(
-    (await second.events()).map(({ seq }) => seq),
-    [1, 2],
-  );
+  assert.deepEqual(seqsOf(await second.events()), [1, 2]);
 });
 
 test('in hosted mode it gives the events of one deployment', async (t) => {

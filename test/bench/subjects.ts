@@ -151,7 +151,7 @@ function ofTree(pid: number, figure: (folder: string) => number): number {
 }
 
 /** @returns what a process and its children have used of the processors, in user and in system mode; NaN if it has ended */
-export function processorSecondsOf({ pid = 0 }: ChildProcess): number {
+function processorSecondsOf({ pid = 0 }: ChildProcess): number {
   return ofTree(pid, processorSeconds);
 }
 

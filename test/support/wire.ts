@@ -65,6 +65,11 @@ export class Wire {
     return this.#ended && this.#text === '';
   }
 
+  /** What came and was not taken as a reply. */
+  get text(): string {
+    return this.#text;
+  }
+
   get ended(): boolean {
     return this.#ended;
   }

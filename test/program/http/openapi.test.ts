@@ -74,32 +74,14 @@ interface Body {
 const READINGS = ['/events', '/assets', '/refusals'];
 const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false };
 const READING_VALUES: readonly string[] = [
-  ...[
-    '',
-    '0',
-    '1',
-    '60',
-    '61',
-    '1000',
-    '1001',
-    '-1',
-    '1.5',
-    '9007199254740991',
-    '9007199254740992',
-    'true',
-    'false',
-    'True',
-  ],
-  ...['check', 'AssetObservation', 'Check', 'warehouse/orders', 'a//b', '/a', 'a/', '["a","b/c"]', ' ', '2026-11-20'],
-  ...[
-    '2026-11-20T15:04',
-    '2026-11-20 15:04:05.123+01:00',
-    '2026-11-20Z',
-    '2026-13-01',
-    '2026-02-30',
-    '2026-11-20T25:00',
-  ],
-  ...['2026-11-20T15', '7d', '9999d', '99999d', '2h', '1m', '500ms', '7 d', '7D', '1w'],
+  '',
+  ' ',
+  '2026-11-20 15:04:05.123+01:00',
+  '7 d',
+  ...'0 1 60 61 1000 1001 -1 1.5 9007199254740991 9007199254740992 true false True'.split(' '),
+  ...'check AssetObservation Check warehouse/orders a//b /a a/ ["a","b/c"]'.split(' '),
+  ...'2026-11-20 2026-11-20T15:04 2026-11-20Z 2026-13-01 2026-02-30 2026-11-20T25:00 2026-11-20T15'.split(' '),
+  ...'7d 9999d 99999d 2h 1m 500ms 7D 1w'.split(' '),
 ];
 const TOKEN = 'token-of-the-contract';
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';

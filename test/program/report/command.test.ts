@@ -12,7 +12,7 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../../support/program.ts';
 import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { listenOn } from '../../support/sent-lines.ts';
-import { missing } from '../../support/tools.ts';
+import { eventually, missing } from '../../support/tools.ts';
 
 const KEY = ['materialization', 'warehouse/orders'];
 
@@ -278,9 +278,7 @@ test('a signal ends a run after its line, also while no input arrives', async (t
     openInput: true,
   });
   child.stdin?.write('{"type":"observation","asset_key":"k"}\n');
-  for (const late = performance.now() + 20_000; service.events().length === 0 && performance.now() < late; ) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await eventually('it is recorded', () => service.events().length > 0);
   child.kill('SIGINT');
   const { code, stdout, stderr } = await finished;
   assert.deepEqual(
