@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { follow } from '../../src/reading/tail.ts';
+import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
 
@@ -56,20 +56,23 @@ test('a follower that falls behind what is kept of the newest lines passes none 
   const journal = new ReadableJournals(parts).of(undefined);
   const ending = new AbortController();
   t.after(() => ending.abort());
-  const read = async (pauseMs: number, seen: number[]) => {
+  const read = async (seen: number[], pause: Promise<void>) => {
     const following = { afterSeq: 0, filter: {}, signal: ending.signal, idleMs: 1_000, limits: small };
     for await (const found of follow(journal, following)) {
       if (found.kind !== 'lines') return assert.fail(found.kind);
       seen.push(...found.lines.map(({ seq }) => seq));
-      await sleep(pauseMs);
+      await pause;
     }
   };
   const [quick, slow]: [number[], number[]] = [[], []];
-  const both = [read(0, quick), read(20, slow)];
-  for (let nextSeq = 3; nextSeq <= 91; nextSeq += 1) {
-    progress.recorded(disk.folder, nextSeq);
-    await sleep(1);
+  const behind = gate();
+  const both = [read(quick, Promise.resolve()), read(slow, behind.opened)];
+  for (let seq = 2; seq <= 90; seq += 8) {
+    progress.recorded(disk.folder, seq + 1);
+    await eventually(`the quick one has line ${seq}`, () => quick.at(-1) === seq);
   }
+  assert.deepEqual(slow, [1, 2]);
+  behind.open();
   await eventually('both have the last line', () => quick.at(-1) === 90 && slow.at(-1) === 90);
   ending.abort();
   await Promise.all(both);
