@@ -20,15 +20,8 @@ import { rememberCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
-import {
-  type Backlog,
-  type Done,
-  type EncodedEvents,
-  encodeEvents,
-  overload,
-  oversize,
-  type QueueEntry,
-} from './queue-entry.ts';
+import type { Backlog, Done, EncodedEvents, QueueEntry } from './queue-entry.ts';
+import { encodeEvents, overload, oversize } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
 import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
@@ -233,7 +226,7 @@ export class Journal implements JournalFigures {
         this.#hold(bytes);
         if (bytes < 0 && this.#waitingBytes === 0 && this.#running === undefined) this.#safely(this.#options.onIdle);
       },
-      answer: (done, result) => this.#safely(done, result),
+      answer: (done, result, first, last) => this.#safely(done, result, first, last),
       onReplayed: (count) => this.#metrics.replayed(count),
     });
   }
@@ -321,10 +314,12 @@ export class Journal implements JournalFigures {
     while (next !== undefined) {
       const { batch, committed }: Committing = next;
       const result = await committed;
+      let seq = (this.nextSeq ?? 1) - batch.lines.length;
       next = this.#beginNext(); // the next write overlaps with sending the replies
       for (const entry of batch.entries) {
         this.#hold(-entry.heldBytes);
-        this.#finish(entry, result);
+        this.#finish(entry, result, seq);
+        seq += entry.lines.length;
       }
       next ??= this.#beginNext();
     }
@@ -335,11 +330,15 @@ export class Journal implements JournalFigures {
     else this.#safely(this.#options.onIdle);
   }
 
-  /** Gives an entry its result, and the reports that joined it. From then on its keys are remembered, or free. */
-  #finish({ keys, done, joined }: QueueEntry, result: RecordResult): void {
+  /**
+   * Gives an entry its result, and the reports that joined it. From then on its keys are remembered, or free.
+   * @param first the seq of its first line, if it is recorded
+   */
+  #finish({ lines, keys, done, joined }: QueueEntry, result: RecordResult, first = 0): void {
+    const last = first + lines.length - 1;
     if (keys !== undefined) this.#keyed?.release(keys);
-    this.#safely(done, result);
-    if (joined !== undefined) for (const one of joined) this.#safely(one, result);
+    this.#safely(done, result, first, last);
+    if (joined !== undefined) for (const one of joined) this.#safely(one, result, first, last);
   }
 
   #beginNext(): Committing | undefined {

@@ -6,8 +6,11 @@ import type { RecordResult } from '../event/record-result.ts';
 import type { HashedKey } from './keys/table.ts';
 import { encodeMembers, type LineMembers, lineBytesMax, memoryBytesOf, packMembers } from './line/record.ts';
 
-/** Called once for each call of `append`, with the result of all its events. */
-export type Done = (result: RecordResult) => void;
+/**
+ * Called once for each call of `append`, with the result of all its events. If they are recorded, `first` and `last` are a range of
+ * seqs that has all of them, the smallest one unless some were recorded before.
+ */
+export type Done = (result: RecordResult, first?: number, last?: number) => void;
 
 /**
  * The events of one call of `append`, which are written together, and recorded or refused together. All entries have the same

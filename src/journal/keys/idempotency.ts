@@ -43,7 +43,7 @@ export interface KeyedReportsOptions {
   /** Counts memory of reports that wait and are not in the queue; a negative number when they no longer do. */
   readonly hold: (bytes: number) => void;
   /** Calls `done` with the result, whatever it throws. */
-  readonly answer: (done: Done, result: RecordResult) => void;
+  readonly answer: (done: Done, ...result: Parameters<Done>) => void;
   /** Called with the number of events that were recorded before. */
   readonly onReplayed: (count: number) => void;
 }
@@ -150,7 +150,7 @@ export class KeyedReports {
    */
   #decide(lookup: Lookup): LineToCompare[] {
     const { lines, keys } = lookup.entry;
-    const found: Found = { fresh: [], replayed: [], joined: new Set(), conflicts: [], toRead: [] };
+    const found: Found = { fresh: [], replayed: [], seqs: [], joined: new Set(), conflicts: [], toRead: [] };
     const firstOf = new Map<string, number>();
     for (const [index, key] of keys.entries()) {
       const members = lines[index] as LineMembers;
@@ -195,6 +195,7 @@ export class KeyedReports {
       }
       if (comparison.kind !== 'other key') {
         const member = comparison.kind === 'same' ? undefined : comparison.member;
+        if (member === undefined) found.seqs.push(location.seq);
         this.#addKnown(found, { index, key: key.text, first: undefined }, member);
         return;
       }
@@ -203,7 +204,7 @@ export class KeyedReports {
   }
 
   /** Queues or answers a report whose events are all looked up. */
-  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, joined, conflicts }: Found): void {
+  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, seqs, joined, conflicts }: Found): void {
     const { hold, answer, onReplayed } = this.#options;
     if (conflicts.length > 0 && (onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
       answer(entry.done, { kind: 'conflict', conflicts });
@@ -214,13 +215,14 @@ export class KeyedReports {
     hold(heldBytes);
     let left = joined.size + 1;
     let failure: RecordResult | undefined;
-    const finish = (result: RecordResult) => {
+    const finish = (result: RecordResult, first?: number, last?: number) => {
       if (result.kind !== 'recorded') failure ??= result;
+      if (first !== undefined && last !== undefined) seqs.push(first, last);
       left -= 1;
       if (left > 0) return;
       hold(-heldBytes);
       if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
-      answer(entry.done, failure ?? recordedWith(replayed, conflicts));
+      answer(entry.done, failure ?? recordedWith(replayed, conflicts), Math.min(...seqs), Math.max(...seqs));
     };
     for (const queued of joined) {
       queued.joined ??= [];
@@ -277,6 +279,8 @@ interface Found {
   readonly fresh: number[];
   /** Events that are recorded, or will be when the entries in `joined` are. */
   readonly replayed: number[];
+  /** The seqs of those that are recorded. */
+  readonly seqs: number[];
   readonly joined: Set<QueueEntry>;
   readonly conflicts: KeyConflict[];
   /** Lines that have to be read before the report can be decided. */

@@ -480,3 +480,28 @@ test('a start removes sidecars that are not finished, or whose file is gone', as
   assert.deepEqual(await again.append(event('a')), REPLAYED);
   await again.journal.close();
 });
+
+test('[journal-seqs-1] the result of a report has a range of seqs with all of its events', async () => {
+  const disk = new SimulatedDisk();
+  const { journal } = await open(disk);
+  const results: string[] = [];
+  const send = (name: string, ...keys: (string | undefined)[]) =>
+    journal.append(
+      keys.map((key) => event(key)),
+      0,
+      (_, first, last) => results.push(`${name} ${first}-${last}`),
+    );
+  const letGo = hold(disk, 'sync');
+  send('plain', undefined);
+  send('batch', 'a', undefined, 'b');
+  send('joined', 'b');
+  send('last', 'c');
+  letGo();
+  await eventually('they are recorded', () => results.length === 4);
+  assert.deepEqual(results.splice(0).sort(), ['batch 2-4', 'joined 2-4', 'last 5-5', 'plain 1-1']);
+  send('replayed', 'a');
+  send('both', 'b', 'd');
+  await eventually('these as well', () => results.length === 2);
+  assert.deepEqual(results.sort(), ['both 4-6', 'replayed 2-2']);
+  await journal.close();
+});
