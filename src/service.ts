@@ -141,9 +141,11 @@ async function start(setup: Setup): Promise<Service> {
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
   const { journals, assets } = createReadings(setup, folder);
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
-  const parts = { folder, recording, space, journals, assets, hub, testMode };
+  const acks = forwarding?.acks;
+  const parts = { folder, recording, space, journals, assets, hub, acks, testMode };
   const { address, port } = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
-  shutdown.add(() => void forwarding?.close()); // meanwhile the listener finishes the requests that were read
+  // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
+  shutdown.add(() => (acks === undefined ? void forwarding?.close() : acks.end()));
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
   forwarding?.begin();
@@ -169,12 +171,13 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 
 /** @returns undefined if nothing is to be forwarded: the code of forwarding is not loaded then */
 async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<Forwarding | undefined> {
-  const { config, progress, limits, notices, onForwarded, openDisk, openClient } = setup;
+  const { config, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
   if (!forwards(config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
   const diskOf = (deployment: string | undefined) =>
     deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
-  return new Forwarding({ config, progress, limits, notices, onForwarded, openClient, diskOf });
+  const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
+  return new Forwarding({ config, progress, limits, notices, onForwarded, onAcknowledged, openClient, diskOf });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
@@ -263,6 +266,7 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
     await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', notices);
   }
   metrics.forwarding = () => forwarding.figures();
+  metrics.waitingReplies = () => forwarding.acks?.waiting ?? 0;
   const ms = limits.forwardStopMs + limits.lastCallMs;
   shutdown.add(async () => {
     if (await resolvesWithin(forwarding.close(), ms)) return;

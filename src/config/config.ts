@@ -46,6 +46,8 @@ export interface Config {
   readonly forwardTokenFile: string;
   readonly forwardTokenHeader: string;
   readonly whenBehind: 'refuse' | 'remove';
+  /** Name of the destination that has to have each event before its 200; empty for none. */
+  readonly ack: string;
   /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
   readonly tokenHeader: string;
@@ -188,6 +190,12 @@ export const options: Options<Config> = {
     initial: 'refuse',
     parse: (text) => oneOf(whenBehind, text, 'is neither refuse nor remove'),
   },
+  ack: {
+    argument: 'NAME',
+    help: 'reply 200 only when this destination has the event too; --forward-to is named upstream',
+    initial: '',
+    parse: (text) => matching(text, destinationName, 'is not the name of a destination'),
+  },
   deployments: {
     argument: 'FILE',
     help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
@@ -245,6 +253,9 @@ export const options: Options<Config> = {
 /** The names that a header may have: a token of RFC 9110 section 5.6.2. */
 export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
+/** The names that a destination may have, safe in the names of files and in metrics. */
+export const destinationName = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
 /** @param args `--flag value` and `--flag=value`, nothing else */
 export function readConfig(
   args: readonly string[],
@@ -272,6 +283,7 @@ type ContradictingValues = Pick<
   | 'deployments'
   | 'forwardTo'
   | 'forward'
+  | 'ack'
   | 'forwardTokenFile'
   | 'forwardCaFile'
 >;
@@ -288,6 +300,7 @@ export function contradictionsIn({
   deployments,
   forwardTo,
   forward,
+  ack,
   forwardTokenFile,
   forwardCaFile,
 }: ContradictingValues): string[] {
@@ -303,6 +316,9 @@ export function contradictionsIn({
     problems.push(
       '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward',
     );
+  }
+  if (ack !== '' && !forwards({ forwardTo, forward })) {
+    problems.push('--ack names a destination, and there is none; give --forward-to or --forward');
   }
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);

@@ -78,6 +78,9 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
+  /** How long a reply waits for the destination of `--ack`, and the longest backoff there: clients wait as well. */
+  ackMs: 10_000,
+  ackRetryMsMax: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
   /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and the longest wait it may ask for. */

@@ -1,5 +1,8 @@
 /** Where events are forwarded to, as an operator describes it. */
 
+/** Undefined in a service without deployments. */
+export type Deployment = string | undefined;
+
 /** For each deployment that it applies to there is one sender. */
 export interface Destination {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */

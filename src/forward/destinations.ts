@@ -2,7 +2,7 @@
 
 import { dirname, resolve } from 'node:path';
 import { parseBaseUrl } from '../client/base-url.ts';
-import { type Config, deploymentName, headerName, options } from '../config/config.ts';
+import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
 import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
@@ -41,12 +41,12 @@ export async function watchDestinations(
   changed: (destinations: readonly Destination[]) => void,
 ): Promise<WatchedFile<readonly Destination[]> | undefined> {
   const own = config.forwardTo === '' ? [] : [upstreamOf(config)];
-  const excess = (all: readonly Destination[]) => {
+  const problemOf = (all: readonly Destination[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
-    return count <= limits.sendersMax ? undefined : tooMany(count, limits);
+    return count <= limits.sendersMax ? ackProblem(all, journalsOf, config) : tooMany(count, limits);
   };
   if (config.forward === '') {
-    const problem = excess(own);
+    const problem = problemOf(own);
     if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
     return own.length === 0 ? undefined : { current: own, reload: async () => {}, stop: () => {} };
   }
@@ -55,7 +55,7 @@ export async function watchDestinations(
       const found = readDestinations(text, config);
       if (found.kind === 'invalid') return found;
       const value = [...own, ...found.value];
-      const problem = excess(value);
+      const problem = problemOf(value);
       return problem === undefined ? { kind: 'valid', value } : { kind: 'invalid', problems: [`line 1: ${problem}`] };
     },
     changed: (destinations) => {
@@ -67,6 +67,20 @@ export async function watchDestinations(
         problem,
       }),
   });
+}
+
+/** @returns what is wrong with the destination of `--ack`, which every journal needs, as a clause */
+function ackProblem(
+  all: readonly Destination[],
+  journalsOf: (destination: Destination) => number,
+  { ack }: Config,
+): string | undefined {
+  if (ack === '') return undefined;
+  const one = all.find(({ name }) => name === ack);
+  if (one === undefined)
+    return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
+  if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
+  return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
 }
 
 /** @returns what to do about more senders than there may be, as a clause */
@@ -128,7 +142,7 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
 function readEntry(entry: Members, path: string, names: Set<string>, config: Config, checker: Checker): Destination {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
   const { name, to, deployments, tokenFile, caFile, hold = true, ...more } = entry as Partial<Destination>;
-  if (!isText(name) || !/^[a-z0-9][a-z0-9-]{0,62}$/.test(name)) {
+  if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
   } else if (names.has(name)) {

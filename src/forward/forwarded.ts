@@ -3,6 +3,7 @@
 import type { Config } from '../config/config.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
+import type { Ack } from './acks.ts';
 import { DeadLetters } from './dead-letters/file.ts';
 import type { Destination } from './destination.ts';
 import { Link, type LinkOptions } from './link.ts';
@@ -10,7 +11,9 @@ import { openSource } from './source.ts';
 
 export interface ForwardedOptions
   extends Pick<LinkOptions, 'disk' | 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient'> {
-  readonly config: Pick<Config, 'retainBytes'>;
+  readonly config: Pick<Config, 'ack' | 'retainBytes'>;
+  /** Of the journal, for the destination that `config.ack` names. */
+  readonly ack?: Ack | undefined;
 }
 
 export class Forwarded {
@@ -46,13 +49,19 @@ export class Forwarded {
       const closed: Promise<void> = link.close().then(() => void this.#closing.delete(closed));
       this.#closing.add(closed);
     }
-    const { config: _, ...shared } = this.#options;
+    const { config, ack, ...shared } = this.#options;
     // One that was changed begins after the one before it has ended: both write the same files.
     const ended = this.ended();
     const source = () => ended.then(() => this.#openSource());
     for (const [name, destination] of wanted) {
       if (this.links.has(name)) continue;
-      this.links.set(name, new Link({ ...shared, destination, source, letters: () => this.#lettersOf(name) }));
+      const own = {
+        destination,
+        source,
+        letters: () => this.#lettersOf(name),
+        ack: name === config.ack ? ack : undefined,
+      };
+      this.links.set(name, new Link({ ...shared, ...own }));
     }
   }
 

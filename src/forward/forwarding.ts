@@ -9,15 +9,13 @@ import { type Disk, describe } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
-import type { Destination } from './destination.ts';
+import { Acks } from './acks.ts';
+import type { Deployment, Destination } from './destination.ts';
 import { appliesTo, tooMany, urlFor, watchDestinations } from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
 import { senderStates } from './sender/sender.ts';
-
-/** Undefined in a service without deployments. */
-export type Deployment = string | undefined;
 
 /** The journals of a service, as forwarding needs them: see `Recording`. */
 export interface ForwardedJournals {
@@ -30,10 +28,14 @@ export interface ForwardingOptions extends Omit<ForwardedOptions, 'disk'> {
   readonly config: Config;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
+  /** As `AcksOptions.onAcknowledged`. */
+  readonly onAcknowledged?: (ms: number) => void;
 }
 
 /** In this order: `open`, `begin` and `close`. */
 export class Forwarding {
+  /** With `--ack`. */
+  readonly acks: Acks | undefined;
   readonly #options: ForwardingOptions;
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly Destination[]> | undefined;
@@ -49,6 +51,9 @@ export class Forwarding {
 
   constructor(options: ForwardingOptions) {
     this.#options = options;
+    const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
+    const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
+    if (config.ack !== '') this.acks = new Acks({ ...shared, name: config.ack, nextSeq, onAcknowledged });
   }
 
   /**
@@ -215,7 +220,8 @@ export class Forwarding {
     if (this.#forwarded.has(deployment)) return;
     const { diskOf, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
-    this.#forwarded.set(deployment, new Forwarded({ ...shared, disk: diskOf(deployment), notices: own }));
+    const ack = this.acks?.of(deployment);
+    this.#forwarded.set(deployment, new Forwarded({ ...shared, disk: diskOf(deployment), notices: own, ack }));
   }
 
   async #check(): Promise<void> {

@@ -147,7 +147,7 @@ export class Link {
    * @throws NotRemovableError if that is not possible now
    */
   async removing(gone: GoneRange): Promise<void> {
-    const { destination, disk, notices } = this.options;
+    const { destination, disk, notices, ack } = this.options;
     const { name, to, begin } = destination;
     try {
       const cursor = await readCursor(disk, name);
@@ -161,6 +161,7 @@ export class Link {
       for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
         notices.warn(LOST, { destination: name, ...range, reason });
       }
+      ack?.named(await letters.named());
     } catch (error) {
       const problem = describe(error as Error);
       throw new NotRemovableError(
@@ -170,8 +171,11 @@ export class Link {
   }
 
   async #openLetters(): Promise<DeadLetters> {
-    this.#letters = await this.options.letters();
-    return this.#letters;
+    const { letters: open, ack } = this.options;
+    const letters = await open();
+    if (this.#letters === undefined) ack?.named(await letters.named());
+    this.#letters = letters;
+    return letters;
   }
 
   /** Called about once a second, and once at first. Never rejects. */
@@ -191,6 +195,7 @@ export class Link {
     this.#closing.abort();
     await this.#checking;
     await Promise.all([this.#sender?.close(), this.#retrying]);
+    this.options.ack?.forget();
     await this.#write(true);
   }
 
@@ -207,7 +212,7 @@ export class Link {
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
   async #retry(sender: Sender, letters: DeadLetters): Promise<void> {
-    const { destination, disk, limits, notices } = this.options;
+    const { destination, disk, limits, notices, ack } = this.options;
     const { name } = destination;
     const target = () => this.#traits.openForRetry(this.#targetOptions(this.#source!));
     const turnMs = () => sender.turnMs();
@@ -218,6 +223,7 @@ export class Link {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
         if (sent > 0) sender.tryNow(); // there is space for others
+        ack?.named(await letters.named());
       }
     } catch (error) {
       const problem = describe(error as Error);
@@ -227,7 +233,7 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, source: openSource, limits, notices } = this.options;
+    const { destination, disk, source: openSource, limits, notices, ack } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
     this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
     try {
@@ -239,7 +245,10 @@ export class Link {
         return this.#target;
       };
       const letters = () => this.#openLetters();
-      const onChange = () => void this.#write(false);
+      const onChange = () => {
+        void this.#write(false);
+        ack?.stateIs(this.status.state === 'stopped');
+      };
       this.#sender = new Sender({ ...this.options, target, letters, onChange, lastSuccess: this.#lastSuccess });
       this.#sender.start();
       this.#problem = undefined;

@@ -9,6 +9,7 @@ import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
 import { readIdempotencyKey } from './idempotency.ts';
 import {
+  type Acknowledgements,
   type App,
   type ErrorReply,
   type Handler,
@@ -54,6 +55,8 @@ export interface AppParts extends ServiceRouteParts {
   readonly notices: Notices;
   /** Whether an unknown parameter is refused with 400. If not, it is ignored. */
   readonly strict?: boolean;
+  /** With `--ack`. */
+  readonly acks?: Acknowledgements | undefined;
   /** What a service for tests adds. */
   readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
@@ -111,7 +114,7 @@ class Steps {
     const reports = reportRoutesOf(limits, strict);
     this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
     this.#prefix = { path: parts.pathPrefix, namesDeployment: parts.namesDeployment };
-    const record = reportRecorder(parts);
+    const record = reportRecorder(parts, parts.acks);
     this.#record = tests?.aroundRecord(record) ?? record;
     this.#isNewName = oncePerName(limits.oncePerNameMax);
   }

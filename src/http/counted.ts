@@ -6,7 +6,14 @@ import { batchPath } from '../event/item.ts';
 import type { RecordedResult, RecordResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { type Incoming, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
+import {
+  type Acknowledgements,
+  type Incoming,
+  type Recorder,
+  type RecordOutcome,
+  type Reply,
+  unavailable,
+} from './message.ts';
 
 /** Where recorded events are counted. */
 export interface CountedParts {
@@ -25,16 +32,24 @@ export type RecordReport = (
   incoming: Incoming,
 ) => void;
 
-export function reportRecorder(parts: CountedParts): RecordReport {
+/** @param acks undefined if a reply needs no other disk */
+export function reportRecorder(parts: CountedParts, acks: Acknowledgements | undefined): RecordReport {
   const { limits, metrics } = parts;
   return ({ events, onConflict, replyTo, conflictReply }, recorder, bodyBytes, route, respond) => {
+    const { deployment } = recorder;
+    const refusal = acks?.refusal(deployment);
+    if (refusal !== undefined) return respond(unavailable(refusal, limits));
     const count = events.length; // the callback must not retain the events
-    const done = (result: RecordResult) => {
+    const done = (result: RecordResult, first = 0, last = 0) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
       if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
-      respond(replyTo(result));
+      const reply = replyTo(result);
+      if (acks === undefined) return respond(reply);
+      acks.wait(deployment, first, last, (reason) => {
+        respond(reason === undefined ? reply : unavailable(reason, limits));
+      });
     };
     appendCounted(recorder, parts, events, bodyBytes, done, onConflict);
   };
@@ -60,9 +75,9 @@ function appendCounted(
   // The callback must not retain an event: its substrings keep the whole body alive.
   const types = events.map(({ type }) => type);
   const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
-  const counted = (result: RecordResult) => {
+  const counted = (result: RecordResult, first?: number, last?: number) => {
     if (result.kind === 'recorded') count(types, lines, result, parts);
-    done(result);
+    done(result, first, last);
   };
   recorder.append(events, bodyBytes, counted, onConflict);
 }

@@ -196,15 +196,27 @@ export interface Recorder {
   refusal(bodyBytes: number): string | undefined;
   /**
    * Records the events of a body of so many bytes, at least one, all of them or none.
-   * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive
+   * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive. If
+   *   they are recorded, all of them are in the range of seqs from `first` to `last`
    * @param onConflict whether events whose idempotency keys belong to other events are left out instead
    */
   append(
     events: readonly Event[],
     bodyBytes: number,
-    done: (result: RecordResult) => void,
+    done: (result: RecordResult, first?: number, last?: number) => void,
     onConflict: ConflictHandling,
   ): void;
+}
+
+/** With `--ack`: what keeps back the replies to reports until a destination has their events as well. */
+export interface Acknowledgements {
+  /** @returns why nothing of a deployment is to be recorded now, as a sentence for the client; undefined if it may be */
+  refusal(deployment: string | undefined): string | undefined;
+  /**
+   * Waits for the destination to have the events from `first` to `last`, which are on the disk.
+   * @param answer called once, at once or later: with the reason, if they are not known to be there in time
+   */
+  wait(deployment: string | undefined, first: number, last: number, answer: (reason?: string) => void): void;
 }
 
 /** A pure function: no clock, no disk, no network. @throws Refusal for an invalid request: 400 */

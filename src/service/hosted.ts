@@ -38,7 +38,6 @@ export async function recordForDeployments(
   const hosted = openJournals(options);
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
-  metrics.deploymentsInTrouble = () => hosted.troubles().size;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
   if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
   const isToken = tokenTest(() => file.current);

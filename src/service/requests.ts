@@ -1,6 +1,7 @@
 /** What handles the requests of a service: its routes, and who may use them. */
 
 import { version } from '../config/config.ts';
+import type { Acks } from '../forward/acks.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
 import type { App } from '../http/message.ts';
@@ -25,21 +26,24 @@ export interface RequestParts {
   readonly journals: ReadableJournals;
   readonly assets: AssetMemory;
   readonly hub: Hub;
+  readonly acks: Acks | undefined;
   readonly testMode: TestMode | undefined;
 }
 
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
-  const { folder, recording, space, journals, assets, hub, testMode } = parts;
+  const { folder, recording, space, journals, assets, hub, acks, testMode } = parts;
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const takesKeys = keyMemory !== undefined;
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
-    return folder.trouble ?? recording.trouble ?? space.trouble;
+    return folder.trouble ?? recording.trouble ?? space.trouble ?? acks?.problem(recording.deployments());
   };
-  const readiness = () => readinessOf(problem(), recording.troubles(), limits);
+  const troubles = () => new Map([...(acks?.troubles(recording.deployments()) ?? []), ...recording.troubles()]);
+  metrics.deploymentsInTrouble = () => troubles().size;
+  const readiness = () => readinessOf(problem(), troubles(), limits);
   const app = createApp({
     takesKeys,
     pathPrefix,
@@ -55,6 +59,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     findReadable: createFindReadable(config, address, recording.findReadable, limits),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
     strict: config.strict || config.test,
+    acks,
     tests: testMode,
     contract: () =>
       JSON.stringify(

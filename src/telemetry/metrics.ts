@@ -62,6 +62,7 @@ export class Metrics {
   readonly #batchEvents = new Histogram(BATCH_EVENTS);
   readonly #syncSeconds = new Histogram(SYNC_SECONDS);
   readonly #requestItems = new Histogram(REQUEST_ITEMS);
+  readonly #ackSeconds = new Histogram(SYNC_SECONDS);
   #writtenBytes = 0;
   #replays = 0;
   /** Number of readings, by kind, and the events that were sent to them. */
@@ -82,6 +83,8 @@ export class Metrics {
   /** The open connections; the listener sets it to its own collection. */
   connections: { readonly size: number } = new Set();
   openStreams: () => number = () => 0;
+  /** Returns how many replies wait for the destination of `--ack`. */
+  waitingReplies: () => number = () => 0;
   /** Returns the destinations that events are forwarded to; none unless the service forwards. */
   forwarding: () => readonly ForwardFigures[] = () => [];
   /** Returns how many journals forward to this service; 0 until one of them has asked since the start. */
@@ -112,6 +115,11 @@ export class Metrics {
   /** Counts events that were not recorded, because an earlier report with their idempotency key was. */
   replayed(count: number): void {
     this.#replays += count;
+  }
+
+  /** Counts a reply that has waited for `--ack`. @param ms since the sync */
+  acknowledged(ms: number): void {
+    this.#ackSeconds.observe(ms / 1000);
   }
 
   /** Counts a reading that was begun. @param kind its form or what it reads, never what a client sent */
@@ -166,6 +174,8 @@ export class Metrics {
     add('idempotent_replays_total', 'counter', 'Events that were recorded before, by their idempotency key.', [
       ` ${this.#replays}`,
     ]);
+    add('ack_seconds', 'histogram', 'From the sync to the acknowledgement of --ack.', this.#ackSeconds.samples());
+    gauge('ack_waiting', 'Replies that wait for it.', this.waitingReplies());
     if (this.keys !== undefined) {
       const { held, oldestSeconds } = this.keys;
       const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);

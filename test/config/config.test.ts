@@ -39,6 +39,7 @@ test('without flags and environment there are defaults', () => {
     forwardTokenHeader: 'Service-Cloud-Api-Token',
     forwardCaFile: '',
     whenBehind: 'refuse',
+    ack: '',
     deployments: '',
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],

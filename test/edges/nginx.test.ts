@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import {
+  handbook,
   type Nginx,
   PUBLIC_NAME,
   recommended,
@@ -21,6 +22,7 @@ import {
 } from '../support/nginx.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { listenOn } from '../support/sent-lines.ts';
+import { eventually } from '../support/tools.ts';
 
 const ENDPOINT = '/report_asset_materialization/';
 const MIB = 1024 * 1024;
@@ -205,6 +207,44 @@ test('restarts of the service under load lose nothing that was acknowledged and 
     [],
     'lost',
   );
+});
+
+test('with two ingesters and --ack every 200 is at the hub once, whichever of the three is killed', {
+  skip,
+}, async (t) => {
+  const [hubData, hubPort, lostPort, port] = [newFolder(t), await freePort(t), await freePort(t), await freePort(t)];
+  const startHub = () => startService(t, { data: hubData, args: ['--port', `${hubPort}`] });
+  const args = [...recommendedArgs, '--forward-to', `http://127.0.0.1:${hubPort}`, '--ack', 'upstream'];
+  let hub = await startHub();
+  const lost = await startService(t, { args: [...args, '--port', `${lostPort}`] });
+  const data = newFolder(t);
+  let kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
+  const [next, server] = [/`(proxy_next_upstream [^`]*;)`/, /`(server 10[^`]*;)`/].map((rule) => {
+    return rule.exec(handbook.replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
+  }) as [string, string];
+  const servers = [3000, lostPort].map((one) => server.replace('10.0.0.1:3000', `127.0.0.1:${one}`)).join('\n');
+  const site = replaced(recommended, 'server 127.0.0.1:3000;', servers);
+  const proxy = await startNginx(t, port, replaced(site, 'proxy_next_upstream off;', next));
+  const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
+  const passes = async (what: string) => {
+    const before = load.acknowledged.size;
+    await eventually(`reports pass ${what}`, () => load.acknowledged.size > before + 50, 30_000);
+  };
+  await passes('at the start');
+  await lost.kill('SIGKILL'); // and never comes back
+  await passes('with one ingester');
+  await hub.kill('SIGKILL');
+  await sleep(300);
+  hub = await startHub();
+  await passes('after the hub came back');
+  await kept.kill('SIGKILL');
+  kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
+  await passes('after the ingester came back');
+  await load.stop();
+  const counts = new Map<string, number>();
+  for (const key of keysIn(hub)) counts.set(key, (counts.get(key) ?? 0) + 1);
+  const wrong = [...load.acknowledged].filter((key) => counts.get(key) !== 1);
+  assert.deepEqual(wrong, [], `of ${load.acknowledged.size}`);
 });
 
 test('nginx does not repeat a report whose connection broke, and without its rule it would', { skip }, async (t) => {

@@ -14,7 +14,7 @@ export const PUBLIC_NAME = 'assets.example';
 const READY_MS = 10_000;
 const STOP_MS = 3_000;
 
-const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+export const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 /** The example of the handbook. */
 export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
 /** For `assetlog serve` as the upstream. */

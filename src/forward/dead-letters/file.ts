@@ -10,7 +10,7 @@ import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 import { compacted, LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
@@ -100,6 +100,14 @@ export class DeadLetters {
       const { states } = await readSummary(this.#disk, this.#file, this.#limits);
       return states.namedAfter(seq) === seq ? seq : (await this.#durableStates()).namedAfter(seq);
     });
+  }
+
+  /**
+   * @returns the events that the destination does not get, as the letters say
+   * @throws the error of a system call
+   */
+  named(): Promise<readonly GoneRange[]> {
+    return this.#mutex.run(async () => [...(await this.#durableStates()).values()].filter(isNamed));
   }
 
   /**

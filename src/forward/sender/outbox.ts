@@ -13,6 +13,7 @@ import { type Line, sizeOf } from '../../journal/look/reading.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
 import { contentsOf, type GoneRange } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
+import type { Ack } from '../acks.ts';
 import type { DeadLetters } from '../dead-letters/file.ts';
 import type { LetterOutcome } from '../dead-letters/letter.ts';
 import type { Destination } from '../destination.ts';
@@ -37,6 +38,8 @@ export interface OutboxParts {
   readonly limits: Limits;
   /** Called with the bytes of lines that were taken. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
+  /** Of the destination of `--ack`: hears what it has. */
+  readonly ack?: Ack | undefined;
   /** Time of the last event that was taken before this start, if it is known. */
   readonly lastSuccess?: string | null;
 }
@@ -85,7 +88,9 @@ export class Outbox {
     this.destination = destination;
     this.limits = limits;
     this.notices = notices.with({ destination: destination.name });
-    this.pace = new Pace(limits, destination.ratePerSecond);
+    // The senders of --ack are few and near, and clients wait for them.
+    const near = { ...limits, forwardRetryMsMax: limits.ackRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
+    this.pace = new Pace(parts.ack === undefined ? limits : near, destination.ratePerSecond);
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
     this.unsent = new Unsent(this.journal);
     this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
@@ -109,6 +114,10 @@ export class Outbox {
   /** What the cursor on the disk says; undefined until the cursor is known. */
   get saved(): CursorValue | undefined {
     return this.#saved;
+  }
+
+  get ack(): Ack | undefined {
+    return this.#parts.ack;
   }
 
   get letters(): DeadLetters | undefined {
@@ -217,6 +226,7 @@ export class Outbox {
       finish: () => {
         for (const seq of this.doubts.keys()) if (seq <= gone.last) this.doubts.delete(seq);
         this.passLost({ seq: gone.last, id: null });
+        this.ack?.lacks(gone);
         return finish();
       },
     };

@@ -15,7 +15,7 @@ import type { StopKind } from '../target.ts';
 import type { TargetKind } from '../targets/kinds.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
-import { ToHub } from './to-hub.ts';
+import { noAcknowledgements, ToHub } from './to-hub.ts';
 import { ToUpstream } from './to-upstream.ts';
 import { lineAt } from './unsent.ts';
 
@@ -211,6 +211,7 @@ export class Sender {
       return STARTING;
     }
     await outbox.open();
+    if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return noAcknowledgements(outbox.destination);
     const { seq } = outbox.value;
     await outbox.unsent.moveTo(seq);
     const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;

@@ -5,6 +5,7 @@
 
 import type { Line } from '../../journal/look/reading.ts';
 import type { GoneRange } from '../../journal/segments.ts';
+import type { Destination } from '../destination.ts';
 import type { Position, Sent } from '../target.ts';
 import { kindOf } from '../targets/kinds.ts';
 import { fork, isOurs, toRun } from './fork.ts';
@@ -39,8 +40,9 @@ export class ToHub {
   }
 
   async #isNoHub(): Promise<State> {
-    const { value, lostCursor, destination } = this.#outbox;
+    const { value, lostCursor, destination, ack } = this.#outbox;
     const { name, to } = destination;
+    if (ack !== undefined) return noAcknowledgements(destination);
     if (value.kind !== undefined) {
       const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
@@ -80,6 +82,8 @@ export class ToHub {
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;
     outbox.pace.reached();
+    outbox.ack?.has(hasSeq);
+    if (seq > hasSeq) outbox.ack?.lacks({ first: hasSeq + 1, last: seq });
     return IDLE;
   }
 
@@ -111,6 +115,7 @@ export class ToHub {
     if (taken === -1) return outbox.waiting({ reason: `it answered with event ${sent.seq}` }, ASKING);
     this.#has = { seq: sent.seq, id: lines[taken]!.event.id };
     outbox.passTo(this.#has);
+    outbox.ack?.has(sent.seq);
     return {
       kind: 'settling',
       writes: [() => outbox.confirmed({ first: lines[0]!.seq, last: sent.seq }), () => outbox.saveSettled()],
@@ -132,8 +137,15 @@ export class ToHub {
       finish: () => {
         outbox.refusals += 1;
         outbox.passLost({ seq: line.seq, id: line.event.id });
+        outbox.ack?.lacks({ first: line.seq, last: line.seq });
         return IDLE;
       },
     };
   }
+}
+
+/** @returns the state of a sender that replies wait for, and whose destination can not be asked */
+export function noAcknowledgements({ name, to }: Destination): State {
+  const reason = `${to} does not say which events it has, as a hub does, and --ack ${name} needs that; check the URL, or give --ack a hub`;
+  return stop('not understood', reason, STARTING);
 }

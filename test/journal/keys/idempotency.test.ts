@@ -481,7 +481,7 @@ test('a start removes sidecars that are not finished, or whose file is gone', as
   await again.journal.close();
 });
 
-test('[journal-seqs-1] the result of a report has a range of seqs with all of its events', async () => {
+test('the result of a report has a range of seqs with all of its events [journal-seqs-1]', async () => {
   const disk = new SimulatedDisk();
   const { journal } = await open(disk);
   const results: string[] = [];

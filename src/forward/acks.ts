@@ -1,0 +1,250 @@
+/**
+ * `--ack NAME`: a report gets its 200 when the destination NAME has its events too, and nothing is recorded before NAME has all
+ * earlier events. So a 200 means two disks, and a balancer leaves out a service that can not reach NAME.
+ */
+
+import type { Limits } from '../config/limits.ts';
+import type { Acknowledgements } from '../http/message.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Deployment } from './destination.ts';
+
+export interface AcksOptions {
+  /** Name of the destination. */
+  readonly name: string;
+  /** @returns the first seq of a journal that is not durable yet; undefined before the journal is open */
+  readonly nextSeq: (deployment: Deployment) => number | undefined;
+  /** Called with the milliseconds that a reply waited for its acknowledgement. */
+  readonly onAcknowledged: (ms: number) => void;
+  readonly limits: Pick<Limits, 'ackMs' | 'forwardStopMs'>;
+  readonly notices: Notices;
+}
+
+/** The acknowledgements of all journals of a service. */
+export class Acks implements Acknowledgements {
+  readonly #options: AcksOptions;
+  readonly #acks = new Map<Deployment, Ack>();
+  #isOver = false;
+
+  constructor(options: AcksOptions) {
+    this.#options = options;
+  }
+
+  /** Name of the destination. */
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** How many replies wait. */
+  get waiting(): number {
+    return [...this.#acks.values()].reduce((sum, { waiting }) => sum + waiting, 0);
+  }
+
+  /** @returns the same object each time */
+  of(deployment: Deployment): Ack {
+    let ack = this.#acks.get(deployment);
+    if (ack === undefined) {
+      const { notices, nextSeq, ...shared } = this.#options;
+      const own = notices.with({ destination: this.name, ...(deployment !== undefined && { deployment }) });
+      ack = new Ack({ ...shared, notices: own, nextSeq: () => nextSeq(deployment) });
+      this.#acks.set(deployment, ack);
+    }
+    return ack;
+  }
+
+  refusal(deployment: Deployment): string | undefined {
+    return this.of(deployment).refusal;
+  }
+
+  /** @returns why no journal records reports now; undefined if one of them does */
+  problem(deployments: readonly Deployment[]): string | undefined {
+    const refusals = deployments.map((deployment) => this.refusal(deployment));
+    return refusals.includes(undefined) ? undefined : refusals[0];
+  }
+
+  /** @returns the deployments whose reports are refused, each with the reason */
+  troubles(deployments: readonly Deployment[]): Map<string, string> {
+    const troubles = new Map<string, string>();
+    for (const deployment of deployments) {
+      const refusal = this.refusal(deployment);
+      if (deployment !== undefined && refusal !== undefined) troubles.set(deployment, refusal);
+    }
+    return troubles;
+  }
+
+  wait(deployment: Deployment, first: number, last: number, answer: (reason?: string) => void): void {
+    const ack = this.of(deployment);
+    ack.wait({ first, last }, answer);
+    if (this.#isOver) ack.giveUp();
+  }
+
+  /** The service stops: replies wait for `limits.forwardStopMs` at most. */
+  end(): void {
+    setTimeout(() => {
+      this.#isOver = true;
+      for (const ack of this.#acks.values()) ack.giveUp();
+    }, this.#options.limits.forwardStopMs).unref();
+  }
+}
+
+interface AckOptions extends Omit<AcksOptions, 'nextSeq'> {
+  readonly nextSeq: () => number | undefined;
+}
+
+/** A reply that waits for its events, all of which are in the range. */
+interface Waiting extends GoneRange {
+  readonly sinceMs: number;
+  readonly answer: (reason?: string) => void;
+}
+
+/** The acknowledgements of one journal. The sender says what the destination has. */
+export class Ack {
+  readonly #options: AckOptions;
+  /** The destination has all events up to this one, but for the missing ones; undefined until it has said so. */
+  #seq: number | undefined;
+  /** The events that the destination does not get, and the last of them. */
+  #missing: GoneRange[] = [];
+  #lastMissing = 0;
+  #isStopped = false;
+  #isOpen = false;
+  /** While it is not open: the event that the destination needs first; undefined before the journal is open. */
+  #neededSeq: number | undefined;
+  /** The replies that wait, in the order in which they came. */
+  #waiting: Waiting[] = [];
+  #late: NodeJS.Timeout | undefined;
+
+  constructor(options: AckOptions) {
+    this.#options = options;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Why nothing is recorded now, as a sentence for the client; undefined if reports are recorded. */
+  get refusal(): string | undefined {
+    if (this.#isOpen) return undefined;
+    const { name } = this.#options;
+    return `not recorded: ${name} has to have each event as well, and does not have all earlier ones; send the report again later`;
+  }
+
+  /** The destination has all events up to this one, but for the missing ones. */
+  has(seq: number): void {
+    this.#seq = seq;
+    const nowMs = performance.now();
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const one of waiting) {
+      if (this.#isMissing(one)) one.answer(this.#notTaken);
+      else if (one.last > seq) this.#waiting.push(one);
+      else {
+        this.#options.onAcknowledged(nowMs - one.sinceMs);
+        one.answer();
+      }
+    }
+    this.#tryToOpen();
+  }
+
+  /** The destination does not get these events, which come directly after those that it has: a dead letter names them. */
+  lacks(range: GoneRange): void {
+    this.#addMissing(range);
+    if (this.#seq !== undefined) this.has(Math.max(this.#seq, range.last));
+  }
+
+  /** @param ranges the events that dead letters name, in place of the missing ones that are known */
+  named(ranges: readonly GoneRange[]): void {
+    this.#missing = [];
+    this.#lastMissing = 0;
+    for (const range of ranges) this.#addMissing(range);
+  }
+
+  /** @param isStopped whether the sender waits for an operator */
+  stateIs(isStopped: boolean): void {
+    this.#isStopped = isStopped;
+    if (isStopped) this.#close('it is stopped');
+    else this.#tryToOpen();
+  }
+
+  /** The sender ends. The next one may have another server for its destination. */
+  forget(): void {
+    this.#seq = undefined;
+    this.#isOpen = false;
+    this.#neededSeq = this.#lastSeq;
+  }
+
+  /** Waits until the destination has the events of a range, which are durable here. */
+  wait({ first, last }: GoneRange, answer: Waiting['answer']): void {
+    const one: Waiting = { first, last, sinceMs: performance.now(), answer };
+    if (this.#isMissing(one)) {
+      answer(this.#notTaken);
+      return;
+    }
+    if (this.#seq !== undefined && last <= this.#seq) {
+      this.#options.onAcknowledged(0);
+      answer();
+      return;
+    }
+    this.#waiting.push(one);
+    this.#late ??= setTimeout(() => this.#expire(), this.#options.limits.ackMs).unref();
+  }
+
+  /** Answers the replies that wait. */
+  giveUp(): void {
+    clearTimeout(this.#late);
+    this.#late = undefined;
+    for (const { answer } of this.#waiting.splice(0)) answer(this.#notYet);
+  }
+
+  #expire(): void {
+    const { ackMs } = this.#options.limits;
+    const beforeMs = performance.now() - ackMs;
+    const isLate = ({ sinceMs }: Waiting) => sinceMs <= beforeMs;
+    const late = this.#waiting.filter(isLate);
+    this.#waiting = this.#waiting.slice(late.length);
+    const [next] = this.#waiting;
+    this.#late = next && setTimeout(() => this.#expire(), next.sinceMs - beforeMs).unref();
+    if (late.length === 0) return;
+    this.#close(`it has not acknowledged an event for ${ackMs / 1000} s`);
+    for (const { answer } of late) answer(this.#notYet);
+  }
+
+  #close(why: string): void {
+    this.#neededSeq = this.#lastSeq;
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#options.notices.warn('reports get 503 until the destination has all events', { why });
+  }
+
+  #tryToOpen(): void {
+    if (this.#isOpen || this.#isStopped || this.#seq === undefined) return;
+    this.#neededSeq ??= this.#lastSeq;
+    if (this.#neededSeq === undefined || this.#seq < this.#neededSeq) return;
+    this.#isOpen = true;
+    this.#options.notices.info('the destination has all events, and reports are recorded', { seq: this.#seq });
+  }
+
+  get #lastSeq(): number | undefined {
+    const nextSeq = this.#options.nextSeq();
+    return nextSeq === undefined ? undefined : nextSeq - 1;
+  }
+
+  #addMissing({ first, last }: GoneRange): void {
+    const before = this.#missing.at(-1);
+    if (before?.last === first - 1) this.#missing[this.#missing.length - 1] = { first: before.first, last };
+    else this.#missing.push({ first, last });
+    this.#lastMissing = Math.max(this.#lastMissing, last);
+  }
+
+  #isMissing({ first, last }: GoneRange): boolean {
+    return first <= this.#lastMissing && this.#missing.some((range) => range.first <= last && first <= range.last);
+  }
+
+  get #notYet(): string {
+    return `recorded here, not yet at ${this.#options.name}; it is forwarded all the same`;
+  }
+
+  get #notTaken(): string {
+    const { name } = this.#options;
+    return `recorded here, and ${name} does not take it; the operator finds it with assetlog forward dead ${name}`;
+  }
+}

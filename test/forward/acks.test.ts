@@ -1,0 +1,295 @@
+/** `--ack`: no 200 before the destination has the events too, and nothing is recorded while it lacks earlier ones. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Limits } from '../../src/config/limits.ts';
+import { Acks } from '../../src/forward/acks.ts';
+import { createNotices } from '../../src/telemetry/log.ts';
+import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
+import { hold } from '../support/gate.ts';
+import { metricsOf, samplesOf } from '../support/metrics.ts';
+import { startPlainUpstream } from '../support/plain-upstream.ts';
+import { eventsIn, newFolder, type Scope } from '../support/program.ts';
+import { report, reportOne } from '../support/report.ts';
+import { type Served, serve, serveSimulated } from '../support/service.ts';
+import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
+
+const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppedMs: 50, forwardCheckMs: 20 };
+
+/** A device that waits for its hub. */
+async function acknowledged(t: Scope, to: string, limits: Partial<Limits> = {}, data = newFolder(t)): Promise<Served> {
+  return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
+}
+
+async function readiness({ url }: { readonly url: string }) {
+  const reply = await fetch(`${url}/readyz`);
+  return { status: reply.status, body: await reply.text() };
+}
+
+const isReady = async (service: { readonly url: string }) => (await readiness(service)).status === 200;
+const whenReady = (service: { readonly url: string }) => eventually('it is ready', () => isReady(service));
+
+/** A hub on a disk that can hold its calls, and a device that is ready. */
+async function pair(t: Scope, limits: Partial<Limits> = {}) {
+  const hub = await serveSimulated(t);
+  const device = await acknowledged(t, hub.url, limits);
+  await whenReady(device);
+  return { hub, device };
+}
+
+/** The assets of the events that are durable at a hub. */
+function durableAt(disk: SimulatedDisk): string[] {
+  const files = disk.durableNames().filter((name) => name.startsWith('events-'));
+  const lines = files.flatMap((name) => `${disk.durableBytes(name)}`.split('\n').slice(0, -1));
+  return lines.map((line) => JSON.parse(line).asset_key[0]);
+}
+
+test('no reply of success leaves before the destination has the events on its disk [ack-1]', async (t) => {
+  const { hub, device } = await pair(t);
+  const key = { 'Idempotency-Key': 'k' };
+  assert.deepEqual(await report(device, ['first'], key), [200]);
+  const letGo = hold(hub.disk, 'sync');
+  const lines = (names: readonly string[]) =>
+    names.map((name) => JSON.stringify({ type: 'AssetObservation', asset_key: name })).join('\n');
+  const batch = (names: readonly string[], headers = {}) =>
+    fetch(`${device.url}/report_asset_batch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/x-ndjson', ...headers },
+      body: `${lines(names)}${'Prefer' in headers ? '\n{}' : ''}`,
+    }).then(({ status }) => status);
+  const sent = [
+    report(device, ['one']).then(([status]) => status),
+    batch(['two', 'three']),
+    batch(['four'], { Prefer: 'handling=lenient' }),
+    report(device, ['keyed'], { 'Idempotency-Key': 'l' }).then(([status]) => status),
+  ];
+  await eventually('all are on the disk of the device', () => eventsIn(device.data).length === 6);
+  const replayed = report(device, ['keyed'], { 'Idempotency-Key': 'l' }).then(([status]) => status);
+  let replies = 0;
+  for (const one of [...sent, replayed]) void one.then(() => (replies += 1));
+  await sleep(150);
+  assert.equal(replies, 0, 'a reply left before the events are at the hub');
+  assert.deepEqual(await report(device, ['first'], key), [200], 'what is there is acknowledged at once');
+  assert.equal((await reportOne(device, 'check/x')).status, 400, 'a wrong report waits for nothing');
+  assert.equal((await reportOne(device, 'observation/other', { headers: key })).status, 422);
+  letGo();
+  assert.deepEqual(await Promise.all([...sent, replayed]), [200, 200, 207, 200, 200]);
+  assert.deepEqual(durableAt(hub.disk).sort(), ['first', 'four', 'keyed', 'one', 'three', 'two']);
+});
+
+test('a reply that is not acknowledged in time is a 503, and nothing more is recorded until the hub has all [ack-2]', async (t) => {
+  const hub = await serve(t);
+  let isDown = false;
+  const proxy = await startCuttingProxy(t, hub.port, () => (isDown ? { requestBytes: 0, replyBytes: 0 } : uncut));
+  const device = await acknowledged(t, proxy.url, { ackMs: 300 });
+  await whenReady(device);
+  isDown = true;
+  proxy.end();
+  const late = await Promise.all(['a', 'b'].map((name) => reportOne(device, `observation/${name}`)));
+  assert.deepEqual([late[0]?.status, late[1]?.status], [503, 503]);
+  assert.match(late[0]?.body ?? '', /recorded here, not yet at upstream; it is forwarded all the same/);
+  for (const name of ['c', 'd']) {
+    const { status, body } = await reportOne(device, `observation/${name}`);
+    assert.equal(status, 503);
+    assert.match(body, /not recorded: upstream has to have each event/);
+  }
+  assert.equal(eventsIn(device.data).length, 2, 'what was refused is not recorded');
+  assert.match((await readiness(device)).body, /not recorded: upstream/);
+  isDown = false;
+  await whenReady(device);
+  assert.equal(eventsIn(hub.data).length, 2, 'it opens only when the hub has all');
+  assert.deepEqual(await report(device, ['e']), [200]);
+  assertAtHub(hub.data, device.data);
+});
+
+test('after a start nothing is recorded before the destination has said that it has all [ack-3]', async (t) => {
+  const hub = await serve(t);
+  const data = newFolder(t);
+  const before = await serve(t, { data });
+  assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
+  await before.stop();
+  let isDown = true;
+  const { url } = await startCuttingProxy(t, hub.port, () => (isDown ? { requestBytes: 0, replyBytes: 0 } : uncut));
+  const device = await acknowledged(t, url, {}, data);
+  await sleep(100);
+  assert.equal(await isReady(device), false);
+  assert.deepEqual(await report(device, ['c']), [503]);
+  isDown = false;
+  await whenReady(device);
+  assert.equal(eventsIn(hub.data).length, 2);
+  assert.deepEqual(await report(device, ['c']), [200]);
+  const empty = await acknowledged(t, 'http://127.0.0.1:9');
+  await sleep(100);
+  assert.equal(await isReady(empty), false, 'nothing to forward is no acknowledgement');
+});
+
+test('while the destination is stopped the service is not ready, and a plain upstream acknowledges nothing [ack-4]', async (t) => {
+  const upstream = await startPlainUpstream(t);
+  const device = await acknowledged(t, upstream.url);
+  await eventually('it is stopped', () => stateIn(device.data)?.['why'] === 'not understood');
+  assert.match(`${stateIn(device.data)?.['reason']}`, /does not say which events it has.*--ack upstream needs that/);
+  assert.deepEqual([await report(device, ['a']), await isReady(device)], [[503], false]);
+  await device.stop();
+  // One whose cursor says that it was sent to before.
+  const data = newFolder(t);
+  const before = await serve(t, { data, args: ['--forward-to', upstream.url], limits: QUICK });
+  assert.deepEqual(await report(before, ['b']), [200]);
+  await eventually('it is there', () => upstream.events.length === 1);
+  await before.stop();
+  const again = await acknowledged(t, upstream.url, {}, data);
+  await eventually('it is stopped again', () => stateIn(data)?.['why'] === 'not understood');
+  assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
+});
+
+test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
+  const { hub, device } = await pair(t, { forwardStopMs: 400 });
+  let letGo = hold(hub.disk, 'sync');
+  const replied = report(device, ['a']);
+  await eventually('it is recorded', () => eventsIn(device.data).length === 1);
+  const stopped = device.stop();
+  await sleep(50);
+  letGo();
+  assert.deepEqual(await replied, [200]);
+  await stopped;
+  const next = await acknowledged(t, hub.url, { forwardStopMs: 200 }, device.data);
+  await whenReady(next);
+  letGo = hold(hub.disk, 'sync');
+  const late = reportOne(next, 'observation/b');
+  await eventually('the next one is recorded', () => eventsIn(next.data).length === 2);
+  const ended = next.stop();
+  const { status, body } = await late;
+  assert.equal(status, 503);
+  assert.match(body, /recorded here, not yet at upstream/);
+  letGo();
+  await ended;
+});
+
+test('an event that the destination refuses never gets a 200, and those after it do [ack-6]', async (t) => {
+  const hub = await serve(t, { limits: { forwardBodyBytesMax: 4096, forwardUploadBytesMax: 4096 } });
+  const device = await acknowledged(t, hub.url);
+  await whenReady(device);
+  const large = { description: 'x'.repeat(8192) };
+  const headers = { 'Idempotency-Key': 'large' };
+  const one = await reportOne(device, 'observation/large', { body: large, headers });
+  assert.equal(one.status, 503, one.body);
+  assert.match(one.body, /recorded here, and upstream does not take it; .* assetlog forward dead upstream/);
+  assert.deepEqual(await report(device, ['small']), [200], 'the next one passes');
+  assert.equal((await reportOne(device, 'observation/large', { body: large, headers })).status, 503, 'a replay');
+  assert.equal(deadLettersIn(device.data).length, 1);
+  await device.stop();
+  const again = await acknowledged(t, hub.url, {}, device.data);
+  await whenReady(again);
+  assert.equal((await reportOne(again, 'observation/large', { body: large, headers })).status, 503, 'after a restart');
+});
+
+test('replies that wait are counted, and how long they did', async (t) => {
+  const { hub, device } = await pair(t);
+  const letGo = hold(hub.disk, 'sync');
+  const replied = report(device, ['a']);
+  const figure = async (name: string) => samplesOf(await metricsOf(device)).get(`assetlog_ack_${name}`);
+  await eventually('it waits', async () => (await figure('waiting')) === 1);
+  letGo();
+  assert.deepEqual(await replied, [200]);
+  assert.deepEqual([await figure('waiting'), await figure('seconds_count')], [0, 1]);
+});
+
+test('--ack needs a destination of every deployment, also when the file is read again', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'forward.json');
+  const write = (...destinations: object[]) => writeFileSync(file, JSON.stringify({ destinations }));
+  const hub = await serve(t);
+  write({ name: 'hub', to: hub.url });
+  const args = ['--forward', file, '--ack', 'hub'];
+  await assert.rejects(
+    serve(t, { args: [...args.slice(0, 2), '--ack', 'other'] }),
+    /no destination other, which --ack/,
+  );
+  await assert.rejects(
+    serve(t, { args: ['--forward-to', hub.url, '--ack', 'hub'] }),
+    /that of --forward-to is upstream/,
+  );
+  const device = await serve(t, { args, limits: QUICK });
+  await whenReady(device);
+  write({ name: 'another', to: hub.url });
+  await device.reload();
+  assert.ok(device.notices.some((line) => line.includes('no destination hub, which --ack names')));
+  assert.deepEqual(await report(device, ['a']), [200], 'what was read before stays in effect');
+});
+
+/** One journal whose sender is the test, and the reasons that replies were given; undefined for a 200. */
+function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
+  const journal = { lastSeq };
+  const acks = new Acks({
+    name: 'hub',
+    nextSeq: () => journal.lastSeq + 1,
+    onAcknowledged: () => {},
+    limits: { ackMs: 60_000, forwardStopMs: 10, ...limits },
+    notices: createNotices('error', false, () => {}),
+  });
+  const answers: string[] = [];
+  const wait = (first: number, last = first) => {
+    journal.lastSeq = Math.max(journal.lastSeq, last);
+    acks.wait(undefined, first, last, (reason) => answers.push(`${first}: ${reason?.slice(0, 27) ?? 200}`));
+  };
+  return { acks, ack: acks.of(undefined), answers, wait, journal };
+}
+
+test('replies leave in order, each with what its own events got [ack-7]', () => {
+  const { ack, answers, wait } = waitingFor(4);
+  ack.has(4);
+  wait(5);
+  wait(6, 8);
+  wait(3); // a replay
+  ack.has(5);
+  assert.deepEqual(answers.splice(0), ['3: 200', '5: 200']);
+  ack.lacks({ first: 6, last: 6 });
+  assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does']);
+  wait(9);
+  ack.has(9);
+  wait(6);
+  assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does']);
+  ack.named([]); // its dead letter was sent again
+  wait(6);
+  assert.equal(answers.at(-1), '6: 200');
+});
+
+test('a hub that was restored from a backup acknowledges only what it has again [ack-8]', () => {
+  const { ack, answers, wait } = waitingFor(10);
+  ack.has(10);
+  ack.has(6);
+  wait(9); // a replay
+  assert.deepEqual(answers, []);
+  ack.has(10);
+  assert.deepEqual(answers, ['9: 200']);
+});
+
+test('another destination has to say what it has before anything is recorded [ack-9]', () => {
+  const { acks, ack, journal } = waitingFor(10);
+  ack.has(10);
+  assert.equal(acks.refusal(undefined), undefined);
+  ack.forget();
+  assert.notEqual(acks.refusal(undefined), undefined);
+  ack.has(9);
+  assert.notEqual(acks.refusal(undefined), undefined);
+  ack.has(10);
+  ack.stateIs(true);
+  assert.notEqual(acks.refusal(undefined), undefined, 'stopped');
+  journal.lastSeq = 11;
+  ack.has(10);
+  ack.stateIs(false);
+  assert.equal(acks.refusal(undefined), undefined, 'it has all of the moment of the stop');
+});
+
+test('a reply that comes after the end of a stop is given up at once [ack-10]', async () => {
+  const { acks, answers, wait } = waitingFor(0);
+  wait(1);
+  acks.end();
+  await eventually('it is given up', () => answers.length === 1);
+  wait(2);
+  assert.deepEqual(answers, ['1: recorded here, not yet at h', '2: recorded here, not yet at h']);
+});
