@@ -33,19 +33,14 @@ export interface Figure {
   readonly void?: string;
 }
 
-/** Of all rounds. The ratios are medians of the ratios to what else was measured in the same round. */
-export interface Result {
+/** Of all rounds: medians, and medians of the ratios to what else was measured in the same round. */
+export interface Result extends Omit<Figure, 'void'> {
   readonly name: string;
   readonly connections: number;
   /** Undefined where a round is void. */
   readonly ratio: Spread | undefined;
   readonly p99Ratio: number;
   readonly memoryRatio: number;
-  readonly rate: number;
-  readonly p99Ms: number;
-  readonly memoryBytes: number;
-  readonly processorUs: number;
-  readonly errors: number;
   readonly voids: readonly string[];
 }
 

@@ -62,6 +62,9 @@ async function sees(page: Page, expression: string): Promise<void> {
   }
 }
 
+const hide = (page: Page, hidden: boolean) =>
+  page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
+    document.dispatchEvent(new Event('visibilitychange'));`);
 const textOf = (page: Page, selector: string) =>
   page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)})?.innerText ?? ''`);
 const has = (selector: string, text: string) =>
@@ -380,16 +383,13 @@ test(
     await allow(2);
     await page.fill('[name=text]', 'nothing like it');
     await sees(page, has('#count', '0 found in the newest 3,001 of 25,001 events'));
-    const become = (hidden: boolean) =>
-      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
-      document.dispatchEvent(new Event('visibilitychange'));`);
-    await become(true);
+    await hide(page, true);
     await sees(page, has('#state', 'Paused'));
     const before = await taken();
     await allow(100);
     await sleep(200);
     assert.equal(await taken(), before, 'a hidden page does not search');
-    await become(false);
+    await hide(page, false);
     await sees(page, has('#nothing', 'No event matches'));
     await page.click('#nothing button');
     await sees(page, has('#count', 'the newest 1,001 of 25,001 events'));
@@ -656,15 +656,12 @@ test('a hidden page closes its stream, and resumes when it is seen again', optio
     return /^assetlog_streams (\d+)$/m.exec(text)?.[1] ?? assert.fail(text);
   };
   assert.equal(await openStreams(), '1');
-  const become = (hidden: boolean) =>
-    page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, get: () => ${hidden} });
-      document.dispatchEvent(new Event('visibilitychange'));`);
-  await become(true);
+  await hide(page, true);
   await sees(page, has('#state', 'Paused'));
   for (const late = performance.now() + SEEN_MS; (await openStreams()) !== '0'; )
     assert.ok(performance.now() < late, 'the stream is open');
   await report(service, [materialization('meanwhile')]);
-  await become(false);
+  await hide(page, false);
   await sees(page, has('.row', 'meanwhile'));
   assert.equal(await page.evaluate(count('.row')), 2);
   assert.equal(await openStreams(), '1');

@@ -8,6 +8,7 @@ import { readFields } from '../../src/http/headers.ts';
 import { type ErrorReply, Refusal } from '../../src/http/message.ts';
 import { encodeMembers } from '../../src/journal/line/record.ts';
 import { processorMs } from '../support/processor-time.ts';
+import { refusalOf } from '../support/refusal.ts';
 
 interface Sent {
   readonly contentType?: string;
@@ -30,14 +31,8 @@ function send(
   return { lines, status: reply.status, reply: JSON.parse(reply.body), headers: reply.headers };
 }
 
-function refusalOf(body: string | Buffer, sent: Sent = {}, bounds: BatchLimits = limits): ErrorReply {
-  try {
-    send(body, sent, bounds);
-  } catch (error) {
-    if (error instanceof Refusal) return error.reply;
-    throw error;
-  }
-  return assert.fail('it was not refused');
+function refused(body: string | Buffer, sent: Sent = {}, bounds: BatchLimits = limits): ErrorReply {
+  return refusalOf(() => send(body, sent, bounds));
 }
 
 const JSON_ARRAY = { contentType: 'application/json; charset=utf-8' };
@@ -61,11 +56,11 @@ test('lines and an array of the same items are the same events, in order', () =>
 test('blank lines, CR LF and a byte order mark are no part of an item, and every line counts', () => {
   const body = `\ufeff\r\n${good}\r\n \t\r\n\r\n${check}\r\n`;
   assert.equal(send(body).lines.length, 2);
-  assert.deepEqual(refusalOf(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
+  assert.deepEqual(refused(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
 });
 
 test('one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log [http-batch-1]', () => {
-  const { status, error, errors, logged } = refusalOf(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
+  const { status, error, errors, logged } = refused(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
   assert.equal(status, 400);
   assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);
   assert.deepEqual(
@@ -74,9 +69,9 @@ test('one wrong item refuses the batch, with each wrong item by its number and n
   );
   assert.equal(errors?.[1]?.error, 'its "type" is "x"; write materialization, check, observation');
   assert.match(errors?.[2]?.error ?? '', /^it is not valid JSON at column 1: /);
-  assert.doesNotMatch(refusalOf('secret').logged ?? 'secret', /secret/);
+  assert.doesNotMatch(refused('secret').logged ?? 'secret', /secret/);
   assert.match(logged ?? '', /item 3: passed is missing/);
-  assert.match(refusalOf(wrong).error, /^1 of 1 items is wrong/);
+  assert.match(refused(wrong).error, /^1 of 1 items is wrong/);
 });
 
 test('lenient handling keeps the right items, says which are wrong, and refuses a batch without a right one', () => {
@@ -86,11 +81,11 @@ test('lenient handling keeps the right items, says which are wrong, and refuses 
   const all = send(good, LENIENT);
   assert.deepEqual([all.status, all.reply], [200, { recorded: 1 }]);
   for (const { headers } of [some, all]) assert.deepEqual(headers, ['Preference-Applied', 'handling=lenient']);
-  assert.equal(refusalOf(`${wrong}\n${wrong}`, LENIENT).status, 400);
+  assert.equal(refused(`${wrong}\n${wrong}`, LENIENT).status, 400);
 });
 
 test('only the first wrong items are described, and all are counted', () => {
-  const { error, errors } = refusalOf(`${wrong}\n`.repeat(250));
+  const { error, errors } = refused(`${wrong}\n`.repeat(250));
   assert.match(error, /^250 of 250 items are wrong/);
   assert.equal(errors?.length, limits.batchErrorsMax);
   assert.equal(send(`${good}\n${`${wrong}\n`.repeat(250)}`, LENIENT).reply.failed, 250);
@@ -108,7 +103,7 @@ test('an empty batch, too many items and other bodies are refused', () => {
     [`[${good}`, JSON_ARRAY, /^the body is not valid JSON at line 1, column /],
     [Buffer.from([0x22, 0xff, 0x22]), {}, /^the body is not UTF-8: byte 2/],
   ] as const) {
-    const { status, error } = refusalOf(body, sent, few);
+    const { status, error } = refused(body, sent, few);
     assert.equal(status, 400);
     assert.match(error, problem);
   }
@@ -121,7 +116,7 @@ test('an item in an array may be as deep as one in a line', () => {
     `{"type":"observation","asset_key":"a","metadata":{"m":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}}`;
   for (const [wrap, sent] of [['$', {}] as const, ['[$]', JSON_ARRAY] as const]) {
     assert.equal(send(wrap.replace('$', deep(limits.jsonDepthMax)), sent).lines.length, 1);
-    assert.match(refusalOf(wrap.replace('$', deep(limits.jsonDepthMax + 1)), sent).error, /nests deeper than/);
+    assert.match(refused(wrap.replace('$', deep(limits.jsonDepthMax + 1)), sent).error, /nests deeper than/);
   }
 });
 
@@ -147,24 +142,22 @@ test('a tag may repeat the parameter of its name, and must not differ from it', 
     }
     assert.equal(send(write('null', 'null')).lines[0]?.tags, undefined);
     assert.match(
-      refusalOf(write('"v1"', '"v2"')).error,
+      refused(write('"v1"', '"v2"')).error,
       /its data_version is "v1" and its tags.data_version "v2"; send one/,
     );
-    assert.match(refusalOf(write('7', '"v2"')).error, /its data_version is 7 and its tags.data_version "v2"; send one/);
+    assert.match(refused(write('7', '"v2"')).error, /its data_version is 7 and its tags.data_version "v2"; send one/);
   }
 });
 
 test('an unknown member is wrong, and the one that was meant is named', () => {
-  const { error } = refusalOf('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
+  const { error } = refused('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
   assert.match(error, /item 1: a report of kind check has no "chek_name"; did you mean check_name\?$/);
-  assert.match(refusalOf('{"type":"check","check_name":"n","passed":true}').error, /item 1: asset_key is missing/);
-  assert.match(refusalOf('{"type":"check","asset_key":null,"passed":true}').error, /item 1: asset_key is missing/);
+  assert.match(refused('{"type":"check","check_name":"n","passed":true}').error, /item 1: asset_key is missing/);
+  assert.match(refused('{"type":"check","asset_key":null,"passed":true}').error, /item 1: asset_key is missing/);
 });
 
 test('what an error shows of an item is cut', () => {
-  const { error } = refusalOf(
-    `{"type":"check","asset_key":"c","${'x'.repeat(5000)}":1}\n{"type":"${'y'.repeat(5000)}"}`,
-  );
+  const { error } = refused(`{"type":"check","asset_key":"c","${'x'.repeat(5000)}":1}\n{"type":"${'y'.repeat(5000)}"}`);
   assert.ok(error.length < 500, error);
 });
 

@@ -9,6 +9,7 @@ import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { refusalOf } from '../support/refusal.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
 
@@ -26,16 +27,6 @@ function request({ path, body, query = '' }: Sent): HandlerRequest {
   const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
   const head = { method: 'POST', fields: readFields(['Content-Type', 'application/json']) };
   return { keyPath: path, body: Buffer.from(text), query, head };
-}
-
-function refusalOf(act: () => unknown): Refusal {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof Refusal) return error;
-    throw error;
-  }
-  throw new Error('it was not refused');
 }
 
 function outcome(handler: ReportHandler, sent: Sent): RecordOutcome | string {
@@ -275,7 +266,7 @@ test('a parameter that is nearly the missing one is named in the error', () => {
 
 test('what may be logged of a refusal quotes neither a query nor metadata nor the text of a body', () => {
   const logged = (sent: Sent) => {
-    const { reply } = refusalOf(() => reportCheck(request(sent)));
+    const reply = refusalOf(() => reportCheck(request(sent)));
     assert.ok(reply.error.includes('s3cret'), reply.error);
     assert.doesNotMatch(reply.logged ?? reply.error, /s3cret/);
     return reply.logged ?? '';

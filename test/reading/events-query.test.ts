@@ -4,9 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
-import type { ErrorReply } from '../../src/http/message.ts';
-import { Refusal } from '../../src/http/message.ts';
 import { eventsParameters, readEventsQuestion } from '../../src/reading/events-query.ts';
+import { refusalOf } from '../support/refusal.ts';
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
 const NO_BODY = Buffer.alloc(0);
@@ -14,16 +13,6 @@ const NO_BODY = Buffer.alloc(0);
 function ask(query: string, headers: { accept?: string; lastEventId?: string } = {}) {
   const head = { method: 'GET', fields: { ...readFields([]), ...headers } };
   return readEventsQuestion({ body: NO_BODY, query, head }, eventsParameters(limits), limits);
-}
-
-function refusal(act: () => unknown): ErrorReply {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof Refusal) return error.reply;
-    throw error;
-  }
-  return assert.fail('it was not refused');
 }
 
 test('the filters are those of the command', () => {
@@ -100,14 +89,14 @@ test('what can not be meant is refused with a sentence, and the log has none of 
     ['', /^Last-Event-ID is "-1"/, { ...stream, lastEventId: '-1' }],
   ];
   for (const [query, expected, headers] of cases) {
-    const { status, error, logged = error } = refusal(() => ask(query, headers));
+    const { status, error, logged = error } = refusalOf(() => ask(query, headers));
     assert.equal(status, 400, query);
     assert.match(error, expected, query);
     const value = /=([^&]+)/.exec(query)?.[1] ?? '\0';
     if (value.length > 3) assert.ok(!logged.includes(value), `${query}: ${logged}`);
   }
-  const swapped = refusal(() => ask('since=1h&until=2h').filter(NOW_MS));
+  const swapped = refusalOf(() => ask('since=1h&until=2h').filter(NOW_MS));
   assert.match(swapped.error, /^since is 2026-11-22T11:00:00.000Z and until 2026-11-22T10:00:00.000Z: no event/);
-  const early = refusal(() => ask('since=999999999d').filter(NOW_MS));
+  const early = refusalOf(() => ask('since=999999999d').filter(NOW_MS));
   assert.match(early.error, /^since: it is not a time such as/);
 });

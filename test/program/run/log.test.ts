@@ -13,9 +13,7 @@ import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 
-const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');
-
 const CHECK = '/report_asset_check/';
 const MATERIALIZATION = '/report_asset_materialization/';
 
@@ -150,14 +148,14 @@ test('with --quiet a terminal shows refusals only, and without colour with NO_CO
 test('the log has a line a request at debug, and never a query, a body or a forged line', async (t) => {
   const { port, notices } = await serve(t, { logLevel: 'debug' });
   const secret = 'sEcReT';
-  await ask(port, post(`${TARGET}a%0Ab?metadata={"k":"${secret}"}`, `{"uri":1,"metadata":{"k":"${secret}"}}`));
+  await ask(port, post(`${MATERIALIZATION}a%0Ab?metadata={"k":"${secret}"}`, `{"uri":1,"metadata":{"k":"${secret}"}}`));
   await ask(
     port,
-    post(`${TARGET}a?x=1`, `{"uri":1,"asset_key":"other","metadata":{"k":"${secret}"}}`, [
+    post(`${MATERIALIZATION}a?x=1`, `{"uri":1,"asset_key":"other","metadata":{"k":"${secret}"}}`, [
       `Service-Cloud-Api-Token: ${secret}`,
     ]),
   );
-  await ask(port, post(`${TARGET}a`, `{"metadata":["${secret}"]}`));
+  await ask(port, post(`${MATERIALIZATION}a`, `{"metadata":["${secret}"]}`));
   await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
   await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
   const log = notices.join('');
@@ -183,16 +181,16 @@ test('each failure has an id of its own that finds its lines in the log, and non
   const { disk, port, notices } = await serveSimulated(t, { limits, logLevel: 'debug' });
   const chosen = ['X-Request-Id: deadbeef-1', 'Request-Id: deadbeef-1'];
   const asked: readonly (readonly [status: number, bytes: string])[] = [
-    [400, post(`${TARGET}a`, '{"passed":', chosen)],
+    [400, post(`${MATERIALIZATION}a`, '{"passed":', chosen)],
     [404, post('/nowhere', undefined, chosen)],
-    [405, `GET ${TARGET}a HTTP/1.1\r\nHost: localhost\r\n\r\n`],
-    [413, post(TARGET, 'x'.repeat(1_100_000))],
+    [405, `GET ${MATERIALIZATION}a HTTP/1.1\r\nHost: localhost\r\n\r\n`],
+    [413, post(MATERIALIZATION, 'x'.repeat(1_100_000))],
     [403, 'GET /readyz HTTP/1.1\r\nHost: evil.example\r\n\r\n'],
     [400, 'no HTTP at all\r\n\r\n'],
     [400, 'CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
-    [408, post(TARGET, '{"asset_key":"a"}').slice(0, -3)],
+    [408, post(MATERIALIZATION, '{"asset_key":"a"}').slice(0, -3)],
     [408, 'POST / HTTP/1.1\r\nHost: loc'],
-    [503, post(`${TARGET}a`)],
+    [503, post(`${MATERIALIZATION}a`)],
     [503, READY],
   ];
   const ids = new Set<string>();
