@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Destination } from '../../src/forward/destination.ts';
 import type { Link } from '../../src/forward/link.ts';
+import { retryName, writeRetry } from '../../src/forward/retry.ts';
 import { readState, writeState } from '../../src/forward/state-file.ts';
 import { readStatus } from '../../src/forward/status.ts';
 import { newFolder, root } from '../support/program.ts';
@@ -13,7 +14,7 @@ import { diskWith, FIRST, segment } from '../support/segments.ts';
 import { startScripted } from '../support/sent-lines.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
-import { createLink, limits } from './scripted.ts';
+import { createLink, idOf, limits } from './scripted.ts';
 
 /** A link of a journal with 5 events. */
 function linkOf(
@@ -93,6 +94,28 @@ test('one that is stopped says when it tries again, and a change of its state is
   await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
   await link.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
+});
+
+test('a retry sends a hub what it refused as a report of its own, so that the hub stays at its event [link-4]', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const { url: to, got } = await startScripted(t, ({ method, url, body }) => {
+    if (method === 'GET') return [200, '{"seq":0,"id":null}'];
+    if (method === 'POST') return [200, '{}'];
+    if (url?.endsWith('/1')) return [413, '{"error":"too large"}'];
+    const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1)!);
+    return [200, JSON.stringify({ seq, id })];
+  });
+  const link = linkOf(t, { to }, { disk });
+  await link.check([]);
+  await eventually('the first event is refused, and all others are taken', () => link.status.seq === 5);
+  assert.equal(link.status.dead_letters, 1);
+  const sent = got.length;
+  await writeRetry(disk, 'upstream', {});
+  await link.check([retryName('upstream')]);
+  await eventually('its letter is closed', () => link.status.dead_letters === 0);
+  const [{ method, headers }, ...more] = got.slice(sent) as [(typeof got)[0]];
+  assert.deepEqual([method, headers['idempotency-key'], more], ['POST', `"${idOf(disk, 1)}"`, []]);
+  assert.deepEqual([link.status.kind, link.status.seq], ['hub', 5]);
 });
 
 test('one that can not begin says when it tries again', async (t) => {

@@ -140,8 +140,8 @@ export class Outbox {
   openTarget(): void {
     if (this.#targetKind === this.kind) return;
     this.#target?.close();
-    this.#targetKind = this.kind;
     this.#target = this.#parts.target(this.kind);
+    this.#targetKind = this.kind;
   }
 
   /** Opens dead letters and cursor, unless they are open. May be called again after a rejection. */
