@@ -9,7 +9,7 @@ import { newFolder, root, startService } from '../support/program.ts';
 import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
 import { report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS, type Order } from './order.ts';
-import { openOn, parseTrace, underStrace } from './strace.ts';
+import { type Call, openOn, parseTrace, underStrace } from './strace.ts';
 
 const ACKNOWLEDGED_MIN = 2_000;
 const FILES_MIN = 50;
@@ -58,6 +58,16 @@ test('a folder that was made by a start that died is synced into its parent befo
   assert.ok(strace.calls().some((call) => openOn(call) === parent && call.result === 0));
 });
 
+/** Runs a script with the arguments of its own. @returns the calls of these kinds on the file `x` of a folder */
+function callsOf(t: TestContext, folder: string, calls: readonly string[], script: string, ...own: string[]): Call[] {
+  const strace = underStrace(t, { calls, paths: [join(folder, 'x')] });
+  const [tool = '', ...args] = strace.options.under;
+  const node = [process.execPath, '--import', 'tsx', '--input-type=module', '-e', script, folder, ...own];
+  // The tracer ends with the program, and holds its output until then.
+  execFileSync(tool, [...args, ...node], { cwd: root, timeout: 20_000 });
+  return strace.calls();
+}
+
 /** Two appends and a cut, by a disk alone: what the second argument says is whether its writes sync. */
 const APPENDING = `
   import { openDisk } from './src/journal/disk.ts';
@@ -73,16 +83,8 @@ test('an append is on the disk when it resolves, and what was cut off stays away
 }, (t) => {
   const appended = { true: ['pwrite64'], false: ['pwrite64', 'fdatasync'] };
   for (const [syncingWrites, calls] of Object.entries(appended)) {
-    const folder = newFolder(t);
-    const strace = underStrace(t, {
-      calls: ['openat', 'pwrite64', 'ftruncate', 'fdatasync'],
-      paths: [join(folder, 'x')],
-    });
-    const [tool = '', ...args] = strace.options.under;
-    const script = ['--import', 'tsx', '--input-type=module', '-e', APPENDING, folder, syncingWrites];
-    // The tracer ends with the program, and holds its output until then.
-    execFileSync(tool, [...args, process.execPath, ...script], { cwd: root, timeout: 20_000 });
-    const [opened, ...others] = strace.calls();
+    const traced = ['openat', 'pwrite64', 'ftruncate', 'fdatasync'];
+    const [opened, ...others] = callsOf(t, newFolder(t), traced, APPENDING, syncingWrites);
     assert.equal(/O_DSYNC/.test(opened?.args ?? ''), syncingWrites === 'true');
     assert.deepEqual(
       others.map(({ name }) => name),
@@ -100,12 +102,7 @@ const SLOTS = `
 `;
 
 test('a slot is on the disk when its write resolves [order-1]', { skip: withoutStrace }, (t) => {
-  const folder = newFolder(t);
-  const strace = underStrace(t, { calls: ['pwrite64', 'fdatasync'], paths: [join(folder, 'x')] });
-  const [tool = '', ...args] = strace.options.under;
-  const script = ['--import', 'tsx', '--input-type=module', '-e', SLOTS, folder];
-  execFileSync(tool, [...args, process.execPath, ...script], { cwd: root, timeout: 20_000 });
-  const names = strace.calls().map(({ name }) => name);
+  const names = callsOf(t, newFolder(t), ['pwrite64', 'fdatasync'], SLOTS).map(({ name }) => name);
   assert.deepEqual(names, ['pwrite64', 'fdatasync', 'pwrite64', 'fdatasync']);
 });
 

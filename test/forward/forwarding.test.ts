@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { entryOf, rewrite } from '../support/deployments.ts';
 import {
   assertAtHub,
   deadLettersIn,
@@ -44,13 +45,10 @@ async function startHanging(t: Scope): Promise<{ url: string; requests: () => nu
 test('each deployment goes to its own URL, with the token of the destination [forwarding-4]', async (t) => {
   const folder = newFolder(t);
   const own = { prod: newToken(), eu: newToken() };
-  const deployments = (names: readonly ('prod' | 'eu')[]) =>
-    JSON.stringify({
-      deployments: names.map((name) => ({ name, tokens: [{ name: 'a', sha256: own[name].digest }] })),
-    });
+  const [prod, eu] = [entryOf('prod', own.prod.token), entryOf('eu', own.eu.token)];
   const [hubFile, edgeFile] = [join(folder, 'hub.json'), join(folder, 'edge.json')];
-  writeFileSync(hubFile, deployments(['prod', 'eu']));
-  writeFileSync(edgeFile, deployments(['prod']));
+  rewrite(hubFile, prod, eu);
+  rewrite(edgeFile, prod);
   writeFileSync(join(folder, 'prod.token'), own.prod.token);
   writeFileSync(join(folder, 'eu.token'), own.eu.token);
   const hub = await startService(t, { args: ['--deployments', hubFile] });
@@ -68,7 +66,7 @@ test('each deployment goes to its own URL, with the token of the destination [fo
   await eventually('the events of prod', hasAll('prod', 5));
   assert.match(edge.stderr(), /lists deployments that there are not","names":"eu \(destination b\)"/);
   // A deployment that is added is forwarded as well, also what was recorded before a restart.
-  writeFileSync(edgeFile, deployments(['prod', 'eu']));
+  rewrite(edgeFile, prod, eu);
   process.kill(edge.pid, 'SIGHUP');
   await eventually('eu', async () => (await report({ url: `${edge.url}/eu` }, ['first'], headers('eu')))[0] === 200);
   await eventually('the event of eu', hasAll('eu', 1));

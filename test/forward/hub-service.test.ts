@@ -1,11 +1,12 @@
 /** A hub as a service: deployments and their tokens, SIGKILL, retention, a reset, and a journal that is closed while idle. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type Disk, type LogFile, openDisk, SyncError } from '../../src/journal/disk.ts';
+import { entryOf, rewrite } from '../support/deployments.ts';
 import { seqsAt } from '../support/forwarded.ts';
 import { askHub, SentJournal, SOURCE } from '../support/forwarding.ts';
 import { newFolder, type Scope, startService } from '../support/program.ts';
@@ -20,20 +21,11 @@ const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 function deployments(t: Scope) {
   const [reporter, reader, other] = [newToken(), newToken(), newToken()];
   const file = join(newFolder(t), 'deployments.json');
-  const entry = (name: string, { digest }: ReturnType<typeof newToken>, may: string[]) => ({
-    name,
-    sha256: digest,
-    may,
-  });
-  writeFileSync(
-    file,
-    JSON.stringify({
-      deployments: [
-        { name: 'prod', tokens: [entry('edge', reporter, ['report']), entry('page', reader, ['read'])] },
-        { name: 'test', tokens: [entry('edge', other, ['report'])] },
-      ],
-    }),
-  );
+  const tokens = [
+    { name: 'edge', sha256: reporter.digest, may: ['report'] },
+    { name: 'page', sha256: reader.digest, may: ['read'] },
+  ];
+  rewrite(file, { name: 'prod', tokens }, entryOf('test', other.token));
   const headers = (token: string) => ({ [TOKEN_HEADER]: token });
   return { file, prod: headers(reporter.token), reads: headers(reader.token), test: headers(other.token) };
 }

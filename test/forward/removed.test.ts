@@ -11,7 +11,7 @@ import { cursorName } from '../../src/forward/sender/cursor.ts';
 import { type JournalHooks, NotRemovableError } from '../../src/journal/hooks.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
-import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
+import { contentsOf, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { openJournal, type TestJournal } from '../support/journal.ts';
 import { rounds } from '../support/long.ts';
@@ -21,6 +21,7 @@ import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import {
   createLink,
+  diskFrom,
   gone,
   lettersOf,
   limits,
@@ -40,6 +41,13 @@ async function lostIn(disk: SimulatedDisk): Promise<number[]> {
     .filter((state) => state.outcome === 'removed' && isOpen(state))
     .flatMap(({ first, last }) => upTo(last, first))
     .sort((one, other) => one - other);
+}
+
+/** As retention removes the first 10 events of a journal of 20; 10 more are recorded. */
+function removeTen(disk: SimulatedDisk): void {
+  disk.drop(FIRST);
+  for (const [name, bytes] of Object.entries({ [segmentName(11)]: segment(11, 20), ...gone(1, 10) }))
+    disk.put(name, bytes);
 }
 
 test('what the cursor has not passed is named once, with a warning, and counted [removed-2]', async () => {
@@ -89,10 +97,7 @@ test('what is removed after forwarding has ended is named as well [removed-5]', 
 });
 
 test('with a cursor that is lost or new, all that is removed is named, unless the destination begins later', async () => {
-  const disk = diskWith({
-    [segmentName(11)]: segment(11, 30),
-    ...gone(1, 10),
-  });
+  const disk = diskFrom(11, 30);
   await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 11, last: 15 });
   assert.deepEqual(await lettersOf(disk), []);
   await createLink(disk, 30).link.removing({ first: 11, last: 15 });
@@ -131,11 +136,8 @@ for (const kind of ['hub', 'api'] as const) {
         );
       }
       const before = (await lettersOf(disk)).length;
-      disk.drop(FIRST);
-      disk.put(segmentName(11), segment(11, 20));
-      disk.put(goneName({ first: 1, last: 10 }, 'removed'), Buffer.alloc(0));
-      const target = new Model(kind);
-      Object.assign(target, { seq: 4, id: 'gone' });
+      removeTen(disk);
+      const target = Object.assign(new Model(kind), { seq: 4, id: 'gone' });
       await sendAll(disk, 30, () => target);
       assert.deepEqual(target.recorded, upTo(30, 11));
       if (kind === 'hub') assert.deepEqual(target.lost, upTo(10, 5));
@@ -180,9 +182,7 @@ test('a hub that took the last request closes what was named of it, and no more'
     if (what === 'ask') return 'record';
     isDown = true;
     await letters.nameRemoved({ first: 1, last: 10 }, 'retention');
-    disk.drop(FIRST);
-    disk.put(segmentName(11), segment(11, 20));
-    disk.put(goneName({ first: 1, last: 10 }, 'removed'), Buffer.alloc(0));
+    removeTen(disk);
     return 'lost';
   };
   const bench = startSender(disk, 30, () => hub, {

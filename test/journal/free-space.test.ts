@@ -6,6 +6,7 @@ import type { Space } from '../../src/journal/disk.ts';
 import { watchSpace } from '../../src/journal/free-space.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
 
 const MIB = 1024 * 1024;
 const limits = { ...standardLimits, spaceCheckMs: 10 };
@@ -45,20 +46,14 @@ test('the space is looked at again and again, each change is reported once, and 
   const logged: string[] = [];
   const notices = createNotices('info', false, (line) => logged.push(line));
   const watch = await watchSpace(disk, { minFreeBytes: 100 }, limits, notices);
-  const until = async (wanted: RegExp | undefined) => {
-    for (let waited = 0; waited < 300; waited += 1) {
-      if (wanted === undefined ? watch.trouble === undefined : wanted.test(watch.trouble ?? '')) return;
-      await sleep(10);
-    }
-    assert.fail(`still ${watch.trouble}`);
-  };
+  const until = (wanted: RegExp) => eventually(`${wanted}`, () => wanted.test(watch.trouble ?? 'none'));
   assert.equal(watch.trouble, undefined);
   disk.freeSpace = { freeBytes: 99, usableBytes: 99, totalBytes: 1000 };
   await until(/nearly full: 99 bytes/);
   disk.freeSpace = { freeBytes: 98, usableBytes: 98, totalBytes: 1000 };
   await until(/nearly full: 98 bytes/);
   disk.freeSpace = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
-  await until(undefined);
+  await until(/^none$/);
   disk.space = () => Promise.reject(new Error('ENOENT'));
   await until(/^the free space of the disk is not known: ENOENT$/);
   watch.stop();

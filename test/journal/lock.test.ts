@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +9,14 @@ import { InUseError, LockLostError } from '../../src/journal/lock.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { askHolder, holderOf, lockFolder } from '../support/standard-limits.ts';
 import { eventually, within } from '../support/tools.ts';
+
+/** A process that has the lock of a folder and answers in its own way. */
+async function listenIn(t: Scope, folder: string, name: string, onAsker: (asker: Socket) => void): Promise<Server> {
+  const holder = createServer(onAsker).listen(join(folder, name));
+  t.after(() => holder.close());
+  await once(holder, 'listening');
+  return holder;
+}
 
 test('a folder has one holder, and is free again once it is released [lock-1]', async (t) => {
   const folder = newFolder(t);
@@ -68,14 +76,11 @@ test('a holder says how far its journal is durable, as it is at that moment', as
 
 test('a holder of an older version, and one that does not answer, are distinguished', async (t) => {
   const folder = newFolder(t);
-  const older = createServer((asker) => asker.end('held 77')).listen(join(folder, '.lock-older'));
-  await once(older, 'listening');
+  const older = await listenIn(t, folder, '.lock-older', (asker) => asker.end('held 77'));
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   older.close();
   await once(older, 'close');
-  const stopped = createServer(() => {}).listen(join(folder, '.lock-stopped'));
-  t.after(() => stopped.close());
-  await once(stopped, 'listening');
+  await listenIn(t, folder, '.lock-stopped', () => {});
   assert.deepEqual(await askHolder(folder), { kind: 'unanswered' });
   assert.deepEqual(await holderOf(folder), { pid: undefined });
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
@@ -83,8 +88,7 @@ test('a holder of an older version, and one that does not answer, are distinguis
 
 test('a holder that is alive but stalled still holds, and the answer comes within a second', async (t) => {
   const folder = newFolder(t);
-  const silent = createServer(() => {}).listen(join(folder, '.lock-silent'));
-  t.after(() => silent.close());
+  await listenIn(t, folder, '.lock-silent', () => {});
   const started = performance.now();
   await assert.rejects(lockFolder(folder), InUseError);
   assert.ok(performance.now() - started < 1_000);
@@ -204,9 +208,7 @@ test('a holder whose answer comes byte by byte, or has no end, still holds', asy
   };
   for (const answer of [slow, endless]) {
     const folder = newFolder(t);
-    const holder = createServer((asker) => answer(asker.on('error', () => {}))); // the start goes away
-    t.after(() => holder.close());
-    await once(holder.listen(join(folder, '.lock-other')), 'listening');
+    await listenIn(t, folder, '.lock-other', (asker) => answer(asker.on('error', () => {}))); // the start goes away
     const started = performance.now();
     await assert.rejects(lockFolder(folder), InUseError);
     assert.ok(performance.now() - started < 5_000);

@@ -7,7 +7,7 @@ import { DeadLetters } from '../../../src/forward/dead-letters/file.ts';
 import { cursorName, readCursor } from '../../../src/forward/sender/cursor.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
-import { systemError } from '../../support/simulated-disk.ts';
+import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   cursorOf,
@@ -26,6 +26,12 @@ import {
 } from '../scripted.ts';
 
 const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+
+/** A journal of 10 events, of which the fifth is damaged. */
+function diskWithBadFifth(): SimulatedDisk {
+  const lines = splitLines(segment(1, 10));
+  return diskWith({ [FIRST]: Buffer.concat(lines.with(4, flip(lines[4]!, 60))) });
+}
 
 test('a new destination begins with the first event there is, or with the next one', async () => {
   for (const kind of ['hub', 'api'] as const) {
@@ -90,8 +96,7 @@ for (const kind of ['hub', 'api'] as const) {
       [segmentName(21)]: segment(21, 10),
     });
     await saveCursor(disk, { seq: 2, id: 'gone', kind });
-    const target = new Model(kind);
-    Object.assign(target, { seq: 2, id: 'gone' });
+    const target = Object.assign(new Model(kind), { seq: 2, id: 'gone' });
     await sendAll(disk, 30, () => target);
     assert.deepEqual(target.recorded, [...upTo(15, 11), ...upTo(30, 21)]);
     const letters = await lettersOf(disk);
@@ -101,8 +106,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 
   test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
-    const lines = splitLines(segment(1, 10));
-    const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
+    const disk = diskWithBadFifth();
     const target = new Model(kind);
     const bench = startSender(disk, 10, () => target);
     await bench.until('stopped');
@@ -128,11 +132,9 @@ for (const kind of ['hub', 'api'] as const) {
   });
 
   test(`${kind}: a line that is damaged after it was sent is not noticed`, async () => {
-    const lines = splitLines(segment(1, 10));
-    const disk = diskWith({ [FIRST]: Buffer.concat(lines.map((line, at) => (at === 4 ? flip(line, 60) : line))) });
+    const disk = diskWithBadFifth();
     await saveCursor(disk, { seq: 5, id: 'x', kind });
-    const target = new Model(kind);
-    Object.assign(target, { seq: 5, id: 'x' });
+    const target = Object.assign(new Model(kind), { seq: 5, id: 'x' });
     await sendAll(disk, 10, () => target);
     assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(10, 6), []]);
   });

@@ -29,9 +29,9 @@ interface Seen {
 
 const limits = { ...standardLimits, followMs: 5 };
 /** Of a journal that no process writes, unless something else is said. */
-const progressOf = (durable: () => Promise<Durable> = async () => ({ kind: 'unsaid' })): Progress => ({
+const progressOf = (durable: () => Durable = () => ({ kind: 'unsaid' })): Progress => ({
   ...pollProgress(''),
-  durable,
+  durable: async () => durable(),
 });
 
 async function read(disk: Disk, filter: Filter = {}, progress = progressOf()): Promise<Seen> {
@@ -438,9 +438,7 @@ test('what is added to a file between the last look into it and the look that fi
     return disk.list();
   };
   const seqs: number[] = [];
-  for await (const some of readJournal({ ...disk, list }, { progress: progressOf(), limits }, ({ text }) =>
-    assert.fail(text),
-  )) {
+  for await (const some of readJournal({ ...disk, list }, { progress: progressOf(), limits }, failOn)) {
     seqs.push(...some.map(({ seq }) => seq));
   }
   assert.deepEqual(seqs, upTo(8));
@@ -453,11 +451,8 @@ test('lines that the writer may take back are held back, and shown once when the
   const upToLine = (count: number) => Buffer.concat(lines.slice(0, count)).length;
   writeFileSync(file, Buffer.concat(lines.slice(0, 3)));
   let said: Durable = { kind: 'before', seq: 3 };
-  const { seen, stop, until, idle } = follow(
-    t,
-    folder,
-    progressOf(async () => said),
-  );
+  const progress = progressOf(() => said);
+  const { seen, stop, until, idle } = follow(t, folder, progress);
   await until(({ seqs }) => seqs.length === 2);
   // A failed write is cut off, and other events get its seqs.
   writeFileSync(file, Buffer.concat([...lines.slice(3, 5), Buffer.from('{"seq":6,')]), { flag: 'a' });
@@ -489,25 +484,19 @@ test('lines that the writer may take back are held back, and shown once when the
 test('without --follow too only durable lines are shown, of closed files all, and all with a note if no process answers', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   for (const seq of [11, 13, 16]) {
-    const { seqs, remarks } = await read(
-      disk,
-      {},
-      progressOf(async () => ({ kind: 'before', seq })),
-    );
+    const progress = progressOf(() => ({ kind: 'before', seq }));
+    const { seqs, remarks } = await read(disk, {}, progress);
     assert.deepEqual([seqs, remarks], [upTo(seq - 1), []]);
   }
-  const { seqs, remarks } = await read(
-    disk,
-    {},
-    progressOf(async () => ({ kind: 'unanswered' })),
-  );
+  const unanswered = progressOf(() => ({ kind: 'unanswered' }));
+  const { seqs, remarks } = await read(disk, {}, unanswered);
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
 test('what is added after a look for a writer that found none is left for the next look [reader-4]', async () => {
   const { bytes, lines } = makeLines(4);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 3)) });
-  const durable = async (): Promise<Durable> => {
+  const durable = (): Durable => {
     disk.put(FIRST, bytes);
     return { kind: 'unsaid' };
   };

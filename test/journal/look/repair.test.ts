@@ -32,13 +32,8 @@ const SIDE = 'damaged-now';
 const LINES = 12;
 const plain = makeLines(LINES);
 const { lines, bytes: all } = plain;
-/** Lines that the property tests damage. */
-interface Sample {
-  readonly kind: string;
-  readonly lines: readonly Buffer[];
-  readonly bytes: Buffer;
-}
-const samples: readonly Sample[] = [
+/** Lines that are damaged by chance. */
+const samples = [
   { kind: 'plain lines', ...plain },
   { kind: 'lines with members after the metadata', ...makeLines(LINES, START, eventWithLaterMembers) },
 ];
@@ -91,64 +86,57 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
   }
 }
 
-test('a flipped bit anywhere costs the line that it is in, or nothing [repair-1]', async () => {
-  for (const sample of samples) await flipEachBit(sample);
-});
-
-async function flipEachBit({ kind, lines, bytes: all }: Sample): Promise<void> {
-  const wanted = contentOf(lines);
-  const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
-  for (let at = 0; at < all.length; at += rounds({ long: 1, short: 3 })) {
-    if (lineOf(at) >= 2) break;
-    const disk = diskWith({ [FIRST]: flip(all, at) });
-    await repair(disk);
-    const events = eventsOf(disk);
-    for (const [seq, event] of wanted) {
-      if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
-      assert.equal(events.get(seq), event, `${kind}, byte ${at}, seq ${seq}`);
+for (const { kind, lines, bytes: all } of samples) {
+  test(`${kind}: a flipped bit anywhere costs the line that it is in, or nothing [repair-1]`, async () => {
+    const wanted = contentOf(lines);
+    const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
+    for (let at = 0; at < all.length; at += rounds({ long: 1, short: 3 })) {
+      if (lineOf(at) >= 2) break;
+      const disk = diskWith({ [FIRST]: flip(all, at) });
+      await repair(disk);
+      const events = eventsOf(disk);
+      for (const [seq, event] of wanted) {
+        if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
+        assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
+      }
+      assertAccounted(disk, LINES + 1);
     }
-    assertAccounted(disk, LINES + 1);
-  }
-}
+  });
 
-test('whatever is done to a file, every line that is still there stays, and the journal can be continued [repair-2]', async () => {
-  for (const sample of samples) await damageInEachWay(sample);
-});
+  test(`${kind}: whatever is done to a file, every line that is still there stays, and the journal can be continued [repair-2]`, async () => {
+    const wanted = contentOf(lines);
+    const random = randomFrom(7);
+    for (let round = 0; round < rounds({ long: 750, short: 150 }); round += 1) {
+      let bytes = all;
+      for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1)
+        bytes = random() < 0.1 ? withCarriageReturn(bytes, random) : damaged(bytes, random);
+      const isLast = random() < 0.5;
+      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+      const disk = diskWith(files);
+      const before = await verify(disk);
+      const { files: changed } = await repair(disk);
+      const once = filesOf(disk);
+      await repair(disk);
+      assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
+      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
 
-async function damageInEachWay({ kind, lines, bytes: all }: Sample): Promise<void> {
-  const wanted = contentOf(lines);
-  const random = randomFrom(7);
-  for (let round = 0; round < rounds({ long: 750, short: 150 }); round += 1) {
-    let bytes = all;
-    for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1)
-      bytes = random() < 0.1 ? withCarriageReturn(bytes, random) : damaged(bytes, random);
-    const isLast = random() < 0.5;
-    const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
-    const disk = diskWith(files);
-    const before = await verify(disk);
-    const { files: changed } = await repair(disk);
-    const once = filesOf(disk);
-    await repair(disk);
-    assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
-    if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
-
-    const { chain: next } = await recover(disk, quiet);
-    assertAccounted(disk, next.seq);
-    const events = eventsOf(disk);
-    const unproved = new Set(changed.flatMap((file) => file.unproved));
-    for (const [seq, event] of events) {
-      if (seq <= LINES && !unproved.has(seq))
-        assert.equal(event, wanted.get(seq), `${kind}, round ${round}, seq ${seq}`);
+      const { chain: next } = await recover(disk, quiet);
+      assertAccounted(disk, next.seq);
+      const events = eventsOf(disk);
+      const unproved = new Set(changed.flatMap((file) => file.unproved));
+      for (const [seq, event] of events) {
+        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `round ${round}, seq ${seq}`);
+      }
+      // A line is good where it and the one before it are as they were written.
+      const left = splitLines(bytes).map(String);
+      for (const [index, line] of lines.entries()) {
+        const proved = index === 0 || left.includes(String(lines[index - 1]));
+        const cut = isLast && !needed(before);
+        if (left.includes(String(line)) && proved && !cut)
+          assert.ok(events.has(index + 1), `round ${round}, seq ${index + 1}`);
+      }
     }
-    // A line is good where it and the one before it are as they were written.
-    const left = splitLines(bytes).map(String);
-    for (const [index, line] of lines.entries()) {
-      const proved = index === 0 || left.includes(String(lines[index - 1]));
-      const cut = isLast && !needed(before);
-      if (left.includes(String(line)) && proved && !cut)
-        assert.ok(events.has(index + 1), `${kind}, round ${round}, seq ${index + 1}`);
-    }
-  }
+  });
 }
 
 function withCarriageReturns(bytes: Buffer): Buffer {
