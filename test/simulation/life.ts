@@ -250,7 +250,7 @@ class Life implements Watcher {
   }
 
   killed(machine: Machine): void {
-    this.#restart(machine);
+    this.#broken ??= `${machine.name} does not stop`;
   }
 
   worked(machine: Machine, error: Error | undefined): void {

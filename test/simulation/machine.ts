@@ -234,7 +234,7 @@ export class Machine {
     return reply.kind === 'stream' ? this.#stream(reply, request, ending) : whole(reply);
   }
 
-  /** As `http/socket/streams.ts`: a body that fails before its first piece is a refusal, and after it there is no complete reply. */
+  /** As `http/socket/streams.ts`: a body that fails before its first piece is a refusal, and after it the connection is cut. */
   async #stream(reply: StreamReply, request: Delivered, ending: AbortSignal): Promise<HttpReply> {
     const pieces: Buffer[] = [];
     try {
@@ -247,7 +247,7 @@ export class Machine {
     } catch (error) {
       if (pieces.length === 0 && error instanceof Refusal) return whole(error.reply);
       this.#world.note(`  ${this.process?.name}: no complete reply: ${(error as Error).stack}`);
-      return new Promise(() => {});
+      throw error;
     }
     const body = Buffer.concat(pieces).toString();
     this.#watcher.sent(this, request, body);
@@ -282,7 +282,7 @@ export class Machine {
         endings.delete(ending),
       );
       open.add(done);
-      void done.finally(() => open.delete(done));
+      void done.catch(() => {}).finally(() => open.delete(done));
       return done;
     };
     this.#network.listen(this.name, { process, handle });
@@ -292,7 +292,7 @@ export class Machine {
       close: async () => {
         this.#network.stopListening(this.name, process);
         for (const ending of endings) ending.abort();
-        await Promise.all(open);
+        await Promise.allSettled(open);
       },
     };
   }

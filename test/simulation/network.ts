@@ -212,10 +212,17 @@ export class Network {
       const open = this.#open.get(process) ?? new Set();
       this.#open.set(process, open.add(exchange));
       const handle = () => {
-        void server.handle(request).then((reply) => {
-          open.delete(exchange);
-          answer(reply);
-        });
+        const cut = () => exchange.fail('read ECONNRESET', true);
+        void server.handle(request).then(
+          (reply) => {
+            open.delete(exchange);
+            answer(reply);
+          },
+          () => {
+            open.delete(exchange);
+            world.plan(exchange.link.latencyMs(), 'reset', cut, exchange.from);
+          },
+        );
       };
       world.plan(0, `${request.method} ${request.target}`, handle, process);
     };

@@ -35,7 +35,7 @@ export function planServices(chance: Chance): PlannedService[] {
   return [
     { machine: isHosted ? hostedHub() : localHub(), sendsTo: { upstream: 'upstream' } },
     {
-      machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '32768'] },
+      machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384'] },
       sendsTo: { upstream: hubOf('d0') },
     },
     { machine: { name: 'd1', args: toHub('d1') }, sendsTo: { upstream: hubOf('d1') } },

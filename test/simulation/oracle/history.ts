@@ -24,6 +24,8 @@ export class History {
   readonly rolledBack = new Set<string>();
   /** Those of them whose journals the hub never heard of then, by the ids that they have now. */
   readonly forgotten = new Set<string>();
+  /** Whether a folder was ever replaced by a copy, or copied. */
+  wasRestored = false;
   /** The ids of events that a plain destination may have twice without a dead letter. */
   readonly mayBeTwice = new Set<string>();
 

@@ -71,6 +71,7 @@ export class Oracle {
 
   /** A copy of the folder of another machine begins to run. */
   watchCopy(copy: MachineJournal, original: MachineJournal): void {
+    this.history.wasRestored = true;
     this.look(original);
     this.watch(copy, this.destinationsOf(original));
     const watched = this.#watched.get(copy)!;
@@ -115,6 +116,7 @@ export class Oracle {
     watched.view = view.copiedTo(journal.disk);
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
+    this.history.wasRestored = true;
     watched.files = new Files(journal);
     this.#rollBack(journal, view, watched.view);
     // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
@@ -309,8 +311,8 @@ export class Oracle {
   removing(journal: MachineJournal, name: string): void {
     if (!isJournalFile(name)) return;
     this.look(journal);
-    const { view, removals } = this.#watched.get(journal)!;
-    const problem = removals.removing(name);
+    const { view, removals, sendsTo } = this.#watched.get(journal)!;
+    const problem = removals.removing(name, this.history.wasRestored ? [] : sendsTo);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     for (const { seq } of view.linesOf(name)) if (!view.removed.has(seq)) view.removed.set(seq, this.#nowMs());
     const seq = this.#unsettledAt(journal, view.linesOf(name), (to, line) => this.#wasThere(journal, to, line));

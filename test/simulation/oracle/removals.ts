@@ -1,6 +1,7 @@
 /** Whether a limit asks for what retention removes, by the sizes of the files and the wall clock when the removal is noted. */
 
 import type { MachineJournal } from '../machine.ts';
+import { cursorSeq } from './cursor.ts';
 
 const DAY_MS = 86_400_000;
 /** What was decided before has been noted by then. */
@@ -51,13 +52,21 @@ export class Removals {
     return this.#problemOf(last);
   }
 
-  /** A journal file is about to be removed. @returns what is wrong if no durable marker has it */
-  removing(name: string): string | undefined {
-    const { disk } = this.#journal;
+  /**
+   * A journal file is about to be removed.
+   * @param sendsTo the destinations whose cursors no restore took back
+   * @returns what is wrong if no durable marker has it, or a destination has to have it before
+   */
+  removing(name: string, sendsTo: readonly { readonly name: string }[]): string | undefined {
+    const { disk, machine } = this.#journal;
     const lastSeq = filesOf(disk.names()).find((file) => file.name === name)?.lastSeq;
     const marked = Math.max(0, ...disk.durableNames().map((one) => markedBy(one) ?? 0));
     if (lastSeq === undefined) return `removes ${name}, its newest file`;
     if (lastSeq > marked) return `removes ${name} before that is noted durably`;
+    // "A file with events that a destination has not received yet stays."
+    const isHeld = machine.config.whenBehind === 'refuse';
+    const behind = sendsTo.find((to) => isHeld && cursorSeq(disk, to.name) < lastSeq);
+    if (behind !== undefined) return `removes ${name}, which ${behind.name} has not received`;
     if (marked === this.markedSeq) return undefined;
     this.markedSeq = marked; // on a full disk an older marker was renamed
     return this.#problemOf(marked);
