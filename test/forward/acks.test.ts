@@ -8,7 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../src/config/limits.ts';
 import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { runHere } from '../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { host } from '../support/deployments.ts';
 import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
 import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
@@ -18,6 +20,7 @@ import { report, reportOne } from '../support/report.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { post, Wire } from '../support/wire.ts';
 
 const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppedMs: 50, forwardCheckMs: 20 };
 
@@ -196,6 +199,45 @@ test('replies that wait are counted, and how long they did', async (t) => {
   letGo();
   assert.deepEqual(await replied, [200]);
   assert.deepEqual([await figure('waiting'), await figure('seconds_count')], [0, 1]);
+});
+
+test('pipelined reports wait together, and their replies leave in order', async (t) => {
+  const { hub, device } = await pair(t);
+  const letGo = hold(hub.disk, 'sync');
+  const wire = await Wire.open(device.port);
+  const reports = ['observation/a', 'check/wrong', 'observation/b'].map((what) => post(`/report_asset_${what}`));
+  wire.send(reports.join(''));
+  await eventually('both are recorded', () => eventsIn(device.data).length === 2);
+  await sleep(50);
+  assert.equal(wire.text, '', 'the refusal comes after the reply before it');
+  letGo();
+  const statuses = [await wire.reply(), await wire.reply(), await wire.reply()].map((reply) => reply?.status);
+  assert.deepEqual(statuses, [200, 400, 200]);
+  wire.close();
+});
+
+test('report --from is done when the hub has what is in the file', async (t) => {
+  const { hub, device } = await pair(t);
+  const file = join(newFolder(t), 'reports.jsonl');
+  const line = (_: unknown, at: number) => JSON.stringify({ type: 'AssetObservation', asset_key: `from-${at}` });
+  writeFileSync(file, Array.from({ length: 2_500 }, line).join('\n'));
+  const { code, stderr } = await runHere(['report', '--from', file, '--url', device.url]);
+  assert.equal(code, 0, stderr);
+  assert.equal(durableAt(hub.disk).length, 2_500);
+});
+
+test('in hosted mode each deployment waits for its own journal', async (t) => {
+  const hub = await serve(t, { args: ['--path-prefix', '/prod'] });
+  const args = ['--forward-to', `http://127.0.0.1:${hub.port}/{deployment}`, '--ack', 'upstream'];
+  const device = await host(t, ['prod', 'test'], { args, limits: { ...QUICK, ackMs: 300 } });
+  const degraded = () => readiness(device);
+  await eventually('prod is ready', async () => (await degraded()).status === 200);
+  assert.match((await degraded()).body, /^{"status":"degraded","deployments":{"test":"not recorded: upstream[^"]*"}}$/);
+  assert.deepEqual([(await device.report('prod')).status, (await device.report('test')).status], [200, 503]);
+  assert.equal(samplesOf(await metricsOf(device)).get('assetlog_deployments_in_trouble'), 1);
+  await hub.stop();
+  assert.equal((await device.report('prod')).status, 503);
+  assert.equal((await degraded()).status, 503, 'all are behind');
 });
 
 test('--ack needs a destination of every deployment, also when the file is read again', async (t) => {
