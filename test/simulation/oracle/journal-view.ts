@@ -71,6 +71,7 @@ export class JournalView {
   copiedTo(disk: SimulatedDisk): JournalView {
     const view = new JournalView(this.#history);
     view.#wasBroken = this.#wasBroken;
+    for (const from of this.#broken) view.#broken.add(from);
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
