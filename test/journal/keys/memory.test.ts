@@ -52,17 +52,6 @@ test('a start finds the share of a journal, whatever the others hold', () => {
   assert.equal(memory.held, 0, 'a closed table counts no more');
 });
 
-test('the keys of lines that retention removed are forgotten', () => {
-  const memory = new KeyMemory(10);
-  const table = memory.open('a');
-  assert.equal(memory.oldestSeconds, undefined);
-  for (const seq of [1, 4, 5, 9]) memory.add(table, hashKey(`k${seq}`), { seq, offset: 0 }, seq);
-  memory.forgetBefore(table, 5);
-  assert.deepEqual([memory.held, holds(table, 'k4'), holds(table, 'k5')], [2, false, true]);
-  memory.forgetBefore(table, 100);
-  assert.equal(memory.held, 0);
-});
-
 test('the window is that of the journal which forgets the soonest', () => {
   const memory = new KeyMemory(4);
   const [slow, fast] = [memory.open('slow'), memory.open('fast')];

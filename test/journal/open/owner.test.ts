@@ -1,13 +1,15 @@
 /** What root makes in the folder of another user belongs to that user, and what root left blocks no start. */
 
 import assert from 'node:assert/strict';
-import { lstatSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { copyFile } from '../../../src/journal/file-io.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { runAsUser, USER, userFolder, withoutBuilt } from '../../faults/as-user.ts';
+import { runAsUser, USER, userFolder, withoutBuilt } from '../../support/as-user.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, makeLines } from '../../support/segments.ts';
@@ -91,6 +93,26 @@ test('what a service and a repair of root leave, whatever their end, belongs to 
 
   const user = await runAsUser(t, data);
   assert.equal((await ask(user.port, post(`${TARGET}d`))).status, 200, user.stderr);
+});
+
+test('a lock that the user may not ask holds, and one of them that was never published does not', {
+  skip: withoutRoot || withoutBuilt,
+}, async (t) => {
+  for (const [name, code] of [
+    ['.lock-older', 4],
+    ['.unlocked-older', null],
+  ] as const) {
+    const data = userFolder(t);
+    const holder = createServer((asker) => asker.end('held 1')).listen(join(data, name));
+    t.after(() => holder.close());
+    await once(holder, 'listening');
+    chmodSync(join(data, name), 0o755);
+    const end = await runAsUser(t, data);
+    assert.equal(end.code, code, end.stderr);
+    if (code === 4)
+      assert.match(end.stderr, /^assetlog: \S+ is in use by a process of another user, whose \.lock-older /);
+    else assert.equal((await ask(end.port, post(`${TARGET}a`))).status, 200);
+  }
 });
 
 test('the folder of a deployment belongs to the owner of the data folder', { skip: withoutRoot }, async (t) => {

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { newFolder, root } from '../support/program.ts';
+import { newFolder, root } from './program.ts';
 
 /** The user, and its group. */
 export const USER = 65_534;
