@@ -133,7 +133,7 @@ export class Network {
     return new Promise((resolve, reject) => {
       let isGone = false;
       let pieceAtMs = 0;
-      /** Set when a piece was lost: nothing behind it arrives. */
+      /** Set when a piece was lost: nothing after it arrives. */
       let isCut = false;
       const settled = () => {
         isGone = true;

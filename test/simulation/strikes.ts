@@ -32,6 +32,8 @@ const DAY_MS = 86_400_000;
 const SLOW = [10, 100, 1_000];
 /** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
 const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
+/** The calls that a read error strikes. */
+const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 
 /** The files of most calls. */
 const OFTEN = /^(events-\d{20}\.jsonl|forward-.*\.(cursor|state))$/;
@@ -206,11 +208,11 @@ type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';
 /** @param left which call of its kind fails: 1 is the next one */
 function failOneCall({ disk }: Machine, kind: OneCall, left: number, chance: Chance, { count }: Targets): void {
   const syncs = chance.oneOf(['sync', 'syncFolder'] as const);
-  const wanted = kind === 'sync error' ? syncs : kind === 'read error' ? 'read' : 'write';
+  const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
   const isRare = chance.happens(0.5);
   const fault: FaultOf = (call, name, bytes) => {
-    if (call === wanted && !(isRare && OFTEN.test(name))) left -= 1;
+    if (wanted.includes(call) && !(isRare && OFTEN.test(name))) left -= 1;
     if (left > 0) return undefined;
     disk.faults.delete(fault);
     count(kind);

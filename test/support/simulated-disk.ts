@@ -10,6 +10,7 @@ import { SyncError } from '../../src/journal/disk.ts';
 import type { Mount } from '../../src/journal/open/mount.ts';
 
 export type Call =
+  | 'prepare'
   | 'write'
   | 'sync'
   | 'truncate'
@@ -152,7 +153,9 @@ export class SimulatedDisk implements Disk {
     return after;
   }
 
-  async prepare(): Promise<void> {}
+  async prepare(): Promise<void> {
+    await this.#call('prepare', '');
+  }
 
   async list(): Promise<string[]> {
     await this.#call('list', '');
