@@ -9,7 +9,7 @@ import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
 import { readJournal } from '../../journal/look/reader.ts';
 import type { Line } from '../../journal/look/reading.ts';
-import { type Progress, pollProgress } from '../../journal/progress.ts';
+import type { Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
 import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
@@ -172,12 +172,11 @@ export class Sources {
     const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
     const report = () => notices.warn(message, { folder: disk.folder, problem });
     if (!isGood && found !== 'absent') report();
-    const progress = pollProgress(disk.folder, limits);
     const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;
     const reading = {
       filter: { afterSeq: seq, untilSeq: lastSeq },
       seek: true,
-      progress: { ...progress, durable },
+      progress: { durable, more: async () => {} }, // it is read once
       limits,
     };
     const lines = readJournal(disk, reading, ({ kind, text }) => {
