@@ -262,27 +262,25 @@ export class Link {
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
   #write(isLast: boolean): Promise<void> {
-    return this.#mutex.run(() => this.#writeNow(isLast));
-  }
-
-  async #writeNow(isLast: boolean): Promise<void> {
-    const { destination, disk, limits, notices } = this.options;
-    const { state, why, reason, since, next_try, kind, to, last_success, last_error } = this.status;
-    // The service may continue without the destination, which then is not forwarded.
-    const pid = isLast ? NO_PROCESS : process.pid;
-    const content = { state, why, reason, since, next_try, kind, to, last_success, last_error, pid };
-    const text = JSON.stringify(content);
-    if (text === this.#written.text) return;
-    const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
-    const shown = `${state} ${reason} ${last_success === null}`;
-    const before = [shown, shown.replace('sending', 'idle')]; // a sender that works sends now and then
-    if (!isLast && isSoon && before.includes(this.#written.state)) return;
-    this.#written = { text, state: shown, atMs: performance.now() };
-    try {
-      await writeState(disk, destination.name, content);
-    } catch (error) {
-      notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
-    }
+    return this.#mutex.run(async () => {
+      const { destination, disk, limits, notices } = this.options;
+      const { state, why, reason, since, next_try, kind, to, last_success, last_error } = this.status;
+      // The service may continue without the destination, which then is not forwarded.
+      const pid = isLast ? NO_PROCESS : process.pid;
+      const content = { state, why, reason, since, next_try, kind, to, last_success, last_error, pid };
+      const text = JSON.stringify(content);
+      if (text === this.#written.text) return;
+      const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
+      const shown = `${state} ${reason} ${last_success === null}`;
+      const before = [shown, shown.replace('sending', 'idle')]; // a sender that works sends now and then
+      if (!isLast && isSoon && before.includes(this.#written.state)) return;
+      this.#written = { text, state: shown, atMs: performance.now() };
+      try {
+        await writeState(disk, destination.name, content);
+      } catch (error) {
+        notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
+      }
+    });
   }
 }
 
