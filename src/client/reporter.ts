@@ -108,7 +108,7 @@ export class Reporter {
         this.#hasBatched = true;
         const { reasons, isComplete } = found;
         const known = isComplete ? batch.length : Math.max(...reasons.keys()) + 1;
-        yield batch.slice(0, known).map((_, index) => refusedOr(reasons.get(index), recorded));
+        yield batch.slice(0, known).map((_, index) => refusedOrRecorded(reasons.get(index)));
         const rest = batch.slice(known);
         if (this.knowsKeys) return yield* this.#sendBatch(rest);
         const doubt: Delivery = { kind: 'in doubt', reason: 'answers 207 without naming each wrong item' };
@@ -133,7 +133,7 @@ export class Reporter {
     const nextRefused = (): Delivery[] => {
       const refused: Delivery[] = [];
       for (let reason = reasons.get(at); reason !== undefined; reason = reasons.get(at)) {
-        refused.push(refusedOr(reason, recorded));
+        refused.push({ kind: 'refused', reason });
         at += 1;
       }
       return refused;
@@ -198,8 +198,8 @@ export class Reporter {
 
 const recorded: Delivery = { kind: 'recorded' };
 
-function refusedOr(reason: string | undefined, otherwise: Delivery): Delivery {
-  return reason === undefined ? otherwise : { kind: 'refused', reason };
+function refusedOrRecorded(reason: string | undefined): Delivery {
+  return reason === undefined ? recorded : { kind: 'refused', reason };
 }
 
 /** @returns a string of RFC 8941 section 3.3.3, the form that the header has in its draft */
