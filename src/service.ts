@@ -66,13 +66,10 @@ export async function startService(config: Config, notices: Notices, parts: Serv
     return await start(setup);
   } catch (error) {
     await shutdown.run('start failed');
-    throw (error as NodeJS.ErrnoException).code === undefined ? error : startFailed(error as Error);
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === undefined) throw error;
+    throw new StartError(exitCodeOf(error as Error), `the start failed: ${message}`); // a call that no step explains
   }
-}
-
-/** @param error of a system call that no step of the start explains */
-function startFailed(error: Error): StartError {
-  return new StartError(exitCodeOf(error), `the start failed: ${error.message}`);
 }
 
 /** Makes what acquires nothing yet. */
