@@ -22,6 +22,13 @@ export interface Access {
   readonly token: HttpCall['token'];
 }
 
+/** A report with a key. */
+interface Earlier {
+  readonly wanted: Wanted;
+  readonly type: (typeof TYPES)[number];
+  readonly event: object;
+}
+
 const TYPES = ['materialization', 'observation', 'check'] as const;
 /** In a body the text of a number that JavaScript can not represent: it is recorded digit by digit. */
 const NUMBER = '<number>';
@@ -36,7 +43,7 @@ export class Client {
   readonly #access: Access;
   readonly name: string;
   readonly #process: Incarnation;
-  readonly #earlier: { readonly wanted: Wanted; readonly body: string; readonly path: string }[] = [];
+  readonly #earlier: Earlier[] = [];
   #count = 0;
   #waiting = 0;
   /** As faults name it. */
@@ -75,13 +82,11 @@ export class Client {
     const wanted = this.#next();
     const { chance } = this.#process;
     const { type, ...event } = this.#event(wanted.mark);
-    const path = `/report_asset_${type}/`;
-    const body = bodyOf(event);
     if (wanted.key !== undefined) {
-      this.#earlier.push({ wanted, body, path });
+      this.#earlier.push({ wanted, type, event });
       if (this.#earlier.length > 60) this.#earlier.shift();
     }
-    const send = () => this.#send(path, [wanted], body, wanted.key);
+    const send = () => this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
     // Some do not wait for the first reply.
     await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
   }
@@ -89,16 +94,23 @@ export class Client {
   /** An earlier report, or another event with its key, which is recorded only if retention removed the earlier one. */
   async #sendAgain(): Promise<void> {
     const { chance } = this.#process;
-    const { wanted, body, path } = chance.oneOf(this.#earlier);
-    if (chance.happens(0.8)) return this.#send(path, [wanted], body, wanted.key);
-    const other = { ...this.#next(), key: wanted.key };
-    const { type, ...event } = this.#event(other.mark);
-    await this.#send(`/report_asset_${type}/`, [other], bodyOf(event), other.key);
+    const { wanted, type, event } = chance.oneOf(this.#earlier);
+    if (chance.happens(0.8)) return this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
+    const mark = this.#next().mark;
+    const { type: ofOther, ...other } = this.#event(mark);
+    await this.#send(`/report_asset_${ofOther}/`, [{ mark, key: wanted.key }], bodyOf(other), wanted.key);
   }
 
   async #sendBatch(): Promise<void> {
     const wanted = Array.from({ length: this.#process.chance.integer(2, 12) }, () => this.#next());
-    const items = wanted.map(({ mark, key }) => ({ ...this.#event(mark), idempotency_key: key }));
+    const items: object[] = wanted.map(({ mark, key }) => ({ ...this.#event(mark), idempotency_key: key }));
+    const { chance } = this.#process;
+    if (this.#earlier.length > 0 && chance.happens(0.2)) {
+      const { wanted: again, type, event } = chance.oneOf(this.#earlier);
+      const at = chance.integer(0, items.length);
+      wanted.splice(at, 0, again);
+      items.splice(at, 0, { type, ...event, idempotency_key: again.key });
+    }
     await this.#send('/report_asset_batch/', wanted, bodyOf(items), undefined);
   }
 
@@ -167,7 +179,7 @@ export class Client {
       );
       const name = typeof outcome === 'number' ? String(outcome) : 'no reply';
       this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
-      if (outcome === 200 || outcome === 422 || !mayRepeat) return;
+      if (outcome === 200 || outcome === 422 || outcome === 400 || !mayRepeat) return;
       await this.#world.wait(Math.min(5_000, 100 * 2 ** tries), 'retry');
     }
   }

@@ -260,6 +260,7 @@ class Life implements Watcher {
 
   logged(line: string): void {
     this.states.logged(line);
+    if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
   }
 
   received(machine: Machine, request: Delivered): void {

@@ -227,12 +227,25 @@ export class Oracle {
     const events = status === 503 || status === 408 ? undefined : eventsIn(request);
     if (events === undefined) return;
     this.look(journal);
+    // Of a batch, an item is wrong.
+    const isConflict = status === 422 || (status === 400 && events.length > 1);
+    if (isConflict && !events.some((event) => this.#isOfAnother(journal, event)))
+      this.#breaks(`${journal.name} answered ${status} for ${events[0]!.mark}, and its keys belong to no other event`);
     for (const event of events) {
       const problem =
         status === 200 ? this.#notRecorded(journal, request, event, arrivedMs) : this.#recorded(journal, event);
       if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} for ${event.mark}, ${problem}`);
     }
-    if (status !== 200 && status !== 422) this.#breaks(`${journal.name} answered ${status} to a report`);
+    if (status !== 200 && !isConflict) this.#breaks(`${journal.name} answered ${status} to a report`);
+  }
+
+  /** Whether a key belongs to another event. */
+  #isOfAnother(journal: MachineJournal, { key = '', mark }: SentEvent): boolean {
+    return (
+      this.viewOf(journal)
+        .byKey.get(key)
+        ?.some((line) => line.mark !== mark) ?? false
+    );
   }
 
   /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
@@ -248,13 +261,11 @@ export class Oracle {
     return undefined;
   }
 
-  /** "Another 4xx: not recorded", and a key is refused only for an event that it does not belong to. */
-  #recorded(journal: MachineJournal, { mark, key }: SentEvent): string | undefined {
-    const { byMark, byKey, removed } = this.viewOf(journal);
+  /** "Another 4xx: not recorded". */
+  #recorded(journal: MachineJournal, { mark }: SentEvent): string | undefined {
+    const { byMark, removed } = this.viewOf(journal);
     const line = byMark.get(mark)?.find(({ seq }) => !removed.has(seq));
-    if (line !== undefined) return `which is event ${line.seq}`;
-    if (key !== undefined && byKey.get(key) === undefined) return 'whose key belongs to no event';
-    return undefined;
+    return line && `which is event ${line.seq}`;
   }
 
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
