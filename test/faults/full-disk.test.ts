@@ -119,27 +119,6 @@ test('a full folder that another process holds is in use, and is not waited for'
   assert.match(stderr, new RegExp(`is in use by process ${service.pid}`));
 });
 
-test('a start that waits for space writes nothing, so that other programs keep what is left', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { mount, service } = await startOn(t, 'ext4', { bytes: 24 * MIB });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 50_000 });
-  await eventually('4 MiB of reports', () => load.acknowledged.size > 80);
-  await load.stop();
-  await service.kill('SIGKILL');
-  mount.fill(2 * MIB);
-  const waiting = await startWaiting(t, service.data, FULL);
-  const before = freeBytesOf(mount);
-  await sleep(3_500); // an attempt each second would be seen
-  assert.equal(freeBytesOf(mount), before);
-  const written = /^wchar: (\d+)$/m.exec(readFileSync(`/proc/${waiting.pid}/io`, 'latin1'))?.[1];
-  assert.ok(Number(written) < MIB, `${written} bytes were written`);
-  mount.free();
-  await eventually('200', async () => (await waiting.report('freed')) === 200);
-  await waiting.end();
-  assertExact(service.data, new Set([...load.acknowledged, 'freed']));
-});
-
 for (const kind of ['ext4', 'tmpfs'] as const) {
   test(`on a full ${kind} a cursor moves in its place, and a dead letter waits for space`, {
     skip: withoutMounts,
@@ -218,12 +197,20 @@ test('space to keep free that the whole disk does not have is refused with 2', {
   assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
 });
 
-test('a file system that turns read-only under load gets no wrong 200', { skip: withoutMounts }, async (t) => {
-  const { mount, service, load, before } = await breakUnderLoad(t);
+test('a service whose file system turns read-only under load ends with 5, and gives no wrong 200', {
+  skip: withoutMounts,
+}, async (t) => {
+  const { mount, service } = await startOn(t, 'ext4', { options: 'errors=remount-ro' });
+  const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
+  await eventually('some reports', () => load.acknowledged.size > 50);
+  const before = new Set(load.acknowledged);
+  mount.breakDown();
+  await eventually('refused or gone', () => refusals(load) > 0);
   const met = refusals(load);
   await eventually('more replies, of which a wrong 200 would be one', () => refusals(load) >= met + 2 * CLIENTS);
   await load.stop();
-  await service.kill('SIGKILL');
+  const { code, stderr } = await service.finished;
+  assert.equal(code, 5, stderr);
   mount.remount();
   const next = await startService(t, { data: service.data });
   // The batch that met the error was answered 503, but may have been written.
@@ -251,15 +238,6 @@ test('a disk with less space than it reported fails at its syncs: the end with 5
   await next.kill();
 });
 
-test('a service whose file system turned read-only ends with 5', {
-  skip: withoutMounts,
-}, async (t) => {
-  const { service } = await breakUnderLoad(t);
-  // It ends by itself; the signal is one that does nothing.
-  const { code, stderr } = await service.kill('SIGCONT');
-  assert.equal(code, 5, stderr);
-});
-
 test('a read-only file system is reported by a start in one line', { skip: withoutMounts }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4');
   await report(service.port, 'a');
@@ -272,11 +250,8 @@ test('a read-only file system is reported by a start in one line', { skip: witho
 });
 
 const FULL_FOLDER = /the disk is full; the service waits for space to lock its data folder/;
-const FULL = /the disk is full; the service waits for space to open its journal/;
-
 interface WaitingStart {
   readonly port: number;
-  readonly pid: number;
   /** @returns the status of a report of this asset */
   report(asset: string): Promise<number>;
   /** Stops it, which is to be clean. */
@@ -305,7 +280,6 @@ async function startWaiting(t: TestContext, data: string, reason: RegExp, hosted
   const [under, token] = hosted === undefined ? ['', []] : ['/prod', [hosted.headerOf('prod')]];
   return {
     port,
-    pid,
     report: async (asset) => (await ask(port, post(`${under}${TARGET}${asset}`, undefined, token))).status,
     end: async () => {
       child.kill('SIGTERM');
@@ -352,17 +326,6 @@ async function startOn(t: TestContext, kind: Kind, { args = [], ...options }: St
   const data = join(mount.folder, 'data');
   mkdirSync(data);
   return { mount, service: await startService(t, { data, args }) };
-}
-
-/** A file system that finds an error in itself while reports come, and takes no writes from then on. */
-async function breakUnderLoad(t: TestContext): Promise<Started & { load: Load; before: ReadonlySet<string> }> {
-  const { mount, service } = await startOn(t, 'ext4', { options: 'errors=remount-ro' });
-  const load = loadOn(t, service, { name: 'a', bodyBytes: 500 });
-  await eventually('some reports', () => load.acknowledged.size > 50);
-  const before = new Set(load.acknowledged);
-  mount.breakDown();
-  await eventually('refused or gone', () => refusals(load) > 0);
-  return { mount, service, load, before };
 }
 
 /** Reports that got 503, or no reply. */

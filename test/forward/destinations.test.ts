@@ -185,7 +185,7 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   assert.equal(found.length, 2, 'each problem once');
   assert.match(
     found[1] ?? '',
-    /line 1: needs 65 senders, one for each destination of each deployment, and there are at most 64/,
+    /line 1: needs 65 senders, one for each destination of each deployment, and there are at most 64; list fewer/,
   );
   await write(fileOf(...many.slice(1)));
   assert.deepEqual(
