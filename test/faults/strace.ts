@@ -67,7 +67,7 @@ export const withSlowWrites = (ms: number): string[] => [
 ];
 
 /** @param text what `strace -f -y -o` wrote */
-export function parseTrace(text: string): Call[] {
+function parseTrace(text: string): Call[] {
   const calls: Call[] = [];
   const unfinished = new Map<string, { name: string; args: string; began: number }>();
   for (const [line, content] of text.split('\n').entries()) {
