@@ -206,7 +206,8 @@ function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
 type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';
 
 /** @param left which call of its kind fails: 1 is the next one */
-function failOneCall({ disk }: Machine, kind: OneCall, left: number, chance: Chance, { count }: Targets): void {
+function failOneCall(machine: Machine, kind: OneCall, left: number, chance: Chance, targets: Targets): void {
+  const { disk } = machine;
   const syncs = chance.oneOf(['sync', 'syncFolder'] as const);
   const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
@@ -215,12 +216,20 @@ function failOneCall({ disk }: Machine, kind: OneCall, left: number, chance: Cha
     if (wanted.includes(call) && !(isRare && OFTEN.test(name))) left -= 1;
     if (left > 0) return undefined;
     disk.faults.delete(fault);
-    count(kind);
+    targets.count(kind);
+    if (kind === 'sync error' && chance.happens(0.3)) endAfterSync(machine, chance, targets);
     const failure: Fault =
       kind === 'short write' ? { shortBy: chance.integer(1, Math.max(1, bytes)) } : systemError('EIO', name);
     return failure;
   };
   disk.faults.add(fault);
+}
+
+/** What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile. */
+function endAfterSync(machine: Machine, chance: Chance, targets: Targets): void {
+  const { world } = targets;
+  world.plan(chance.exponentialMs(20), 'crash', () => end(machine, 'crash', chance, targets), null);
+  world.plan(chance.exponentialMs(3_000), 'power cut', () => end(machine, 'power cut', chance, targets), null);
 }
 
 function troubleDisk(
