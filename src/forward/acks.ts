@@ -151,8 +151,8 @@ export class Ack {
     if (this.#seq !== undefined) this.has(Math.max(this.#seq, range.last));
   }
 
-  /** @param ranges the events that dead letters name, in place of the missing ones that are known */
-  named(ranges: readonly GoneRange[]): void {
+  /** @param ranges the events with open dead letters, in place of the missing ones that were known */
+  lacksOnly(ranges: readonly GoneRange[]): void {
     this.#missing = [];
     this.#lastMissing = 0;
     for (const range of ranges) this.#addMissing(range);

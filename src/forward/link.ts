@@ -161,7 +161,7 @@ export class Link {
       for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
         notices.warn(LOST, { destination: name, ...range, reason });
       }
-      ack?.named(await letters.named());
+      ack?.lacksOnly(await letters.openRanges());
     } catch (error) {
       const problem = describe(error as Error);
       throw new NotRemovableError(
@@ -173,7 +173,7 @@ export class Link {
   async #openLetters(): Promise<DeadLetters> {
     const { letters: open, ack } = this.options;
     const letters = await open();
-    if (this.#letters === undefined) ack?.named(await letters.named());
+    if (this.#letters === undefined) ack?.lacksOnly(await letters.openRanges());
     this.#letters = letters;
     return letters;
   }
@@ -223,7 +223,7 @@ export class Link {
         const { sent, refused, left } = result;
         notices.info('dead letters were sent again', { destination: name, sent, refused, left });
         if (sent > 0) sender.tryNow(); // there is space for others
-        ack?.named(await letters.named());
+        ack?.lacksOnly(await letters.openRanges());
       }
     } catch (error) {
       const problem = describe(error as Error);

@@ -13,6 +13,8 @@ export interface PlannedService {
 
 /** Share of the lives whose hub has a journal for each device. */
 const HOSTED_SHARE = 1 / 4;
+/** Share of the lives in which the replies of a device wait for its hub. */
+const ACK_SHARE = 1 / 2;
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
@@ -24,6 +26,7 @@ export function planServices(chance: Chance): PlannedService[] {
   const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');
   const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
   const toHub = (device: string) => [...SMALL, '--forward-to', `http://${hubOf(device)}`, ...tokenOf(device)];
+  const waits = chance.happens(ACK_SHARE) ? ['--ack', 'upstream'] : [];
   const d2Destinations = [
     { name: 'hub', to: `http://${hubOf('d2')}`, ...(isHosted && { tokenFile: tokenFile('d2') }) },
     { name: 'plain', to: 'http://plain' },
@@ -38,7 +41,7 @@ export function planServices(chance: Chance): PlannedService[] {
       machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384'] },
       sendsTo: { upstream: hubOf('d0') },
     },
-    { machine: { name: 'd1', args: toHub('d1') }, sendsTo: { upstream: hubOf('d1') } },
+    { machine: { name: 'd1', args: [...toHub('d1'), ...waits] }, sendsTo: { upstream: hubOf('d1') } },
     {
       machine: { name: 'd2', args: [...SMALL, ...removes], limits: { retainCheckMs: 5_000 } },
       sendsTo: { hub: hubOf('d2'), plain: 'plain' },

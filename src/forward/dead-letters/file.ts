@@ -10,7 +10,7 @@ import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
 import { compacted, LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
@@ -103,11 +103,11 @@ export class DeadLetters {
   }
 
   /**
-   * @returns the events that the destination does not get, as the letters say
+   * @returns the events of the open letters
    * @throws the error of a system call
    */
-  named(): Promise<readonly GoneRange[]> {
-    return this.#mutex.run(async () => [...(await this.#durableStates()).values()].filter(isNamed));
+  openRanges(): Promise<readonly GoneRange[]> {
+    return this.#mutex.run(async () => [...(await this.#durableStates()).values()].filter(isOpen));
   }
 
   /**

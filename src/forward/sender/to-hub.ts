@@ -82,8 +82,7 @@ export class ToHub {
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;
     outbox.pace.reached();
-    outbox.ack?.has(hasSeq);
-    if (seq > hasSeq) outbox.ack?.lacks({ first: hasSeq + 1, last: seq });
+    outbox.ack?.has(seq);
     return IDLE;
   }
 

@@ -82,6 +82,26 @@ export class History {
     return this.#named.get(source)?.has(seq) ?? false;
   }
 
+  /**
+   * @param line of a hub
+   * @param before its last line before of the same source
+   * @returns what is wrong with a line that another journal recorded first
+   */
+  wrongFrom({ id, from, recorded, members }: SeenLine, before: SeenLine | undefined): string | undefined {
+    const [source, seq] = from!;
+    let expected = before === undefined ? (this.firstOf(source) ?? seq) : before.from![1] + 1;
+    while (expected < seq && this.isNamed(source, expected)) expected += 1;
+    if (seq !== expected) return `${seq} of a journal whose next one is ${expected}`;
+    const own = this.get(id);
+    if (own === undefined) return `${seq} of a journal, and none recorded it`;
+    if (own.seq !== seq || own.time !== recorded || own.members !== members)
+      return `${seq} of a journal, where it is another one`;
+    // "A fork is stopped": of two folders with one id, a hub has the events of one.
+    if (before !== undefined && !this.continues({ seq: before.from![1], id: before.id }, id))
+      return `${seq} of a journal that does not have ${before.from![1]} as it is here`;
+    return undefined;
+  }
+
   leaveOut(machine: string, destination: string, ids: Iterable<string>): void {
     const key = `${machine} ${destination}`;
     const all = this.#leftOut.get(key) ?? new Set();

@@ -7,6 +7,10 @@ export class LettersView {
   #states = new Map<number, boolean>();
   #bytes: Buffer | undefined;
 
+  isOpen(seq: number): boolean {
+    return this.#states.get(seq) === true;
+  }
+
   /** @returns what is wrong with the letters, if anything is */
   refresh(bytes: Buffer | undefined): string | undefined {
     if (bytes === this.#bytes) return undefined;

@@ -257,8 +257,18 @@ export class Oracle {
     if (member !== undefined) return `whose ${member} is not as it was sent`;
     if (arrivedMs > (removed.get(line.seq) ?? Number.POSITIVE_INFINITY))
       return 'whose line retention had removed before the request came';
+    if (this.#isNotAcknowledged(journal, line)) return `which is event ${line.seq} and not at the destination of --ack`;
     acknowledged.add(line.seq);
     return undefined;
+  }
+
+  /** "With `--ack NAME` […] the reply waits until the destination NAME has the event as well." */
+  #isNotAcknowledged(journal: MachineJournal, line: SeenLine): boolean {
+    const { ack } = journal.machine.config;
+    const destination = this.#watched.get(journal)!.sendsTo.find(({ name }) => name === ack);
+    // A hub that was restored says at the next request what it has.
+    if (destination === undefined || this.history.rolledBack.has(line.id)) return false;
+    return destination.letters.isOpen(line.seq) || !this.#settledAt(journal, destination)(line);
   }
 
   /** "Another 4xx: not recorded". */
@@ -349,7 +359,7 @@ export class Oracle {
         const before = last.get(source);
         // "A hub that lost events of the last batches asks their journals for them again."
         if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
-        const problem = this.#wrongFrom(line, before);
+        const problem = this.history.wrongFrom(line, before);
         if (problem !== undefined) {
           this.#breaks(`event ${line.seq} of ${journal.name} is ${problem}`);
           return;
@@ -357,23 +367,6 @@ export class Oracle {
         last.set(source, line);
       }
     }
-  }
-
-  /** @param before the last event of the same source */
-  #wrongFrom({ id, from, recorded, members }: SeenLine, before: SeenLine | undefined): string | undefined {
-    const { history } = this;
-    const [source, seq] = from!;
-    let expected = before === undefined ? (history.firstOf(source) ?? seq) : before.from![1] + 1;
-    while (expected < seq && history.isNamed(source, expected)) expected += 1;
-    if (seq !== expected) return `${seq} of a journal whose next one is ${expected}`;
-    const own = history.get(id);
-    if (own === undefined) return `${seq} of a journal, and none recorded it`;
-    if (own.seq !== seq || own.time !== recorded || own.members !== members)
-      return `${seq} of a journal, where it is another one`;
-    // "A fork is stopped": of two folders with one id, a hub has the events of one.
-    if (before !== undefined && !history.continues({ seq: before.from![1], id: before.id }, id))
-      return `${seq} of a journal that does not have ${before.from![1]} as it is here`;
-    return undefined;
   }
 
   /** Remembers what dead letters name as lost, under the ids of their journals: a folder may be replaced or thrown away. */

@@ -17,6 +17,7 @@ export type StateName =
   | `key ${'new' | 'joined' | 'replayed' | 'conflict' | 'unreadable'}`
   | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'loop'}`
   | `forwarder ${SenderStatus['state'] | StopKind}`
+  | `ack ${'open' | 'closed'}`
   | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}` | 'removed, taken'}`
   | `retention ${Removal}`;
 
@@ -84,6 +85,8 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder cursor lost': REACHED,
   'forwarder dead letters': REACHED,
   'forwarder refusals': NOT_YET,
+  'ack open': REACHED,
+  'ack closed': REACHED,
   'dead letter refused': NOT_YET,
   'dead letter in doubt': REACHED,
   'dead letter in doubt, taken': REACHED,
