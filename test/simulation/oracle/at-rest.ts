@@ -107,7 +107,8 @@ async function wrongBackup(source: SimulatedDisk, view: JournalView): Promise<st
   const target = new SimulatedDisk('/backup');
   const { seqs, isComplete } = await backUp({ source, target, progress, limits });
   const { findings, last: moment } = await verify(target, limits);
-  if (findings.length > 0) return `its backup is damaged: ${findings[0]!.problem}`;
+  const damage = findings.find(({ decision }) => decision === 'refuse');
+  if (damage !== undefined) return `its backup is damaged: ${damage.problem}`;
   if (isComplete && (seqs?.last ?? 0) === last && (moment?.seq ?? 0) === last) return undefined;
   return `its backup ends with event ${seqs?.last}, and the journal with ${last}`;
 }

@@ -17,10 +17,15 @@ export interface Replay {
 export function optionsOf({ seed, steps, only, clients, reorders }: Replay): string[] {
   return [
     ...['--seed', `${seed}`, '--steps', `${steps}`],
-    ...(only === undefined ? [] : ['--only', only.join(',')]),
-    ...(clients === undefined ? [] : ['--clients', clients.join(',')]),
+    ...(only === undefined ? [] : optionOf('--only', only)),
+    ...(clients === undefined ? [] : optionOf('--clients', clients)),
     ...(reorders ? ['--reorder'] : []),
   ];
+}
+
+/** An empty value is written so that a shell keeps it. */
+function optionOf(name: string, values: readonly unknown[]): string[] {
+  return values.length === 0 ? [`${name}=`] : [name, values.join(',')];
 }
 
 /** @returns the parts of an option such as `3,9,12`; none if it is empty */

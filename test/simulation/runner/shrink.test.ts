@@ -36,6 +36,10 @@ test('a broken promise is shrunk to the steps, faults and clients that it needs'
   assert.equal(optionsOf(smallest).join(' '), '--seed 7 --steps 1150 --only 3,8 --clients two');
 });
 
+test('a life that needs no fault is printed so that a shell keeps that', () => {
+  assert.equal(optionsOf({ seed: 7, steps: 9, only: [] }).join(' '), '--seed 7 --steps 9 --only=');
+});
+
 test('a life that breaks another promise is no smaller one', async () => {
   const other: Live = async (replay, msMax) => {
     const lived = await live(replay, msMax);
