@@ -18,6 +18,8 @@ export class ToHub {
   #has: Position = { seq: 0, id: null };
   /** The events of the last request. */
   #sent: GoneRange = { first: 1, last: 0 };
+  /** How often in a row the destination has answered as no hub does. */
+  #strangeAnswers = 0;
 
   constructor(outbox: Outbox) {
     this.#outbox = outbox;
@@ -27,6 +29,7 @@ export class ToHub {
     const outbox = this.#outbox;
     const asked = await outbox.target.ask(outbox.signal);
     count(outbox.answers, asked.kind);
+    this.#strangeAnswers = asked.kind === 'no hub' ? this.#strangeAnswers + 1 : 0;
     switch (asked.kind) {
       case 'again':
         return outbox.waiting(asked, ASKING);
@@ -51,6 +54,8 @@ export class ToHub {
       const wayOut = toRun(this.#outbox, `from ${name} --seq N`);
       return stop('cursor lost', `${lostCursor}, and ${to} can not be asked; ${wayOut}`, ASKING);
     }
+    // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
+    if (this.#strangeAnswers < 2) return ASKING;
     await this.#outbox.save({ ...value, kind: kindOf(to, false) });
     return STARTING;
   }

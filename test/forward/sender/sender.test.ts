@@ -164,7 +164,7 @@ test('what a destination is, is found out once and kept; no connection decides n
   };
   await sendAll(disk, 2, target);
   await sendAll(disk, 2, target);
-  assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 4, [1, 2]]);
+  assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 5, [1, 2]]);
 });
 
 test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream [forwarder-18]', async () => {
@@ -182,10 +182,17 @@ test('a proxy that answers in place of a hub at first does not decide for good t
   // One that has taken an event stays what it is.
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const models = { hub: new Model('hub'), api: new Model('api') };
-  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
+  models.hub.answer = () => (models.hub.asked < 3 ? 'no hub' : 'record');
   models.api.answer = (_, seq) => (seq === 2 && models.api.requests.length < 9 ? 'stopped' : 'record');
   await sendAll(disk, 10, (kind) => models[kind]);
-  assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [1, [], upTo(10)]);
+  assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
+});
+
+test('after one page of a proxy a hub gets nothing that it would take for a report of its own [forwarder-25]', async () => {
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
+  await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, (kind) => models[kind]);
+  assert.deepEqual([models.hub.recorded, models.api.requests], [upTo(10), []]);
 });
 
 test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
