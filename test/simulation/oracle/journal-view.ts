@@ -58,23 +58,24 @@ export class JournalView {
   readonly #broken = new Set<string>();
   #wasBroken = false;
   readonly #history: History;
-  readonly #isBackup: boolean;
+  #mayRepeat: boolean;
   readonly #files = new Map<string, SeenFile>();
 
-  /** @param isBackup whether its lines are those of another view, which looks for repeats: they may be of files that retention removed there */
-  constructor(history = new History(), isBackup = false) {
+  /** @param mayRepeat whether its lines are those of another view, which looks for repeats: they may be of files that retention removed there */
+  constructor(history = new History(), mayRepeat = false) {
     this.#history = history;
-    this.#isBackup = isBackup;
+    this.#mayRepeat = mayRepeat;
   }
 
   /** @returns the view of a folder that was copied from this one: it has a beginning of this journal, perhaps without the last events */
   copiedTo(disk: SimulatedDisk): JournalView {
-    const view = new JournalView(this.#history);
+    const view = new JournalView(this.#history, true);
     view.#wasBroken = this.#wasBroken;
     for (const from of this.#broken) view.#broken.add(from);
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
+    view.#mayRepeat = false;
     // The last events may be lost, and the newest file empty.
     const firsts = disk.durableNames().map((name) => Number(SEGMENT.exec(name)?.[1] ?? 0));
     const last = Math.max(view.lastSeq, ...firsts.map((first) => first - 1));
@@ -213,14 +214,13 @@ export class JournalView {
     if (line.from === undefined) this.#history.add(line, this.#idBefore(seq));
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);
-    if (this.#isBackup) return undefined;
     const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
-    if (before !== undefined) return `${mark} is event ${before.seq} and event ${seq}`;
+    if (before !== undefined && !this.#mayRepeat) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;
     const withKey = this.byKey.get(key) ?? [];
     this.byKey.set(key, [...withKey, line]);
     const other = withKey.find(({ seq }) => !this.removed.has(seq));
-    return other && `the key ${key} belongs to event ${other.seq} and to event ${seq}`;
+    return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
   }
 
   /** @returns the id of the event before a seq, which a repair may have left a gap after */

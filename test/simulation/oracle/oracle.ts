@@ -114,6 +114,10 @@ export class Oracle {
     }
     replace();
     watched.view = view.copiedTo(journal.disk);
+    // "A copy of before a destination was first sent to does not know it: a plain one gets everything again."
+    for (const { name, to } of sendsTo)
+      if ('received' in to && journal.disk.durableBytes(`.forwarded-${name}`) === undefined)
+        for (const { id } of watched.view.lines.values()) this.history.mayBeTwice.add(id);
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
     this.history.wasRestored = true;
