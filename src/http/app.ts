@@ -202,6 +202,11 @@ class Steps {
 
   #refuse(error: unknown, { id }: Incoming): ErrorReply {
     if (error instanceof Refusal) return error.reply;
+    const { code = '', message } = error as NodeJS.ErrnoException;
+    if (SYSTEM_ERROR.test(code)) {
+      this.#parts.notices.error('a request failed by a call of the disk', { request_id: id, problem: message });
+      return unavailable('the disk could not be read; send the request again later', this.#limits);
+    }
     // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
     this.#parts.notices.error('a request met a defect of the service', {
       request_id: id,
@@ -232,6 +237,9 @@ class Steps {
     }
   }
 }
+
+/** As `EIO`. Those of Node itself begin with `ERR_`. */
+const SYSTEM_ERROR = /^E[A-Z0-9]+$/;
 
 /** An unknown path needs a right as well: in hosted mode a request without a token can not find out which paths exist. */
 function neededFor(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {

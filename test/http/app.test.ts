@@ -8,6 +8,7 @@ import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
+import { systemError } from '../support/simulated-disk.ts';
 
 /** A right to read that is lost when `lose` is called. `watches` are the replies that watch it. */
 class Right {
@@ -53,13 +54,19 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
 }
 
 /** Asks a service whose one read route gives this outcome. */
-function ask(right: Right, reply: LaterOutcome['reply'], controller = new AbortController()): Promise<Reply> {
+function ask(
+  right: Right,
+  reply: LaterOutcome['reply'],
+  controller = new AbortController(),
+  log: string[] = [],
+): Promise<Reply> {
   const handler: Handler = ({ deployment }) => {
     assert.equal(deployment, 'prod');
     return { kind: 'later', reply };
   };
   const app = appWith({
     namesDeployment: true,
+    notices: createNotices('error', false, (line) => log.push(line)),
     readings: [{ needs: 'read', methods: ['GET'], path: '/slow', followedBy: 'nothing', bodyTypes: [], handler }],
     findReadable: () => right.find(),
   });
@@ -93,6 +100,18 @@ test('a reply that has been found out, or has failed, is no longer watched', asy
   const found = await ask(right, async () => ({ kind: 'body', status: 200, body: '{}' }));
   const failed = await ask(right, () => Promise.reject(new Refusal(410, 'gone')));
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
+});
+
+test('a disk that can not be read is no defect of the service, and an exception is one', async () => {
+  for (const [error, message] of [
+    [systemError('EIO', 'events.jsonl'), 'a request failed by a call of the disk'],
+    [Object.assign(new TypeError('no'), { code: 'ERR_INVALID_ARG_TYPE' }), 'a request met a defect of the service'],
+    [new Error('no'), 'a request met a defect of the service'],
+  ] as const) {
+    const log: string[] = [];
+    const reply = await ask(new Right(), () => Promise.reject(error), undefined, log);
+    assert.deepEqual([reply.status, ...log.map((line) => JSON.parse(line).message)], [503, message]);
+  }
 });
 
 test('a stream ends when its right is lost, also between its head and its first piece [app-2]', async () => {

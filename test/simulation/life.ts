@@ -260,9 +260,7 @@ class Life implements Watcher {
 
   logged(line: string): void {
     this.states.logged(line);
-    // What a reader asks for is logged so, and answered with 503, if a call of the disk fails.
-    const isDefect = line.includes('defect of the service') && !line.includes('EIO: simulated');
-    if (isDefect) this.#broken ??= `a service has a defect: ${line}`;
+    if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
   }
 
   received(machine: Machine, request: Delivered): void {
