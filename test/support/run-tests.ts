@@ -1,5 +1,5 @@
 /**
- * `npm test`, `npm run test:built`, `test:edges` and `test:faults`: builds the program, compiles source and tests once, and runs the
+ * `npm test`, `npm run test:built`, `test:edges`, `test:engines` and `test:faults`: builds the program, compiles source and tests once, and runs the
  * test files of that kind. A compiler in each process of a test file would take three times as much processor time.
  */
 
@@ -38,7 +38,7 @@ const kinds: Readonly<Record<string, Kind>> = {
   all: {
     script: 'npm test',
     description: 'types, lint, and every test that needs nothing but Node',
-    has: (file) => !/^(edges|faults)\//.test(file),
+    has: (file) => !/^(edges|engines|faults)\//.test(file),
     before: {
       'the build': BUILD,
       'types and lint': CHECK,
@@ -58,6 +58,13 @@ const kinds: Readonly<Record<string, Kind>> = {
     has: (file) => file.startsWith('edges/'),
     before: { 'the build': BUILD },
     atOnce: 1,
+  },
+  engines: {
+    script: 'npm run test:engines',
+    description: 'real NATS servers and a real ClickHouse',
+    has: (file) => file.startsWith('engines/'),
+    before: { 'the build': BUNDLE },
+    atOnce: 2,
   },
   faults: {
     script: 'npm run test:faults',

@@ -1,0 +1,192 @@
+/** NATS servers of a test, as processes: one, or a cluster of three whose nodes are killed and started again. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { type Login, NatsClient, type Stored } from './nats-client.ts';
+import { freePort, newFolder, type Scope } from './program.ts';
+import { eventually, missing } from './tools.ts';
+
+const server = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
+/** One of before 2.12, which has no atomic batches. */
+const olderServer = process.env['ASSETLOG_TEST_NATS_OLD'] ?? '';
+
+/** Why tests that need it are skipped; false if it is here. */
+export const withoutNats = missing('there is no nats-server; ASSETLOG_TEST_NATS may name one', server, ['--version']);
+export const withoutOlderNats =
+  withoutNats || missing('ASSETLOG_TEST_NATS_OLD names no nats-server', olderServer, ['--version']);
+
+/** Longer than a cluster takes for a leader on a busy machine. */
+const READY_MS = 60_000;
+const ASK_MS = 300;
+
+export interface NatsNode {
+  readonly name: string;
+  readonly port: number;
+  /** With its file, its log and its store. */
+  readonly folder: string;
+  log(): string;
+  isRunning(): boolean;
+  /** Changes its file, which a start or SIGHUP reads. */
+  change(edit: (text: string) => string): void;
+  start(): Promise<void>;
+  /** SIGKILL. */
+  kill(): Promise<void>;
+  /** Holds the process, whose connections stay open, or lets it continue. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGHUP'): void;
+}
+
+export interface Nats {
+  readonly nodes: readonly NatsNode[];
+  /** `127.0.0.1:4222,127.0.0.1:4223` */
+  readonly hosts: string;
+  /** A connection to a node that runs. */
+  client(login?: Login): Promise<NatsClient>;
+  /** Makes a stream with what `nats stream add --allow-batch --defaults` gives it, but for `config`. */
+  createStream(config?: object, login?: Login): Promise<void>;
+  /** All messages of a stream, in order. */
+  messages(stream?: string, login?: Login): Promise<Stored[]>;
+  /** The node that leads a stream. */
+  leaderOf(stream?: string): Promise<NatsNode>;
+}
+
+interface Options {
+  readonly nodes?: 1 | 3;
+  /** Further lines of the file of each node, such as `authorization { token: t }`. */
+  readonly config?: string;
+  readonly login?: Login;
+  readonly isOlder?: boolean;
+}
+
+export const STREAM = 'ASSETLOG';
+
+/** Starts one node or three, which end with the test. Resolves when JetStream answers, so when there is a leader. */
+export async function startNats(t: Scope, options: Options = {}): Promise<Nats> {
+  const { nodes: count = 1, config = '', login, isOlder = false } = options;
+  const nodes: NatsNode[] = [];
+  t.after(() => Promise.all(nodes.map((node) => node.kill()))); // before the folder goes
+  const folder = newFolder(t);
+  const names = Array.from({ length: count }, (_, index) => `n${index + 1}`);
+  const ports = await Promise.all(names.map(() => freePort(t)));
+  const routes = count === 1 ? [] : await Promise.all(names.map(() => freePort(t)));
+  for (const [index, name] of names.entries()) {
+    const text = `${configOf(join(folder, name), name, ports[index] ?? 0, routes, routes[index])}${config}\n`;
+    nodes.push(createNode(isOlder ? olderServer : server, join(folder, name), name, ports[index] ?? 0, text));
+  }
+  await Promise.all(nodes.map((node) => node.start()));
+  const nats = new RunningNats(nodes, login);
+  await eventually('JetStream answers', () => nats.answers(), READY_MS);
+  return nats;
+}
+
+class RunningNats implements Nats {
+  readonly nodes: readonly NatsNode[];
+  readonly hosts: string;
+  readonly #login: Login | undefined;
+
+  constructor(nodes: readonly NatsNode[], login: Login | undefined) {
+    this.nodes = nodes;
+    this.hosts = nodes.map(({ port }) => `127.0.0.1:${port}`).join();
+    this.#login = login;
+  }
+
+  client(login = this.#login, replyMs?: number): Promise<NatsClient> {
+    const node = this.nodes.find(({ isRunning }) => isRunning());
+    return NatsClient.open(node?.port ?? 0, login, replyMs);
+  }
+
+  async createStream(config: object = {}, login?: Login): Promise<void> {
+    const stream = { ...DEFAULTS, num_replicas: this.nodes.length, ...config };
+    await this.#using((client) => client.api(`STREAM.CREATE.${stream.name}`, stream), login);
+  }
+
+  messages(stream = STREAM, login?: Login): Promise<Stored[]> {
+    return this.#using((client) => client.messages(stream), login);
+  }
+
+  async leaderOf(stream = STREAM): Promise<NatsNode> {
+    const { cluster } = await this.#using((client) => client.api(`STREAM.INFO.${stream}`));
+    const { leader } = cluster as { leader?: string };
+    return this.nodes.find(({ name }) => name === leader) ?? this.nodes[0]!;
+  }
+
+  /** Without a leader there is no answer at all. */
+  async answers(): Promise<boolean> {
+    const client = await this.client(this.#login, ASK_MS);
+    const answered = await client.api('INFO').catch(() => undefined);
+    client.close();
+    return answered !== undefined;
+  }
+
+  async #using<Value>(act: (client: NatsClient) => Promise<Value>, login?: Login): Promise<Value> {
+    const client = await this.client(login);
+    return act(client).finally(() => client.close());
+  }
+}
+
+function createNode(command: string, folder: string, name: string, port: number, text: string): NatsNode {
+  mkdirSync(folder);
+  const file = join(folder, 'nats.conf');
+  const logFile = join(folder, 'log');
+  let child: ChildProcess | undefined;
+  const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null;
+  const log = () => readFileSync(logFile, 'utf8');
+  const write = (config: string) => writeFileSync(file, config);
+  write(text);
+  return {
+    name,
+    port,
+    folder,
+    isRunning,
+    log,
+    change: (edit) => {
+      write(edit(readFileSync(file, 'utf8')));
+    },
+    start: async () => {
+      child = spawn(command, ['-c', file, '-l', logFile], { stdio: 'ignore' });
+      await eventually(
+        `${name} listens`,
+        () => {
+          if (!isRunning()) throw new Error(`${name} ended: ${log()}`);
+          return listens(port);
+        },
+        READY_MS,
+      );
+    },
+    kill: async () => {
+      if (child === undefined || !isRunning()) return;
+      const closed = once(child, 'close');
+      child.kill('SIGKILL');
+      await closed;
+    },
+    signal: (signal) => {
+      child?.kill(signal);
+    },
+  };
+}
+
+function listens(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  return new Promise((resolve) => {
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+  }).finally(() => socket.destroy()) as Promise<boolean>;
+}
+
+const DEFAULTS = {
+  name: STREAM,
+  subjects: ['assetlog.>'],
+  storage: 'file',
+  retention: 'limits',
+  discard: 'old',
+  allow_atomic: true,
+};
+
+function configOf(folder: string, name: string, port: number, routes: readonly number[], own?: number): string {
+  const jetstream = `jetstream { store_dir: "${join(folder, 'store')}", sync_interval: always }`;
+  const cluster = `cluster { name: c, listen: "127.0.0.1:${own}", routes: [${routes.map((one) => `"nats://127.0.0.1:${one}"`)}] }`;
+  return [`server_name: ${name}`, `listen: "127.0.0.1:${port}"`, jetstream, own === undefined ? '' : cluster, ''].join(
+    '\n',
+  );
+}
