@@ -1,17 +1,13 @@
 /** The proxy of the handbook, word for word: nothing is lost or doubled on the way through it. */
 
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { Agent, type RequestOptions, request } from 'node:https';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import {
-  handbook,
-  type Nginx,
   PUBLIC_NAME,
   recommended,
   recommendedArgs,
@@ -21,10 +17,10 @@ import {
   withoutNginx,
 } from '../support/nginx.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
+import { type Asked, agentFor, ask, ENDPOINT, startBalancer, startLoad } from '../support/proxied.ts';
 import { listenOn } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
 
-const ENDPOINT = '/report_asset_materialization/';
 const MIB = 1024 * 1024;
 
 const skip = withoutNginx;
@@ -66,16 +62,6 @@ test('a crowd of more clients than the default cap of connections gets no 502', 
   assert.equal(new Set(keysIn(service)).size, 2_000);
   assert.equal(service.events().length, 2_000);
 });
-
-interface Asked {
-  readonly agent?: Agent;
-  readonly method?: string;
-  readonly path: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | undefined;
-  /** Without Content-Length. */
-  readonly chunked?: boolean;
-}
 
 const TOO_LARGE = /^{"error":"the body is larger than 1048576 bytes/;
 const OK = /^{}$/;
@@ -219,12 +205,7 @@ test('with two ingesters and --ack every 200 is at the hub once, whichever of th
   const lost = await startService(t, { args: [...args, '--port', `${lostPort}`] });
   const data = newFolder(t);
   let kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
-  const [next, server] = [/`(proxy_next_upstream [^`]*;)`/, /`(server 10[^`]*;)`/].map((rule) => {
-    return rule.exec(handbook.replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
-  }) as [string, string];
-  const servers = [3000, lostPort].map((one) => server.replace('10.0.0.1:3000', `127.0.0.1:${one}`)).join('\n');
-  const site = replaced(recommended, 'server 127.0.0.1:3000;', servers);
-  const proxy = await startNginx(t, port, replaced(site, 'proxy_next_upstream off;', next));
+  const proxy = await startBalancer(t, port, lostPort);
   const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
   const passes = async (what: string) => {
     const before = load.acknowledged.size;
@@ -265,72 +246,6 @@ test('nginx ends an idle connection before the service does, and takes larger bo
 
 function startBehindProxy(t: TestContext, data = newFolder(t), port = 0): Promise<Running> {
   return startService(t, { data, args: [...recommendedArgs, '--port', String(port)] });
-}
-
-/** @param localAddress from which it connects; any when it is not given */
-function agentFor(t: TestContext, { certificate }: Nginx, maxSockets: number, localAddress?: string): Agent {
-  const from = localAddress === undefined ? {} : { localAddress };
-  const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME, ...from });
-  t.after(() => agent.destroy());
-  return agent;
-}
-
-interface Reply {
-  /** 0 where the connection ended without a reply. */
-  readonly status: number;
-  readonly type: string | undefined;
-  readonly body: string;
-  readonly connection: unknown;
-}
-
-async function ask({ port }: Nginx, { agent, method = 'POST', path, headers, body, chunked }: Asked): Promise<Reply> {
-  const options: RequestOptions = { host: '127.0.0.1', port, method, path, ...(agent && { agent }) };
-  const sent = request(options);
-  sent.setHeader('Host', `${PUBLIC_NAME}:${port}`);
-  for (const [name, value] of Object.entries(headers ?? {})) sent.setHeader(name, value);
-  if (body !== undefined) sent.setHeader('Content-Type', 'application/json');
-  if (chunked && body !== undefined) sent.write(body.slice(0, 1));
-  sent.end(chunked ? body?.slice(1) : body);
-  try {
-    const [reply] = await once(sent, 'response');
-    let text = '';
-    for await (const piece of reply.setEncoding('utf8')) text += piece;
-    return { status: reply.statusCode, type: reply.headers['content-type'], body: text, connection: sent.socket };
-  } catch (error) {
-    return { status: 0, type: undefined, body: String(error), connection: undefined };
-  }
-}
-
-interface Load {
-  readonly acknowledged: ReadonlySet<string>;
-  /** Replies by status. */
-  readonly statuses: ReadonlyMap<number, number>;
-  stop(): Promise<void>;
-}
-
-/** Clients that report without a pause and never send a key again, whatever the reply was. */
-function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
-  const acknowledged = new Set<string>();
-  const statuses = new Map<number, number>();
-  let running = true;
-  const report = async (client: number) => {
-    for (let count = 0; running; count += 1) {
-      const key = `${client}.${count}`;
-      const { status } = await ask(proxy, { agent, path: ENDPOINT + key });
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      if (status === 200) acknowledged.add(key);
-      else await sleep(5);
-    }
-  };
-  const all = Array.from({ length: clients }, (_, client) => report(client));
-  return {
-    acknowledged,
-    statuses,
-    stop: async () => {
-      running = false;
-      await Promise.all(all);
-    },
-  };
 }
 
 /**
