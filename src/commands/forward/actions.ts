@@ -21,6 +21,7 @@ export interface ForwardValues {
   readonly data: string;
   readonly seq: GoneRange | undefined;
   readonly new: boolean;
+  readonly replicated: boolean;
   readonly json: boolean;
 }
 

@@ -4,6 +4,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { type Option, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { readNames } from '../../forward/status.ts';
+import { clickhouseDdl } from '../../forward/targets/clickhouse/ddl.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
@@ -23,7 +24,7 @@ const seq: Option<GoneRange | undefined> = {
   },
 };
 
-const names = ['status', ...Object.keys(actions)];
+const names = ['status', ...Object.keys(actions), 'ddl'];
 
 export const forward = defineCommand<ForwardValues>(
   {
@@ -36,6 +37,7 @@ export const forward = defineCommand<ForwardValues>(
       'skip      give up the event that a stopped destination would get next (--seq N), or open dead letters\n' +
       'from      let a destination continue with event --seq N; what it leaves out is in the dead letters\n' +
       'identity  the id by which hubs know the journal; --new gives a copied folder an id of its own\n' +
+      'ddl       print the SQL of the table that a destination clickhouse:// needs, each setting with its reason\n' +
       '\n' +
       'status, dead and retry work beside a running service. skip, from and identity --new need it stopped. NAME is that of\n' +
       'the destination (upstream for --forward-to); it may be left out if there is one.',
@@ -48,6 +50,7 @@ export const forward = defineCommand<ForwardValues>(
       '  assetlog forward skip upstream --seq 54            with the service stopped',
       '  assetlog forward from upstream --seq 1208          after its cursor was lost: 1208 is sent next',
       '  assetlog forward identity --new                    in a folder that was copied, before both are forwarded',
+      '  assetlog forward ddl clickhouse | clickhouse-client --multiquery',
       '',
       'Hosted mode:',
       '  status shows all deployments. For the others name the folder of one: --data FOLDER/NAME.',
@@ -67,6 +70,7 @@ export const forward = defineCommand<ForwardValues>(
       data: { ...folderOption, help: 'folder of the journal; for status also that of all deployments' },
       seq,
       new: switchOption('identity: make a new id'),
+      replicated: switchOption('ddl: for a table that several servers have'),
       json: switchOption('JSON instead of text, for programs'),
     },
   },
@@ -83,6 +87,7 @@ async function act(
     complain(`there is no ${action}; give one of ${names.join(', ')}${didYouMean(action, names)}`);
     return exitCodes.configuration;
   }
+  if (action === 'ddl') return printDdl(values, output, name);
   return withFolder(values.data, output, async (found) => {
     if (action === 'status') return showStatus(found, values, name, output);
     if (found.kind !== 'journal') {
@@ -99,6 +104,15 @@ async function act(
     }
     return actions[action as keyof typeof actions]({ disk, name: chosen, values, output });
   });
+}
+
+async function printDdl({ replicated }: ForwardValues, output: Output, name?: string): Promise<ExitCode> {
+  if (name !== 'clickhouse') {
+    output.complain('give assetlog forward ddl clickhouse; other destinations need no table');
+    return exitCodes.configuration;
+  }
+  await output.stdout.write(clickhouseDdl(replicated));
+  return exitCodes.done;
 }
 
 /** As in the file of `--forward`. The name becomes a part of names of files. */

@@ -369,6 +369,36 @@ test('what can not be done is refused with 2, and says what can [program-forward
   assert.match((await forward(plain, 'dead')).stderr, /name a destination of .*: it was never forwarded/);
 });
 
+test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
+  const lines = async (...args: string[]) => {
+    const { code, stdout } = await runHere(['forward', 'ddl', ...args, '--data', join(newFolder(t), 'absent')]);
+    assert.equal(code, 0);
+    return stdout.split('\n');
+  };
+  const [one, replicated] = [await lines('clickhouse'), await lines('clickhouse', '--replicated')];
+  const [only, too] = [
+    one.filter((line) => !replicated.includes(line)),
+    replicated.filter((line) => !one.includes(line)),
+  ];
+  assert.deepEqual(
+    only.filter((line) => !line.trim().startsWith('--')),
+    ['ENGINE = ReplacingMergeTree', '  non_replicated_deduplication_window = 10000,'],
+  );
+  assert.deepEqual(
+    too.filter((line) => !line.trim().startsWith('--')),
+    [
+      "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/assets.events', '{replica}')",
+      '  replicated_deduplication_window = 10000,',
+      '  replicated_deduplication_window_seconds = 604800,',
+    ],
+  );
+  const other = await runHere(['forward', 'ddl', 'nats']);
+  assert.deepEqual(
+    [other.code, other.stderr],
+    [2, 'assetlog: give assetlog forward ddl clickhouse; other destinations need no table\n'],
+  );
+});
+
 test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is', async (t) => {
   let isMended = false;
   const recorded: string[] = [];
