@@ -28,14 +28,18 @@ export async function readSecret(path: string, bytesMax: number): Promise<{ text
 }
 
 /**
- * Reads a file with a token, as `readSecret`, without white space around it.
- * @throws Error if the file does not hold one token of visible ASCII on one line; the message does not contain the token
+ * Reads a file with a token or a password, as `readSecret`, without white space around it.
+ * @throws Error if the file does not hold one text of visible ASCII on one line; the message does not contain the text
  */
-export async function readToken(path: string, bytesMax: number): Promise<{ token: string; exposed: boolean }> {
+export async function readToken(
+  path: string,
+  bytesMax: number,
+  what: 'token' | 'password' = 'token',
+): Promise<{ token: string; exposed: boolean }> {
   const { text, exposed } = await readSecret(path, bytesMax);
   const token = text.trim();
   if (/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) return { token, exposed };
-  throw new Error(`${path} does not contain one token; write the token alone, on one line of ASCII`);
+  throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
 }
 
 /** @returns a text that is another one after the file was changed; empty without a path, or if there is no file */

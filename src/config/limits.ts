@@ -55,6 +55,9 @@ export const limits = {
   /** Forwarding: lines of one request to a hub, and most bytes of a body that a hub takes, so that any line fits. */
   forwardBatchBytes: 1 * MIB,
   forwardBodyBytesMax: 4 * MIB,
+  /** Forwarding: lines of one insert into ClickHouse. */
+  insertBytes: 4 * MIB,
+  insertLinesMax: 10_000,
   /** Journals that a hub takes events of, for each of its own journals. */
   forwardSourcesMax: 10_000,
   /** Parts of one of these journals between which a repair of the hub has lost events that are asked for again. */
@@ -78,9 +81,10 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
-  /** How long a reply waits for the destination of `--ack`, and the longest backoff there: clients wait as well. */
+  /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
-  ackRetryMsMax: 5_000,
+  /** The longest backoff at the destination of `--ack`, since clients wait as well, and at an engine, which has few senders. */
+  nearRetryMsMax: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
   /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and the longest wait it may ask for. */

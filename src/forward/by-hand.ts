@@ -30,7 +30,7 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
   const isGone = open.some(({ outcome }) => outcome === 'removed');
   if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length, limits);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
-  check(!canBeAsked(value), `${name} is a hub, which says itself what it needs next; mend what stops it`);
+  check(!canBeAsked(value), `${name} says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
   checkEnd(await readLastSeq(disk, limits), last);
   const letters = await openLetters(disk, name, limits);
@@ -50,8 +50,8 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
 }
 
 /**
- * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub that knows the journal
- * says itself what is next.
+ * Sets the next event that a destination gets, also of one whose cursor is lost or that is new. A hub or an engine that knows
+ * the journal says itself what is next.
  * @returns and throws as `skip`
  */
 export async function continueFrom(disk: Disk, name: string, seq: number, limits: Limits): Promise<string> {
@@ -62,20 +62,20 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
   const isFound = state.kind === 'found';
   const isAsked = canBeAsked(value);
   const leaveOut = `identity --new --seq ${seq} leaves events out`;
-  check(!isAsked || seq <= next, `${name} is a hub, which says itself what it needs next; ${leaveOut}`);
+  check(!isAsked || seq <= next, `${name} says itself what it needs next; ${leaveOut}`);
   if (isFound && next < seq) {
     const letters = await openLetters(disk, name, limits);
     await letters.append(skipped({ first: next, last: seq - 1 }));
   }
   await save(disk, name, { ...value, seq: seq - 1, id: null, sending: undefined });
-  const unless = isAsked ? ', unless the hub knows this journal and says what is next' : '';
+  const unless = isAsked ? ', unless it knows this journal and says what is next' : '';
   return `${name} continues with event ${seq}${unless}; before, it was ${isFound ? next : state.kind}`;
 }
 
 /**
- * Gives the journal a new id, for a copy that continues beside its original. To a hub that is another journal, which begins after
- * the events that were sent already; a plain destination does not notice.
- * @param seq of the next event for each hub; undefined to continue each after its cursor
+ * Gives the journal a new id, for a copy that continues beside its original. To a hub or an engine that is another journal,
+ * which begins after the events that were sent already; a plain destination does not notice.
+ * @param seq of the next event for each hub and engine; undefined to continue each after its cursor
  * @returns and throws as `skip`
  */
 export async function newIdentity(disk: Disk, seq: number | undefined, limits: Limits): Promise<string> {
@@ -94,7 +94,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
       `the cursor of ${name} is ${problem}; add --seq N, the first event that it lacks`,
     );
     const next = seq !== undefined && isAsked === true ? seq : value.seq + 1;
-    // Without an id: the hub does not have this event under the new id, and gets none before it.
+    // Without an id: the destination does not have this event under the new id, and gets none before it.
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
   }
   return `the journal has the id ${await replaceSource(disk)} now`;
@@ -130,7 +130,8 @@ function check(isPossible: boolean, problem: string): void {
 
 /** Whether a destination whose cursor has no kind can be asked, by why it was stopped; undefined if that does not say it. */
 async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<boolean | undefined> {
-  const why = (await readState(disk, name, limits))?.why;
+  const { why, kind } = (await readState(disk, name, limits)) ?? {};
+  if (kind != null) return traitsOf[kind].canBeAsked;
   if (why === 'cursor lost') return false;
   return why === 'fork' || why === 'loop' ? true : undefined;
 }

@@ -15,9 +15,12 @@ export interface Destination {
   readonly tokenFile?: string | undefined;
   /** Header that the token is sent in. */
   readonly tokenHeader: string;
+  /** Name of a user, and file with the password, at an engine. */
+  readonly user?: string | undefined;
+  readonly passwordFile?: string | undefined;
   /** File with certificates (PEM) of authorities, which are trusted instead of the ones that Node knows. */
   readonly caFile?: string | undefined;
-  /** Most events (at a hub: requests) a second; no limit if it is absent. */
+  /** Most requests a second; if it is absent, as many as the kind allows. A plain upstream gets an event in each. */
   readonly ratePerSecond?: number | undefined;
   /** Whether `assetlog/id`, `assetlog/recorded` and `assetlog/event_time` are added to the metadata at a plain upstream. */
   readonly stamp: boolean;

@@ -1,7 +1,6 @@
 /** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
 
 import { dirname, resolve } from 'node:path';
-import { parseBaseUrl } from '../client/base-url.ts';
 import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
 import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
@@ -9,7 +8,7 @@ import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
-import { schemes } from './targets/kinds.ts';
+import { kindsWith, schemes, traitsOf } from './targets/kinds.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -93,6 +92,16 @@ function upstreamOf(config: Config): Destination {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
   if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
+  const isOtherHeader = forwardTokenHeader !== options.forwardTokenHeader.initial;
+  const flags = {
+    tokenFile: forwardTokenFile && '--forward-token-file',
+    tokenHeader: isOtherHeader && '--forward-token-header',
+  };
+  for (const [member, flag] of Object.entries(flags)) {
+    if (!flag || !meaningless(forwardTo).includes(member)) continue;
+    const instead = 'leave it out; user and passwordFile are members of the file of --forward';
+    throw new Error(`${flag} means nothing to a destination with the scheme ${schemeOf(forwardTo)}; ${instead}`);
+  }
   return {
     name: UPSTREAM,
     to: trimmed(forwardTo),
@@ -130,6 +139,8 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   deployments: ['must be an array of names of deployments', areDeployments],
   tokenFile: ['must be the path of a file', isText],
   tokenHeader: ['must be the name of a header', (value) => isText(value) && headerName.test(value)],
+  user: ['must be the name of a user', (value) => isText(value) && VISIBLE.test(value)],
+  passwordFile: ['must be the path of a file', isText],
   caFile: ['must be the path of a file', isText],
   ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
   stamp: ['must be true or false', isBoolean],
@@ -141,7 +152,7 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
 /** @param names of the destinations before it, to which its own is added */
 function readEntry(entry: Members, path: string, names: Set<string>, config: Config, checker: Checker): Destination {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
-  const { name, to, deployments, tokenFile, caFile, hold = true, ...more } = entry as Partial<Destination>;
+  const { name, to, deployments, hold = true, ...more } = entry as Partial<Destination>;
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
@@ -157,6 +168,17 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
   }
   const problem = urlProblem(to, config, deployments !== undefined);
   if (problem !== undefined) checker.refuse(`${path}.to`, problem);
+  for (const member of meaningless(`${to}`).filter((one) => entry[one] !== undefined)) {
+    checker.refuse(
+      `${path}.${member}`,
+      `means nothing to a destination with the scheme ${schemeOf(`${to}`)}; leave it out`,
+    );
+  }
+  const { tokenFile, user, passwordFile, caFile } = more;
+  if ((user === undefined) !== (passwordFile === undefined))
+    checker.refuse(path, 'has only one of user and passwordFile, which belong together');
+  else if (user !== undefined && tokenFile !== undefined)
+    checker.refuse(`${path}.tokenFile`, 'is one way to log in, and user is another; leave one of them out');
   const folder = dirname(config.forward);
   const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
   return {
@@ -169,6 +191,7 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
     to: trimmed(String(to)),
     deployments,
     tokenFile: located(tokenFile),
+    passwordFile: located(passwordFile),
     caFile: located(caFile),
     hold: hold && config.whenBehind === 'refuse',
   };
@@ -180,29 +203,42 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
  */
 function urlProblem(to: unknown, { deployments }: Config, isListed: boolean): string | undefined {
   const given = isText(to) ? to : '';
-  const [, scheme = ''] = /^([a-z][a-z0-9+.-]*):\/\//i.exec(given) ?? [];
+  const scheme = schemeOf(given);
   if (scheme !== '' && !schemes.has(scheme.toLowerCase())) {
-    const all = [...schemes].map((one) => `${one}://`).join(' and ');
-    return `has the scheme ${scheme}, which is none of a destination in this version; it sends to ${all}`;
+    const all = [...schemes].map((one) => `${one}://`).join(', ');
+    return `has the scheme ${scheme}, which is none of a destination; there are ${all}`;
   }
   const one = given.replaceAll(DEPLOYMENT, 'deployment');
-  if (scheme === '' || !URL.canParse(one)) return 'must be a URL such as https://hub.example/prod';
+  const [kind] = kindsWith(one);
+  if (kind === undefined) return 'must be a URL such as https://hub.example/prod';
   if (/[{}]/.test(one)) return `has { or }, and only ${DEPLOYMENT} is replaced`;
-  const { base, endpoint, hasMore } = parseBaseUrl(one);
-  if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
-  if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
+  const problem = traitsOf[kind].urlProblem(one);
+  if (problem !== undefined) return problem;
   const isReplaced = one !== given;
   if (deployments === '') {
     return isReplaced ? `has ${DEPLOYMENT}, and a service without --deployments has none; write its name` : undefined;
   }
-  if (isReplaced || isListed) return undefined;
+  if (isReplaced || isListed || traitsOf[kind].keepsDeploymentsApart) return undefined;
   return `has no ${DEPLOYMENT}, so that the events of all deployments would be mixed; add it, or list the deployments of this URL in the file of --forward`;
+}
+
+/** @returns the members that mean nothing to a destination with this URL, whatever its kind turns out to be */
+function meaningless(to: string): readonly string[] {
+  const [first = [], ...others] = kindsWith(to).map((kind): readonly string[] => traitsOf[kind].withoutMembers);
+  return first.filter((member) => others.every((other) => other.includes(member)));
+}
+
+/** @returns empty if there is none */
+function schemeOf(url: string): string {
+  return /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1] ?? '';
 }
 
 /** @returns a URL without a slash at its end */
 function trimmed(to: string): string {
   return to.replace(/\/+$/, '');
 }
+
+const VISIBLE = /^[\x21-\x7e]{1,100}$/;
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';

@@ -24,7 +24,7 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwardingOptions extends Omit<ForwardedOptions, 'disk'> {
+export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' | 'disk'> {
   readonly config: Config;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
@@ -221,7 +221,10 @@ export class Forwarding {
     const { diskOf, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
     const ack = this.acks?.of(deployment);
-    this.#forwarded.set(deployment, new Forwarded({ ...shared, disk: diskOf(deployment), notices: own, ack }));
+    this.#forwarded.set(
+      deployment,
+      new Forwarded({ ...shared, deployment, disk: diskOf(deployment), notices: own, ack }),
+    );
   }
 
   async #check(): Promise<void> {

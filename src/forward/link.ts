@@ -6,17 +6,20 @@ import { describe } from '../journal/disk.ts';
 import { NotRemovableError } from '../journal/hooks.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { DeadLetters } from './dead-letters/file.ts';
+import type { Deployment } from './destination.ts';
 import { retryName, takeRetry } from './retry.ts';
 import { readCursor } from './sender/cursor.ts';
 import { LOST, type OutboxParts } from './sender/outbox.ts';
 import { Sender, type SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target } from './target.ts';
-import { type KindTraits, kindOf, type TargetKind, traitsOf } from './targets/kinds.ts';
+import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from './targets/kinds.ts';
 import type { TargetOptions } from './targets/requests.ts';
 
 /** `letters` returns the same object each time. */
 export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess'> {
+  /** That of the journal. */
+  readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
   readonly openClient?: OpenClient | undefined;
@@ -92,8 +95,8 @@ export class Link {
   }
 
   #targetOptions(source: string): TargetOptions {
-    const { destination, limits, openClient } = this.options;
-    return { ...destination, source, limits, openClient, onVia: this.#onVia };
+    const { destination, deployment, limits, openClient } = this.options;
+    return { ...destination, deployment, source, limits, openClient, onVia: this.#onVia };
   }
 
   readonly #onVia = (via: readonly string[]) => {
@@ -114,7 +117,7 @@ export class Link {
     return {
       name,
       to,
-      kind: null,
+      kind: onlyKindOf(to) ?? null,
       state: reason === null ? 'asking' : 'stopped',
       why: null,
       reason,

@@ -56,7 +56,9 @@ export async function readStatus(
     const kind = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
     const { state, reason } = stateOf(running, written);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
-    const lost = isUnsaid ? `${cursor.reason}: a hub is asked, else say forward from ${name} --seq N` : undefined;
+    const lost = isUnsaid
+      ? `${cursor.reason}: it is asked if it can be, else say forward from ${name} --seq N`
+      : undefined;
     const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
     all.push({
       name,

@@ -16,6 +16,7 @@ export interface Outgoing {
 /** Why nothing can be sent until an operator has done something. */
 export type StopKind =
   | 'turned away'
+  | 'not set up'
   | 'fork'
   | 'loop'
   | 'damage'

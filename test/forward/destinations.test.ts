@@ -46,10 +46,10 @@ test('a destination of a file has all its members, and paths are relative to the
     begin: 'now',
     hold: false,
   };
-  const paths = { tokenFile: '/etc/secrets/hub', caFile: '/ca.pem' };
+  const paths = { tokenFile: '/etc/secrets/hub', passwordFile: undefined, caFile: '/ca.pem' };
   assert.deepEqual(good(fileOf(full), hosted), [{ ...full, to: 'http://[::1]:3000/base', ...paths }]);
   const plain = { stamp: false, inDoubt: 'again', begin: 'first', hold: true, tokenHeader: HEADER };
-  const none = { deployments: undefined, tokenFile: undefined, caFile: undefined };
+  const none = { deployments: undefined, tokenFile: undefined, passwordFile: undefined, caFile: undefined };
   assert.deepEqual(good(fileOf({ name: 'a', to: 'https://hub.example' })), [
     { name: 'a', to: 'https://hub.example', ...plain, ...none },
   ]);
@@ -81,15 +81,15 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, caFile, ratePerSecond, stamp, inDoubt, begin, hold; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, begin, hold; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
-      'line 3: destinations[1].to has the scheme clickhouse+https, which is none of a destination in this version; it sends to http:// and https://',
+      'line 3: destinations[1].to has the scheme clickhouse+https, which is none of a destination; there are http://, https://',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
       'line 4: destinations[2].stamp must be true or false',
       'line 4: destinations[2].inDoubt must be "again" or "once"',
       'line 4: destinations[2].begin must be "first" or "now"',
       'line 4: destinations[2].hold must be true or false',
-      'line 4: destinations[2].to has the scheme ftp, which is none of a destination in this version; it sends to http:// and https://',
+      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://',
       'line 5: destinations[3].name is upstream, as that of another destination; choose another',
       'line 6: destinations[3].tokenFile must be the path of a file',
       'line 5: destinations[3].tokenHeader must be the name of a header',

@@ -261,6 +261,7 @@ export function createLink(
   let letters: Promise<DeadLetters> | undefined;
   const link = new Link({
     destination: { ...UPSTREAM, ...destination },
+    deployment: undefined,
     disk,
     progress,
     source,

@@ -88,9 +88,10 @@ export class Outbox {
     this.destination = destination;
     this.limits = limits;
     this.notices = notices.with({ destination: destination.name });
-    // The senders of --ack are few and near, and clients wait for them.
-    const near = { ...limits, forwardRetryMsMax: limits.ackRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
-    this.pace = new Pace(parts.ack === undefined ? limits : near, destination.ratePerSecond);
+    const near = { ...limits, forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
+    const { isNear, ratePerSecond } = traitsOf[kindOf(destination.to, true)];
+    const pace = isNear || parts.ack !== undefined ? near : limits;
+    this.pace = new Pace(pace, destination.ratePerSecond ?? ratePerSecond);
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
     this.unsent = new Unsent(this.journal);
     this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
@@ -118,6 +119,11 @@ export class Outbox {
 
   get ack(): Ack | undefined {
     return this.#parts.ack;
+  }
+
+  /** @returns as `DeadLetters.namedAfter` */
+  namedAfter(seq: number): Promise<number> {
+    return this.#letters!.namedAfter(seq);
   }
 
   get letters(): DeadLetters | undefined {
@@ -161,7 +167,9 @@ export class Outbox {
     if (opened.kind === 'found') {
       const { value } = opened;
       this.namedSeq = await letters.namedAfter(value.seq);
-      for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
+      if (!sendsSameAgain(value.kind ?? this.kind)) {
+        for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
+      }
       // A cursor that an operator made has no URL.
       if (value.to !== '' && value.to !== to)
         this.notices.info('the destination has another URL and continues', { seq: value.seq, to });
@@ -180,10 +188,12 @@ export class Outbox {
     this.value = this.#saved = value;
   }
 
-  /** Saves how far the destination is. Only an event in doubt is still being sent. */
+  /** Saves how far the destination is. Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
   saveSettled(): Promise<void> {
     const { sending, ...rest } = this.value;
-    return this.save({ ...rest, sending: this.doubts.size > 0 ? sending : undefined });
+    const isSending =
+      this.doubts.size > 0 || (sendsSameAgain(this.kind) && sending !== undefined && sending > rest.seq);
+    return this.save({ ...rest, sending: isSending ? sending : undefined });
   }
 
   /** All up to a position is settled: recorded by the destination, or in the dead letters. */
@@ -311,6 +321,12 @@ const CRASHED: LetterOutcome = {
   became: 'given up',
   reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
 };
+
+/** Whether a request that may have arrived goes again with the same lines. Otherwise they are in doubt, or the destination is asked. */
+function sendsSameAgain(kind: TargetKind): boolean {
+  const { savesEndFirst, canBeAsked } = traitsOf[kind];
+  return savesEndFirst && canBeAsked;
+}
 
 function isSame(one: CursorValue, other: CursorValue): boolean {
   const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;

@@ -1,7 +1,7 @@
 /**
  * Sends one journal to one destination. The journal is the queue, one request is in flight, and every step is a state:
  *
- *     starting → asking → idle → sending → settling → idle …    only a hub is asked how far it is
+ *     starting → asking → idle → sending → settling → idle …    only one that can be asked: a hub, an engine
  *                 ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?
  *                 └────────┴───────┴→ waiting, stopped          backoff, or an operator has to do something; then again
  *
@@ -12,10 +12,10 @@
 import { describe } from '../../journal/disk.ts';
 import { LettersFullError } from '../dead-letters/file.ts';
 import type { StopKind } from '../target.ts';
-import type { TargetKind } from '../targets/kinds.ts';
+import { kindsWith, onlyKindOf, type TargetKind } from '../targets/kinds.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
-import { noAcknowledgements, ToHub } from './to-hub.ts';
+import { noAcknowledgements, ToAsked } from './to-asked.ts';
 import { ToUpstream } from './to-upstream.ts';
 import { lineAt } from './unsent.ts';
 
@@ -31,7 +31,7 @@ export const senderStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 
 export interface SenderStatus {
   readonly name: string;
   readonly to: string;
-  /** Null until the destination has answered. */
+  /** Null until the URL or an answer of the destination says it. */
   readonly kind: TargetKind | null;
   readonly state: (typeof senderStates)[number];
   /** Why it is stopped. */
@@ -61,7 +61,7 @@ export interface SenderStatus {
 export class Sender {
   readonly #parts: SenderParts;
   readonly #outbox: Outbox;
-  readonly #toHub: ToHub;
+  readonly #toAsked: ToAsked;
   readonly #toUpstream: ToUpstream;
   #running: Promise<void> = Promise.resolve();
   #state: State = STARTING;
@@ -81,7 +81,7 @@ export class Sender {
       this.#recovered();
       if (isFirst) this.#changed();
     });
-    this.#toHub = new ToHub(this.#outbox);
+    this.#toAsked = new ToAsked(this.#outbox);
     this.#toUpstream = new ToUpstream(this.#outbox);
   }
 
@@ -123,7 +123,7 @@ export class Sender {
   status(): SenderStatus {
     const { destination, value, letters, lastSuccess, lastSeq } = this.#outbox;
     const { name, to } = destination;
-    const { seq, kind = null } = value;
+    const { seq, kind = onlyKindOf(to) ?? null } = value;
     const last_seq = Math.max(lastSeq, seq);
     const state = this.#trouble ?? this.#state;
     return {
@@ -176,11 +176,11 @@ export class Sender {
       case 'starting':
         return this.#begin();
       case 'asking':
-        return this.#toHub.ask();
+        return this.#toAsked.ask();
       case 'idle':
         return this.#next();
       case 'sending':
-        return this.#outbox.traits.canBeAsked ? this.#toHub.send() : this.#toUpstream.send();
+        return this.#outbox.traits.canBeAsked ? this.#toAsked.send() : this.#toUpstream.send();
       case 'settling':
         return this.#settle(state);
       case 'suspect':
@@ -211,6 +211,7 @@ export class Sender {
       return STARTING;
     }
     await outbox.open();
+    if (!kindsWith(outbox.destination.to).includes(outbox.kind)) return anotherKind(outbox);
     if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return noAcknowledgements(outbox.destination);
     const { seq } = outbox.value;
     await outbox.unsent.moveTo(seq);
@@ -281,6 +282,13 @@ export class Sender {
   #changed(): void {
     this.#parts.onChange?.();
   }
+}
+
+/** A cursor says nothing of a destination of another kind, which has none of the events. */
+function anotherKind({ destination, kind }: Outbox): State {
+  const { name, to } = destination;
+  const reason = `${name} has had events as a destination of the kind ${kind}, and ${to} is of another one; give it a name of its own`;
+  return stop('not understood', reason, STARTING);
 }
 
 const messages = {

@@ -89,6 +89,17 @@ export class Unsent {
   }
 
   /**
+   * Reads until all lines up to a seq are at hand, which the journal has, or the signal aborts.
+   * @throws as `more`
+   */
+  async readTo(seq: number): Promise<void> {
+    for (let before = -1; before < this.#readSeq && this.#readSeq < seq; ) {
+      before = this.#readSeq;
+      await this.more();
+    }
+  }
+
+  /**
    * Reads further while lines are being sent, so that the next request is larger and needs no wait for the disk. Never rejects: the
    * error of a system call is met again by the next `more`.
    * @param lastSeq of the journal: later events are not waited for

@@ -1,6 +1,8 @@
 /** What differs between the kinds of destinations. Senders, links and commands ask for these properties, never for the kind. */
 
+import { parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
+import type { Destination } from '../destination.ts';
 import type { Target } from '../target.ts';
 import { openApi } from './api.ts';
 import { openHub } from './hub.ts';
@@ -9,6 +11,10 @@ import type { TargetOptions } from './requests.ts';
 export interface KindTraits {
   /** Schemes of the URLs of such destinations. */
   readonly schemes: readonly string[];
+  /** @returns what is wrong with a URL that has one of the schemes, as a clause that completes its name; undefined if nothing is */
+  readonly urlProblem: (to: string) => string | undefined;
+  /** Members of the file of destinations that mean nothing to the kind. */
+  readonly withoutMembers: readonly (keyof Destination)[];
   /** @returns a target that is not connected yet. @throws TypeError if `to` is no URL */
   readonly open: (options: TargetOptions) => Target;
   /** As `open`: a target that takes events that were sent before, in any order. What it takes does not move what is asked. */
@@ -19,15 +25,36 @@ export interface KindTraits {
   readonly saysVia: boolean;
   /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
   readonly namesLost: boolean;
-  /** Whether the end of a request is in the cursor before the request is sent, since its lines may be there after a crash. */
+  /** Whether the destination keeps the events of deployments apart, also at one URL. */
+  readonly keepsDeploymentsApart: boolean;
+  /** Whether the destination removes old events, so that it may have none of a journal that it had events of. */
+  readonly removesOld: boolean;
+  /**
+   * Whether the end of a request is in the cursor before the request is sent. After a crash a destination that can be asked gets the
+   * same lines again in one request, and for another one they are in doubt.
+   */
   readonly savesEndFirst: boolean;
+  /** Whether few senders use the destination, each of which tries often after a failure, and all at once after an outage. */
+  readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
-  readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes'>) => number;
+  readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
+  /** Requests a second unless `ratePerSecond` says otherwise. */
+  readonly ratePerSecond: number;
 }
+
+const http = {
+  schemes: ['http', 'https'],
+  urlProblem: httpUrlProblem,
+  withoutMembers: ['user', 'passwordFile'],
+  keepsDeploymentsApart: false,
+  removesOld: false,
+  isNear: false,
+  ratePerSecond: Number.POSITIVE_INFINITY,
+} as const;
 
 export const traitsOf = {
   hub: {
-    schemes: ['http', 'https'],
+    ...http,
     open: openHub,
     openForRetry: openApi, // as reports of its own
     canBeAsked: true,
@@ -37,7 +64,7 @@ export const traitsOf = {
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },
   api: {
-    schemes: ['http', 'https'],
+    ...http,
     open: openApi,
     openForRetry: openApi,
     canBeAsked: false,
@@ -50,7 +77,7 @@ export const traitsOf = {
 
 export type TargetKind = keyof typeof traitsOf;
 
-const kinds = Object.entries(traitsOf) as readonly [TargetKind, KindTraits][];
+const kinds = Object.entries(traitsOf) as [TargetKind, KindTraits][];
 
 /** Those of all kinds. */
 export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) => traits.schemes));
@@ -60,6 +87,25 @@ export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) =
  * @param canBeAsked as the destination answered; until then it is asked
  */
 export function kindOf(to: string, canBeAsked: boolean): TargetKind {
+  return kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
+}
+
+/** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */
+export function onlyKindOf(to: string): TargetKind | undefined {
+  const [kind, ...others] = kindsWith(to);
+  return others.length === 0 ? kind : undefined;
+}
+
+/** @returns the kinds that a destination with this URL may be of; none if its scheme is not one of `schemes` */
+export function kindsWith(to: string): TargetKind[] {
   const scheme = to.slice(0, to.indexOf(':')).toLowerCase();
-  return kinds.find(([, traits]) => traits.schemes.includes(scheme) && traits.canBeAsked === canBeAsked)![0];
+  return kinds.filter(([, traits]) => traits.schemes.includes(scheme)).map(([kind]) => kind);
+}
+
+function httpUrlProblem(to: string): string | undefined {
+  if (!URL.canParse(to)) return 'must be a URL such as https://hub.example/prod';
+  const { base, endpoint, hasMore } = parseBaseUrl(to);
+  if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
+  if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
+  return undefined;
 }

@@ -10,14 +10,17 @@ import {
 } from '../../client/connection.ts';
 import { isChallenge, isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
-import { fileVersion, readText, readToken } from '../../config/files.ts';
 import type { Limits } from '../../config/limits.ts';
-import type { Destination } from '../destination.ts';
+import type { Deployment, Destination } from '../destination.ts';
 import type { Again, Sent, Stopped } from '../target.ts';
+import { Credentials } from './credentials.ts';
 
-export interface TargetOptions extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'caFile' | 'stamp'> {
+export interface TargetOptions
+  extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'> {
   /** The id of the journal that is forwarded. */
   readonly source: string;
+  /** That of the journal. */
+  readonly deployment?: Deployment;
   /** The journals that wait for what a hub says of `via`, its own last; undefined for a sender. */
   readonly asking?: readonly string[];
   /** Called with the ids of the journals that a hub said its events reach, whenever it answers. */
@@ -50,38 +53,37 @@ export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'
 export class Requests {
   readonly #options: TargetOptions;
   readonly #base: URL;
+  readonly #credentials: Credentials;
   #client: HttpClient | undefined;
-  #token: string | undefined;
   #ca: string | undefined;
-  #readMs = Number.NEGATIVE_INFINITY;
-  /** Those that were read last, from `filesVersion`; undefined before the first request. */
-  #files: string | undefined;
 
   /** @throws TypeError if `to` is no URL */
   constructor(options: TargetOptions) {
     this.#options = options;
     this.#base = new URL(options.to);
+    this.#credentials = new Credentials(options, options.limits);
   }
 
-  async haveFilesChanged(): Promise<boolean> {
-    return this.#files !== undefined && this.#files !== (await filesVersion(this.#options));
+  haveFilesChanged(): Promise<boolean> {
+    return this.#credentials.haveChanged();
   }
 
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
   async send(call: TargetCall): Promise<Answer> {
     const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
-    if (answer.kind === 'stopped') this.#readMs = Number.NEGATIVE_INFINITY;
+    if (answer.kind === 'stopped') this.#credentials.forget();
     return answer;
   }
 
   async #send({ path, headers, ...call }: TargetCall): Promise<Answer> {
     const { tokenHeader, limits } = this.#options;
     const { origin, pathname } = this.#base;
-    const client = await this.#connect();
+    const { token, ca } = await this.#credentials.read();
+    const client = this.#connect(ca);
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,
       headers: { 'User-Agent': `assetlog/${version}`, ...headers },
-      token: this.#token === undefined ? undefined : { name: tokenHeader, token: this.#token },
+      token: token === undefined ? undefined : { name: tokenHeader, token },
       timeoutMs: limits.forwardRequestMs,
     });
     return this.#judge(reply);
@@ -91,23 +93,12 @@ export class Requests {
     this.#client?.close();
   }
 
-  /** Reads the token and the CA again if the last time is over `keptMs` ago, so at least for each new connection, and after a stop. */
-  async #connect(): Promise<HttpClient> {
-    const { tokenFile, caFile, limits } = this.#options;
-    const { keptMs, tokenBytesMax, caBytesMax } = limits;
-    if (this.#client !== undefined && performance.now() - this.#readMs <= keptMs) return this.#client;
-    // Before they are read: a change meanwhile is then another version.
-    this.#files = await filesVersion(this.#options);
-    if (tokenFile !== undefined) this.#token = (await readToken(tokenFile, tokenBytesMax)).token;
-    const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax);
-    // Node trusts no certificate at all then, and its error would not name the file.
-    if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
+  #connect(ca: string | undefined): HttpClient {
     if (this.#client === undefined || ca !== this.#ca) {
       this.#client?.close();
-      this.#client = (this.#options.openClient ?? openClient)(this.#base.protocol, limits, ca);
+      this.#client = (this.#options.openClient ?? openClient)(this.#base.protocol, this.#options.limits, ca);
       this.#ca = ca;
     }
-    this.#readMs = performance.now();
     return this.#client;
   }
 
@@ -163,11 +154,6 @@ export class Requests {
 function quote(text: string): string {
   if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
-}
-
-/** @returns a text that is another one after the token file or the CA file was changed */
-async function filesVersion({ tokenFile, caFile }: TargetOptions): Promise<string> {
-  return `${await fileVersion(tokenFile)} ${await fileVersion(caFile)}`;
 }
 
 export function turnedAway(reason: string): Stopped {

@@ -168,7 +168,7 @@ test('status of a damaged cursor, and of damaged dead letters', async (t) => {
   assert.deepEqual([seq, lag_events, lag_seconds], [null, null, null]);
   assert.match(
     `${reason}`,
-    /forward-upstream\.cursor is damaged: a hub is asked, else say forward from upstream --seq N$/,
+    /forward-upstream\.cursor is damaged: it is asked if it can be, else say forward from upstream --seq N$/,
   );
 
   writeFileSync(join(data, 'dead-upstream.jsonl'), '{"time":\n');

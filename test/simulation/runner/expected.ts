@@ -78,6 +78,7 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder waiting': REACHED,
   'forwarder stopped': REACHED,
   'forwarder turned away': REACHED,
+  'forwarder not set up': 'only an engine is not set up, and a life has none',
   'forwarder fork': REACHED,
   'forwarder loop': 'no hub forwards to a device',
   'forwarder damage': 'it needs a line that is damaged while the service runs',

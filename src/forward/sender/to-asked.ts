@@ -1,6 +1,6 @@
 /**
- * Sends to a destination that can be asked how far it is. Its answer, not the cursor, says what is sent next, so a request may always
- * be repeated.
+ * Sends to a destination that can be asked how far it is: a hub, or an engine. Its answer, not the cursor, says what is sent next, so a
+ * request may always be repeated.
  */
 
 import type { Line } from '../../journal/look/reading.ts';
@@ -12,12 +12,14 @@ import { fork, isOurs, toRun } from './fork.ts';
 import { count, type Outbox } from './outbox.ts';
 import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 
-export class ToHub {
+export class ToAsked {
   readonly #outbox: Outbox;
   /** The last event that the destination has. */
   #has: Position = { seq: 0, id: null };
   /** The events of the last request. */
   #sent: GoneRange = { first: 1, last: 0 };
+  /** Whether it had no event of the journal when it was asked last, though it had some before. */
+  #isEmpty = false;
   /** How often in a row the destination has answered as no hub does. */
   #strangeAnswers = 0;
 
@@ -68,22 +70,20 @@ export class ToHub {
       return fork(outbox, problem, id, ASKING);
     }
     const had = value.seq;
-    // Without an id, an operator or `begin` has said what is next for a hub that does not know the journal. A destination
-    // that took an event does not begin `now` a second time.
-    const isSet = value.id === null;
-    // Not beyond the cursor: what retention removed after it is named.
-    const seq = hasSeq > 0 ? hasSeq : isSet ? had : Math.min(had, (await outbox.firstSeq()) - 1);
-    if (hasSeq < had && !isSet) {
-      notices.warn('the hub has fewer events than it had: they are sent again', { had, has: hasSeq });
-      outbox.namedSeq = Math.min(outbox.namedSeq, hasSeq);
+    const seq = await this.#settledAt(hasSeq);
+    if (seq < had && value.id !== null) {
+      notices.warn('the destination has fewer events than it had: they are sent again', { had, has: hasSeq });
+      outbox.namedSeq = Math.min(outbox.namedSeq, seq);
     }
-    // The hub may have taken the last request although its answer was lost.
+    // It may have taken the last request although its answer was lost.
     if (this.#sent.first <= hasSeq && hasSeq <= this.#sent.last) {
       await outbox.confirmed({ ...this.#sent, last: hasSeq });
     }
     await outbox.unsent.moveTo(seq);
     this.#has = { seq: hasSeq, id };
-    await outbox.save({ ...value, kind: outbox.kind, sending: undefined, ...(seq === had ? {} : { seq, id }) });
+    const { sending = 0 } = value;
+    const rest = { kind: outbox.kind, sending: sending > seq ? sending : undefined };
+    await outbox.save({ ...value, ...rest, ...(seq === had ? {} : { seq, id: seq === hasSeq ? id : null }) });
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;
     outbox.pace.reached();
@@ -91,13 +91,41 @@ export class ToHub {
     return IDLE;
   }
 
+  /** @returns the last of the events that the destination needs no more, if it has those up to `hasSeq` */
+  async #settledAt(hasSeq: number): Promise<number> {
+    const outbox = this.#outbox;
+    const { traits } = outbox;
+    const { seq: had, id } = outbox.value;
+    if (hasSeq > 0) this.#isEmpty = false;
+    if (hasSeq >= had) return hasSeq;
+    // Those that follow may have dead letters.
+    if (hasSeq > 0) return traits.namesLost ? hasSeq : Math.min(had, await outbox.namedAfter(hasSeq));
+    // Without an id, an operator or `begin` has said what is next for a destination that does not know the journal. A destination
+    // that took an event does not begin `now` a second time.
+    if (id === null) return had;
+    if (traits.removesOld) {
+      this.#warnOfNothing(had);
+      return had;
+    }
+    // Not beyond the cursor: what retention removed after it is named.
+    return Math.min(had, (await outbox.firstSeq()) - 1);
+  }
+
+  #warnOfNothing(had: number): void {
+    const { destination, notices } = this.#outbox;
+    if (!this.#isEmpty) {
+      const wayOut = toRun(this.#outbox, `from ${destination.name} --seq 1`);
+      notices.warn('the destination has no event of this journal any more', { had, to_send_all_again: wayOut });
+    }
+    this.#isEmpty = true;
+  }
+
   /** Sends the lines at hand. */
   async send(): Promise<State> {
     const outbox = this.#outbox;
     const bytesMax = outbox.traits.requestBytesMax(outbox.limits);
-    const head = outbox.unsent.head(bytesMax);
-    if (head?.kind !== 'lines') return IDLE;
-    const { lines } = head;
+    const lines = await this.#linesToSend(bytesMax);
+    if (lines === undefined) return IDLE;
     const [first, last] = [lines[0]!.seq, lines.at(-1)!.seq];
     const { seq, id } = this.#has;
     const lost = first > seq + 1 ? { first: seq + 1, last: first - 1 } : undefined;
@@ -107,6 +135,17 @@ export class ToHub {
     const sending = outbox.request({ lines, lost, after });
     void outbox.unsent.readAhead(last, outbox.lastSeq, bytesMax);
     return this.#settle(lines, await sending);
+  }
+
+  /** @returns undefined if something else comes next */
+  async #linesToSend(bytesMax: number): Promise<readonly Line[] | undefined> {
+    const { unsent, value, lastSeq } = this.#outbox;
+    const { seq, sending = 0 } = value;
+    const isSentAgain = sending > seq;
+    if (isSentAgain) await unsent.readTo(Math.min(sending, lastSeq));
+    const head = unsent.head(isSentAgain ? Number.POSITIVE_INFINITY : bytesMax);
+    if (head?.kind !== 'lines') return undefined;
+    return isSentAgain ? head.lines.filter((line) => line.seq <= sending) : head.lines;
   }
 
   #settle(lines: readonly Line[], sent: Sent): State | Promise<State> {
