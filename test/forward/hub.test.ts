@@ -105,6 +105,8 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
   const after = (id: string) => ({ headers: { 'Assetlog-After': id } });
   assert.equal((await other.put(hub.url, 6, 8, after(other.id(5)))).body['reason'], 'fork', 'without a line of both');
   assert.equal((await other.put(hub.url, 6, 8, after('5'))).status, 400);
+  const another = new SentJournal(1, sourceOf(3));
+  assert.equal((await another.put(hub.url, 1, 1, after(one.id(5)))).status, 200, 'nothing is before the first event');
   assert.deepEqual(seqsAt(hub.data), upTo(5));
 
   const racing = [new SentJournal(50, sourceOf(2)), new SentJournal(50, sourceOf(2))] as const;

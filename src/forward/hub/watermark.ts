@@ -46,6 +46,7 @@ export function decide(known: Watermark | undefined, { firstSeq, lost, after, ev
     if (!isKnownToBeLost) return { kind: 'gap' };
   }
   for (const mark of [{ seq, id }, ...ahead.map(({ last, id }) => ({ seq: last, id }))]) {
+    if (mark.seq === 0) continue; // no event is before the first one, whatever the request says
     // Undefined if the mark is before or after the lines.
     const id = mark.seq === firstSeq - 1 ? after : events[mark.seq - firstSeq]?.origin.id;
     if (id !== undefined && id !== mark.id) return { kind: 'fork' };
