@@ -45,7 +45,10 @@ export interface Disk {
   createLog(name: string): Promise<LogFile>;
   /** Opens a file to append to it. Rejects with ENOENT if there is none. */
   openLog(name: string): Promise<LogFile>;
-  /** Opens a file that is written in place, and creates it if there is none; its directory entry is durable when this resolves. */
+  /**
+   * Opens a file that is written in place, and creates it if there is none. Its directory entry is durable when this resolves, and so
+   * is what it has, unless an earlier sync has failed.
+   */
   openSlots(name: string): Promise<SlotFile>;
   /** Replaces a small file, which a reader sees whole or not at all. Not durable, and no sync. */
   replace(name: string, bytes: Buffer): Promise<void>;
@@ -289,8 +292,11 @@ function throwSyncError(error: Error): never {
 async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
   try {
     const handle = await openRegular(join(folder, name), constants.O_WRONLY);
-    // The process that created it may have died before the entry was durable.
-    await closingOnFailure(handle, () => syncEntries(folder));
+    // The process that created it, or wrote to it, may have died before that was durable.
+    await closingOnFailure(handle, async () => {
+      await syncEntries(folder);
+      await syncData(handle);
+    });
     return handle;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;

@@ -192,8 +192,12 @@ export class SimulatedDisk implements Disk {
 
   async openSlots(name: string): Promise<SlotFile> {
     await this.#call('open', name);
-    if (this.#entries.has(name)) await this.syncFolder();
-    const inode = this.#entries.get(name) ?? (await this.#create(name));
+    const known = this.#entries.get(name);
+    if (known !== undefined) {
+      await this.syncFolder();
+      await this.#sync(name, known);
+    }
+    const inode = known ?? (await this.#create(name));
     return {
       write: async (bytes, position) => {
         const written = await this.#write(name, inode, bytes, position);

@@ -80,7 +80,9 @@ export class Cursor {
     const { state, number } = await readFolder(disk, name);
     const cursor = new Cursor(disk, name, await disk.openSlots(cursorName(name)), number);
     try {
-      if (state.kind === 'found') await cursor.#know(); // the process that saved it first may have died before it did
+      // The process that saved it may have died before its sync, or its sync may have failed. A power cut would take back what the
+      // next request relies on.
+      if (state.kind === 'found') await cursor.save(state.value);
     } catch (error) {
       await cursor.close();
       throw error;

@@ -14,7 +14,7 @@ import { KNOWN_PREFIX } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { eachCall, everyRemains, thrice } from '../../support/power.ts';
 import { newFolder } from '../../support/program.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 
 const NAME = cursorName('hub');
 
@@ -49,7 +49,7 @@ test('a cursor is new, then what was saved last, in a real file of two slots', a
   await again.cursor.save(at(4));
   await again.cursor.close();
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(4) });
-  assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":3,.*"\} *\n$/);
+  assert.match(readFileSync(join(folder, NAME), 'utf8'), /^\{"number":4,.*"\} *\n\{"number":5,.*"\} *\n$/);
 });
 
 test('a damaged slot leaves the other; without one the cursor is lost, and can be saved again [cursor-2]', async () => {
@@ -68,6 +68,24 @@ test('a damaged slot leaves the other; without one the cursor is lost, and can b
     assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(7) });
   }
 });
+
+for (const [title, fault] of [
+  ['a crash', new Promise<never>(() => {})],
+  ['a failed sync', systemError('EIO')],
+] as const) {
+  test(`a cursor that ${title} left in the cache of the system is durable once it was opened [cursor-4]`, async () => {
+    const before = await saved(new SimulatedDisk(), 4);
+    const { cursor } = await Cursor.open(before, 'hub');
+    before.fault = (call) => (call === 'sync' ? fault : undefined);
+    cursor.save(at(4, { sending: 5 })).catch(() => {});
+    await new Promise((resolve) => setImmediate(resolve));
+    const disk = before.afterCrash();
+    const opened = await Cursor.open(disk, 'hub');
+    assert.deepEqual(opened.kind === 'found' && opened.value, at(4, { sending: 5 }));
+    const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+    assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
+  });
+}
 
 test('a missing cursor is lost if its destination was sent to, and new for another destination [cursor-3]', async () => {
   const disk = await saved(new SimulatedDisk(), 2);
