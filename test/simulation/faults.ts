@@ -68,6 +68,8 @@ const MEAN_MS = 4_000;
 const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0 };
 /** Planned faults have smaller numbers. */
 const FIRST_START = 10_000;
+/** Those of starts have smaller ones. */
+export const FIRST_SELDOM = 100_000;
 
 export function planFaults(seed: number, chance: Chance, untilMs: number, names: Names): PlannedFault[] {
   const kinds = faultKinds.filter((kind) => !isLeftOut(kind, seed));
@@ -84,7 +86,7 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
   return plan;
 }
 
-function isLeftOut(kind: FaultKind, seed: number): boolean {
+export function isLeftOut(kind: FaultKind, seed: number): boolean {
   const life = seed % LIVES.count;
   const without: Readonly<Record<number, readonly FaultKind[]>> = {
     [LIVES.withoutDisk]: diskKinds,

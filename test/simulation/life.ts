@@ -4,7 +4,15 @@ import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { type Access, Client } from './clients.ts';
-import { type FaultKind, faultOfStart, type Names, type PlannedFault, planFaults } from './faults.ts';
+import {
+  type FaultKind,
+  FIRST_SELDOM,
+  faultOfStart,
+  isLeftOut,
+  type Names,
+  type PlannedFault,
+  planFaults,
+} from './faults.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
 import { Operator } from './operator/operator.ts';
@@ -13,7 +21,7 @@ import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
 import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
-import { strike, strikeStart, type Targets } from './strikes.ts';
+import { strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 import { World } from './world.ts';
 
@@ -113,6 +121,10 @@ class Life implements Watcher {
     this.#reorders = reorders;
     this.#oracle = new Oracle(() => world.nowMs);
     this.#network = new Network(world, (kind) => this.#count(kind));
+    this.#network.onSent.add((from, _, request) => {
+      const machine = this.#machines.find(({ name }) => name === from);
+      if (machine !== undefined) this.#oracle.forwards(machine, request);
+    });
     const places = new Map<string, MachineJournal | Upstream>();
     for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
     for (const { machine: options, sendsTo } of planServices(world.chance('services'))) {
@@ -163,7 +175,10 @@ class Life implements Watcher {
   async run(steps: number, only?: ReadonlySet<number>): Promise<void> {
     const world = this.#world;
     this.#only = only;
-    for (const machine of this.#machines) machine.start();
+    for (const machine of this.#machines) {
+      this.#strikeSeldomFiles(machine);
+      machine.start();
+    }
     for (const fault of planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names())) {
       const { number, kind, target } = fault;
       if (this.#mayStrike(number))
@@ -310,6 +325,10 @@ class Life implements Watcher {
       const journal = journalIn(folder);
       if (journal !== undefined) this.#oracle.syncFailed(journal, name);
     };
+    machine.disk.onSynced = (folder, name) => {
+      const journal = journalIn(folder);
+      if (journal !== undefined && !machine.isMaintained) this.#oracle.synced(journal, name);
+    };
     machine.disk.onCall = (folder, call, name) => {
       const journal = journalIn(folder);
       if (journal === undefined) return;
@@ -369,6 +388,18 @@ class Life implements Watcher {
       hubLinks: links.filter((link) => !isPlain(link)),
       plainLinks: links.filter(isPlain),
     };
+  }
+
+  /** Their numbers are after those of the strikes at starts. */
+  #strikeSeldomFiles(machine: Machine): void {
+    const first = FIRST_SELDOM * (1 + this.#machines.indexOf(machine));
+    const chance = this.#world.chance(`seldom ${machine.name}`);
+    const begins = (number: number, kind: FaultKind) => {
+      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed);
+      if (mayStrike) this.struck[first + number] = kind;
+      return mayStrike;
+    };
+    strikeSeldomFiles(machine, chance, begins, this.#targets());
   }
 
   #mayStrike(fault: number): boolean {

@@ -41,10 +41,14 @@ export class MachineDisk {
   onCall: OnCall = () => {};
   /** Called when the sync of a file fails. */
   onSyncFailed: (folder: string, name: string) => void = () => {};
+  /** Called after a file was synced, or with an empty name the folder. */
+  onSynced: (folder: string, name: string) => void = () => {};
   /** Called after a process has replaced a file, or has appended to one. */
   onWritten: (folder: string, name: string, bytes: Buffer) => void = () => {};
   /** Multiplies the time of each call. */
   slowness = 1;
+  /** When a call failed last, or took longer than usual. */
+  troubledMs = Number.NEGATIVE_INFINITY;
 
   constructor(world: World, name: string, clock: WallClock, folder: string) {
     this.#world = world;
@@ -92,13 +96,17 @@ export class MachineDisk {
     const powered = this.#powered;
     const { folder } = disk;
     this.#folders.set(folder, disk);
+    disk.onSynced = (name) => this.onSynced(folder, name);
     disk.fault = (call, name, bytes) => {
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes, folder);
         if (fault instanceof Error && call === 'sync') this.onSyncFailed(folder, name);
-        if (fault !== undefined) return fault;
+        if (fault === undefined) continue;
+        if (!(fault instanceof Promise)) this.troubledMs = this.#world.nowMs;
+        return fault;
       }
+      if (this.slowness > 1) this.troubledMs = this.#world.nowMs;
       if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {
         const ms = powered.chance.exponentialMs(WRITE_BACK_MS);
         this.#world.plan(ms, `writes back ${name}`, () => disk.writeBack(name), powered);

@@ -75,7 +75,7 @@ export class Network {
   /** The exchanges that a process has not replied to. */
   readonly #open = new Map<Incarnation, Set<Exchange>>();
   /** Called when a request leaves. */
-  readonly onSent = new Set<(from: string, host: string) => void>();
+  readonly onSent = new Set<(from: string, host: string, request: Delivered) => void>();
   /** Called when a fault has really happened. */
   readonly onFault: (kind: string) => void;
 
@@ -118,7 +118,7 @@ export class Network {
     const open = new Set<Exchange>();
     return {
       call: (url, call) => {
-        for (const sent of this.onSent) sent(machine, url.hostname);
+        for (const sent of this.onSent) sent(machine, url.hostname, requestOf(url, call));
         return this.#call(process, this.link(machine, url.hostname), url, call, open);
       },
       close: () => {

@@ -32,6 +32,8 @@ const DAY_MS = 86_400_000;
 const SLOW = [10, 100, 1_000];
 /** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
 const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
+/** Those of them that are struck for files that are seldom written. */
+const SELDOM: readonly Call[] = [...CHANGES, 'create', 'replace', 'truncate', 'syncFolder'];
 /** The calls that a read error strikes. */
 const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 
@@ -104,6 +106,40 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
   arm(machine, chance, targets, kind, isIt, isOver);
 }
 
+/** Between two strikes at calls of one kind, for files of one kind: fewer once there were many. */
+const SELDOM_CALLS = 30;
+
+/**
+ * Strikes calls for files that are seldom written, from now on: what is done with them has an order.
+ * @param begins asked about each strike by its number, from 1
+ */
+export function strikeSeldomFiles(
+  machine: Machine,
+  chance: Chance,
+  begins: (number: number, kind: FaultKind) => boolean,
+  targets: Targets,
+): void {
+  const made = new Map<string, { count: number; due: number }>();
+  let number = 0;
+  const next = (count: number) => count + Math.ceil(chance.exponentialMs(SELDOM_CALLS + 2 * count));
+  machine.disk.faults.add((call, name) => {
+    if (!(SELDOM.includes(call) && !OFTEN.test(name))) return undefined;
+    const what = `${call} ${name.replace(/\d+/g, '')}`;
+    const calls = made.get(what) ?? { count: 0, due: next(0) };
+    made.set(what, calls);
+    calls.count += 1;
+    if (calls.count < calls.due) return undefined;
+    calls.due = next(calls.count);
+    const error = call.startsWith('sync') ? 'sync error' : 'write error';
+    const kind = chance.oneOf(['crash', 'power cut', error] as const);
+    number += 1;
+    if (!begins(number, kind)) return undefined;
+    return kind === 'crash' || kind === 'power cut'
+      ? endNow(machine, kind, chance, targets)
+      : failure(machine, kind, name, chance, targets);
+  });
+}
+
 function endInCall(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): void {
   const wanted = chance.oneOf(CHANGES);
   let left = chance.integer(1, wanted === 'write' || wanted === 'sync' ? 8 : 2);
@@ -141,11 +177,15 @@ function arm(
   const fault: FaultOf = (call) => {
     const isDue = !isOver() && isIt(call);
     if (isDue || isOver()) faults.delete(fault);
-    if (!isDue) return undefined;
-    targets.world.plan(0, kind, () => end(machine, kind, chance, targets), null);
-    return chance.happens(0.5) ? Promise.resolve() : undefined;
+    return isDue ? endNow(machine, kind, chance, targets) : undefined;
   };
   faults.add(fault);
+}
+
+/** @returns what happens in place of the call in whose middle the end comes */
+function endNow(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): Fault {
+  targets.world.plan(0, kind, () => end(machine, kind, chance, targets), null);
+  return chance.happens(0.5) ? Promise.resolve() : undefined;
 }
 
 /** @param of what the power cut leaves of a file, where that is given */
@@ -216,13 +256,17 @@ function failOneCall(machine: Machine, kind: OneCall, left: number, chance: Chan
     if (wanted.includes(call) && !(isRare && OFTEN.test(name))) left -= 1;
     if (left > 0) return undefined;
     disk.faults.delete(fault);
+    if (kind !== 'short write') return failure(machine, kind, name, chance, targets);
     targets.count(kind);
-    if (kind === 'sync error' && chance.happens(0.3)) endAfterSync(machine, chance, targets);
-    const failure: Fault =
-      kind === 'short write' ? { shortBy: chance.integer(1, Math.max(1, bytes)) } : systemError('EIO', name);
-    return failure;
+    return { shortBy: chance.integer(1, Math.max(1, bytes)) };
   };
   disk.faults.add(fault);
+}
+
+function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance, targets: Targets): Error {
+  targets.count(kind);
+  if (kind === 'sync error' && chance.happens(0.3)) endAfterSync(machine, chance, targets);
+  return systemError('EIO', name);
 }
 
 /** What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile. */

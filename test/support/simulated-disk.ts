@@ -64,6 +64,8 @@ export class SimulatedDisk implements Disk {
   readonly calls: string[] = [];
   /** Asked before each call, with the number of bytes that it writes. */
   fault: (call: Call, name: string, bytes: number) => Fault = () => undefined;
+  /** Called when a file is synced, or with an empty name the folder. */
+  onSynced: (name: string) => void = () => {};
   /** What `space` returns. */
   freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
@@ -247,6 +249,7 @@ export class SimulatedDisk implements Disk {
     await this.#call('syncFolder', '');
     this.#durableEntries = new Map(this.#entries);
     this.#changes = [];
+    this.onSynced('');
   }
 
   async space(): Promise<Space> {
@@ -310,6 +313,7 @@ export class SimulatedDisk implements Disk {
       throw error;
     }
     flush(inode);
+    this.onSynced(name);
   }
 
   #change(entries: readonly (readonly [string, Inode | undefined])[]): void {

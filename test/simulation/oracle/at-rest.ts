@@ -17,6 +17,7 @@ export interface Folder {
   readonly retainBytes: number | undefined;
 }
 
+export const SNAPSHOT = 'forward-sources.json';
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
 /** An operator who gives letters up adds one beyond the limit; the next letter of the service makes space again. */
@@ -29,7 +30,7 @@ export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
   const segments = names.filter((name) => SEGMENT.test(name));
   return (
     aboveLimits(folder, segments) ??
-    wrongSnapshot(folder) ??
+    wrongSnapshot(disk, view) ??
     folder.sendsTo.map((name) => wrongDestination(folder, name)).find((problem) => problem !== undefined) ??
     (await wrongSidecars(disk.afterCrash(), view, segments.slice(0, -1))) ??
     (await wrongBackup(disk.afterCrash(), view))
@@ -47,8 +48,8 @@ function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly 
 }
 
 /** What a hub says it has of each source is what its lines say. */
-function wrongSnapshot({ disk, view }: Folder): string | undefined {
-  const text = disk.durableBytes('forward-sources.json')?.toString();
+export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | undefined {
+  const text = disk.durableBytes(SNAPSHOT)?.toString();
   if (text === undefined) return undefined;
   const [end, crc] = /,"crc":"([\da-f]{8})"\}\n$/.exec(text) ?? [];
   const begin = text.slice(0, text.length - (end?.length ?? 0));

@@ -4,21 +4,24 @@ import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
-import { type Folder, wrongAtRest } from './at-rest.ts';
+import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
 import { Files, isJournalFile } from './files.ts';
+import { HeldBack } from './held-back.ts';
 import { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Readings } from './readings.ts';
-import { Removals } from './removals.ts';
-import { differing, eventsIn, type SentEvent } from './sent.ts';
+import { markedBy, Removals } from './removals.ts';
+import { wrongReply } from './replies.ts';
+import { wrongRequest } from './requests.ts';
+import { eventsIn } from './sent.ts';
 
 export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
 
 /** What the oracle knows of one destination of a journal. */
-interface Destination {
+export interface Destination {
   readonly name: string;
   readonly to: MachineJournal | Upstream;
   letters: LettersView;
@@ -37,6 +40,9 @@ export interface Watched {
   /** How often its folder was replaced by a copy. */
   restores: number;
   files: Files;
+  /** The watermarks that were last looked at. */
+  snapshot: Buffer | undefined;
+  readonly heldBack: HeldBack;
 }
 
 export class Oracle {
@@ -66,6 +72,8 @@ export class Oracle {
       isBroken: false,
       restores: 0,
       files: new Files(journal),
+      snapshot: undefined,
+      heldBack: new HeldBack(journal, this.#nowMs),
     });
   }
 
@@ -231,39 +239,9 @@ export class Oracle {
     const events = status === 503 || status === 408 ? undefined : eventsIn(request);
     if (events === undefined) return;
     this.look(journal);
-    // Of a batch, an item is wrong.
-    const isConflict = status === 422 || (status === 400 && events.length > 1);
-    if (isConflict && !events.some((event) => this.#isOfAnother(journal, event)))
-      this.#breaks(`${journal.name} answered ${status} for ${events[0]!.mark}, and its keys belong to no other event`);
-    for (const event of events) {
-      const problem =
-        status === 200 ? this.#notRecorded(journal, request, event, arrivedMs) : this.#recorded(journal, event);
-      if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} for ${event.mark}, ${problem}`);
-    }
-    if (status !== 200 && !isConflict) this.#breaks(`${journal.name} answered ${status} to a report`);
-  }
-
-  /** Whether a key belongs to another event. */
-  #isOfAnother(journal: MachineJournal, { key = '', mark }: SentEvent): boolean {
-    return (
-      this.viewOf(journal)
-        .byKey.get(key)
-        ?.some((line) => line.mark !== mark) ?? false
-    );
-  }
-
-  /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
-  #notRecorded(journal: MachineJournal, { body }: Delivered, event: SentEvent, arrivedMs: number): string | undefined {
-    const { byMark, acknowledged, removed } = this.viewOf(journal);
-    const line = byMark.get(event.mark)?.at(-1);
-    if (line === undefined) return 'which is not durable';
-    const member = differing(line, event, body);
-    if (member !== undefined) return `whose ${member} is not as it was sent`;
-    if (arrivedMs > (removed.get(line.seq) ?? Number.POSITIVE_INFINITY))
-      return 'whose line retention had removed before the request came';
-    if (this.#isNotAcknowledged(journal, line)) return `which is event ${line.seq} and not at the destination of --ack`;
-    acknowledged.add(line.seq);
-    return undefined;
+    const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
+    const problem = wrongReply(this.viewOf(journal), events, { status, body: request.body, arrivedMs, lacks });
+    if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);
   }
 
   /** "With `--ack NAME` […] the reply waits until the destination NAME has the event as well." */
@@ -273,13 +251,6 @@ export class Oracle {
     // A hub that was restored says at the next request what it has.
     if (destination === undefined || this.history.rolledBack.has(line.id)) return false;
     return destination.letters.isOpen(line.seq) || !this.#settledAt(journal, destination)(line);
-  }
-
-  /** "Another 4xx: not recorded". */
-  #recorded(journal: MachineJournal, { mark }: SentEvent): string | undefined {
-    const { byMark, removed } = this.viewOf(journal);
-    const line = byMark.get(mark)?.find(({ seq }) => !removed.has(seq));
-    return line && `which is event ${line.seq}`;
   }
 
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
@@ -305,8 +276,13 @@ export class Oracle {
 
   /** A file is about to be created. */
   creating(journal: MachineJournal, name: string): void {
-    const problem = this.#watched.get(journal)!.removals.creating(name);
+    const { removals, view } = this.#watched.get(journal)!;
+    const problem = removals.creating(name);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+    if (markedBy(name) === undefined) return;
+    this.look(journal);
+    const lines = [...view.lines.values()].filter(({ seq }) => seq <= removals.markedSeq && !view.removed.has(seq));
+    this.#checkSettled(journal, lines, `marks ${name}`);
   }
 
   /** A file is about to be truncated. */
@@ -317,6 +293,30 @@ export class Oracle {
   /** The sync of a file failed. */
   syncFailed(journal: MachineJournal, name: string): void {
     this.#watched.get(journal)!.files.syncFailed(name);
+  }
+
+  /** A service sends a request to a destination: what would be needed after a crash is durable. */
+  forwards(machine: Machine, request: Delivered): void {
+    if (request.method === 'GET') return;
+    for (const journal of machine.journals) this.look(journal);
+    const senders = machine.journals.map((journal) => this.#watched.get(journal)!);
+    const problem = wrongRequest(senders, request);
+    if (problem !== undefined) this.#breaks(`${machine.name} sends ${problem}`);
+  }
+
+  /** A file was synced, or with an empty name its folder: it is right from now on, also if the power goes. */
+  synced(journal: MachineJournal, name: string): void {
+    this.look(journal);
+    if (name.endsWith('.cursor')) this.#checkCursors(journal);
+    const watched = this.#watched.get(journal)!;
+    const { view, sendsTo, heldBack } = watched;
+    const held = heldBack.look(sendsTo, view.lines.size, isJournalFile(name));
+    if (held !== undefined) this.#breaks(`${journal.name} ${held}`);
+    const bytes = journal.disk.durableBytes(SNAPSHOT);
+    if (name !== '' || bytes === watched.snapshot) return;
+    watched.snapshot = bytes;
+    const problem = wrongSnapshot(journal.disk, view);
+    if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
   }
 
   /** A file is about to be written to. */
@@ -340,12 +340,16 @@ export class Oracle {
     const problem = removals.removing(name, this.history.wasRestored ? [] : sendsTo);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     for (const { seq } of view.linesOf(name)) if (!view.removed.has(seq)) view.removed.set(seq, this.#nowMs());
-    const seq = this.#unsettledAt(journal, view.linesOf(name), (to, line) => this.#wasThere(journal, to, line));
-    if (seq !== undefined) {
+    this.#checkSettled(journal, view.linesOf(name), `removes ${name}`);
+  }
+
+  /** Retention is to remove these lines. */
+  #checkSettled(journal: MachineJournal, lines: readonly SeenLine[], what: string): void {
+    const seq = this.#unsettledAt(journal, lines, (to, line) => this.#wasThere(journal, to, line));
+    if (seq !== undefined)
       this.#breaks(
-        `${journal.name} removes ${name} with event ${seq}, which is neither at its destination nor in a dead letter`,
+        `${journal.name} ${what} with event ${seq}, which is neither at its destination nor in a dead letter`,
       );
-    }
   }
 
   /**

@@ -97,12 +97,12 @@ export class Removals {
   }
 }
 
-function markedBy(name: string): number | undefined {
+export function markedBy(name: string): number | undefined {
   const [, last] = MARKER.exec(name) ?? [];
   return last === undefined ? undefined : Number(last);
 }
 
-function filesOf(names: readonly string[]): File[] {
+export function filesOf(names: readonly string[]): File[] {
   const firsts = names.flatMap((name) => FILE.exec(name)?.slice(1).map(Number) ?? []).sort((a, b) => a - b);
   return firsts.map((firstSeq, index) => {
     const next = firsts[index + 1];

@@ -1,0 +1,60 @@
+/** "When a limit asks for a file with events that a destination has not received yet, new reports get 503." */
+
+import type { MachineJournal } from '../machine.ts';
+import { cursorSeq } from './cursor.ts';
+import { filesOf, markedBy } from './removals.ts';
+
+/** What was taken before is written by then, and retention has looked. */
+const LOOKED_MS = 5_000;
+
+/** Whether a journal has to refuse what is new. */
+export class HeldBack {
+  readonly #journal: MachineJournal;
+  /** Virtual time. */
+  readonly #nowMs: () => number;
+  /** Since when a file is held back. */
+  #sinceMs: number | undefined;
+  #count = 0;
+
+  constructor(journal: MachineJournal, nowMs: () => number) {
+    this.#journal = journal;
+    this.#nowMs = nowMs;
+  }
+
+  /**
+   * @param sendsTo its destinations
+   * @param count of the lines that it ever had
+   * @param isAppended whether those that are new were recorded now, and not before the last crash
+   * @returns what is wrong, if anything is
+   */
+  look(sendsTo: readonly { readonly name: string }[], count: number, isAppended: boolean): string | undefined {
+    const { machine } = this.#journal;
+    const isNew = isAppended && count > this.#count;
+    this.#count = count;
+    const sinceMs = this.#sinceMs;
+    const name = sendsTo.length > 0 && machine.config.whenBehind === 'refuse' ? this.#heldFile(sendsTo) : undefined;
+    this.#sinceMs = name === undefined ? undefined : (sinceMs ?? this.#nowMs());
+    if (name === undefined || !isNew || sinceMs === undefined) return undefined;
+    const heldMs = this.#nowMs() - sinceMs;
+    // Retention looks later at a disk that fails, and at a slow one.
+    if (heldMs < LOOKED_MS || machine.disk.troubledMs >= sinceMs) return undefined;
+    return `records events although ${name} is held back for ${heldMs} ms`;
+  }
+
+  /** @returns the first file that the limit in bytes has asked for since the newest one was begun, and that a destination needs */
+  #heldFile(sendsTo: readonly { readonly name: string }[]): string | undefined {
+    const { disk, machine } = this.#journal;
+    const names = disk.names();
+    const marked = Math.max(0, ...names.map((name) => markedBy(name) ?? 0));
+    const closed = filesOf(names).slice(0, -1);
+    const sizes = closed.map(({ name }) => disk.bytes(name)!.length);
+    let left = sizes.reduce((sum, size) => sum + size, 0) - (machine.config.retainBytes ?? Number.POSITIVE_INFINITY);
+    const cursor = Math.min(...sendsTo.map(({ name }) => cursorSeq(disk, name)));
+    for (const [at, { name, firstSeq, lastSeq = 0 }] of closed.entries()) {
+      if (left <= 0) return undefined;
+      if (firstSeq > marked && lastSeq > cursor) return name;
+      left -= sizes[at]!;
+    }
+    return undefined;
+  }
+}
