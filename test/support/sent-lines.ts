@@ -9,9 +9,9 @@ import { Line } from '../../src/journal/look/reading.ts';
 import type { Scope } from './program.ts';
 
 /** @returns the lines that a journal has of these events, in one chunk of its file */
-export function linesOf(events: readonly Event[], firstSeq = 1, crc = 0): Line[] {
+export function linesOf(events: readonly Event[], firstSeq = 1, crc = 0, time = '2026-11-20T15:19:45.266Z'): Line[] {
   const members = events.map(encodeMembers);
-  const { bytes } = encodeBatch(members, { seq: firstSeq, crc }, new Date('2026-11-20T15:19:45.266Z'));
+  const { bytes } = encodeBatch(members, { seq: firstSeq, crc }, new Date(time));
   const lines: Line[] = [];
   for (let start = 0; start < bytes.length; ) {
     const end = bytes.indexOf(0x0a, start);

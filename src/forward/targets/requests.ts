@@ -49,19 +49,27 @@ export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'
   readonly signal: AbortSignal;
 }
 
-/** Sends requests to one destination, one at a time, over one connection. */
-export class Requests {
+/**
+ * Sends requests to one destination, one at a time, over one connection.
+ * @template Own what only replies of this kind of destination mean
+ */
+export class Requests<Own extends { readonly kind: string } = never> {
   readonly #options: TargetOptions;
   readonly #base: URL;
   readonly #credentials: Credentials;
+  readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
   #client: HttpClient | undefined;
   #ca: string | undefined;
 
-  /** @throws TypeError if `to` is no URL */
-  constructor(options: TargetOptions) {
+  /**
+   * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
+   * @throws TypeError if `to` is no URL
+   */
+  constructor(options: TargetOptions, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
     this.#options = options;
     this.#base = new URL(options.to);
     this.#credentials = new Credentials(options, options.limits);
+    this.#judgeOwn = judgeOwn;
   }
 
   haveFilesChanged(): Promise<boolean> {
@@ -69,16 +77,16 @@ export class Requests {
   }
 
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
-  async send(call: TargetCall): Promise<Answer> {
+  async send(call: TargetCall): Promise<Answer | Own> {
     const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
     if (answer.kind === 'stopped') this.#credentials.forget();
     return answer;
   }
 
-  async #send({ path, headers, ...call }: TargetCall): Promise<Answer> {
+  async #send({ path, headers, ...call }: TargetCall): Promise<Answer | Own> {
     const { tokenHeader, limits } = this.#options;
     const { origin, pathname } = this.#base;
-    const { token, ca } = await this.#credentials.read();
+    const { password, token = password, ca } = await this.#credentials.read();
     const client = this.#connect(ca);
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,
@@ -86,7 +94,7 @@ export class Requests {
       token: token === undefined ? undefined : { name: tokenHeader, token },
       timeoutMs: limits.forwardRequestMs,
     });
-    return this.#judge(reply);
+    return this.#judgeOwn(reply) ?? this.#judge(reply);
   }
 
   close(): void {
@@ -133,7 +141,8 @@ export class Requests {
   }
 
   #tokenHint(): string {
-    const { tokenFile } = this.#options;
+    const { tokenFile, passwordFile } = this.#options;
+    if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
     return tokenFile === undefined ? 'it wants a token; name a token file' : `check the token in ${tokenFile}`;
   }
 
@@ -151,7 +160,7 @@ export class Requests {
 }
 
 /** Text from a server may have any length. It is cut between words. */
-function quote(text: string): string {
+export function quote(text: string): string {
   if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
 }

@@ -1,0 +1,214 @@
+/**
+ * ClickHouse: a table with one row for each line. The largest seq of the journal that it has says how far it is.
+ *
+ * A request is one insert into one partition, which is stored as a whole or not at all, with a deduplication token. After a failure
+ * the same rows go again with the same token, also while the first insert is still at work. So which rows an insert has depends on
+ * nothing but the lines that are given to `send`.
+ */
+
+import { timeOf } from '../../../journal/line/members.ts';
+import { type Line, sizeOf } from '../../../journal/look/reading.ts';
+import { isId } from '../../source.ts';
+import type { Asked, Outgoing, Sent, Target } from '../../target.ts';
+import { readEngineUrl } from '../engine-url.ts';
+import { otherwise, quote, Requests, type TargetOptions } from '../requests.ts';
+import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
+
+/** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
+export function openClickhouse(options: TargetOptions): Target {
+  return new Clickhouse(options);
+}
+
+class Clickhouse implements Target {
+  readonly #options: TargetOptions;
+  /** As SQL names it. */
+  readonly #table: string;
+  readonly #servers: readonly Requests<ClickhouseAnswer>[];
+  /** The index of the server that is used. */
+  #current = 0;
+  /** Whether the next insert may be a repeated one. */
+  #mayBeRepeated = true;
+  /** A token that the server knows although it does not have the rows. */
+  #tokenInVain: string | undefined;
+  /** The line that was found to be bad when those before it were recorded. */
+  #bad: { readonly id: string; readonly sent: Sent } | undefined;
+
+  constructor(options: TargetOptions) {
+    const { origins, table } = readTableUrl(options.to) ?? noUrl(options.to);
+    this.#options = options;
+    this.#table = table;
+    const own = { ...options, tokenHeader: 'X-ClickHouse-Key' };
+    this.#servers = origins.map((to) => new Requests({ ...own, to }, judgeClickhouse));
+  }
+
+  ask(signal: AbortSignal): Promise<Asked> {
+    this.#mayBeRepeated = true;
+    return this.#position(signal);
+  }
+
+  /** Stores the lines. If one is bad, tries half of them until that is the first one, and refuses it. */
+  async send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    const known = this.#bad;
+    this.#bad = undefined;
+    if (known?.id === lines[0]!.event.id) return known.sent;
+    let rest = lines;
+    let recorded: Sent | undefined;
+    for (let whole = this.#firstOf(rest), batch = whole; ; ) {
+      const answer = await this.#insert(batch, signal);
+      if (answer.kind === 'done') {
+        const { seq, event } = batch.at(-1)!;
+        recorded = { kind: 'recorded', seq, id: event.id };
+        if (batch === whole) return recorded;
+        rest = rest.slice(batch.length);
+        // Not the other half: after a crash, the rest is what is known.
+        batch = whole = this.#firstOf(rest);
+      } else if (answer.kind !== 'bad rows' && answer.kind !== 'too large') {
+        return answer;
+      } else if (batch.length > 1) {
+        batch = batch.slice(0, batch.length >> 1);
+      } else {
+        const sent = answer.kind === 'bad rows' ? ({ ...answer, kind: 'refused' } as const) : otherwise(answer);
+        if (recorded !== undefined) this.#bad = { id: batch[0]!.event.id, sent };
+        return recorded ?? sent;
+      }
+    }
+  }
+
+  async haveFilesChanged(): Promise<boolean> {
+    const changed = await Promise.all(this.#servers.map((server) => server.haveFilesChanged()));
+    return changed.some(Boolean);
+  }
+
+  close(): void {
+    for (const server of this.#servers) server.close();
+  }
+
+  async #position(signal: AbortSignal): Promise<Found> {
+    const columns = 'max(seq), argMax(id, seq), version()'; // as the projection of the table has them
+    const where = `source = '${this.#options.source}'`;
+    const query = `SELECT ${columns} FROM ${this.#table} WHERE ${where} FORMAT JSONCompactEachRow`;
+    const answer = await this.#call({ query }, signal);
+    if (answer.kind === 'done') return readPosition(answer.body);
+    return answer.kind === 'stopped' ? answer : { ...answer, kind: 'again' };
+  }
+
+  async #insert(lines: readonly Line[], signal: AbortSignal): Promise<ClickhouseAnswer> {
+    const last = lines.at(-1)!;
+    // Of ids, since a copy of the folder has other events with the same seqs.
+    const token = `${lines[0]!.event.id}:${last.event.id}`;
+    const isInVain = token === this.#tokenInVain;
+    const parameters = {
+      query: `INSERT INTO ${this.#table} FORMAT JSONEachRow`,
+      ...SETTINGS,
+      insert_deduplication_token: isInVain ? `${token}:${Date.now()}` : token,
+    };
+    const answer = await this.#call(parameters, signal, rowsOf(lines, this.#options));
+    if (answer.kind !== 'done') return answer;
+    if (this.#mayBeRepeated && !isInVain) {
+      // A server that was killed in an insert may know its token and not have its rows: some versions write the token first.
+      const at = await this.#position(signal);
+      if (at.kind !== 'at') return at;
+      if (at.seq < last.seq) {
+        this.#tokenInVain = token;
+        return { kind: 'again', reason: `knows the insert of the events up to ${last.seq}, and does not have them` };
+      }
+    }
+    this.#mayBeRepeated = false;
+    this.#tokenInVain = undefined;
+    return answer;
+  }
+
+  async #call(
+    parameters: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    body?: Buffer,
+  ): Promise<ClickhouseAnswer> {
+    const { user } = this.#options;
+    const answer = await this.#servers[this.#current]!.send({
+      method: 'POST',
+      path: `/?${new URLSearchParams(parameters)}`,
+      ...(user !== undefined && { headers: { 'X-ClickHouse-User': user } }),
+      ...(body !== undefined && { body }),
+      signal,
+    });
+    if (answer.kind === 'done' || answer.kind === 'bad rows') return answer;
+    if (answer.kind === 'answer' && answer.status === 413) return { ...answer, kind: 'too large' };
+    this.#current = (this.#current + 1) % this.#servers.length;
+    if (answer.kind === 'answer') return otherwise(answer);
+    return answer.kind === 'unclear' ? { ...answer, kind: 'again' } : answer;
+  }
+
+  /** @returns the first lines, of one partition of the table: those of the month (UTC) of the first one */
+  #firstOf(lines: readonly Line[]): readonly Line[] {
+    const { insertLinesMax } = this.#options.limits;
+    const monthOf = ({ bytes, start, seq }: Line) => timeOf(bytes, start, seq).slice(0, '2026-11'.length);
+    const month = monthOf(lines[0]!);
+    const end = lines.findIndex((line, at) => at === insertLinesMax || monthOf(line) !== month);
+    return end === -1 ? lines : lines.slice(0, end);
+  }
+}
+
+type Found = Exclude<Asked, { readonly kind: 'no hub' }>;
+
+/** Of an insert. */
+const SETTINGS = {
+  async_insert: '0',
+  insert_deduplicate: '1',
+  insert_quorum: 'auto',
+  date_time_input_format: 'best_effort',
+  input_format_skip_unknown_fields: '1',
+  input_format_json_read_objects_as_strings: '1', // metadata as it was sent
+  wait_end_of_query: '1',
+};
+
+/** @returns the lines with two more members in front */
+function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOptions): Buffer {
+  const begin = Buffer.from(`{"source":"${source}","deployment":"${deployment}",`);
+  const rows = Buffer.allocUnsafe(sizeOf(lines) + lines.length * (begin.length - 1));
+  let at = 0;
+  for (const { bytes, start, end } of lines) {
+    at += begin.copy(rows, at);
+    at += bytes.copy(rows, at, start + 1, end);
+    at = rows.writeUInt8(LINE_FEED, at);
+  }
+  return rows;
+}
+
+/** @param body `[7,"01a1fb95-…","26.9.2.1"]`; some versions quote the number */
+function readPosition(body: string): Found {
+  const [, digits, id = '', major, minor] = POSITION.exec(body) ?? [];
+  const seq = Number(digits);
+  if (!Number.isSafeInteger(seq) || (seq > 0 && !isId(id))) {
+    return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
+  }
+  if (Number(major) * 100 + Number(minor) < 24_08) {
+    return notSetUp(`is version ${major}.${minor}; inserts that are stored once need 24.8 or later`);
+  }
+  return { kind: 'at', seq, id: seq === 0 ? null : id };
+}
+
+/** A URL of one table. */
+interface TableUrl {
+  /** Of the servers: `https://ch.example:8443`. */
+  readonly origins: readonly string[];
+  /** As SQL names it. */
+  readonly table: string;
+}
+
+function readTableUrl(to: string): TableUrl | undefined {
+  const { scheme = '', hosts = [], path = '' } = readEngineUrl(to) ?? {};
+  const [, database, table] = /^([\w-]+)\.([\w-]+)$/.exec(path) ?? [];
+  if (table === undefined) return undefined;
+  const protocol = scheme.slice(scheme.indexOf('+') + 1);
+  const origins = hosts.map(({ host, port = protocol === 'https' ? 8443 : 8123 }) => {
+    return `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+  });
+  return { origins, table: `\`${database}\`.\`${table}\`` };
+}
+
+function noUrl(to: string): never {
+  throw new TypeError(`${to} is no URL of a table`);
+}
+
+const LINE_FEED = 0x0a;
+const POSITION = /^\["?(\d+)"?, ?"([^"]*)", ?"(\d+)\.(\d+)[^"]*"\]\s*$/;

@@ -1,0 +1,332 @@
+/** The destination ClickHouse against a stub of the HTTP interface: what is sent, and what becomes of each answer. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Limits, limits as standard } from '../../src/config/limits.ts';
+import type { Event } from '../../src/event/event.ts';
+import type { Sent, Target } from '../../src/forward/target.ts';
+import { openClickhouse } from '../../src/forward/targets/clickhouse/target.ts';
+import type { TargetOptions } from '../../src/forward/targets/requests.ts';
+import type { Line } from '../../src/journal/look/reading.ts';
+import { freePort, newFolder } from '../support/program.ts';
+import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
+
+const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
+const NEVER = new AbortController().signal;
+const HTML = '<!DOCTYPE html><title>proxy</title>';
+const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
+const plain = (partition: string): Event => ({ type: 'AssetObservation', assetKey: ['orders'], partition });
+const plainLines = (count: number, firstSeq = 1, time?: string) =>
+  linesOf(
+    Array.from({ length: count }, (_, at) => plain(`${firstSeq + at}`)),
+    firstSeq,
+    0,
+    time,
+  );
+const outgoing = (lines: readonly Line[]) => ({ lines, lost: undefined });
+
+function open(port: number | string, options: Partial<TargetOptions> = {}) {
+  const to = `clickhouse+http://${typeof port === 'number' ? `127.0.0.1:${port}` : port}/assets.events`;
+  const own = { to, tokenHeader: 'Authorization', stamp: false, source: SOURCE, limits };
+  return openClickhouse({ ...own, ...options });
+}
+
+/** An exception as a server answers with it. */
+const exception = (code: number, status = 500, text = 'it is so. (SOME_NAME)'): Scripted => [
+  status,
+  `Code: ${code}. DB::Exception: ${text} (version 26.9.2.1)\n`,
+  { 'X-ClickHouse-Exception-Code': `${code}` },
+];
+const done = (body = ''): Scripted => [200, body, { 'X-ClickHouse-Summary': '{}' }];
+
+/** A table of one server, with the tokens that it knows. */
+class Table {
+  /** Partitions of the events in the order in which they were stored. */
+  stored: string[] = [];
+  seq = 0;
+  id = '00000000-0000-0000-0000-000000000000';
+  /** The rows of each token that an insert had. */
+  readonly tokens = new Map<string, string>();
+  /** Tokens that an insert is refused for: of the inserts that were stored. */
+  readonly known = new Set<string>();
+  isBad: (partition: string) => boolean = () => false;
+
+  answer({ url, body }: Got): Scripted {
+    const parameters = new URL(url ?? '/', 'http://localhost').searchParams;
+    if (parameters.get('query')?.startsWith('SELECT')) return done(`[${this.seq}, "${this.id}", "26.9.2.1"]\n`);
+    const token = parameters.get('insert_deduplication_token') ?? '';
+    assert.equal(this.tokens.get(token) ?? body, body, 'a token has the same rows each time');
+    this.tokens.set(token, body);
+    const rows = body
+      .split('\n')
+      .slice(0, -1)
+      .map((row) => JSON.parse(row));
+    assert.equal(new Set(rows.map(({ time }) => time.slice(0, 7))).size, 1, 'an insert has one month');
+    if (rows.some(({ partition }) => this.isBad(partition)))
+      return exception(41, 400, 'a row. (CANNOT_PARSE_DATETIME)');
+    if (!this.known.has(token)) this.store(rows);
+    this.known.add(token);
+    return done();
+  }
+
+  store(rows: readonly { readonly seq: number; readonly id: string; readonly partition: string }[]): void {
+    this.stored.push(...rows.map(({ partition }) => partition));
+    const last = rows.at(-1)!;
+    if (last.seq > this.seq) [this.seq, this.id] = [last.seq, last.id];
+  }
+}
+
+test('an insert has the lines with source and deployment in front, its settings, and a token of ids', async (t) => {
+  const folder = newFolder(t);
+  const passwordFile = join(folder, 'password');
+  writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
+  const { url, got } = await startScripted(t, ({ url }) =>
+    /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : done(),
+  );
+  const target = open(new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
+  t.after(() => target.close());
+  const lines = linesOf([{ ...plain('1'), metadata: '{"n":1.50,"m":1e400}' }, plain('2')], 7);
+  const id = lines[1]!.event.id;
+  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 8, id });
+  const [insert] = got as [Got];
+  const { query, ...settings } = Object.fromEntries(new URL(insert.url ?? '', url).searchParams);
+  assert.equal(query, 'INSERT INTO `assets`.`events` FORMAT JSONEachRow');
+  assert.deepEqual(settings, {
+    async_insert: '0',
+    insert_deduplicate: '1',
+    insert_quorum: 'auto',
+    date_time_input_format: 'best_effort',
+    input_format_skip_unknown_fields: '1',
+    input_format_json_read_objects_as_strings: '1',
+    wait_end_of_query: '1',
+    insert_deduplication_token: `${lines[0]!.event.id}:${id}`,
+  });
+  const begin = `{"source":"${SOURCE}","deployment":"prod",`;
+  assert.equal(insert.body, lines.map(({ text }) => `${begin}${text.slice(1)}\n`).join(''));
+  assert.deepEqual([insert.headers['x-clickhouse-user'], insert.headers['x-clickhouse-key']], ['writer', 'se cret']);
+  assert.doesNotMatch(got.map(({ url }) => url).join(), /se.?cret|writer/);
+  assert.equal(await target.haveFilesChanged(), false);
+  writeFileSync(passwordFile, 'another one\n');
+  assert.equal(await target.haveFilesChanged(), true);
+});
+
+test('it says how far it is, and what says something else is not understood', async (t) => {
+  let body = '';
+  const { url, got } = await startScripted(t, () => done(body));
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const asked = async (text: string) => {
+    body = text;
+    const { kind, ...more } = await target.ask(NEVER);
+    return kind === 'at' ? Object.values(more) : [kind, 'why' in more && more.why];
+  };
+  assert.deepEqual(await asked('[0, "00000000-0000-0000-0000-000000000000", "24.8.14.39"]\n'), [0, null]);
+  assert.deepEqual(await asked(`[7, "${SOURCE}", "26.9.2.1"]\n`), [7, SOURCE]);
+  assert.deepEqual(await asked(`["7","${SOURCE}","25.1.1.1"]\n`), [7, SOURCE]);
+  for (const old of ['24.7.9.1', '21.3.4.5', '9.9.9'])
+    assert.deepEqual(await asked(`[0, "", "${old}"]`), ['stopped', 'not set up']);
+  const others = [
+    '',
+    '[]',
+    '{}',
+    HTML,
+    '[7, "x", "26.9.2.1"]',
+    `[-1, "${SOURCE}", "26.9.2.1"]`,
+    `[1e3, "${SOURCE}", "26.9.2.1"]`,
+  ];
+  for (const other of [...others, `[9007199254740993, "${SOURCE}", "26.9.2.1"]`, `[7, "${SOURCE}"]`]) {
+    assert.deepEqual(await asked(other), ['stopped', 'not understood'], other);
+  }
+  const query = new URL(got[0]!.url ?? '', url).searchParams.get('query');
+  const columns = 'max(seq), argMax(id, seq), version()';
+  assert.equal(
+    query,
+    `SELECT ${columns} FROM \`assets\`.\`events\` WHERE source = '${SOURCE}' FORMAT JSONCompactEachRow`,
+  );
+});
+
+test('what an answer to an insert means follows from the code of its exception', async (t) => {
+  let answer: Scripted = done();
+  const { url } = await startScripted(t, ({ url }) =>
+    /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
+  );
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const sent = async (scripted: Scripted) => {
+    answer = scripted;
+    const found: Sent = await target.send(outgoing(plainLines(1)), NEVER);
+    return 'why' in found ? found.why : found.kind;
+  };
+  for (const code of [6, 26, 27, 41, 53, 117, 376, 407, 467])
+    assert.equal(await sent(exception(code, 400)), 'refused', `${code}`);
+  for (const code of [497, 516, 194]) assert.equal(await sent(exception(code, 403)), 'turned away', `${code}`);
+  for (const code of [16, 36, 47, 60, 81, 115, 164, 452])
+    assert.equal(await sent(exception(code, 404)), 'not set up', `${code}`);
+  for (const code of [33, 159, 202, 241, 252, 285, 286, 319, 999])
+    assert.equal(await sent(exception(code)), 'again', `${code}`);
+  for (const code of [41, 60, 241]) assert.equal(await sent(exception(code, 200)), 'again', `${code} inside a 200`);
+  const [, text] = exception(241);
+  assert.equal(await sent([200, text, { 'X-ClickHouse-Summary': '{}' }]), 'again', 'an exception in the body alone');
+  assert.equal(await sent([500, text]), 'again', 'without its header');
+  // What is not of a server.
+  assert.equal(await sent([200, '']), 'not understood');
+  assert.equal(await sent([200, HTML]), 'not understood');
+  for (const status of [301, 400, 401, 403, 404, 413])
+    assert.equal(await sent([status, HTML]), 'turned away', `${status}`);
+  for (const status of [408, 429, 500, 502, 503, 504]) assert.equal(await sent([status, HTML]), 'again', `${status}`);
+  assert.equal(await sent(done()), 'recorded');
+});
+
+test('a reason has neither the password nor the row', async (t) => {
+  const passwordFile = join(newFolder(t), 'password');
+  writeFileSync(passwordFile, 'grossesGeheimnis\n', { mode: 0o600 });
+  const { url } = await startScripted(t, (_, count) =>
+    count === 1
+      ? exception(516, 403, 'writer: the password grossesGeheimnis is wrong. (AUTHENTICATION_FAILED)')
+      : exception(
+          27,
+          400,
+          `before: '"secret"}': (while reading the value of key seq): (at row 1) (CANNOT_PARSE_INPUT)`,
+        ),
+  );
+  const target = open(new URL(url).host, { user: 'writer', passwordFile });
+  t.after(() => target.close());
+  const first = await target.send(outgoing(plainLines(1)), NEVER);
+  assert.ok(
+    first.kind === 'stopped' && first.why === 'turned away' && !first.reason.includes('grossesGeheimnis'),
+    JSON.stringify(first),
+  );
+  const second = await target.send(outgoing(plainLines(1)), NEVER);
+  const reason = 'answers 400: CANNOT_PARSE_INPUT (code 27) at seq';
+  assert.deepEqual(second, { kind: 'refused', status: 400, reason });
+});
+
+/** What becomes of one request. `late`: its reply is lost, and it is carried out when the request after the next one has come. */
+type Fault = 'request lost' | 'reply lost' | 'late';
+
+/** @param faultOf called with the number of each request, from 1 @returns the port of a server that has the table */
+function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault | undefined): Promise<number> {
+  let count = 0;
+  const late: { readonly got: Got; readonly at: number }[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    count += 1;
+    const { method, url, headers, socket } = request;
+    const got: Got = { method, url, headers, body: `${Buffer.concat(chunks)}`, connection: 0 };
+    while (late[0] !== undefined && late[0].at <= count) table.answer(late.shift()!.got);
+    const fault = faultOf(count);
+    if (fault === 'late') late.push({ got, at: count + 2 });
+    const [status, body, more] = fault === 'late' || fault === 'request lost' ? [0, ''] : table.answer(got);
+    if (fault !== undefined) return void socket.destroy();
+    response.writeHead(status, more).end(body);
+  });
+  return listenOn(t, server);
+}
+
+/**
+ * Sends lines as the sender does: it asks after each failure, and has the end of each request in its cursor, so that it sends these
+ * lines and no others until they are dealt with.
+ * @param start returns a target, also after a crash
+ * @returns the partitions of the lines that were refused
+ */
+async function deliver(lines: readonly Line[], start: () => Target, crashes: boolean): Promise<string[]> {
+  const refused: string[] = [];
+  let target = start();
+  let sending = 0;
+  // More lines have come with each request.
+  for (let seq = 0, arrived = 5; seq < lines.length; ) {
+    const asked = await target.ask(NEVER);
+    if (asked.kind !== 'at') continue;
+    for (seq = Math.max(seq, asked.seq); seq < lines.length; arrived = Math.min(lines.length, arrived + 3)) {
+      sending = sending > seq ? sending : arrived;
+      const sent = await target.send(outgoing(lines.slice(seq, sending)), NEVER);
+      if (sent.kind === 'recorded') seq = sent.seq;
+      else if (sent.kind === 'refused') refused.push(lines[seq++]!.event.partition ?? '');
+      else break;
+    }
+    if (!crashes) continue;
+    target.close();
+    target = start();
+  }
+  target.close();
+  return refused;
+}
+
+test('a request or a reply that is lost, or a request that is late, stores each line once and refuses only those that are bad', async (t) => {
+  const [november, december] = [plainLines(9), plainLines(8, 10, '2026-12-01T00:00:00.000Z')];
+  const lines = [...november, ...december];
+  const bad = ['3', '7', '8', '10'];
+  const own = { limits: { ...limits, insertLinesMax: 8 } };
+  let requests = 1;
+  for (const fault of ['request lost', 'reply lost', 'late'] as const) {
+    for (let at = 1; at <= requests; at += 1) {
+      for (const crashes of [at % 2 === 0]) {
+        const table = new Table();
+        table.isBad = (partition) => bad.includes(partition);
+        let count = 0;
+        const port = await serve(t, table, (number) => {
+          count = number;
+          return number === at || number === at + 7 ? fault : undefined;
+        });
+        const refused = await deliver(lines, () => open(port, own), crashes);
+        const all = lines.map(({ event }) => event.partition ?? '').filter((partition) => !bad.includes(partition));
+        assert.deepEqual([table.stored, refused], [all, bad], `${fault} ${at} ${crashes}`);
+        requests = Math.max(requests, count);
+      }
+    }
+  }
+  assert.ok(requests > 25, `${requests}`);
+});
+
+test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows', async (t) => {
+  const table = new Table();
+  const lines = plainLines(9);
+  table.known.add(`${lines[0]!.event.id}:${lines[4]!.event.id}`);
+  const port = await serve(t, table, () => undefined);
+  assert.deepEqual(await deliver(lines, () => open(port), false), []);
+  assert.deepEqual(table.stored, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
+  // What is not known to be missing keeps its token.
+  assert.equal(table.tokens.size, 4);
+});
+
+test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger requests', async (t) => {
+  const table = new Table();
+  let rowsMax = 20_000;
+  const { url } = await startScripted(t, (got) =>
+    got.body.split('\n').length > rowsMax ? [413, HTML] : table.answer(got),
+  );
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const lines = plainLines(10_001);
+  const { id } = lines[9_999]!.event;
+  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 10_000, id });
+  assert.deepEqual([table.stored.length, table.tokens.size], [10_000, 1]);
+  rowsMax = 4;
+  Object.assign(table, { stored: [], seq: 0 });
+  const some = plainLines(11);
+  assert.deepEqual(await deliver(some, () => open(new URL(url).host), false), []);
+  assert.deepEqual(
+    table.stored,
+    some.map(({ event }) => event.partition),
+  );
+});
+
+test('hosts are tried in turn, the next one after each failure', async (t) => {
+  const table = new Table();
+  const closed = await freePort(t);
+  let isDown = true;
+  const first = await startScripted(t, (got) => (isDown ? exception(210, 500) : table.answer(got)));
+  const second = await startScripted(t, (got) => table.answer(got));
+  const target = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
+  t.after(() => target.close());
+  const kinds = [];
+  for (let round = 0; round < 4; round += 1) kinds.push((await target.ask(NEVER)).kind);
+  assert.deepEqual(kinds, ['again', 'again', 'at', 'at']);
+  isDown = false;
+  assert.equal((await target.send(outgoing(plainLines(3)), NEVER)).kind, 'recorded');
+  assert.deepEqual([first.got.length, second.got.length], [1, 4]);
+});
