@@ -81,6 +81,13 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
+  /** How long a NATS server may take to answer, and the interval at which it is asked again: without a leader it drops requests. */
+  natsAnswerMs: 5_000,
+  natsRepeatMs: 1_000,
+  /** Lines of a batch: NATS stores no larger one. And bytes of a line of its protocol, such as INFO with all servers, and of a message. */
+  natsBatchLinesMax: 1_000,
+  natsControlBytesMax: 64 * KIB,
+  natsMessageBytesMax: 8 * MIB,
   /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
   /** The longest backoff at the destination of `--ack`, since clients wait as well, and at an engine, which has few senders. */

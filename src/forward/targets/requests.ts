@@ -135,27 +135,13 @@ export class Requests<Own extends { readonly kind: string } = never> {
     if (!(error instanceof NoReply)) return turnedAway(`no request was sent: ${onOneLine(error.message)}`);
     const { sent, code } = error;
     const problem = isTlsError(code) ? tlsProblem(code, quote(error.message)) : quote(error.message);
-    if (sent) return { kind: 'unclear', reason: `sent no complete reply: ${problem}` };
-    const reason = `cannot be reached: ${problem}`;
-    return isTlsError(code) ? turnedAway(`${reason}; ${this.#tlsHint(code)}`) : { kind: 'again', reason };
+    return sent ? { kind: 'unclear', reason: `sent no complete reply: ${problem}` } : unreached(error, this.#options);
   }
 
   #tokenHint(): string {
     const { tokenFile, passwordFile } = this.#options;
     if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
     return tokenFile === undefined ? 'it wants a token; name a token file' : `check the token in ${tokenFile}`;
-  }
-
-  #tlsHint(code = ''): string {
-    const { caFile } = this.#options;
-    if (/EXPIRED|NOT_YET/.test(code)) {
-      return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
-    }
-    if (/ALTNAME/.test(code)) return 'use a name that its certificate has, unless a captive portal is in between';
-    if (/SSL|EPROTO/.test(code)) return 'is it an http:// address, or is a captive portal in between?';
-    return caFile === undefined
-      ? 'name a CA file that has the certificate of its CA'
-      : `check that ${caFile} has its CA`;
   }
 }
 
@@ -173,6 +159,24 @@ export function turnedAway(reason: string): Stopped {
 export function otherwise({ status, reason }: { readonly status: number; readonly reason: string }): Sent & Stopped {
   if (status < 300) return { kind: 'stopped', why: 'not understood', reason: `${reason}; check the URL` };
   return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
+}
+
+/** @returns what it means that no connection to a destination was established */
+export function unreached(
+  { message, code }: Pick<NoReply, 'message' | 'code'>,
+  { caFile }: Pick<TargetOptions, 'caFile'>,
+): Again | Stopped {
+  if (!isTlsError(code)) return { kind: 'again', reason: `cannot be reached: ${quote(message)}` };
+  return turnedAway(`cannot be reached: ${tlsProblem(code, quote(message))}; ${tlsHint(code, caFile)}`);
+}
+
+function tlsHint(code = '', caFile: string | undefined): string {
+  if (/EXPIRED|NOT_YET/.test(code)) {
+    return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
+  }
+  if (/ALTNAME/.test(code)) return 'use a name that its certificate has, unless a captive portal is in between';
+  if (/SSL|EPROTO/.test(code)) return 'is it an http:// address, or is a captive portal in between?';
+  return caFile === undefined ? 'name a CA file that has the certificate of its CA' : `check that ${caFile} has its CA`;
 }
 
 /** @returns an error of TLS in a few words, without the lines of OpenSSL */

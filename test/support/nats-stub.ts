@@ -1,0 +1,155 @@
+/** A NATS server of a few lines, for what a real one can not be made to say. It has one stream, and takes one batch at a time. */
+
+import { createServer, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import type { Scope } from './program.ts';
+import { listenOn } from './sent-lines.ts';
+
+/** A message as a client published it. */
+export interface Published {
+  readonly subject: string;
+  readonly reply: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly payload: Buffer;
+}
+
+/** JSON for the subject of the answer, or the bytes that are sent instead of an answer: none for silence. */
+export type StubAnswer = object | string;
+
+export interface StubOptions {
+  /** Members of INFO besides those of a current server. */
+  readonly info?: object;
+  /** Settings of the stream besides those that fit. */
+  readonly config?: object;
+  /** @returns what is answered to a message; undefined for what the stream would answer */
+  readonly answer?: (message: Published, stub: NatsStub) => StubAnswer | undefined;
+  /** With it TLS begins after INFO. */
+  readonly tls?: { readonly cert: string; readonly key: string };
+}
+
+export class NatsStub {
+  readonly #options: StubOptions;
+  port = 0;
+  /** All that was published, of all connections. */
+  readonly published: Published[] = [];
+  /** What was stored, by the sequence in the stream, from 1. */
+  readonly stored: Published[] = [];
+  /** What CONNECT had. */
+  readonly logins: object[] = [];
+  readonly sockets: Socket[] = [];
+  pongs = 0;
+  /** Batches are stored without an answer if it is false. */
+  answersBatches = true;
+  #batch: Published[] = [];
+
+  constructor(options: StubOptions) {
+    this.#options = options;
+  }
+
+  get to(): string {
+    return `nats://127.0.0.1:${this.port}/ASSETLOG`;
+  }
+
+  /** Sends to the client that connected last. */
+  say(text: string): void {
+    this.sockets.at(-1)?.write(text);
+  }
+
+  accept(socket: Socket): void {
+    const { info, tls } = this.#options;
+    const { port } = this;
+    const said = { server_id: 'S', version: '2.12.0', port, headers: true, max_payload: 1_048_576, ...info };
+    socket.write(`INFO ${JSON.stringify(said)}\r\n`);
+    this.#serve(tls === undefined ? socket : new TLSSocket(socket, { isServer: true, ...tls }));
+  }
+
+  #serve(socket: Socket): void {
+    this.sockets.push(socket);
+    let bytes: Buffer = Buffer.alloc(0);
+    socket.on('error', () => {}); // a client that leaves
+    socket.on('data', (chunk) => {
+      bytes = Buffer.concat([bytes, chunk]);
+      for (let rest = this.#first(socket, bytes); rest !== undefined; rest = this.#first(socket, bytes)) bytes = rest;
+    });
+  }
+
+  /** @returns the bytes after the first frame; undefined if it is not complete */
+  #first(socket: Socket, bytes: Buffer): Buffer | undefined {
+    const newline = bytes.indexOf('\r\n');
+    if (newline === -1) return undefined;
+    const [verb, ...rest] = bytes.toString('latin1', 0, newline).split(/ +/);
+    const start = newline + 2;
+    if (verb === 'PING') socket.write('PONG\r\n');
+    if (verb === 'PONG') this.pongs += 1;
+    if (verb === 'CONNECT') this.logins.push(JSON.parse(rest.join(' ')));
+    if (verb !== 'PUB' && verb !== 'HPUB') return bytes.subarray(start);
+    const end = start + Number(rest.at(-1));
+    if (bytes.length < end + 2) return undefined;
+    const headers = verb === 'HPUB' ? Number(rest.at(-2)) : 0;
+    const lines = bytes
+      .toString('latin1', start, start + headers)
+      .split('\r\n')
+      .slice(1, -2);
+    this.#take(socket, {
+      subject: rest[0]!,
+      reply: rest.length > (verb === 'HPUB' ? 3 : 2) ? rest[1] : undefined,
+      headers: Object.fromEntries(lines.map((line) => line.split(':') as [string, string])),
+      payload: Buffer.from(bytes.subarray(start + headers, end)),
+    });
+    return bytes.subarray(end + 2);
+  }
+
+  #take(socket: Socket, message: Published): void {
+    this.published.push(message);
+    const found = this.#options.answer?.(message, this) ?? this.#answer(message);
+    if (typeof found === 'string') return void socket.write(found);
+    if (!this.answersBatches && 'Nats-Batch-Id' in message.headers) return;
+    if (message.reply !== undefined) socket.write(messageOf(message.reply, JSON.stringify(found)));
+  }
+
+  #answer(message: Published): StubAnswer {
+    const { subject, headers, payload } = message;
+    if (subject.startsWith('$JS.API.STREAM.INFO.')) return { config: { ...STREAM, ...this.#options.config } };
+    if (subject.startsWith('$JS.API.')) return this.#get(subject, JSON.parse(`${payload}`).last_by_subj);
+    if (headers['Nats-Batch-Sequence'] === '1') this.#batch = [];
+    this.#batch.push(message);
+    if (headers['Nats-Batch-Commit'] === undefined) return '';
+    const expected = this.#batch[0]?.headers['Nats-Expected-Last-Subject-Sequence'];
+    const last = this.#lastOf(subject);
+    if (expected !== undefined && Number(expected) !== last) return errorOf(10_071, `wrong last sequence: ${last}`);
+    this.stored.push(...this.#batch);
+    return { stream: 'ASSETLOG', seq: this.stored.length, count: this.#batch.length };
+  }
+
+  /** A direct get is answered by a replica that lags behind. */
+  #get(api: string, subject: string): object {
+    const isDirect = api.startsWith('$JS.API.DIRECT.');
+    const seq = isDirect ? Math.min(1, this.stored.length) : this.#lastOf(subject);
+    if (seq === 0) return errorOf(10_037, 'no message found', 404);
+    return { message: { subject, seq, data: this.stored[seq - 1]?.payload.toString('base64') } };
+  }
+
+  #lastOf(subject: string): number {
+    return this.stored.findLastIndex((message) => message.subject === subject) + 1;
+  }
+}
+
+/** Starts a server, which ends with the test. */
+export async function startNatsStub(t: Scope, options: StubOptions = {}): Promise<NatsStub> {
+  const stub = new NatsStub(options);
+  const server = createServer((socket) => stub.accept(socket));
+  stub.port = await listenOn(t, server);
+  t.after(() => stub.sockets.map((socket) => socket.destroy()));
+  return stub;
+}
+
+export function messageOf(subject: string, payload: string): string {
+  return `MSG ${subject} 1 ${Buffer.byteLength(payload)}\r\n${payload}\r\n`;
+}
+
+/** What JetStream answers if it does not do what it was asked for. */
+export function errorOf(err_code: number, description: string, code = 400): object {
+  return { error: { code, err_code, description } };
+}
+
+const STREAM = { subjects: ['assetlog.>'], retention: 'limits', max_msg_size: -1, sealed: false, allow_atomic: true };
