@@ -9,6 +9,8 @@ import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { Asked, Target } from '../../src/forward/target.ts';
 import { traitsOf } from '../../src/forward/targets/kinds.ts';
+import { openNats } from '../../src/forward/targets/nats/target.ts';
+import { startNatsStub } from '../support/nats-stub.ts';
 import { newFolder } from '../support/program.ts';
 import { linesOf, startScripted } from '../support/sent-lines.ts';
 import { missing } from '../support/tools.ts';
@@ -183,4 +185,40 @@ test('a server without TLS at an https address is not used, and the reason says 
     /^cannot be reached: it does not speak TLS \(([a-z ]+)\); is it an http:\/\/ address, or is a captive portal in between\?$/,
   );
   assert.deepEqual(got, []);
+});
+
+test('TLS with a NATS server begins after its first line, and the login follows only if its certificate is right', {
+  skip,
+}, async (t) => {
+  const folder = newFolder(t);
+  const authority = makeAuthority(folder, 'own');
+  const tls = makeCertificate(folder, authority, 'DNS:localhost,IP:127.0.0.1');
+  const bad = join(folder, 'bad.pem');
+  writeFileSync(bad, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
+  for (const info of [{ tls_required: true }, { tls_available: true }]) {
+    const stub = await startNatsStub(t, { tls, info });
+    const ask = async (to: string, caFile: string | undefined) => {
+      const target = openNats({ to, source: 'x', tokenHeader: '', stamp: false, caFile, limits: standard });
+      t.after(() => target.close());
+      return target.ask(NEVER);
+    };
+    const secure = stub.to.replace('nats:', 'nats+tls:');
+    const urls = 'tls_required' in info ? [secure, stub.to] : [secure];
+    for (const to of urls) {
+      for (const [caFile, problem] of [
+        [undefined, /: its certificate is of no authority that is trusted here; name a CA file/],
+        [makeAuthority(folder, 'other'), /; check that .*other.pem has its CA$/],
+        [bad, /^127.0.0.1:\d+ /],
+      ] as const) {
+        const asked = await ask(to, caFile);
+        assert.ok(asked.kind === 'stopped' && asked.why === 'turned away', JSON.stringify(asked));
+        assert.match(asked.reason, problem);
+      }
+    }
+    assert.deepEqual(stub.logins, []);
+    for (const to of [...urls, secure.replace('127.0.0.1', 'localhost')]) {
+      assert.equal((await ask(to, authority)).kind, 'at', to);
+    }
+    assert.equal(stub.logins.length, urls.length + 1);
+  }
 });

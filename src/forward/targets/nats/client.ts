@@ -57,12 +57,16 @@ export class Connection {
   /** @returns a connection whose login was accepted @throws NatsFailure */
   static async open(options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(options);
-    await connection.#next(signal, ({ verb }) => verb === 'INFO' || undefined);
-    const isTls = options.isTlsRequired || connection.info['tls_required'] === true;
-    if (isTls) await connection.#secure(signal);
-    connection.#logIn(isTls);
-    await connection.#next(signal, ({ verb }) => verb === 'PONG' || undefined);
-    return connection;
+    try {
+      await connection.#frame('INFO', signal);
+      const isTls = options.isTlsRequired || connection.info['tls_required'] === true;
+      if (isTls) await connection.#secure(signal);
+      connection.#logIn(isTls);
+      await connection.#frame('PONG', signal);
+      return connection;
+    } catch (error) {
+      throw connection.#fail(quote((error as Error).message), 'turned away'); // unless it failed before
+    }
   }
 
   get isOpen(): boolean {
@@ -80,14 +84,15 @@ export class Connection {
     const reply = `${this.#inbox}.${this.#requests}`;
     const bytes = bytesFor(reply);
     this.#socket.write(bytes);
-    const repeated = repeatMs && setInterval(() => this.#socket.write(bytes), repeatMs);
-    return this.#next(signal, ({ verb, rest, headers, payload }) => {
+    const accept = ({ verb, rest, headers, payload }: Frame) => {
       if (verb !== 'MSG' || !rest.startsWith(`${reply} `)) return undefined;
       if (headers.startsWith('NATS/1.0 503'))
         this.#fail('answers 503: it has no JetStream, or nothing takes the subject');
       // Each message of a batch but the last one gets an empty answer.
       return payload.length === 0 ? undefined : readObject(`${payload}`);
-    }).finally(() => clearInterval(repeated));
+    };
+    const repeated = repeatMs && setInterval(() => this.#socket.write(bytes), repeatMs);
+    return this.#next(accept, signal).finally(() => clearInterval(repeated));
   }
 
   close(): void {
@@ -117,7 +122,7 @@ export class Connection {
     this.#socket = this.#listen(socket);
     // Before that nothing is written: Node might send it before it has checked the certificate.
     socket.once('secureConnect', () => this.#take({ verb: 'TLS', rest: '', headers: '', payload: Buffer.alloc(0) }));
-    await this.#next(signal, ({ verb }) => verb === 'TLS' || undefined);
+    await this.#frame('TLS', signal);
   }
 
   #logIn(isTls: boolean): void {
@@ -154,8 +159,12 @@ export class Connection {
     else this.#fail(reason);
   }
 
+  #frame(verb: string, signal: AbortSignal): Promise<Frame> {
+    return this.#next((frame) => (frame.verb === verb ? frame : undefined), signal);
+  }
+
   /** @returns the first result of `accept` that is not undefined @throws NatsFailure, also after `natsAnswerMs` */
-  async #next<Found>(signal: AbortSignal, accept: (frame: Frame) => Found | undefined): Promise<Found> {
+  async #next<Found>(accept: (frame: Frame) => Found | undefined, signal: AbortSignal): Promise<Found> {
     const { natsAnswerMs } = this.#options.target.limits;
     const late = setTimeout(() => this.#fail(`does not answer within ${natsAnswerMs / 1000} s`), natsAnswerMs);
     const aborted = () => this.#fail('has not answered before the request was given up');
