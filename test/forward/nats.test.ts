@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
-import { type Frame, FrameReader } from '../../src/forward/targets/nats/protocol.ts';
+import { type Frame, readFrames } from '../../src/forward/targets/nats/protocol.ts';
 import { openNats, openNatsForRetry } from '../../src/forward/targets/nats/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { errorOf, messageOf, type NatsStub, type Published, startNatsStub } from '../support/nats-stub.ts';
@@ -74,15 +74,20 @@ test('frames are read the same wherever their bytes are cut [nats-1]', () => {
   fc.assert(
     fc.property(frames, fc.array(fc.nat(200)), (parts, cuts) => {
       const bytes = Buffer.concat(parts.map(({ all }) => all));
-      const reader = new FrameReader(limits);
-      const ends = [...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length];
-      const found = ends.flatMap((end, index) => reader.read(bytes.subarray(ends[index - 1] ?? 0, end)));
+      const readAt = (ends: readonly number[]) => {
+        let held = Buffer.alloc(0);
+        return ends.flatMap((end, index) => {
+          const { frames, rest } = readFrames(Buffer.concat([held, bytes.subarray(ends[index - 1] ?? 0, end)]), limits);
+          held = Buffer.from(rest);
+          return frames;
+        });
+      };
+      const found = readAt([...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length]);
       assert.deepEqual(
         found.map(shownFrame),
         parts.map(({ frame }) => frame),
       );
-      const one = new FrameReader(limits);
-      assert.equal([...bytes].flatMap((byte) => one.read(Buffer.from([byte]))).length, parts.length);
+      assert.deepEqual(readAt([...bytes.keys(), bytes.length]).map(shownFrame), found.map(shownFrame));
     }),
   );
 });
@@ -91,7 +96,7 @@ test('what is no NATS, or longer than it may be, is refused before it is all the
   const small = { natsControlBytesMax: 40, natsMessageBytesMax: 100 };
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
   texts.push('MSG a 1 x\r\n', 'HMSG a 1 12 10\r\n', 'HMSG a 1 -2 10\r\n', '\r\n');
-  for (const text of texts) assert.throws(() => new FrameReader(small).read(Buffer.from(text)), /protocol|bytes/, text);
+  for (const text of texts) assert.throws(() => readFrames(Buffer.from(text), small), /protocol|bytes/, text);
 });
 
 test('a batch has the lines as they are, behind the message that the stream has, also of a deployment [nats-2]', async (t) => {

@@ -8,7 +8,7 @@ import { withoutToken } from '../../../telemetry/masked.ts';
 import type { Again, StopKind, Stopped } from '../../target.ts';
 import type { Secrets } from '../credentials.ts';
 import { quote, type TargetOptions, unreached } from '../requests.ts';
-import { type Frame, FrameReader } from './protocol.ts';
+import { type Frame, readFrames } from './protocol.ts';
 
 /** Why a request came to nothing. */
 export class NatsFailure extends Error {
@@ -33,40 +33,33 @@ export interface ConnectOptions extends Secrets {
 
 export class Connection {
   readonly #options: ConnectOptions;
-  readonly #name: string;
   readonly #inbox = `_INBOX.${randomBytes(12).toString('base64url')}`;
   #requests = 0;
-  #reader: FrameReader;
   #socket: Socket;
+  /** The beginning of a frame. */
+  #held = NO_BYTES;
   /** What the server said of itself last. */
   info: Said = {};
   /** Why it is closed. */
   #failure: NatsFailure | undefined;
-  /** What a frame is, and a failure, to the request at work. */
+  /** Called with a frame, and with a failure, for the request at work. */
   #take: (frame: Frame) => void = () => {};
   #reject: (failure: NatsFailure) => void = () => {};
 
   private constructor(options: ConnectOptions) {
-    const { host, port } = options;
     this.#options = options;
-    this.#name = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
-    this.#reader = new FrameReader(options.target.limits);
-    this.#socket = this.#listen(connect({ host, port, noDelay: true }));
+    this.#socket = this.#listen(connect({ host: options.host, port: options.port, noDelay: true }));
   }
 
   /** @returns a connection whose login was accepted @throws NatsFailure */
   static async open(options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(options);
-    try {
-      await connection.#frame('INFO', signal);
-      const isTls = options.isTlsRequired || connection.info['tls_required'] === true;
-      if (isTls) await connection.#secure(signal);
-      connection.#logIn(isTls);
-      await connection.#frame('PONG', signal);
-      return connection;
-    } catch (error) {
-      throw connection.#fail(quote((error as Error).message), 'turned away'); // unless it failed before
-    }
+    await connection.#next(({ verb }) => verb === 'INFO' || undefined, signal);
+    const isTls = options.isTlsRequired || connection.info['tls_required'] === true;
+    if (isTls) await connection.#secure(signal);
+    connection.#logIn(isTls);
+    await connection.#next(({ verb }) => verb === 'PONG' || undefined, signal);
+    return connection;
   }
 
   get isOpen(): boolean {
@@ -75,22 +68,21 @@ export class Connection {
 
   /**
    * Sends messages, and waits for an answer.
-   * @param bytesFor @returns the bytes of the messages, with the subject of answers
+   * @param piecesFor @returns the bytes of the messages, with this subject of answers
    * @param repeatMs interval at which they are sent again, since a stream without a leader drops requests
    * @throws NatsFailure, and then the connection is closed
    */
-  request(bytesFor: (reply: string) => Buffer, signal: AbortSignal, repeatMs?: number): Promise<Said> {
+  request(piecesFor: (reply: string) => Buffer[], signal: AbortSignal, repeatMs?: number): Promise<Said> {
     this.#requests += 1;
     const reply = `${this.#inbox}.${this.#requests}`;
-    const bytes = bytesFor(reply);
-    this.#socket.write(bytes);
-    const accept = ({ verb, rest, headers, payload }: Frame) => {
-      if (verb !== 'MSG' || !rest.startsWith(`${reply} `)) return undefined;
-      if (headers.startsWith('NATS/1.0 503'))
-        this.#fail('answers 503: it has no JetStream, or nothing takes the subject');
+    const accept = ({ verb, text, headers, payload }: Frame) => {
+      if (verb !== 'MSG' || !text.startsWith(`${reply} `)) return undefined;
+      if (headers.startsWith('NATS/1.0 503')) this.#fail('answers 503: it has no JetStream, or none takes the subject');
       // Each message of a batch but the last one gets an empty answer.
       return payload.length === 0 ? undefined : readObject(`${payload}`);
     };
+    const bytes = Buffer.concat(piecesFor(reply));
+    this.#socket.write(bytes);
     const repeated = repeatMs && setInterval(() => this.#socket.write(bytes), repeatMs);
     return this.#next(accept, signal).finally(() => clearInterval(repeated));
   }
@@ -110,19 +102,19 @@ export class Connection {
 
   /** TLS begins after INFO. What else came before is forgotten. */
   async #secure(signal: AbortSignal): Promise<void> {
-    const { host, ca, target } = this.#options;
+    const { host, ca } = this.#options;
     if (this.info['tls_required'] !== true && this.info['tls_available'] !== true) {
       throw this.#fail('offers no TLS; set tls in its configuration', 'turned away');
     }
     const tls = process.getBuiltinModule('node:tls'); // loaded only if needed, since that takes time
     this.#socket.removeAllListeners('data');
-    this.#reader = new FrameReader(target.limits);
+    this.#held = NO_BYTES;
     const name = isIP(host) === 0 ? { servername: host } : {};
     const socket = tls.connect({ socket: this.#socket, host, ...name, ...(ca !== undefined && { ca }) });
     this.#socket = this.#listen(socket);
     // Before that nothing is written: Node might send it before it has checked the certificate.
-    socket.once('secureConnect', () => this.#take({ verb: 'TLS', rest: '', headers: '', payload: Buffer.alloc(0) }));
-    await this.#frame('TLS', signal);
+    socket.once('secureConnect', () => this.#take({ verb: 'TLS', text: '', headers: '', payload: NO_BYTES }));
+    await this.#next(({ verb }) => verb === 'TLS' || undefined, signal);
   }
 
   #logIn(isTls: boolean): void {
@@ -135,11 +127,13 @@ export class Connection {
 
   #read(chunk: Buffer): void {
     try {
-      for (const frame of this.#reader.read(chunk)) {
-        if (frame.verb === 'INFO') this.info = readObject(frame.rest);
+      const { frames, rest } = readFrames(Buffer.concat([this.#held, chunk]), this.#options.target.limits);
+      this.#held = rest;
+      for (const frame of frames) {
+        if (frame.verb === 'INFO') this.info = readObject(frame.text);
         // A server that sends PING and reads nothing gets no further PONG.
         if (frame.verb === 'PING' && !this.#socket.writableNeedDrain) this.#socket.write('PONG\r\n');
-        if (frame.verb === '-ERR') this.#refuse(frame.rest);
+        if (frame.verb === '-ERR') this.#refuse(frame.text);
         this.#take(frame);
       }
     } catch (error) {
@@ -148,19 +142,14 @@ export class Connection {
   }
 
   /** `-ERR` is about the login, a permission or the connection. */
-  #refuse(text: string): void {
+  #refuse(text: string): NatsFailure {
     const { token = '', password = '', target } = this.#options;
     const reason = `answers ${quote(withoutToken(withoutToken(text, token), password))}`;
+    if (/^'Permissions/.test(text)) return this.#fail(`${reason}; check what this login may do`, 'turned away');
+    if (!/^'\S* ?Auth\S* (Violation|Expired|Revoked)/.test(text)) return this.#fail(reason);
     const file = target.tokenFile ?? target.passwordFile;
     const hint = file === undefined ? 'name a token file, or a user and a password file' : `check ${file}`;
-    const isLogin = /^'?(User |Account )?Auth/i.test(text) && !/Timeout/i.test(text);
-    if (isLogin) this.#fail(`${reason}; ${hint}`, 'turned away');
-    else if (/^'?Permissions/i.test(text)) this.#fail(`${reason}; check what this login may do`, 'turned away');
-    else this.#fail(reason);
-  }
-
-  #frame(verb: string, signal: AbortSignal): Promise<Frame> {
-    return this.#next((frame) => (frame.verb === verb ? frame : undefined), signal);
+    return this.#fail(`${reason}; ${hint}`, 'turned away');
   }
 
   /** @returns the first result of `accept` that is not undefined @throws NatsFailure, also after `natsAnswerMs` */
@@ -187,7 +176,8 @@ export class Connection {
 
   /** Closes the connection. @returns why it was closed first */
   #fail(problem: string, why?: StopKind): NatsFailure {
-    this.#failure ??= new NatsFailure(`${this.#name} ${problem}`, why);
+    const { host, port } = this.#options;
+    this.#failure ??= new NatsFailure(`${isIP(host) === 6 ? `[${host}]` : host}:${port} ${problem}`, why);
     this.#socket.destroy();
     this.#reject(this.#failure);
     return this.#failure;
@@ -198,3 +188,5 @@ export class Connection {
 function readObject(json: string): Said {
   return JSON.parse(json) ?? {};
 }
+
+const NO_BYTES: Buffer = Buffer.alloc(0);

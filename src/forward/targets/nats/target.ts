@@ -12,7 +12,7 @@ import { Credentials } from '../credentials.ts';
 import { type EngineUrl, readEngineUrl } from '../engine-url.ts';
 import { quote, type TargetOptions, turnedAway } from '../requests.ts';
 import { Connection, NatsFailure, type Said } from './client.ts';
-import { type Publication, publish } from './protocol.ts';
+import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
 export function openNats(options: TargetOptions): Target {
@@ -21,7 +21,7 @@ export function openNats(options: TargetOptions): Target {
 
 /** As `openNats`: lines go to a subject of their own, so that the position stays. */
 export function openNatsForRetry(options: TargetOptions): Target {
-  return new NatsTarget(options, '.again');
+  return new NatsTarget(options, AGAIN);
 }
 
 type At = Extract<Asked, { readonly kind: 'at' }>;
@@ -31,7 +31,6 @@ class NatsTarget implements Target {
   readonly #url: EngineUrl;
   readonly #credentials: Credentials;
   readonly #subject: string;
-  readonly #isRetry: boolean;
   #connection: Connection | undefined;
   /** Bytes of a message with its headers that the stream takes. */
   #messageBytesMax = 0;
@@ -42,7 +41,7 @@ class NatsTarget implements Target {
   /** Most lines of the next batch: fewer after a failure, as a large batch may not arrive in time. */
   #lines: number;
 
-  constructor(options: TargetOptions, suffix: '' | '.again') {
+  constructor(options: TargetOptions, suffix: '' | typeof AGAIN) {
     const { to, deployment = '_', source, limits } = options;
     const url = readEngineUrl(to);
     if (url === undefined) throw new TypeError(`${to} is no URL of NATS`);
@@ -50,7 +49,6 @@ class NatsTarget implements Target {
     this.#url = url;
     this.#credentials = new Credentials(options, limits);
     this.#subject = `assetlog.${deployment}.${source}${suffix}`;
-    this.#isRetry = suffix !== '';
     this.#lines = limits.natsBatchLinesMax;
   }
 
@@ -62,7 +60,7 @@ class NatsTarget implements Target {
     return this.#attempt(async (connection) => {
       const { seq, event } = lines[0]!;
       // If the last retry was recorded and its answer lost, its event is the last one there.
-      if (this.#isRetry && (await this.#ask(connection, signal)).id === event.id)
+      if (this.#subject.endsWith(AGAIN) && (await this.#ask(connection, signal)).id === event.id)
         return { kind: 'recorded', seq, id: event.id };
       return this.#send(connection, lines, signal);
     }, signal);
@@ -105,11 +103,15 @@ class NatsTarget implements Target {
         this.#connection = await Connection.open({ ...login, host, port }, signal);
         break;
       } catch (error) {
-        if (left === 0 || signal.aborted || (error as NatsFailure).result.kind === 'stopped') throw error;
+        if (left === 0 || signal.aborted || (error as Partial<NatsFailure>).result?.kind !== 'again') throw error;
         this.#failures += 1;
       }
     }
-    this.#checkStream(await this.#call(this.#connection, 'STREAM.INFO', {}, signal), this.#connection.info);
+    const { version } = this.#connection.info;
+    const [major = 0, minor = 0] = `${version}`.split('.').map(Number);
+    const isOld = major < 2 || (major === 2 && minor < 12);
+    if (isOld) throw notSetUp(`is version ${version}, which has no atomic batches; 2.12 has them`);
+    this.#checkStream(await this.#call(this.#connection, 'STREAM.INFO', {}, signal));
   }
 
   /** The leader of the stream answers. A direct get would be answered by any replica, also by one that lags behind. */
@@ -117,34 +119,30 @@ class NatsTarget implements Target {
     const subject = this.#subject;
     const said = await this.#call(connection, 'STREAM.MSG.GET', { last_by_subj: subject }, signal);
     // 0 is also what the stream expects behind messages that max_age removed, as measured with 2.15.2.
-    const { seq, ...message } = codeIn(said) === NO_MESSAGE ? NOTHING : ((said['message'] ?? {}) as Said);
-    const at = seq === 0 ? NOTHING_AT : positionIn(message);
-    if (at === undefined)
-      throw new NatsFailure(`has a message ${seq} of ${subject} that is no line of a journal`, 'not understood');
-    this.#last = seq as number;
-    return at;
+    const isNothing = codeIn(said) === NO_MESSAGE;
+    const message = (said['message'] ?? {}) as Said;
+    const at = isNothing ? NOTHING : positionIn(message);
+    this.#last = isNothing ? 0 : (message['seq'] as number);
+    if (at !== undefined) return at;
+    throw new NatsFailure(`has a message ${this.#last} of ${subject} that is no line of a journal`, 'not understood');
   }
 
   async #send(connection: Connection, lines: readonly Line[], signal: AbortSignal): Promise<Sent> {
     const [last, linesMax, { limits }] = [this.#last, this.#lines, this.#options];
     if (last === undefined) return { kind: 'elsewhere', reason: 'has not been asked yet' };
     const messageBytesMax = Math.min(this.#messageBytesMax, Number(connection.info['max_payload']));
-    const batch = batchOf(lines.slice(0, linesMax), last, messageBytesMax, limits.forwardBatchBytes);
+    const bytes = { messageBytesMax, batchBytesMax: limits.forwardBatchBytes };
+    const batch = batchOf(lines.slice(0, linesMax), last, bytes);
     const { length: count } = batch;
     if (count === 0) {
       const reason = `takes messages of ${messageBytesMax} bytes (max_payload, max_msg_size), and this one would be larger`;
       return { kind: 'refused', status: 413, reason };
     }
     this.#lines = Math.max(1, count >> 1); // unless they are taken
-    const bytesFor = (reply: string) =>
-      publish(
-        batch.map((message, index) => ({
-          subject: this.#subject,
-          ...((index === 0 || index === count - 1) && { reply }),
-          ...message,
-        })),
-      );
-    const said = this.#checked(await connection.request(bytesFor, signal));
+    const isAnswered = (index: number) => index === 0 || index === count - 1;
+    const piecesFor = (reply: string) =>
+      batch.flatMap(([head, payload], index) => publish(this.#subject, isAnswered(index) ? reply : '', head, payload));
+    const said = this.#checked(await connection.request(piecesFor, signal));
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
     if (said['count'] !== count) throw new NatsFailure(`acknowledges ${said['count'] ?? 1} events of ${count}`);
     this.#last = said['seq'] as number;
@@ -156,8 +154,8 @@ class NatsTarget implements Target {
   async #call(connection: Connection, name: string, request: object, signal: AbortSignal): Promise<Said> {
     const subject = `$JS.API.${name}.${this.#url.path}`;
     const payload = Buffer.from(JSON.stringify(request));
-    const bytesFor = (reply: string) => publish([{ subject, reply, payload }]);
-    return this.#checked(await connection.request(bytesFor, signal, this.#options.limits.natsRepeatMs));
+    const piecesFor = (reply: string) => publish(subject, reply, '', payload);
+    return this.#checked(await connection.request(piecesFor, signal, this.#options.limits.natsRepeatMs));
   }
 
   /** @returns an answer without an error, or that there is no message @throws NatsFailure for other errors */
@@ -173,22 +171,17 @@ class NatsTarget implements Target {
   }
 
   /** @throws NatsFailure if the stream can not be used */
-  #checkStream({ config = {} }: Said, { version }: Said): void {
+  #checkStream({ config = {} }: Said): void {
     const [stream, subject] = [this.#url.path, this.#subject];
     const { subjects = [], max_msg_size = -1, ...settings } = config as Said;
-    const [major = 0, minor = 0] = `${version}`.split('.').map(Number);
-    if (major < 2 || (major === 2 && minor < 12))
-      throw notSetUp(`is version ${version}, without atomic batches; 2.12 has them`);
+    const isTaken = (subjects as string[]).some((pattern) => isMatch(pattern, subject));
     const edit = `; run: nats stream edit ${stream}`;
     const problems: readonly (readonly [boolean, string])[] = [
       [settings['sealed'] === true, 'is sealed; make another one'],
       [settings['retention'] !== 'limits', 'drops what its consumers took; make another one with --retention limits'],
       [settings['no_ack'] === true, `acknowledges nothing${edit} --ack`],
       [settings['subject_transform'] !== undefined, `changes subjects${edit} --no-transform`],
-      [
-        !(subjects as string[]).some((one) => isMatch(one, subject)),
-        `does not take ${subject}${edit} --subjects 'assetlog.>'`,
-      ],
+      [!isTaken, `does not take ${subject}${edit} --subjects 'assetlog.>'`],
       [settings['allow_atomic'] !== true, `takes no atomic batches${edit} --allow-batch`],
     ];
     const [, problem] = problems.find(([isThere]) => isThere) ?? [];
@@ -197,13 +190,12 @@ class NatsTarget implements Target {
   }
 }
 
-/** @returns the messages of as many lines as fit a batch behind the message `last`; none if not even the first one fits */
+/** @returns headers and payloads of as many lines as fit a batch behind the message `last`; none if the first one does not fit */
 function batchOf(
   lines: readonly Line[],
   last: number,
-  messageBytesMax: number,
-  bytesMax: number,
-): Omit<Publication, 'subject'>[] {
+  { messageBytesMax, batchBytesMax }: { readonly messageBytesMax: number; readonly batchBytesMax: number },
+): (readonly [headers: string, payload: Buffer])[] {
   const begin = `NATS/1.0\r\nNats-Batch-Id:${randomBytes(12).toString('base64url')}\r\nNats-Batch-Sequence:`;
   // No space after a colon: headers are stored with each message.
   const headersAt = (index: number, isEnd: boolean) => {
@@ -213,18 +205,19 @@ function batchOf(
   let bytes = 0;
   const beyond = lines.findIndex(({ start, end }, index) => {
     bytes += end - start;
-    return (index > 0 && bytes > bytesMax) || headersAt(index, true).length + end - start > messageBytesMax;
+    return (index > 0 && bytes > batchBytesMax) || headersAt(index, true).length + end - start > messageBytesMax;
   });
-  return lines.slice(0, beyond === -1 ? undefined : beyond).map(({ bytes, start, end }, index, { length }) => ({
-    headers: headersAt(index, index === length - 1),
-    payload: bytes.subarray(start, end),
-  }));
+  const chosen = beyond === -1 ? lines : lines.slice(0, beyond);
+  return chosen.map(({ bytes, start, end }, index) => [
+    headersAt(index, index === chosen.length - 1),
+    bytes.subarray(start, end),
+  ]);
 }
 
 /** @returns which line the last message of a subject is; undefined if it is none */
 function positionIn({ data, hdrs }: Said): At | undefined {
   // What `subject_delete_marker_ttl` leaves of messages that max_age removed.
-  if (`${Buffer.from(`${hdrs}`, 'base64')}`.includes('Nats-Marker-Reason:')) return NOTHING_AT;
+  if (`${Buffer.from(`${hdrs}`, 'base64')}`.includes('Nats-Marker-Reason:')) return NOTHING;
   try {
     const { seq, id } = JSON.parse(`${Buffer.from(`${data}`, 'base64')}`);
     return Number.isSafeInteger(seq) && isId(id) ? { kind: 'at', seq, id } : undefined;
@@ -241,18 +234,17 @@ function codeIn({ error }: Said): unknown {
 /** Whether a pattern such as `assetlog.>` has a subject. */
 function isMatch(pattern: string, subject: string): boolean {
   const [parts, tokens] = [pattern.split('.'), subject.split('.')];
-  const isEqual = (part: string, index: number) => part === '*' || part === '>' || part === tokens[index];
-  return (
-    (parts.at(-1) === '>' ? parts.length <= tokens.length : parts.length === tokens.length) && parts.every(isEqual)
-  );
+  if (parts.at(-1) === '>' ? parts.length > tokens.length : parts.length !== tokens.length) return false;
+  return parts.every((part, index) => part === '*' || part === '>' || part === tokens[index]);
 }
 
 function notSetUp(reason: string): NatsFailure {
   return new NatsFailure(reason, 'not set up');
 }
 
-const NOTHING = { seq: 0 };
-const NOTHING_AT: At = { kind: 'at', seq: 0, id: null };
+/** What the subject of events that are sent again ends with. */
+const AGAIN = '.again';
+const NOTHING: At = { kind: 'at', seq: 0, id: null };
 const NO_MESSAGE = 10_037;
 const NO_STREAM = 10_059;
 const NO_JETSTREAM: ReadonlySet<unknown> = new Set([10_039, 10_076]);
