@@ -157,7 +157,7 @@ export const options: Options<Config> = {
     argument: 'URL',
     help: 'send every event on to this service; with --deployments the URL has {deployment}',
     initial: '',
-    parse: (text) => matching(text, /^https?:\/\/[^/]/, 'is not a URL such as https://assets.example/prod'),
+    parse: (text) => matching(text, /^[a-z][a-z0-9+.-]*:\/\/[^/]/i, 'is not a URL such as https://assets.example/prod'),
   },
   forward: {
     argument: 'FILE',

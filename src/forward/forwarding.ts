@@ -16,6 +16,7 @@ import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
 import { senderStates } from './sender/sender.ts';
+import { kindOf, traitsOf } from './targets/kinds.ts';
 
 /** The journals of a service, as forwarding needs them: see `Recording`. */
 export interface ForwardedJournals {
@@ -65,7 +66,20 @@ export class Forwarding {
     const journalsOf = (destination: Destination) =>
       journals.deployments().filter((deployment) => appliesTo(destination, deployment)).length;
     this.#file = await watchDestinations(this.#options.config, this.#options, journalsOf, () => void this.update());
+    this.#warnOfRate();
     await this.update();
+  }
+
+  /** A reply waits for its acknowledgement, and that for the next request. */
+  #warnOfRate(): void {
+    const one = this.#file?.current.find(({ name }) => name === this.acks?.name);
+    if (one === undefined) return;
+    const requests_per_second = one.ratePerSecond ?? traitsOf[kindOf(one.to, true)].ratePerSecond;
+    if (requests_per_second === Number.POSITIVE_INFINITY) return;
+    this.#options.notices.warn('each report waits for the next request to the destination of --ack', {
+      destination: one.name,
+      requests_per_second,
+    });
   }
 
   /** Begins to forward; the journals are open or may be opened now. */

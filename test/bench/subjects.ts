@@ -155,6 +155,14 @@ function processorSecondsOf({ pid = 0 }: ChildProcess): number {
   return ofTree(pid, processorSeconds);
 }
 
+/** @returns what the children of this process with such a name have used of the processors */
+export function processorSecondsOfChildren(name: RegExp): number {
+  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean);
+  const folders = children.map((child) => `/proc/${child}`);
+  const own = folders.filter((folder) => name.test(readFileSync(`${folder}/comm`, 'utf8')));
+  return own.reduce((sum, folder) => sum + processorSeconds(folder), 0);
+}
+
 function residentBytes(folder: string): number {
   return Number(/^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`${folder}/status`, 'utf8'))?.[1]) * 1024;
 }

@@ -83,13 +83,13 @@ test('every mistake of a file is named with its line and its member, and what to
     [
       'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, begin, hold; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
-      'line 3: destinations[1].to has the scheme clickhouse+https, which is none of a destination; there are http://, https://',
+      'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
       'line 4: destinations[2].stamp must be true or false',
       'line 4: destinations[2].inDoubt must be "again" or "once"',
       'line 4: destinations[2].begin must be "first" or "now"',
       'line 4: destinations[2].hold must be true or false',
-      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://',
+      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://, nats://, nats+tls://, clickhouse+http://, clickhouse+https://',
       'line 5: destinations[3].name is upstream, as that of another destination; choose another',
       'line 6: destinations[3].tokenFile must be the path of a file',
       'line 5: destinations[3].tokenHeader must be the name of a header',
@@ -114,6 +114,69 @@ test('every mistake of a file is named with its line and its member, and what to
 function byPlace(one: string, other: string): number {
   return Number(other.includes('[9]')) - Number(one.includes('[9]'));
 }
+
+test('an engine may have several hosts, needs no {deployment}, and has members of its own', () => {
+  for (const to of [
+    'nats://n1.example,n2.example:4223,[::1]:4222/ASSETLOG',
+    'nats+tls://n1.example/asset-log_2',
+    'clickhouse+http://10.0.0.7:8123,ch2/assets.events',
+    'clickhouse+https://ch.example/{deployment}.events',
+  ]) {
+    const [one] = good(fileOf({ name: 'a', to, user: 'writer', passwordFile: 'p' }), hosted);
+    assert.deepEqual([one?.to, one?.user, one?.passwordFile], [to, 'writer', '/etc/p']);
+  }
+  const stream = 'line 1: destinations[0].to must be a URL such as nats://n1.example,n2.example/ASSETLOG';
+  const table = 'line 1: destinations[0].to must be a URL such as clickhouse+https://ch.example/assets.events';
+  for (const [to, problem] of [
+    ['nats://n1.example', stream],
+    ['nats://n1.example/A.B', stream],
+    ['nats://n1.example,/A', stream],
+    ['nats://n1.example:0/A', stream],
+    ['nats://n1.example:65536/A', stream],
+    ['nats://n1.example/A?x=1', stream],
+    ['clickhouse+http://ch/events', table],
+    ['clickhouse+http://ch/assets.events.x', table],
+    [
+      'nats://me:secret@n1.example/A',
+      stream.replace(/must be .*/, 'has a user; name user and passwordFile in the file of --forward'),
+    ],
+  ] as const) {
+    assert.deepEqual(problems(fileOf({ name: 'a', to })), [problem], to);
+  }
+  const nats = 'nats://n1.example/A';
+  for (const [members, problem] of [
+    [{ to: nats, stamp: true }, '.stamp means nothing to a destination with the scheme nats; leave it out'],
+    [{ to: nats, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme nats; leave it out'],
+    [{ to: nats, user: 'a' }, ' has only one of user and passwordFile, which belong together'],
+    [
+      { to: nats, user: 'a', passwordFile: 'p', tokenFile: 't' },
+      '.tokenFile is one way to log in, and user is another; leave one of them out',
+    ],
+    [
+      { to: 'clickhouse+http://ch/a.b', tokenFile: 't' },
+      '.tokenFile means nothing to a destination with the scheme clickhouse+http; leave it out',
+    ],
+    [
+      { to: 'https://hub.example', user: 'a', passwordFile: 'p' },
+      '.user means nothing to a destination with the scheme https; leave it out',
+    ],
+  ] as const) {
+    assert.equal(problems(fileOf({ name: 'a', ...members }))[0], `line 1: destinations[0]${problem}`);
+  }
+});
+
+test('--forward-to takes an engine, and a token where one means something', async () => {
+  const args = ['--forward-token-file', '/etc/t'];
+  const [one] = (await watch(configOf('--forward-to', 'nats://n1.example/A', ...args)))?.current ?? [];
+  assert.deepEqual([one?.to, one?.tokenFile], ['nats://n1.example/A', '/etc/t']);
+  const instead = 'leave it out; user and passwordFile are members of the file of --forward';
+  await assert.rejects(watch(configOf('--forward-to', 'clickhouse+http://ch/a.b', ...args)), {
+    message: `--forward-token-file means nothing to a destination with the scheme clickhouse+http; ${instead}`,
+  });
+  await assert.rejects(watch(configOf('--forward-to', 'nats://n1.example/A', '--forward-token-header', 'X-Token')), {
+    message: `--forward-token-header means nothing to a destination with the scheme nats; ${instead}`,
+  });
+});
 
 test('deployments do not share a URL unless they are listed', () => {
   const [problem] = problems(fileOf({ name: 'a', to: 'https://hub.example/all' }), hosted);

@@ -10,7 +10,7 @@ import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forw
 import { Sender, type SenderStatus } from '../../src/forward/sender/sender.ts';
 import { type ForwardState, writeState } from '../../src/forward/state-file.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
-import type { TargetKind } from '../../src/forward/targets/kinds.ts';
+import { type TargetKind, traitsOf } from '../../src/forward/targets/kinds.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
@@ -52,6 +52,8 @@ export class Model implements Target {
   recorded: number[] = [];
   /** Seqs of the first lines of all requests. */
   requests: number[] = [];
+  /** Seqs of the last lines of all requests. */
+  ends: number[] = [];
   asked = 0;
   /** Lines of the largest request. */
   largest = 0;
@@ -81,13 +83,14 @@ export class Model implements Target {
     this.signals.push(signal);
     const [{ seq, event }] = outgoing.lines as [(typeof outgoing.lines)[0]];
     this.requests.push(seq);
+    this.ends.push(outgoing.lines.at(-1)!.seq);
     this.largest = Math.max(this.largest, outgoing.lines.length);
     const answer = await this.answer('send', seq);
     switch (answer) {
       case 'record':
-        return this.kind === 'hub' ? this.#takeAll(outgoing) : this.#take(seq, event.id);
+        return traitsOf[this.kind].canBeAsked ? this.#takeAll(outgoing) : this.#take(seq, event.id);
       case 'lost':
-        if (this.kind === 'hub') this.#takeAll(outgoing);
+        if (traitsOf[this.kind].canBeAsked) this.#takeAll(outgoing);
         else this.#take(seq, event.id);
         return { kind: 'in doubt', reason: 'sent no complete reply', final: false };
       case 'final':
@@ -117,13 +120,14 @@ export class Model implements Target {
     return { kind: 'recorded', seq, id };
   }
 
-  /** As the table of a hub: nothing with a gap that is not named, and nothing twice. */
+  /** As the table of a hub: nothing with a gap that is not named, and nothing twice. An engine hears of no gap. */
   #takeAll({ lines, lost, after }: Outgoing): Sent {
     const isOther = after !== undefined && after !== this.id;
     if (lines[0]!.seq === this.seq + 1 && isOther) return { kind: 'stopped', why: 'fork', reason: 'scripted' };
     for (const [at, { seq, event }] of lines.entries()) {
       if (seq <= this.seq) continue;
-      const isNamed = at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1;
+      const isNamed =
+        !traitsOf[this.kind].namesLost || (at === 0 && lost?.first === this.seq + 1 && lost.last === seq - 1);
       if (seq > this.seq + 1 && !isNamed) return { kind: 'elsewhere', reason: `has ${this.seq}` };
       for (let gone = this.seq + 1; gone < seq; gone += 1) this.lost.push(gone);
       this.recorded.push(seq);
@@ -132,6 +136,11 @@ export class Model implements Target {
     }
     return { kind: 'recorded', seq: this.seq, id: this.id as string };
   }
+}
+
+/** What a destination with a URL of HTTP is opened as. */
+export function byKind(models: { readonly hub: Model; readonly api: Model }): (kind: TargetKind) => Model {
+  return (kind) => models[kind as 'hub' | 'api'];
 }
 
 export const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
@@ -186,9 +195,14 @@ export function idOf(disk: SimulatedDisk, seq: number): string {
   return JSON.parse(disk.text(segment!.name).split('\n')[seq - segment!.firstSeq]!).id;
 }
 
-/** A hub that has events of the journal up to a seq. */
-export function hubAt(disk: SimulatedDisk, seq: number, id = seq === 0 ? null : idOf(disk, seq)): Model {
-  return Object.assign(new Model('hub'), { seq, id });
+/** A hub, or an engine, that has events of the journal up to a seq. */
+export function hubAt(
+  disk: SimulatedDisk,
+  seq: number,
+  id = seq === 0 ? null : idOf(disk, seq),
+  kind: TargetKind = 'hub',
+): Model {
+  return Object.assign(new Model(kind), { seq, id });
 }
 
 export interface Bench {

@@ -5,7 +5,10 @@ import type { Limits } from '../../config/limits.ts';
 import type { Destination } from '../destination.ts';
 import type { Target } from '../target.ts';
 import { openApi } from './api.ts';
+import { openClickhouse } from './clickhouse/target.ts';
+import { readEngineUrl } from './engine-url.ts';
 import { openHub } from './hub.ts';
+import { openNats, openNatsForRetry } from './nats/target.ts';
 import type { TargetOptions } from './requests.ts';
 
 export interface KindTraits {
@@ -52,6 +55,15 @@ const http = {
   ratePerSecond: Number.POSITIVE_INFINITY,
 } as const;
 
+const engine = {
+  canBeAsked: true,
+  saysVia: false,
+  namesLost: false,
+  keepsDeploymentsApart: true,
+  removesOld: true,
+  isNear: true,
+} as const;
+
 export const traitsOf = {
   hub: {
     ...http,
@@ -72,6 +84,28 @@ export const traitsOf = {
     namesLost: false,
     savesEndFirst: true,
     requestBytesMax: () => 0,
+  },
+  nats: {
+    ...engine,
+    schemes: ['nats', 'nats+tls'],
+    urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
+    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt'],
+    open: openNats,
+    openForRetry: openNatsForRetry,
+    savesEndFirst: false,
+    requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
+    ratePerSecond: Number.POSITIVE_INFINITY,
+  },
+  clickhouse: {
+    ...engine,
+    schemes: ['clickhouse+http', 'clickhouse+https'],
+    urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
+    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt'],
+    open: openClickhouse,
+    openForRetry: openClickhouse,
+    savesEndFirst: true,
+    requestBytesMax: ({ insertBytes }) => insertBytes,
+    ratePerSecond: 1,
   },
 } satisfies Readonly<Record<string, KindTraits>>;
 
@@ -109,3 +143,13 @@ function httpUrlProblem(to: string): string | undefined {
   if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
   return undefined;
 }
+
+function engineUrlProblem(to: string, path: RegExp, example: string): string | undefined {
+  if (to.includes('@')) return 'has a user; name user and passwordFile in the file of --forward';
+  const url = readEngineUrl(to);
+  return url !== undefined && path.test(url.path) ? undefined : `must be a URL such as ${example}`;
+}
+
+/** Names of a stream of NATS, and of a table with its database. They are quoted nowhere. */
+const STREAM = /^[A-Za-z0-9_-]{1,200}$/;
+const TABLE = /^[A-Za-z0-9_-]{1,100}\.[A-Za-z0-9_-]{1,100}$/;

@@ -5,11 +5,13 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { DeadLetters } from '../../../src/forward/dead-letters/file.ts';
 import { cursorName, readCursor } from '../../../src/forward/sender/cursor.ts';
+import type { TargetKind } from '../../../src/forward/targets/kinds.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
 import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
+  byKind,
   cursorOf,
   diskFrom,
   gone,
@@ -158,9 +160,9 @@ test('what a destination is, is found out once and kept; no connection decides n
   const opened: string[] = [];
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 4 ? 'again' : 'no hub');
-  const target = (kind: 'hub' | 'api') => {
+  const target = (kind: TargetKind) => {
     opened.push(kind);
-    return models[kind];
+    return byKind(models)(kind);
   };
   await sendAll(disk, 2, target);
   await sendAll(disk, 2, target);
@@ -173,7 +175,7 @@ test('a proxy that answers in place of a hub at first does not decide for good t
     const models = { hub: new Model('hub'), api: new Model('api') };
     models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
     models.api.answer = () => answer;
-    const bench = startSender(disk, 10, (kind) => models[kind]);
+    const bench = startSender(disk, 10, byKind(models));
     await bench.untilDone();
     assert.equal(bench.sender.status().kind, 'hub');
     await bench.sender.close();
@@ -184,14 +186,14 @@ test('a proxy that answers in place of a hub at first does not decide for good t
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 3 ? 'no hub' : 'record');
   models.api.answer = (_, seq) => (seq === 2 && models.api.requests.length < 9 ? 'stopped' : 'record');
-  await sendAll(disk, 10, (kind) => models[kind]);
+  await sendAll(disk, 10, byKind(models));
   assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
 });
 
 test('after one page of a proxy a hub gets nothing that it would take for a report of its own [forwarder-25]', async () => {
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
-  await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, (kind) => models[kind]);
+  await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, byKind(models));
   assert.deepEqual([models.hub.recorded, models.api.requests], [upTo(10), []]);
 });
 

@@ -1,0 +1,151 @@
+/** Sends to an engine: it can be asked as a hub can, removes old events, hears of no lost ones, and may take an insert again. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { diskWith, FIRST, segment } from '../../support/segments.ts';
+import {
+  cursorOf,
+  diskFrom,
+  hubAt,
+  idOf,
+  lettersOf,
+  Model,
+  saveCursor,
+  seqsOf,
+  startSender,
+  upTo,
+} from '../scripted.ts';
+
+const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
+const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
+
+test('the URL says the kind, and the cursor has it before anything is sent', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const engine = new Model('nats', () => 'again');
+  const bench = startSender(disk, 5, () => engine, NATS);
+  await bench.until('waiting');
+  assert.equal(bench.sender.status().kind, 'nats');
+  engine.answer = async (what) => {
+    if (what === 'send') assert.equal((await cursorOf(disk)).kind, 'nats');
+    return 'record' as const;
+  };
+  await bench.finish();
+  assert.deepEqual(engine.recorded, upTo(5));
+});
+
+test('an engine that has removed all events of a journal gets the next ones, and the log says how it gets all [to-engine-1]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  await saveCursor(disk, { seq: 6, kind: 'nats' });
+  const engine = new Model('nats');
+  const bench = startSender(disk, 10, () => engine, NATS);
+  await bench.untilDone();
+  assert.deepEqual(engine.recorded, upTo(10, 7));
+  const [warning, ...others] = bench.log.filter(({ level }) => level === 'warn');
+  assert.match(String(warning?.['to_send_all_again']), /assetlog forward from upstream --seq 1 --data /);
+  assert.deepEqual(others, []);
+  await bench.sender.close();
+});
+
+test('an engine that was restored from a backup gets again what it has no more', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  await saveCursor(disk, { seq: 8, kind: 'nats' });
+  const engine = hubAt(disk, 3, idOf(disk, 3), 'nats');
+  const bench = startSender(disk, 10, () => engine, NATS);
+  await bench.finish();
+  assert.deepEqual(engine.recorded, upTo(10, 4));
+  assert.match(JSON.stringify(bench.log), /fewer events than it had/);
+});
+
+test('what an engine refuses gets one dead letter, and is not sent again after it was asked again [to-engine-2]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3) });
+  const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
+  const first = startSender(disk, 3, () => engine, { ...NATS, limits: { forwardBatchBytes: 1 } });
+  await first.finish();
+  assert.deepEqual([engine.recorded, (await cursorOf(disk)).seq], [[1, 2], 3]);
+  const second = startSender(disk, 3, () => engine, NATS);
+  await second.finish();
+  assert.deepEqual(engine.requests, [1, 2, 3], 'the letter is in place of the event');
+  assert.deepEqual(
+    (await lettersOf(disk)).map(({ outcome }) => outcome),
+    ['refused'],
+  );
+  assert.doesNotMatch(JSON.stringify(second.log), /fewer events/);
+});
+
+test('events that retention removed are named in the dead letters, and those after them are sent', async () => {
+  const disk = diskFrom(6, 5);
+  await saveCursor(disk, { seq: 3, id: 'x', kind: 'nats' });
+  const engine = hubAt(disk, 3, 'x', 'nats');
+  const bench = startSender(disk, 10, () => engine, NATS);
+  await bench.finish();
+  assert.deepEqual(engine.recorded, upTo(10, 6));
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [4, 5]);
+});
+
+test('after a crash the same lines are sent again, though more have come [to-engine-3]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  await saveCursor(disk, { seq: 2, kind: 'clickhouse', sending: 7 });
+  const engine = hubAt(disk, 2, idOf(disk, 2), 'clickhouse');
+  const bench = startSender(disk, 20, () => engine, CLICKHOUSE);
+  await bench.finish();
+  assert.deepEqual(
+    [engine.requests.slice(0, 2), engine.ends.slice(0, 2)],
+    [
+      [3, 8],
+      [7, 20],
+    ],
+  );
+  const { seq, sending } = await cursorOf(disk);
+  assert.deepEqual([seq, sending], [20, undefined]);
+});
+
+test('a request without an answer is sent again with the same lines, and not with later ones [to-engine-4]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2) });
+  let tries = 0;
+  const engine = new Model('clickhouse', (what) => {
+    if (what === 'ask') return 'record';
+    tries += 1;
+    if (tries < 3) {
+      disk.put(FIRST, segment(1, 20));
+      bench.progress.recorded(disk.folder, 21);
+      return 'again';
+    }
+    return 'record';
+  });
+  const bench = startSender(disk, 2, () => engine, CLICKHOUSE);
+  await bench.finish();
+  assert.deepEqual(
+    [engine.requests.slice(0, 3), engine.ends.slice(0, 3)],
+    [
+      [1, 1, 1],
+      [2, 2, 2],
+    ],
+  );
+  assert.deepEqual(engine.recorded, upTo(20));
+});
+
+test('a table that has the lines of the last request, or some, gets the rest of them and no more', async () => {
+  for (const [has, first] of [
+    [7, [8, 10]],
+    [5, [6, 7]],
+  ] as const) {
+    const disk = diskWith({ [FIRST]: segment(1, 20) });
+    await saveCursor(disk, { seq: 2, kind: 'clickhouse', sending: 7 });
+    const engine = hubAt(disk, has, idOf(disk, has), 'clickhouse');
+    const bench = startSender(disk, 20, () => engine, CLICKHOUSE);
+    await bench.finish();
+    assert.deepEqual([engine.requests[0], engine.ends[0]], first, `${has}`);
+    assert.deepEqual(engine.recorded, upTo(20, has + 1));
+  }
+});
+
+test('a destination of another kind under the same name is stopped, and gets nothing [to-engine-5]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  await saveCursor(disk, { seq: 3, kind: 'hub' });
+  const engine = new Model('nats');
+  const bench = startSender(disk, 5, () => engine, NATS);
+  await bench.until('stopped');
+  assert.match(bench.sender.status().reason ?? '', /of the kind hub, and nats:.* give it a name of its own$/);
+  await bench.sender.close();
+  assert.deepEqual([engine.asked, engine.requests], [0, []]);
+});
