@@ -255,7 +255,7 @@ function noReply(error: NodeJS.ErrnoException, sent: boolean, token: TokenHeader
 }
 
 /** As that of `node:tls`, which does not find IPv6 addresses in a certificate in some versions of Node, such as 22.23. */
-function checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined {
+export function checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined {
   const problem = process.getBuiltinModule('node:tls').checkServerIdentity(host, certificate);
   const isProved = problem !== undefined && host.includes(':') && new X509Certificate(certificate.raw).checkIP(host);
   return isProved ? undefined : problem;

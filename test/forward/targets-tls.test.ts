@@ -192,7 +192,7 @@ test('TLS with a NATS server begins after its first line, and the login follows 
 }, async (t) => {
   const folder = newFolder(t);
   const authority = makeAuthority(folder, 'own');
-  const tls = makeCertificate(folder, authority, 'DNS:localhost,IP:127.0.0.1');
+  const tls = makeCertificate(folder, authority, 'DNS:localhost,IP:127.0.0.1,IP:0:0:0:0:0:0:0:1');
   const bad = join(folder, 'bad.pem');
   writeFileSync(bad, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
   for (const info of [{ tls_required: true }, { tls_available: true }]) {
@@ -220,5 +220,7 @@ test('TLS with a NATS server begins after its first line, and the login follows 
       assert.equal((await ask(to, authority)).kind, 'at', to);
     }
     assert.equal(stub.logins.length, urls.length + 1);
+    const { to } = await startNatsStub(t, { tls, info }, '::1');
+    assert.equal((await ask(to.replace('nats:', 'nats+tls:'), authority)).kind, 'at', to);
   }
 });

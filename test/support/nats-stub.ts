@@ -29,6 +29,7 @@ export interface StubOptions {
 
 export class NatsStub {
   readonly #options: StubOptions;
+  readonly #host: string;
   port = 0;
   /** All that was published, of all connections. */
   readonly published: Published[] = [];
@@ -42,12 +43,13 @@ export class NatsStub {
   answersBatches = true;
   #batch: Published[] = [];
 
-  constructor(options: StubOptions) {
+  constructor(options: StubOptions, host: string) {
     this.#options = options;
+    this.#host = host.includes(':') ? `[${host}]` : host;
   }
 
   get to(): string {
-    return `nats://127.0.0.1:${this.port}/ASSETLOG`;
+    return `nats://${this.#host}:${this.port}/ASSETLOG`;
   }
 
   /** Sends to the client that connected last. */
@@ -135,10 +137,10 @@ export class NatsStub {
 }
 
 /** Starts a server, which ends with the test. */
-export async function startNatsStub(t: Scope, options: StubOptions = {}): Promise<NatsStub> {
-  const stub = new NatsStub(options);
+export async function startNatsStub(t: Scope, options: StubOptions = {}, host = '127.0.0.1'): Promise<NatsStub> {
+  const stub = new NatsStub(options, host);
   const server = createServer((socket) => stub.accept(socket));
-  stub.port = await listenOn(t, server);
+  stub.port = await listenOn(t, server, host);
   t.after(() => stub.sockets.map((socket) => socket.destroy()));
   return stub;
 }

@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
-import { NoReply } from '../../../client/connection.ts';
+import { checkServerIdentity, NoReply } from '../../../client/connection.ts';
 import { version } from '../../../config/config.ts';
 import { withoutToken } from '../../../telemetry/masked.ts';
 import type { Again, StopKind, Stopped } from '../../target.ts';
@@ -109,8 +109,8 @@ export class Connection {
     const tls = process.getBuiltinModule('node:tls'); // loaded only if needed, since that takes time
     this.#socket.removeAllListeners('data');
     this.#held = NO_BYTES;
-    const name = isIP(host) === 0 ? { servername: host } : {};
-    const socket = tls.connect({ socket: this.#socket, host, ...name, ...(ca !== undefined && { ca }) });
+    const options = { ...(isIP(host) === 0 && { servername: host }), ...(ca !== undefined && { ca }) };
+    const socket = tls.connect({ socket: this.#socket, host, checkServerIdentity, ...options });
     this.#socket = this.#listen(socket);
     // Before that nothing is written: Node might send it before it has checked the certificate.
     socket.once('secureConnect', () => this.#take({ verb: 'TLS', text: '', headers: '', payload: NO_BYTES }));
