@@ -12,6 +12,7 @@ import { readLetterStates } from './dead-letters/file.ts';
 import { readCursor } from './sender/cursor.ts';
 import type { SenderStatus } from './sender/sender.ts';
 import { type ForwardState, readState } from './state-file.ts';
+import { onlyKindOf } from './targets/kinds.ts';
 
 /** One destination of one journal, as `assetlog forward status --json` prints it. */
 export interface DestinationStatus
@@ -53,7 +54,7 @@ export async function readStatus(
       ...('value' in cursor && cursor.value),
       ...written,
     };
-    const kind = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
+    const known = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
     const { state, reason } = stateOf(running, written);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid
@@ -64,7 +65,7 @@ export async function readStatus(
       name,
       deployment,
       to: to || null,
-      kind: kind ?? null,
+      kind: known ?? onlyKindOf(to ?? '') ?? null,
       state,
       reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
       since,

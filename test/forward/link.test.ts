@@ -118,6 +118,16 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
   assert.deepEqual([link.status.kind, link.status.seq], ['hub', 5]);
 });
 
+test('the scheme of an engine says its kind before it was reached, also without a service', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const link = linkOf(t, { to: 'nats://127.0.0.1:1/ASSETLOG' }, { disk });
+  assert.equal(link.status.kind, 'nats');
+  await link.check([]);
+  await eventually('it is tried', () => link.status.state === 'waiting');
+  await link.close();
+  assert.equal((await readStatus(disk, null, undefined, limits))[0]?.kind, 'nats');
+});
+
 test('one that can not begin says when it tries again', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const source = async () => {
