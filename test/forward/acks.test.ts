@@ -150,6 +150,13 @@ test('while the destination is stopped the service is not ready, and a plain ups
   assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
 });
 
+test('a destination that gets few requests a second is warned of at the start, since each report waits for one', async (t) => {
+  const slow = await acknowledged(t, 'clickhouse+http://127.0.0.1:1/assets.events');
+  assert.match(slow.notices.join(), /each report waits for the next request .*"requests_per_second":1/);
+  const quick = await acknowledged(t, 'nats://127.0.0.1:1/ASSETLOG');
+  assert.doesNotMatch(quick.notices.join(), /each report waits/);
+});
+
 test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
   const { hub, device } = await pair(t, { forwardStopMs: 400 });
   let letGo = hold(hub.disk, 'sync');
