@@ -60,7 +60,7 @@ export class NatsClient {
   static async open(port: number, { ca, ...login }: Login = {}, replyMs = REPLY_MS): Promise<NatsClient> {
     const plain = connect({ port, host: '127.0.0.1', noDelay: true });
     await once(plain, 'data'); // INFO
-    const socket = ca === undefined ? plain : connectTls({ socket: plain, ca, servername: 'localhost' });
+    const socket = ca === undefined ? plain : connectTls({ socket: plain, ca, host: '127.0.0.1' });
     if (ca !== undefined) await once(socket, 'secureConnect');
     const client = new NatsClient(socket, replyMs);
     const options = { verbose: false, pedantic: false, headers: true, no_responders: true, lang: 'test', ...login };
@@ -111,14 +111,19 @@ export class NatsClient {
     const deliver = `${this.#inbox}.deliver${this.#requests}`;
     const stored: Stored[] = [];
     const all = new Promise<void>((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error(`${stored.length} messages, and no more`)), this.#replyMs);
       this.#waiting.set(deliver, ({ subject, reply = '', payload }) => {
         // $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<number>.<time>.<left>
-        const [seq, left] = [reply.split('.')[5], reply.split('.')[8]].map(Number);
-        stored.push({ seq: seq ?? 0, subject, payload });
-        if (left === 0) resolve();
+        const [seq = 0, left = 0] = [reply.split('.')[5], reply.split('.')[8]].map(Number);
+        stored.push({ seq, subject, payload });
+        late.refresh();
+        if (left > 0) return;
+        clearTimeout(late);
+        resolve();
       });
       this.#socket.once('close', () => reject(new Error(this.ended)));
     });
+    all.catch(() => {}); // also if there is no consumer
     this.#socket.write(`SUB ${deliver} 2\r\n`);
     const config = { deliver_subject: deliver, ack_policy: 'none', deliver_policy: 'all', mem_storage: true };
     await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config: { ...config, num_replicas: 1 } });

@@ -1,20 +1,26 @@
 /** NATS servers of a test, as processes: one, or a cluster of three whose nodes are killed and started again. */
 
+import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
-import { type Login, NatsClient, type Stored } from './nats-client.ts';
-import { freePort, newFolder, type Scope } from './program.ts';
+import { sourceIn } from './forwarded.ts';
+import { type Answered, type Login, NatsClient, type Stored } from './nats-client.ts';
+import { freePort, journalText, newFolder, type Scope } from './program.ts';
 import { eventually, missing } from './tools.ts';
 
-const server = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
+export const natsServer = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
+/** The `nats` program. Tests do without. */
+export const natsCommand = process.env['ASSETLOG_TEST_NATS_CLI'];
 /** One of before 2.12, which has no atomic batches. */
 const olderServer = process.env['ASSETLOG_TEST_NATS_OLD'] ?? '';
 
 /** Why tests that need it are skipped; false if it is here. */
-export const withoutNats = missing('there is no nats-server; ASSETLOG_TEST_NATS may name one', server, ['--version']);
+export const withoutNats = missing('there is no nats-server; ASSETLOG_TEST_NATS may name one', natsServer, [
+  '--version',
+]);
 export const withoutOlderNats =
   withoutNats || missing('ASSETLOG_TEST_NATS_OLD names no nats-server', olderServer, ['--version']);
 
@@ -29,13 +35,13 @@ export interface NatsNode {
   readonly folder: string;
   log(): string;
   isRunning(): boolean;
-  /** Changes its file, which a start or SIGHUP reads. */
+  /** Changes its file, which the next start reads. */
   change(edit: (text: string) => string): void;
   start(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
   /** Holds the process, whose connections stay open, or lets it continue. */
-  signal(signal: 'SIGSTOP' | 'SIGCONT' | 'SIGHUP'): void;
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
 }
 
 export interface Nats {
@@ -44,10 +50,16 @@ export interface Nats {
   readonly hosts: string;
   /** A connection to a node that runs. */
   client(login?: Login): Promise<NatsClient>;
+  /** Asks the API of JetStream. @throws Error with the description of an error */
+  api(subject: string, payload?: unknown): Promise<Answered>;
   /** Makes a stream with what `nats stream add --allow-batch --defaults` gives it, but for `config`. */
   createStream(config?: object, login?: Login): Promise<void>;
   /** All messages of a stream, in order. */
   messages(stream?: string, login?: Login): Promise<Stored[]>;
+  /** Changes the configuration of a stream. */
+  updateStream(config: object): Promise<void>;
+  /** Whether there is a leader. */
+  answers(): Promise<boolean>;
   /** The node that leads a stream. */
   leaderOf(stream?: string): Promise<NatsNode>;
 }
@@ -62,6 +74,23 @@ interface Options {
 
 export const STREAM = 'ASSETLOG';
 
+/** For `to` of a destination. */
+export const natsUrl = ({ hosts }: Nats, stream = STREAM) => `nats://${hosts}/${stream}`;
+
+/**
+ * @param isWhole whether all lines of the journal are there, or only its beginning
+ * @throws AssertionError unless the messages of the journal's subject are its lines, each once and in order
+ */
+export function assertInStream(stored: readonly Stored[], data: string, isWhole = true, deployment = '_'): void {
+  const subject = `assetlog.${deployment}.${sourceIn(data)}`;
+  const payloads = stored.flatMap((message) => (message.subject === subject ? [message.payload] : []));
+  const lines = journalText(data).split('\n').slice(0, -1);
+  const wrong = payloads.findIndex((payload, index) => payload !== lines[index]);
+  assert.equal(wrong, -1, `message ${wrong + 1} is ${payloads[wrong]}, and the line ${lines[wrong]}`);
+  if (isWhole) assert.equal(payloads.length, lines.length);
+  assert.ok(payloads.length > 0);
+}
+
 /** Starts one node or three, which end with the test. Resolves when JetStream answers, so when there is a leader. */
 export async function startNats(t: Scope, options: Options = {}): Promise<Nats> {
   const { nodes: count = 1, config = '', login, isOlder = false } = options;
@@ -73,7 +102,7 @@ export async function startNats(t: Scope, options: Options = {}): Promise<Nats> 
   const routes = count === 1 ? [] : await Promise.all(names.map(() => freePort(t)));
   for (const [index, name] of names.entries()) {
     const text = `${configOf(join(folder, name), name, ports[index] ?? 0, routes, routes[index])}${config}\n`;
-    nodes.push(createNode(isOlder ? olderServer : server, join(folder, name), name, ports[index] ?? 0, text));
+    nodes.push(createNode(isOlder ? olderServer : natsServer, join(folder, name), name, ports[index] ?? 0, text));
   }
   await Promise.all(nodes.map((node) => node.start()));
   const nats = new RunningNats(nodes, login);
@@ -98,16 +127,32 @@ class RunningNats implements Nats {
   }
 
   async createStream(config: object = {}, login?: Login): Promise<void> {
-    const stream = { ...DEFAULTS, num_replicas: this.nodes.length, ...config };
+    const stream = { ...streamDefaults, num_replicas: this.nodes.length, ...config };
     await this.#using((client) => client.api(`STREAM.CREATE.${stream.name}`, stream), login);
   }
 
-  messages(stream = STREAM, login?: Login): Promise<Stored[]> {
-    return this.#using((client) => client.messages(stream), login);
+  async updateStream(config: object): Promise<void> {
+    const now = (await this.api(`STREAM.INFO.${STREAM}`))['config'] as object;
+    await this.api(`STREAM.UPDATE.${STREAM}`, { ...now, ...config });
+  }
+
+  api(subject: string, payload?: unknown): Promise<Answered> {
+    return this.#using((client) => client.api(subject, payload));
+  }
+
+  /** Tries again: while the nodes choose a leader a consumer may get nothing. */
+  async messages(stream = STREAM, login?: Login): Promise<Stored[]> {
+    for (let triesLeft = 3; ; triesLeft -= 1) {
+      try {
+        return await this.#using((client) => client.messages(stream), login);
+      } catch (error) {
+        if (triesLeft === 1) throw error;
+      }
+    }
   }
 
   async leaderOf(stream = STREAM): Promise<NatsNode> {
-    const { cluster } = await this.#using((client) => client.api(`STREAM.INFO.${stream}`));
+    const { cluster } = await this.api(`STREAM.INFO.${stream}`);
     const { leader } = cluster as { leader?: string };
     return this.nodes.find(({ name }) => name === leader) ?? this.nodes[0]!;
   }
@@ -174,7 +219,8 @@ function listens(port: number): Promise<boolean> {
   }).finally(() => socket.destroy()) as Promise<boolean>;
 }
 
-const DEFAULTS = {
+/** What `nats stream add --allow-batch --defaults` gives a stream. */
+export const streamDefaults = {
   name: STREAM,
   subjects: ['assetlog.>'],
   storage: 'file',

@@ -90,7 +90,7 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(tooLong);
 }
 
-function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
+export function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
   const certificateFile = join(folder, 'certificate.pem');
   const keyFile = join(folder, 'key.pem');
   const made = spawnSync(

@@ -1,0 +1,496 @@
+/** Forwarding to a NATS server: what stops it and what mends that, and that the stream has each event once, whatever happened to either. */
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { Limits } from '../../src/config/limits.ts';
+import { runHere } from '../support/command-output.ts';
+import { host } from '../support/deployments.ts';
+import { deadLettersIn, forwardFile, sourceIn, stateIn } from '../support/forwarded.ts';
+import {
+  assertInStream,
+  type Nats,
+  natsCommand,
+  natsUrl,
+  STREAM,
+  startNats,
+  withoutNats,
+  withoutOlderNats,
+} from '../support/nats.ts';
+import { handbook, makeCertificate, withoutNginx } from '../support/nginx.ts';
+import { eventsIn, newFolder, type Scope } from '../support/program.ts';
+import { report, reportOne } from '../support/report.ts';
+import { listenOn } from '../support/sent-lines.ts';
+import { type Served, serve } from '../support/service.ts';
+import { eventually } from '../support/tools.ts';
+import { post, Wire } from '../support/wire.ts';
+
+const skip = withoutNats;
+const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppedMs: 50, forwardCheckMs: 20 };
+
+interface Sending {
+  readonly to?: string;
+  readonly data?: string;
+  readonly limits?: Partial<Limits>;
+}
+
+/** A service that waits for the stream. */
+function ingester(t: Scope, nats: Nats, { to = natsUrl(nats), data = newFolder(t), limits = {} }: Sending = {}) {
+  return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
+}
+
+/** The same with the one destination of its file. */
+function ingesterWith(t: Scope, destination: object, { data = newFolder(t), limits = {} }: Sending = {}) {
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(file, { name: 'upstream', ...destination });
+  return serve(t, { data, args: ['--forward', file, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
+}
+
+const isReady = async ({ url }: Served) => (await fetch(`${url}/readyz`)).status === 200;
+const whenReady = (service: Served) => eventually('it is ready', () => isReady(service));
+const why = ({ data }: Served) => stateIn(data)?.['why'];
+
+async function stops(service: Served, expected: string): Promise<string> {
+  await eventually(`it is stopped: ${expected}`, () => why(service) === expected);
+  assert.equal(await isReady(service), false);
+  assert.deepEqual(await report(service, ['refused']), [503]);
+  return `${stateIn(service.data)?.['reason']}`;
+}
+
+test('a token, a user with a password, and TLS with either', { skip: skip || withoutNginx }, async (t) => {
+  const folder = newFolder(t);
+  const { certificateFile, keyFile } = makeCertificate(folder);
+  const ca = readFileSync(certificateFile, 'utf8');
+  writeFileSync(join(folder, 'token'), 's3cret\n', { mode: 0o600 });
+  const tls = `tls { cert_file: "${certificateFile}", key_file: "${keyFile}" }`;
+  const users = [
+    {
+      config: 'authorization { token: s3cret }',
+      login: { auth_token: 's3cret' },
+      members: { tokenFile: join(folder, 'token') },
+    },
+    {
+      config: 'authorization { user: writer, password: s3cret }',
+      login: { user: 'writer', pass: 's3cret' },
+      members: { user: 'writer', passwordFile: join(folder, 'token') },
+    },
+  ];
+  for (const { config, login, members } of users) {
+    for (const isTls of [false, true]) {
+      const secured = isTls ? { config: `${config}\n${tls}`, login: { ...login, ca } } : { config, login };
+      const nats = await startNats(t, secured);
+      await nats.createStream();
+      const to = isTls ? natsUrl(nats).replace('nats:', 'nats+tls:') : natsUrl(nats);
+      const service = await ingesterWith(t, { to, ...members, ...(isTls && { caFile: certificateFile }) });
+      await whenReady(service);
+      assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
+      await service.stop();
+      assertInStream(await nats.messages(), service.data);
+    }
+  }
+});
+
+test('TLS that is not offered, or whose authority is not known, gets no login', {
+  skip: skip || withoutNginx,
+}, async (t) => {
+  const { certificateFile, keyFile } = makeCertificate(newFolder(t));
+  const plain = await startNats(t);
+  const reason = await stops(
+    await ingester(t, plain, { to: natsUrl(plain).replace('nats:', 'nats+tls:') }),
+    'turned away',
+  );
+  assert.match(reason, /TLS/);
+  const secured = await startNats(t, {
+    config: `tls { cert_file: "${certificateFile}", key_file: "${keyFile}" }`,
+    login: { ca: readFileSync(certificateFile, 'utf8') },
+  });
+  assert.match(await stops(await ingester(t, secured), 'turned away'), /certificate/);
+});
+
+test('a wrong password is turned away and shown nowhere, and a right one in the file continues', {
+  skip,
+}, async (t) => {
+  const nats = await startNats(t, {
+    config: 'authorization { user: writer, password: s3cret }',
+    login: { user: 'writer', pass: 's3cret' },
+  });
+  await nats.createStream();
+  const passwordFile = join(newFolder(t), 'password');
+  writeFileSync(passwordFile, 'wr0ng', { mode: 0o600 });
+  const service = await ingesterWith(
+    t,
+    { to: natsUrl(nats), user: 'writer', passwordFile },
+    { limits: { forwardStoppedMs: 60_000 } },
+  );
+  assert.match(await stops(service, 'turned away'), /Authorization Violation/);
+  const said = [
+    JSON.stringify(stateIn(service.data)),
+    ...service.notices,
+    await (await fetch(`${service.url}/metrics`)).text(),
+  ];
+  assert.doesNotMatch(said.join(), /wr0ng|s3cret/);
+  writeFileSync(passwordFile, 's3cret', { mode: 0o600 });
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('the permissions of the handbook are enough, and none of them can be left out', { skip }, async (t) => {
+  const [, block = ''] = /^```\n(authorization \{.*?)^```$/ms.exec(handbook) ?? [];
+  const password = /password: "([^"]*)"/.exec(block)?.[1] ?? '';
+  const passwordFile = join(newFolder(t), 'password');
+  writeFileSync(passwordFile, password, { mode: 0o600 });
+  const admin = { user: 'admin', pass: 'admin' };
+  const permissions = [...block.matchAll(/"((?:assetlog|\$JS|_INBOX)[^"]*)"/g)].map(([, subject = '']) => subject);
+  assert.equal(permissions.length, 4);
+  for (const missing of [undefined, ...permissions]) {
+    const own = missing === undefined ? block : block.replace(`"${missing}"`, '"other"');
+    const config = own.replace('users: [{', `users: [{ user: admin, password: admin }, {`);
+    const nats = await startNats(t, { config, login: admin });
+    await nats.createStream();
+    const service = await ingesterWith(
+      t,
+      { to: natsUrl(nats), user: 'assetlog', passwordFile },
+      { limits: { ackMs: 1_000 } },
+    );
+    if (missing === undefined || missing === 'assetlog.>') await whenReady(service);
+    if (missing === 'assetlog.>') assert.deepEqual(await report(service, ['a']), [503]);
+    if (missing === undefined) assert.deepEqual(await report(service, ['a']), [200]);
+    else assert.match(await stops(service, 'turned away'), /Permissions Violation/, missing);
+    await service.stop();
+    await Promise.all(nats.nodes.map((node) => node.kill()));
+  }
+});
+
+test('without a stream it says the command, and continues when there is one', { skip }, async (t) => {
+  const nats = await startNats(t, { nodes: 3 });
+  const service = await ingester(t, nats, { limits: { forwardStoppedMs: 60_000 } });
+  const reason = await stops(service, 'not set up');
+  const [command = ''] = /nats stream add .*--defaults/.exec(reason) ?? [];
+  assert.ok(handbook.includes(command.replace(/^nats /, 'nats ')), command);
+  if (natsCommand) {
+    const env = { ...process.env, HOME: newFolder(t), NATS_URL: natsUrl(nats, '').slice(0, -1) };
+    await promisify(execFile)('bash', ['-euc', command.replace('nats', natsCommand)], { env });
+  } else await nats.createStream();
+  await service.reload(); // SIGHUP; by itself within a minute
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a server before 2.12 and a stream without atomic batches are not set up, and nothing is sent', {
+  skip: withoutOlderNats,
+}, async (t) => {
+  const older = await startNats(t, { isOlder: true });
+  await older.createStream();
+  const service = await ingester(t, older);
+  assert.match(await stops(service, 'not set up'), /2\.10\.29.*2\.12/);
+  assert.deepEqual(await older.messages(), []);
+  const nats = await startNats(t);
+  await nats.createStream({ allow_atomic: false });
+  const other = await ingester(t, nats);
+  assert.match(await stops(other, 'not set up'), /--allow-batch/);
+  assert.deepEqual(await nats.messages(), []);
+  await nats.updateStream({ allow_atomic: true });
+  await whenReady(other);
+  assert.deepEqual(await report(other, ['a']), [200]);
+});
+
+/** Sends reports whose lines are a little shorter and longer than a limit. @returns the statuses */
+async function around(service: Served, bytes: number): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let length = bytes - 700; length < bytes; length += 25) {
+    const { status } = await reportOne(service, 'observation/long', { body: { description: 'x'.repeat(length) } });
+    statuses.push(status);
+  }
+  return statuses;
+}
+
+for (const [what, config, stream] of [
+  ['the stream', '', { max_msg_size: 4_096 }],
+  ['the server', 'max_payload: 4096', {}],
+] as const) {
+  test(`a line that is longer than the limit of ${what} is a dead letter, and the next ones arrive`, {
+    skip,
+  }, async (t) => {
+    const nats = await startNats(t, { config });
+    await nats.createStream(stream);
+    const service = await ingester(t, nats);
+    await whenReady(service);
+    const statuses = await around(service, 4_096);
+    const taken = statuses.indexOf(503);
+    assert.ok(taken > 0 && taken < statuses.length - 1, `${statuses}`);
+    assert.deepEqual(new Set(statuses.slice(taken)), new Set([503]), 'a line is either there or a dead letter');
+    assert.deepEqual(await report(service, ['small']), [200]);
+    const dead = deadLettersIn(service.data);
+    assert.deepEqual([...new Set(dead.map(({ outcome }) => outcome))], ['refused']);
+    assert.equal(dead.length, statuses.length - taken);
+    assert.equal((await nats.messages()).length, taken + 1);
+  });
+}
+
+test('a retry goes beside the subject, and does not move what is asked', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream({ max_msg_size: 4_096 });
+  const service = await ingester(t, nats);
+  await whenReady(service);
+  const body = { description: 'x'.repeat(5_000) };
+  assert.deepEqual(await report(service, ['a']), [200]);
+  assert.equal((await reportOne(service, 'observation/long', { body })).status, 503);
+  assert.deepEqual(await report(service, ['b']), [200]);
+  await nats.updateStream({ max_msg_size: -1 });
+  await service.stop(); // a connection knows the limits of its beginning
+  const again = await ingester(t, nats, { data: service.data });
+  await whenReady(again);
+  const retried = await runHere(['forward', 'retry', 'upstream', '--data', service.data]);
+  assert.equal(retried.code, 0, retried.stderr);
+  const subject = `assetlog._.${sourceIn(service.data)}`;
+  const beside = async () => (await nats.messages()).filter((message) => message.subject === `${subject}.again`);
+  await eventually('it is there', async () => (await beside()).length === 1);
+  const [, line] = readFileSync(join(service.data, 'events-00000000000000000001.jsonl'), 'utf8').split('\n');
+  assert.equal((await beside())[0]?.payload, line);
+  assert.deepEqual(await report(again, ['c']), [200]);
+  await again.stop();
+  const last = await ingester(t, nats, { data: service.data });
+  await whenReady(last);
+  assert.deepEqual(await report(last, ['d']), [200]);
+  const seqs = (await nats.messages()).flatMap((one) => (one.subject === subject ? [JSON.parse(one.payload).seq] : []));
+  assert.deepEqual(seqs, [1, 3, 4, 5]);
+});
+
+test('a stream that dropped everything gets the next event, and all again when an operator says so', {
+  skip,
+}, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream({ max_age: 1e9 });
+  const service = await ingester(t, nats);
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a', 'b', 'c']), [200, 200, 200]);
+  await eventually('all is dropped', async () => (await nats.messages()).length === 0);
+  await service.stop();
+  await nats.updateStream({ max_age: 0 });
+  const next = await ingester(t, nats, { data: service.data });
+  await whenReady(next);
+  assert.deepEqual(await report(next, ['d']), [200]);
+  assert.ok(
+    next.notices.some((line) => line.includes('"level":"warn"') && line.includes('forward from upstream --seq 1')),
+    next.notices.join('\n'),
+  );
+  assert.deepEqual(
+    (await nats.messages()).map(({ payload }) => JSON.parse(payload).seq),
+    [4],
+  );
+  await nats.api(`STREAM.PURGE.${STREAM}`);
+  await next.stop();
+  const { code, stderr } = await runHere(['forward', 'from', 'upstream', '--seq', '1', '--data', service.data]);
+  assert.equal(code, 0, stderr);
+  await whenReady(await ingester(t, nats, { data: service.data }));
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a stream that was restored from an older state gets the rest again', { skip }, async (t) => {
+  const nats = await startNats(t);
+  const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
+  await nats.createStream();
+  const service = await ingester(t, nats);
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
+  await node.kill();
+  const [store, backup] = [join(node.folder, 'store'), join(newFolder(t), 'store')];
+  cpSync(store, backup, { recursive: true });
+  await node.start();
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['c', 'd']), [200, 200]);
+  await node.kill();
+  rmSync(store, { recursive: true });
+  cpSync(backup, store, { recursive: true });
+  await node.start();
+  await eventually('JetStream answers', () => nats.answers());
+  assert.deepEqual(await report(service, ['e']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a clone beside its original is a fork, and continues with an id of its own', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream();
+  const before = await ingester(t, nats);
+  await whenReady(before);
+  assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
+  await before.stop();
+  const data = newFolder(t);
+  cpSync(before.data, data, { recursive: true });
+  const original = await ingester(t, nats, { data: before.data });
+  const clone = await ingester(t, nats, { data, limits: { ackMs: 500 } });
+  await Promise.all([whenReady(original), whenReady(clone)]);
+  assert.deepEqual(await report(original, ['c']), [200]);
+  assert.deepEqual(await report(clone, ['c']), [503]);
+  assert.match(await stops(clone, 'fork'), /event 3/);
+  assert.deepEqual(await report(original, ['d']), [200]);
+  assertInStream(await nats.messages(), original.data);
+  await clone.stop();
+  const { code, stderr } = await runHere(['forward', 'identity', '--new', '--data', data]);
+  assert.equal(code, 0, stderr);
+  const renamed = await ingester(t, nats, { data });
+  await whenReady(renamed);
+  assert.deepEqual(await report(renamed, ['e']), [200]);
+  const own = (await nats.messages()).filter(({ subject }) => subject.endsWith(`${sourceIn(data)}`));
+  assert.deepEqual(
+    own.map(({ payload }) => JSON.parse(payload).seq),
+    [3, 4],
+  );
+  assertInStream(await nats.messages(), original.data);
+});
+
+/** A proxy that can hold what clients send, also after they have gone. */
+async function startHoldingProxy(t: Scope, port: number) {
+  let isHolding = false;
+  const held: (() => void)[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}));
+    client.on('data', (bytes) => {
+      if (isHolding) held.push(() => upstream.write(bytes));
+      else upstream.write(bytes);
+    });
+    upstream.on('data', (bytes) => client.write(bytes));
+    upstream.on('close', () => client.destroy());
+  });
+  t.after(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  const own = await listenOn(t, server);
+  return {
+    port: own,
+    heldCount: () => held.length,
+    hold: () => {
+      isHolding = true;
+    },
+    /** What comes from now on passes; what was held does not yet. */
+    pass: () => {
+      isHolding = false;
+    },
+    release: () => {
+      for (const send of held.splice(0)) send();
+    },
+  };
+}
+
+test('a batch that arrives after it was given up is stored by nobody', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream();
+  const proxy = await startHoldingProxy(t, nats.nodes[0]!.port);
+  const service = await ingester(t, nats, {
+    to: `nats://127.0.0.1:${proxy.port}/${STREAM}`,
+    limits: { natsAnswerMs: 300 },
+  });
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a']), [200]);
+  proxy.hold();
+  const reported = report(service, ['b']);
+  await eventually('the batch is held', () => proxy.heldCount() > 0);
+  await sleep(100);
+  proxy.pass();
+  assert.deepEqual(await reported, [200]);
+  proxy.release();
+  await sleep(200);
+  assert.deepEqual(await report(service, ['c']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a server that answers nothing for a while is asked again', { skip }, async (t) => {
+  const nats = await startNats(t);
+  const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
+  await nats.createStream();
+  const service = await ingester(t, nats, { limits: { natsAnswerMs: 300 } });
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['a']), [200]);
+  node.signal('SIGSTOP');
+  const reported = report(service, ['b']);
+  await sleep(1_000);
+  node.signal('SIGCONT');
+  assert.deepEqual(await reported, [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a server that cuts the connection of a slow consumer is asked again', { skip }, async (t) => {
+  const nats = await startNats(t, { config: 'max_payload: 4KB\nmax_pending: 1MB' });
+  const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
+  await nats.createStream();
+  const before = await ingester(t, nats);
+  await whenReady(before);
+  const body = { description: 'x'.repeat(3_500) }; // what is asked is longer than the line
+  assert.equal((await reportOne(before, 'observation/a', { body })).status, 200);
+  await before.stop();
+  const restart = async (from: string, to: string) => {
+    await node.kill();
+    node.change((text) => text.replace(`max_pending: ${from}`, `max_pending: ${to}`));
+    await node.start();
+  };
+  await restart('1MB', '4KB');
+  const service = await ingester(t, nats, { data: before.data });
+  await eventually('it was cut', () => node.log().includes('Slow Consumer'));
+  assert.equal(await isReady(service), false);
+  await restart('4KB', '1MB');
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['b']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('in hosted mode each deployment has a subject, in one stream or in its own', { skip }, async (t) => {
+  for (const path of [STREAM, '{deployment}']) {
+    const nats = await startNats(t);
+    await nats.createStream({
+      name: path === STREAM ? STREAM : 'prod',
+      subjects: [path === STREAM ? 'assetlog.>' : 'assetlog.prod.>'],
+    });
+    if (path !== STREAM) await nats.createStream({ name: 'test', subjects: ['assetlog.test.>'] });
+    const args = ['--forward-to', natsUrl(nats, path), '--ack', 'upstream'];
+    const service = await host(t, ['prod', 'test'], { args, limits: QUICK });
+    for (const name of ['prod', 'test']) {
+      await eventually(`${name} is taken`, async () => (await service.report(name)).status === 200);
+      const stored = await nats.messages(path === STREAM ? STREAM : name);
+      assertInStream(stored, join(service.data, name), true, name);
+    }
+    await service.stop();
+  }
+});
+
+test('single reports, batches, repeated keys, pipelined requests and files are in the stream once', {
+  skip,
+}, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream();
+  const service = await ingester(t, nats);
+  await whenReady(service);
+  const line = (name: string) => JSON.stringify({ type: 'AssetObservation', asset_key: name });
+  const batch = (lines: readonly string[], headers = {}) =>
+    fetch(`${service.url}/report_asset_batch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/x-ndjson', ...headers },
+      body: lines.join('\n'),
+    }).then(({ status }) => status);
+  const key = { 'Idempotency-Key': 'k' };
+  const statuses = await Promise.all([
+    batch([line('one'), line('two')]),
+    batch([line('three'), '{}'], { Prefer: 'handling=lenient' }),
+    report(service, ['keyed'], key).then(([status]) => status),
+  ]);
+  assert.deepEqual(statuses, [200, 207, 200]);
+  assert.deepEqual(await report(service, ['keyed'], key), [200]);
+  const wire = await Wire.open(service.port);
+  wire.send(['a', 'b', 'c'].map((name) => post(`/report_asset_observation/${name}`)).join(''));
+  for (let reply = 1; reply <= 3; reply += 1) assert.equal((await wire.reply())?.status, 200);
+  wire.close();
+  const file = join(newFolder(t), 'reports.jsonl');
+  writeFileSync(file, Array.from({ length: 2_500 }, (_, at) => line(`from-${at}`)).join('\n'));
+  const { code, stderr } = await runHere(['report', '--from', file, '--url', service.url]);
+  assert.equal(code, 0, stderr);
+  assert.equal(eventsIn(service.data).length, 2_507);
+  assertInStream(await nats.messages(), service.data);
+});

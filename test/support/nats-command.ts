@@ -1,0 +1,18 @@
+/** The commands of the `nats` program that the handbook has, for machines without the program. */
+
+import { STREAM, streamDefaults } from './nats.ts';
+import { NatsClient } from './nats-client.ts';
+
+const [, port = ''] = /:(\d+)/.exec(process.env['NATS_URL'] ?? '') ?? [];
+const [verb = '', ...words] = process.argv.slice(2);
+const client = await NatsClient.open(Number(port));
+if (verb === 'stream' && words[0] === 'add') {
+  const replicas = Number(words[words.indexOf('--replicas') + 1]);
+  await client.api(`STREAM.CREATE.${STREAM}`, { ...streamDefaults, num_replicas: replicas });
+} else {
+  const messages = await client.messages(STREAM);
+  if (verb === 'stream') console.log([...new Set(messages.map(({ subject }) => subject))].join('\n'));
+  const prefix = words[0]?.replace(/>$/, '') ?? '';
+  for (const { subject, payload } of messages) if (verb === 'sub' && subject.startsWith(prefix)) console.log(payload);
+}
+client.close();
