@@ -83,7 +83,7 @@ export const limits = {
   forwardStopMs: 5_000,
   /** How long a NATS server may take to answer, and the interval at which it is asked again: without a leader it drops requests. */
   natsAnswerMs: 5_000,
-  natsRepeatMs: 1_000,
+  natsRepeatMs: 250,
   /** Lines of a batch: NATS stores no larger one. And bytes of a line of its protocol, such as INFO with all servers, and of a message. */
   natsBatchLinesMax: 1_000,
   natsControlBytesMax: 64 * KIB,
