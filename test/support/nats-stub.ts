@@ -78,7 +78,7 @@ export class NatsStub {
   /** @returns the bytes after the first frame; undefined if it is not complete */
   #first(socket: Socket, bytes: Buffer): Buffer | undefined {
     const newline = bytes.indexOf('\r\n');
-    if (newline === -1) return undefined;
+    if (newline === -1 || socket.destroyed) return undefined;
     const [verb, ...rest] = bytes.toString('latin1', 0, newline).split(/ +/);
     const start = newline + 2;
     if (verb === 'PING') socket.write('PONG\r\n');
@@ -116,6 +116,8 @@ export class NatsStub {
     if (headers['Nats-Batch-Sequence'] === '1') this.#batch = [];
     this.#batch.push(message);
     if (headers['Nats-Batch-Commit'] === undefined) return '';
+    const isWhole = this.#batch.every((one, index) => Number(one.headers['Nats-Batch-Sequence']) === index + 1);
+    if (!isWhole) return errorOf(10_176, 'atomic publish batch is incomplete');
     const expected = this.#batch[0]?.headers['Nats-Expected-Last-Subject-Sequence'];
     const last = this.#lastOf(subject);
     if (expected !== undefined && Number(expected) !== last) return errorOf(10_071, `wrong last sequence: ${last}`);
