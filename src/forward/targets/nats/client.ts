@@ -7,6 +7,7 @@ import { version } from '../../../config/config.ts';
 import { withoutToken } from '../../../telemetry/masked.ts';
 import type { Again, StopKind, Stopped } from '../../target.ts';
 import type { Secrets } from '../credentials.ts';
+import type { EngineHost } from '../engine-url.ts';
 import { quote, type TargetOptions, unreached } from '../requests.ts';
 import { type Frame, readFrames } from './protocol.ts';
 
@@ -23,9 +24,7 @@ export class NatsFailure extends Error {
 /** A JSON object that a server sends. */
 export type Said = Readonly<Record<string, unknown>>;
 
-export interface ConnectOptions extends Secrets {
-  readonly host: string;
-  readonly port: number;
+export interface ConnectOptions extends Secrets, EngineHost {
   /** Whether a server without TLS gets no login. At one that requires TLS it is used anyway. */
   readonly isTlsRequired: boolean;
   readonly target: TargetOptions;
@@ -33,6 +32,7 @@ export interface ConnectOptions extends Secrets {
 
 export class Connection {
   readonly #options: ConnectOptions;
+  readonly #name: string;
   readonly #inbox = `_INBOX.${randomBytes(12).toString('base64url')}`;
   #requests = 0;
   #socket: Socket;
@@ -47,8 +47,10 @@ export class Connection {
   #reject: (failure: NatsFailure) => void = () => {};
 
   private constructor(options: ConnectOptions) {
+    const { host, port = PORT } = options;
     this.#options = options;
-    this.#socket = this.#listen(connect({ host: options.host, port: options.port, noDelay: true }));
+    this.#name = `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+    this.#socket = this.#listen(connect({ host, port, noDelay: true }));
   }
 
   /** @returns a connection whose login was accepted @throws NatsFailure */
@@ -176,8 +178,7 @@ export class Connection {
 
   /** Closes the connection. @returns why it was closed first */
   #fail(problem: string, why?: StopKind): NatsFailure {
-    const { host, port } = this.#options;
-    this.#failure ??= new NatsFailure(`${isIP(host) === 6 ? `[${host}]` : host}:${port} ${problem}`, why);
+    this.#failure ??= new NatsFailure(`${this.#name} ${problem}`, why);
     this.#socket.destroy();
     this.#reject(this.#failure);
     return this.#failure;
@@ -189,4 +190,5 @@ function readObject(json: string): Said {
   return JSON.parse(json) ?? {};
 }
 
+const PORT = 4222;
 const NO_BYTES: Buffer = Buffer.alloc(0);

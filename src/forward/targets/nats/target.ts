@@ -5,6 +5,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import type { Limits } from '../../../config/limits.ts';
 import type { Line } from '../../../journal/look/reading.ts';
 import { isId } from '../../source.ts';
 import type { Again, Asked, Outgoing, Sent, Stopped, Target } from '../../target.ts';
@@ -98,9 +99,8 @@ class NatsTarget implements Target {
     const { hosts, scheme } = this.#url;
     const login = { ...(await this.#credentials.read()), isTlsRequired: scheme === 'nats+tls', target: this.#options };
     for (let left = hosts.length - 1; ; left -= 1) {
-      const { host, port = 4222 } = hosts[this.#failures % hosts.length]!;
       try {
-        this.#connection = await Connection.open({ ...login, host, port }, signal);
+        this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
         break;
       } catch (error) {
         if (left === 0 || signal.aborted || (error as Partial<NatsFailure>).result?.kind !== 'again') throw error;
@@ -131,8 +131,7 @@ class NatsTarget implements Target {
     const [last, linesMax, { limits }] = [this.#last, this.#lines, this.#options];
     if (last === undefined) return { kind: 'elsewhere', reason: 'has not been asked yet' };
     const messageBytesMax = Math.min(this.#messageBytesMax, Number(connection.info['max_payload']));
-    const bytes = { messageBytesMax, batchBytesMax: limits.forwardBatchBytes };
-    const batch = batchOf(lines.slice(0, linesMax), last, bytes);
+    const batch = batchOf(lines.slice(0, linesMax), last, messageBytesMax, limits);
     const { length: count } = batch;
     if (count === 0) {
       const reason = `takes messages of ${messageBytesMax} bytes (max_payload, max_msg_size), and this one would be larger`;
@@ -194,7 +193,8 @@ class NatsTarget implements Target {
 function batchOf(
   lines: readonly Line[],
   last: number,
-  { messageBytesMax, batchBytesMax }: { readonly messageBytesMax: number; readonly batchBytesMax: number },
+  messageBytesMax: number,
+  { forwardBatchBytes }: Limits,
 ): (readonly [headers: string, payload: Buffer])[] {
   const begin = `NATS/1.0\r\nNats-Batch-Id:${randomBytes(12).toString('base64url')}\r\nNats-Batch-Sequence:`;
   // No space after a colon: headers are stored with each message.
@@ -205,7 +205,7 @@ function batchOf(
   let bytes = 0;
   const beyond = lines.findIndex(({ start, end }, index) => {
     bytes += end - start;
-    return (index > 0 && bytes > batchBytesMax) || headersAt(index, true).length + end - start > messageBytesMax;
+    return (index > 0 && bytes > forwardBatchBytes) || headersAt(index, true).length + end - start > messageBytesMax;
   });
   const chosen = beyond === -1 ? lines : lines.slice(0, beyond);
   return chosen.map(({ bytes, start, end }, index) => [
