@@ -177,6 +177,9 @@ test('without a stream it says the command, and continues when there is one', { 
     const env = { ...process.env, HOME: newFolder(t), NATS_URL: natsUrl(nats, '').slice(0, -1) };
     await promisify(execFile)('bash', ['-euc', command.replace('nats', natsCommand)], { env });
   } else await nats.createStream();
+  const status = await runHere(['forward', 'status', '--data', service.data]);
+  assert.equal(status.code, 1);
+  assert.ok(status.stdout.replaceAll(/\s+/g, ' ').includes(command), status.stdout);
   await service.reload(); // SIGHUP; by itself within a minute
   await whenReady(service);
   assert.deepEqual(await report(service, ['a']), [200]);
@@ -313,6 +316,54 @@ test('a stream that was restored from an older state gets the rest again', { ski
   await eventually('JetStream answers', () => nats.answers());
   assert.deepEqual(await report(service, ['e']), [200]);
   assertInStream(await nats.messages(), service.data);
+});
+
+test('a stream that is full and keeps what it has refuses the next event until there is space', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream({ max_bytes: 8_192, discard: 'new' });
+  const service = await ingester(t, nats, { limits: { ackMs: 500 } });
+  await whenReady(service);
+  const statuses: (number | undefined)[] = [];
+  while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
+  assert.ok(statuses.length > 5, `${statuses.length} reports`);
+  assert.equal(await isReady(service), false);
+  assert.match(`${stateIn(service.data)?.['last_error']}`, /maximum bytes exceeded.*--discard old/);
+  await nats.updateStream({ max_bytes: -1 });
+  await whenReady(service);
+  assert.deepEqual(deadLettersIn(service.data), []);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a lost cursor is found again in the stream', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream();
+  const before = await ingester(t, nats);
+  await whenReady(before);
+  assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
+  await before.stop();
+  rmSync(join(before.data, 'forward-upstream.cursor'));
+  const service = await ingester(t, nats, { data: before.data });
+  await whenReady(service);
+  assert.deepEqual(await report(service, ['c']), [200]);
+  assertInStream(await nats.messages(), service.data);
+});
+
+test('a journal that was restored from an older state is a fork', { skip }, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream();
+  const before = await ingester(t, nats);
+  await whenReady(before);
+  assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
+  await before.stop();
+  const data = newFolder(t);
+  cpSync(before.data, data, { recursive: true });
+  const lost = await ingester(t, nats, { data: before.data });
+  await whenReady(lost);
+  assert.deepEqual(await report(lost, ['c', 'd']), [200, 200]);
+  await lost.stop();
+  const restored = await ingester(t, nats, { data });
+  await stops(restored, 'fork');
+  assert.equal((await nats.messages()).length, 4);
 });
 
 test('a clone beside its original is a fork, and continues with an id of its own', { skip }, async (t) => {

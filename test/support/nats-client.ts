@@ -125,8 +125,15 @@ export class NatsClient {
     });
     all.catch(() => {}); // also if there is no consumer
     this.#socket.write(`SUB ${deliver} 2\r\n`);
-    const config = { deliver_subject: deliver, ack_policy: 'none', deliver_policy: 'all', mem_storage: true };
-    await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config: { ...config, num_replicas: 1 } });
+    const config = {
+      deliver_subject: deliver,
+      ack_policy: 'none',
+      deliver_policy: 'all',
+      mem_storage: true,
+      num_replicas: 1,
+      rate_limit_bps: 100_000_000, // the server would cut a client that is slower
+    };
+    await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config });
     await all;
     this.#waiting.delete(deliver);
     return stored;
