@@ -1,84 +1,155 @@
 /**
- * What `--ack` costs: `node --import tsx test/bench/ack.ts [--rounds 3] [--seconds 4] [--delay 200] [--scratch FOLDER]
- * [--node PATH]`, after `npm run bundle`. Reports to a service that forwards to a hub on the same machine: without `--ack`, with it,
- * and with it over a link on which each answer of the hub takes `--delay` milliseconds.
+ * Reports beside forwarding, with `--ack` and without: `node --import tsx test/bench/ack.ts [--sides NAME,NAME] [--connections 1,16,64]
+ * [--rounds 3] [--seconds 4] [--delay 200] [--against PATH] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. All sides get the
+ * same load in turn in each round, and are compared with the first. The other end is on the same machine. `--delay` is how long each
+ * of its answers takes on a slow link, in milliseconds; `--against` is the built file of another version.
  */
 
+import { writeFileSync } from 'node:fs';
 import { createConnection, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { samplesOf } from '../support/metrics.ts';
+import type { Scope } from '../support/program.ts';
 import { listenOn } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
-import { countText, medianOf, table } from './figures.ts';
+import { engines } from './engine.ts';
+import { countText, mebibytesText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { load, reportOf, writeScript } from './load.ts';
 import { Scratch } from './scratch.ts';
-import { ROOT, type Server, startAssetlog } from './subjects.ts';
-
-const CONNECTIONS = [1, 16, 64];
+import { ASSETLOG, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const { values } = parseArgs({
   options: {
+    sides: { type: 'string', default: 'alone,hub,ack-hub,ack-hub-slow' },
+    connections: { type: 'string', default: '1,16,64' },
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '4' },
     delay: { type: 'string', default: '200' },
+    against: { type: 'string', default: ASSETLOG },
     scratch: { type: 'string', default: ROOT },
     node: { type: 'string', default: process.execPath },
   },
 });
 
-/** @returns the URL of a link on which what comes back takes a while */
-async function startLink(undo: (() => void)[], to: Server): Promise<string> {
-  const server = createServer((client) => {
-    const hub = createConnection(Number(new URL(to.url).port), '127.0.0.1');
-    const end = () => [client, hub].forEach((socket: Socket) => void socket.destroy());
-    for (const socket of [client, hub]) socket.on('error', end).on('close', end);
-    client.on('data', (bytes) => hub.write(bytes));
-    hub.on('data', (bytes) => setTimeout(() => client.destroyed || client.write(bytes), Number(values.delay)));
-  });
-  return `http://127.0.0.1:${await listenOn({ after: (end) => undo.push(end) }, server)}`;
+/** A service, and what was measured of it. */
+interface Side {
+  readonly name: string;
+  readonly server: Server;
+  /** By round. */
+  readonly rates: number[];
+  readonly costsUs: number[];
+  readonly userUs: number[];
+  readonly batches: number[];
 }
 
-/** @returns how many requests with events the hub has answered */
-async function requestsAt({ url }: Server): Promise<number> {
-  const text = await (await fetch(`${url}/metrics`)).text();
-  return samplesOf(text).get('assetlog_http_requests_total{endpoint="forward",status="200"}') ?? 0;
+/**
+ * `alone`, `against`, or the other end, such as `nats-3`, with `ack-` before it if replies wait for it, and `-slow` behind it if the
+ * link to it is slow.
+ */
+async function startSide(t: Scope, scratch: Scratch, name: string): Promise<Side> {
+  const start = (args: readonly string[] = [], program?: string) =>
+    startAssetlog({ scratch, node: values.node, data: scratch.newFolder('data'), args, program });
+  const figures = { name, rates: [], costsUs: [], userUs: [], batches: [] };
+  if (name === 'alone') return { ...figures, server: await start() };
+  if (name === 'against') return { ...figures, server: await start([], values.against) };
+  const [, ack, end = '', slow] = /^(ack-)?(.*?)(-slow)?$/.exec(name) ?? [];
+  const { url, port } = end === 'hub' ? endOf(await start()) : await engines[end]!(t);
+  const to = slow === undefined ? url : url.replace(/127\.0\.0\.1:\d+(,[^/]*)?/, await startLink(t, port));
+  const file = join(scratch.newFolder('forward'), 'forward.json');
+  writeFileSync(file, JSON.stringify({ destinations: [{ name: 'end', to }] }));
+  const server = await start(['--forward', file, ...(ack === undefined ? [] : ['--ack', 'end'])]);
+  await eventually('it is ready', async () => (await fetch(`${server.url}/readyz`)).ok);
+  return { ...figures, server };
 }
+
+function endOf({ url }: Server): { readonly url: string; readonly port: number } {
+  return { url, port: Number(new URL(url).port) };
+}
+
+/** @returns host and port of a link on which what comes back takes a while */
+async function startLink(t: Scope, port: number): Promise<string> {
+  const server = createServer((client) => {
+    const other = createConnection(port, '127.0.0.1');
+    const end = () => [client, other].forEach((socket: Socket) => void socket.destroy());
+    for (const socket of [client, other]) socket.on('error', end).on('close', end);
+    client.on('data', (bytes) => other.write(bytes));
+    other.on('data', (bytes) => setTimeout(() => client.destroyed || client.write(bytes), Number(values.delay)));
+  });
+  return `127.0.0.1:${await listenOn(t, server)}`;
+}
+
+/** @returns how many requests with events were answered, and how many events the other end has */
+async function forwardedBy({ url }: Server): Promise<{ readonly requests: number; readonly events: number }> {
+  const samples = samplesOf(await (await fetch(`${url}/metrics`)).text());
+  const labels = (name: string, value: string) => `{destination="end",${name}="${value}"}`;
+  const requests = samples.get(`assetlog_forward_requests_total${labels('answer', 'recorded')}`) ?? 0;
+  const events = samples.get(`assetlog_forward_events_total${labels('outcome', 'recorded')}`) ?? 0;
+  return { requests, events };
+}
+
+async function measure(scratch: Scratch, side: Side, connections: number): Promise<void> {
+  const script = writeScript(scratch, reportOf(300));
+  const before = await forwardedBy(side.server);
+  const used = [side.server.processorSeconds(), side.server.userSeconds()] as const;
+  const result = await load(scratch, side.server.url, script, connections, Number(values.seconds));
+  if (result.errors > 0) throw new Error(`${side.name}: ${result.errors} errors`);
+  const after = await forwardedBy(side.server);
+  side.rates.push(result.requests / result.seconds);
+  side.costsUs.push(((side.server.processorSeconds() - used[0]) * 1e6) / result.requests);
+  side.userUs.push(((side.server.userSeconds() - used[1]) * 1e6) / result.requests);
+  side.batches.push((after.events - before.events) / (after.requests - before.requests));
+}
+
+function rowOf({ name, server, rates, costsUs, userUs, batches }: Side, base: Side, connections: number): string[] {
+  const ratios = rates.map((rate, round) => rate / base.rates[round]!);
+  const users = userUs.map((cost, round) => cost / base.userUs[round]!);
+  return [
+    name,
+    `${connections}`,
+    countText(medianOf(rates)),
+    `${ratioText(medianOf(ratios))} (${spreadText(spreadOf(ratios))})`,
+    medianOf(costsUs).toFixed(1),
+    medianOf(userUs).toFixed(1),
+    `${ratioText(medianOf(users))} (${spreadText(spreadOf(users))})`,
+    countText(medianOf(batches)),
+    mebibytesText(server.memoryBytes()),
+  ];
+}
+
+const HEAD = [
+  '',
+  'connections',
+  'reports/s',
+  '÷ the first',
+  'processor time of a report, µs',
+  'in user mode',
+  '÷ the first',
+  'events in a request',
+  'memory',
+];
 
 async function main(): Promise<void> {
   const scratch = new Scratch(values.scratch);
-  const undo: (() => void)[] = [];
+  const undo: (() => unknown)[] = [];
   try {
-    const common = { scratch, node: values.node };
-    const hub = await startAssetlog({ ...common, data: scratch.newFolder('hub') });
-    const link = await startLink(undo, hub);
-    const start = (...args: string[]) => startAssetlog({ ...common, data: scratch.newFolder('data'), args });
-    const sides = [
-      { name: 'without --ack', server: await start('--forward-to', hub.url) },
-      { name: '--ack', server: await start('--forward-to', hub.url, '--ack', 'upstream') },
-      { name: `--ack, ${values.delay} ms`, server: await start('--forward-to', link, '--ack', 'upstream') },
-    ];
-    const script = writeScript(scratch, reportOf(300));
+    const sides: Side[] = [];
+    const scope = { after: (end: () => unknown) => void undo.unshift(end) };
+    for (const name of values.sides.split(',')) sides.push(await startSide(scope, scratch, name));
     const rows: string[][] = [];
-    for (const { name, server } of sides) {
-      await eventually('it is ready', async () => (await fetch(`${server.url}/readyz`)).ok);
-      for (const connections of CONNECTIONS) {
-        const rates: number[] = [];
-        const sizes: number[] = [];
-        for (let round = 0; round < Number(values.rounds); round += 1) {
-          const before = await requestsAt(hub);
-          const result = await load(scratch, server.url, script, connections, Number(values.seconds));
-          if (result.errors > 0) throw new Error(`${name}: ${result.errors} errors`);
-          rates.push(result.requests / result.seconds);
-          sizes.push(result.requests / ((await requestsAt(hub)) - before));
-        }
-        rows.push([name, `${connections}`, countText(medianOf(rates)), medianOf(sizes).toFixed(1)]);
+    for (const connections of values.connections.split(',').map(Number)) {
+      for (const side of sides) {
+        await measure(scratch, side, connections); // V8 compiles
+        for (const figures of [side.rates, side.costsUs, side.userUs, side.batches]) figures.length = 0;
       }
+      for (let round = 0; round < Number(values.rounds); round += 1) {
+        for (const side of round % 2 === 0 ? sides : sides.toReversed()) await measure(scratch, side, connections);
+      }
+      rows.push(...sides.map((side) => rowOf(side, sides[0]!, connections)));
     }
-    console.log(table(['', 'connections', 'reports/s', 'events in a request to the hub'], rows));
-    for (const { server } of sides) await server.stop();
-    await hub.stop();
+    console.log(table(HEAD, rows));
   } finally {
-    for (const end of undo) end();
+    for (const end of undo) await end();
     scratch.end();
   }
 }

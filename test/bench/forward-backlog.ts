@@ -1,14 +1,16 @@
 /**
- * Memory of a device and of its hub while a large backlog is forwarded: `node --import tsx test/bench/forward-backlog.ts
+ * Memory of a service while a large backlog is forwarded: `node --import tsx test/bench/forward-backlog.ts [--to hub,nats-1,clickhouse]
  * [--gigabytes 1,3] [--line-bytes 227] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. It writes twice as much to the
- * scratch folder.
+ * scratch folder, or to that of the system.
  */
 
-import { readdirSync, rmSync, statSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { sourceIn, watermark } from '../support/forwarded.ts';
+import type { Scope } from '../support/program.ts';
+import { engines } from './engine.ts';
 import { countText, mebibytesText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
 import { Scratch } from './scratch.ts';
@@ -21,6 +23,7 @@ const POLL_MS = 100;
 
 const { values } = parseArgs({
   options: {
+    to: { type: 'string', default: 'hub' },
     gigabytes: { type: 'string', default: '1,3' },
     'line-bytes': { type: 'string', default: '227' },
     scratch: { type: 'string', default: ROOT },
@@ -32,30 +35,61 @@ function bytesIn(folder: string): number {
   return readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
 }
 
-async function forwardBacklog(scratch: Scratch, gigabytes: number): Promise<string[]> {
-  const [data, hubData] = [scratch.newFolder('device'), scratch.newFolder('hub')];
+/** What the events go to. */
+interface End {
+  readonly url: string;
+  /** @param from the folder of the journal */
+  readonly events: (from: string) => Promise<number>;
+  readonly memoryBytes: () => number;
+}
+
+async function startEnd(t: Scope, scratch: Scratch, name: string): Promise<End> {
+  if (name !== 'hub') return { memoryBytes: () => Number.NaN, ...(await engines[name]!(t)) };
+  const data = scratch.newFolder('hub');
+  const hub = await startAssetlog({ scratch, node: values.node, data });
+  t.after(() => rmSync(data, { recursive: true }));
+  t.after(() => hub.stop());
+  const { url, memoryBytes } = hub;
+  return { url, memoryBytes, events: (from) => watermark(hub, sourceIn(from)) };
+}
+
+async function forwardBacklog(t: Scope, scratch: Scratch, name: string, gigabytes: number): Promise<string[]> {
+  const data = scratch.newFolder('device');
   const lineBytes = Number(values['line-bytes']);
   const events = Math.ceil((gigabytes * 1e9) / lineBytes);
   const metadata = JSON.stringify({ a: 'x'.repeat(Math.max(0, lineBytes - LEAST_LINE_BYTES - '"a":""'.length)) });
   writeJournal(data, events, Math.floor(SEGMENT_BYTES / lineBytes), metadata);
   const bytes = bytesIn(data);
-  const hub = await startAssetlog({ scratch, node: values.node, data: hubData });
-  const device = await startAssetlog({ scratch, node: values.node, data, args: ['--forward-to', hub.url] });
+  const end = await startEnd(t, scratch, name);
+  const file = join(scratch.newFolder('forward'), 'forward.json');
+  writeFileSync(file, JSON.stringify({ destinations: [{ name: 'end', to: end.url, ratePerSecond: 1_000_000 }] }));
+  const device = await startAssetlog({ scratch, node: values.node, data, args: ['--forward', file] });
   const start = performance.now();
-  while ((await watermark(hub, sourceIn(data))) < events) await sleep(POLL_MS);
+  while ((await end.events(data)) < events) await sleep(POLL_MS);
   const seconds = (performance.now() - start) / 1000;
-  const memory = [device, hub].map((service) => mebibytesText(service.memoryBytes()));
+  const memory = [device, end].map((service) => mebibytesText(service.memoryBytes()));
   await device.stop();
-  await hub.stop();
-  for (const folder of [data, hubData]) rmSync(folder, { recursive: true });
-  return [`${(bytes / 1e9).toFixed(1)} GB`, countText(events), `${seconds.toFixed(0)} s`, ...memory];
+  rmSync(data, { recursive: true });
+  return [name, `${(bytes / 1e9).toFixed(1)} GB`, countText(events), `${seconds.toFixed(0)} s`, ...memory];
+}
+
+async function forwardTo(scratch: Scratch, name: string, gigabytes: number): Promise<string[]> {
+  const undo: (() => unknown)[] = [];
+  try {
+    return await forwardBacklog({ after: (end) => void undo.unshift(end) }, scratch, name, gigabytes);
+  } finally {
+    for (const end of undo) await end();
+  }
 }
 
 const scratch = new Scratch(values.scratch);
 try {
   const rows: string[][] = [];
-  for (const gigabytes of values.gigabytes.split(',').map(Number)) rows.push(await forwardBacklog(scratch, gigabytes));
-  console.log(table(['backlog', 'events', 'forwarded in', 'most memory of the device', 'of the hub'], rows));
+  for (const name of values.to.split(',')) {
+    for (const gigabytes of values.gigabytes.split(',').map(Number))
+      rows.push(await forwardTo(scratch, name, gigabytes));
+  }
+  console.log(table(['to', 'backlog', 'events', 'forwarded in', 'most memory of the device', 'of the hub'], rows));
 } finally {
   scratch.end();
 }

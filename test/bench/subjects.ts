@@ -26,6 +26,8 @@ export interface Place {
   readonly data: string;
   /** For assetlog, besides the usual ones. */
   readonly args?: readonly string[];
+  /** The built file of another version. */
+  readonly program?: string | undefined;
 }
 
 export interface Server {
@@ -34,6 +36,8 @@ export interface Server {
   memoryBytes(): number;
   /** What it and its children have used of the processors, in user and in system mode. */
   processorSeconds(): number;
+  /** The part in user mode, which what else the machine does changes least. */
+  userSeconds(): number;
   stop(): Promise<void>;
 }
 
@@ -86,9 +90,9 @@ function programOf({ scratch }: Place, name: string): string {
 }
 
 export function startAssetlog(place: Place): Promise<Server> {
-  const { node, data, args = [] } = place;
+  const { node, data, args = [], program = ASSETLOG } = place;
   const serve = ['--port', '0', '--data', data, '--log-level', 'warn', '--max-connections', '65536'];
-  return startServer(place, [node, ASSETLOG, ...serve, ...args]);
+  return startServer(place, [node, program, ...serve, ...args]);
 }
 
 async function startServer({ scratch }: Place, command: readonly string[]): Promise<Server> {
@@ -123,7 +127,8 @@ function serverOf(child: ChildProcess, url: string): Server {
   return {
     url,
     memoryBytes: () => ofTree(child.pid ?? 0, residentBytes),
-    processorSeconds: () => processorSecondsOf(child),
+    processorSeconds: () => ofTree(child.pid ?? 0, processorSeconds),
+    userSeconds: () => ofTree(child.pid ?? 0, userSeconds),
     stop: async () => {
       if (!hasNotEnded(child)) throw new Error(`it ended under the load with ${child.exitCode ?? child.signalCode}`);
       const ended = once(child, 'exit');
@@ -150,11 +155,6 @@ function ofTree(pid: number, figure: (folder: string) => number): number {
   }
 }
 
-/** @returns what a process and its children have used of the processors, in user and in system mode; NaN if it has ended */
-function processorSecondsOf({ pid = 0 }: ChildProcess): number {
-  return ofTree(pid, processorSeconds);
-}
-
 /** @returns what the children of this process with such a name have used of the processors */
 export function processorSecondsOfChildren(name: RegExp): number {
   const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean);
@@ -168,11 +168,20 @@ function residentBytes(folder: string): number {
 }
 
 function processorSeconds(folder: string): number {
+  const [user, system] = processorTimes(folder);
+  return user + system;
+}
+
+function userSeconds(folder: string): number {
+  return processorTimes(folder)[0];
+}
+
+function processorTimes(folder: string): readonly [user: number, system: number] {
   // Behind the name, which may hold anything, utime and stime are the 12th and 13th field, in hundredths of a second.
   const fields = readFileSync(`${folder}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ');
-  return (Number(fields[11]) + Number(fields[12])) / 100;
+  return [Number(fields[11]) / 100, Number(fields[12]) / 100];
 }
 
 /** @param folder with journals in it */

@@ -41,7 +41,7 @@ export async function startClickhouse(t: Scope): Promise<Clickhouse> {
     const script = join(root, 'test/support/clickhouse.py');
     child = spawn(python!, [script, join(folder, 'engine'), `${port}`], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [text] = await within('a line of the engine', READY_MS, once(child.stdout!, 'data'));
-    assert.equal(`${text}`, 'ready\n');
+    assert.equal(`${text}`.trim(), 'ready');
   };
   const kill = async () => {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
