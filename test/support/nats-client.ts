@@ -131,7 +131,6 @@ export class NatsClient {
       deliver_policy: 'all',
       mem_storage: true,
       num_replicas: 1,
-      rate_limit_bps: 100_000_000, // the server would cut a client that is slower
     };
     await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config });
     await all;
