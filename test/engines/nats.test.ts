@@ -35,13 +35,16 @@ const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppe
 
 interface Sending {
   readonly to?: string;
+  /** Further options. */
+  readonly args?: readonly string[];
   readonly data?: string;
   readonly limits?: Partial<Limits>;
 }
 
 /** A service that waits for the stream. */
-function ingester(t: Scope, nats: Nats, { to = natsUrl(nats), data = newFolder(t), limits = {} }: Sending = {}) {
-  return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
+function ingester(t: Scope, nats: Nats, sending: Sending = {}) {
+  const { to = natsUrl(nats), args = [], data = newFolder(t), limits = {} } = sending;
+  return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream', ...args], limits: { ...QUICK, ...limits } });
 }
 
 /** The same with the one destination of its file. */
@@ -66,27 +69,22 @@ test('a token, a user with a password, and TLS with either', { skip: skip || wit
   const folder = newFolder(t);
   const { certificateFile, keyFile } = makeCertificate(folder);
   const ca = readFileSync(certificateFile, 'utf8');
-  writeFileSync(join(folder, 'token'), 's3cret\n', { mode: 0o600 });
   const tls = `tls { cert_file: "${certificateFile}", key_file: "${keyFile}" }`;
+  const token = join(folder, 'token');
+  writeFileSync(token, 's3cret\n', { mode: 0o600 });
   const users = [
-    {
-      config: 'authorization { token: s3cret }',
-      login: { auth_token: 's3cret' },
-      members: { tokenFile: join(folder, 'token') },
-    },
-    {
-      config: 'authorization { user: writer, password: s3cret }',
-      login: { user: 'writer', pass: 's3cret' },
-      members: { user: 'writer', passwordFile: join(folder, 'token') },
-    },
+    { config: 'authorization { token: s3cret }', login: { auth_token: 's3cret' } },
+    { config: 'authorization { user: writer, password: s3cret }', login: { user: 'writer', pass: 's3cret' } },
   ];
-  for (const { config, login, members } of users) {
+  for (const { config, login } of users) {
     for (const isTls of [false, true]) {
       const secured = isTls ? { config: `${config}\n${tls}`, login: { ...login, ca } } : { config, login };
       const nats = await startNats(t, secured);
       await nats.createStream();
       const to = isTls ? natsUrl(nats).replace('nats:', 'nats+tls:') : natsUrl(nats);
-      const service = await ingesterWith(t, { to, ...members, ...(isTls && { caFile: certificateFile }) });
+      const withUser = { to, user: 'writer', passwordFile: token, ...(isTls && { caFile: certificateFile }) };
+      const args = ['--forward-token-file', token, ...(isTls ? ['--forward-ca-file', certificateFile] : [])];
+      const service = await ('user' in login ? ingesterWith(t, withUser) : ingester(t, nats, { to, args }));
       await whenReady(service);
       assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
       await service.stop();
