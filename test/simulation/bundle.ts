@@ -9,10 +9,11 @@ import { type Mutant, mutate } from '../faults/mutants/mutant.ts';
 import { root } from '../support/program.ts';
 import type { Outcome } from './life.ts';
 
-/** The modules of Node that have time and chance, and the one that reads files of operators. */
+/** The modules of Node that have time, chance and connections, and the one that reads files of operators. */
 const replaced: Readonly<Record<string, string>> = {
   'node:timers/promises': 'timers-promises.ts',
   'node:crypto': 'crypto.ts',
+  'node:net': 'net.ts',
   'config/files.ts': 'files.ts',
 };
 

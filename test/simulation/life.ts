@@ -4,6 +4,8 @@ import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
 import { type Access, Client } from './clients.ts';
+import type { Engine } from './engines/engine.ts';
+import { openEngines, planEngineFaults } from './engines/engines.ts';
 import {
   type FaultKind,
   FIRST_SELDOM,
@@ -16,6 +18,7 @@ import {
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { type Delivered, Network } from './network.ts';
 import { Operator } from './operator/operator.ts';
+import type { Place } from './oracle/destinations.ts';
 import { Oracle } from './oracle/oracle.ts';
 import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
@@ -97,6 +100,7 @@ class Life implements Watcher {
   readonly #world: World;
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
+  readonly #engines: ReadonlyMap<string, Engine>;
   readonly #oracle: Oracle;
   readonly #machines: Machine[] = [];
   /** The machines that ended by a clean stop. */
@@ -125,9 +129,11 @@ class Life implements Watcher {
       const machine = this.#machines.find(({ name }) => name === from);
       if (machine !== undefined) this.#oracle.forwards(machine, request);
     });
-    const places = new Map<string, MachineJournal | Upstream>();
+    const engines = openEngines(world, this.#network, (state) => this.states.met(state));
+    this.#engines = new Map(engines.map((engine) => [engine.name, engine]));
+    const places = new Map<string, Place>(this.#engines);
     for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
-    for (const { machine: options, sendsTo } of planServices(world.chance('services'))) {
+    for (const { machine: options, sendsTo } of planServices(world.seed, world.chance('services'))) {
       const machine = this.#machine(options);
       for (const journal of machine.journals) places.set(journal.name, journal);
       const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
@@ -169,6 +175,7 @@ class Life implements Watcher {
         .flatMap(({ journals }) => journals)
         .map((journal) => [journal.name, this.#oracle.viewOf(journal).lines.size]),
       ...[...this.#upstreams].map(([name, { recorded }]) => [name, recorded]),
+      ...[...this.#engines].map(([name, { stored }]) => [name, stored.length]),
     ]);
   }
 
@@ -179,7 +186,8 @@ class Life implements Watcher {
       this.#strikeSeldomFiles(machine);
       machine.start();
     }
-    for (const fault of planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names())) {
+    const ofEngines = planEngineFaults(world.seed, world.chance('plan of engines'), PLANNED_MS);
+    for (const fault of [...planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names()), ...ofEngines]) {
       const { number, kind, target } = fault;
       if (this.#mayStrike(number))
         world.plan(fault.atMs, `fault ${number} ${kind} at ${target}`, () => this.#strike(fault), null);
@@ -204,7 +212,7 @@ class Life implements Watcher {
       link.isDown = false;
       link.faults.length = 0;
     }
-    for (const { faults } of this.#upstreams.values()) faults.length = 0;
+    for (const { faults } of [...this.#upstreams.values(), ...this.#engines.values()]) faults.length = 0;
     for (const machine of this.#machines) {
       machine.disk.slowness = 1;
       machine.disk.faults.clear();
@@ -385,7 +393,7 @@ class Life implements Watcher {
       upstreams: [...this.#upstreams.keys()],
       mayBeCopied: ['d0', 'd1'],
       clientLinks: [...this.#clients, ...this.#readers].map(({ link }) => link),
-      hubLinks: links.filter((link) => !isPlain(link)),
+      hubLinks: links.filter((link) => !isPlain(link) && !this.#engines.has(link.split(' to ')[1]!)),
       plainLinks: links.filter(isPlain),
     };
   }
@@ -412,6 +420,7 @@ class Life implements Watcher {
       network: this.#network,
       machines: new Map(this.#machines.map((machine) => [machine.name, machine])),
       upstreams: this.#upstreams,
+      engines: this.#engines,
       forwards: this.#oracle.links(),
       operator: this.#operator,
       reorders: this.#reorders,

@@ -113,12 +113,17 @@ export class Network {
     return [...this.#links.values()];
   }
 
+  /** A machine sends a request. */
+  leaves(from: string, request: Delivered): void {
+    for (const sent of this.onSent) sent(from, request.host, request);
+  }
+
   /** @returns a client of one process, as `openClient` returns one */
   clientOf(process: Incarnation, machine: string): StreamingClient {
     const open = new Set<Exchange>();
     return {
       call: (url, call) => {
-        for (const sent of this.onSent) sent(machine, url.hostname, requestOf(url, call));
+        this.leaves(machine, requestOf(url, call));
         return this.#call(process, this.link(machine, url.hostname), url, call, open);
       },
       close: () => {

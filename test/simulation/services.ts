@@ -2,6 +2,7 @@
 
 import { sha256 } from '../../src/deployments/tokens.ts';
 import type { Chance } from './chance.ts';
+import { engineServices } from './engines/engines.ts';
 import type { MachineOptions } from './machine.ts';
 import { putFile } from './replaced/files.ts';
 
@@ -21,7 +22,7 @@ const SMALL = ['--segment-bytes', '4096'];
 const RETAIN_HUB = ['--retain-bytes', '65536'];
 
 /** @returns the services of a life; the hub is the first */
-export function planServices(chance: Chance): PlannedService[] {
+export function planServices(seed: number, chance: Chance): PlannedService[] {
   const isHosted = chance.happens(HOSTED_SHARE);
   const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');
   const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
@@ -47,6 +48,7 @@ export function planServices(chance: Chance): PlannedService[] {
       sendsTo: { hub: hubOf('d2'), plain: 'plain' },
     },
     { machine: { name: 'lone', args: SMALL }, sendsTo: {} },
+    ...engineServices(seed),
   ];
 }
 

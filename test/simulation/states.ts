@@ -9,7 +9,7 @@ import { verify } from '../../src/journal/look/verify.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import type { Machine } from './machine.ts';
 import type { Delivered } from './network.ts';
-import type { StateName } from './runner/expected.ts';
+import type { EngineState, StateName } from './runner/expected.ts';
 
 /** The states of a journal by the first words of the log line about them. */
 const logged: Readonly<Record<string, StateName>> = {
@@ -48,6 +48,11 @@ export class States {
       else this.#count(lastStop === undefined ? 'start after a crash' : 'start after a stop');
       for (const { kind } of findings) this.#count(`finding ${kind}`);
     });
+  }
+
+  /** What an engine went through. */
+  met(state: EngineState): void {
+    this.#count(state);
   }
 
   startFailed(): void {

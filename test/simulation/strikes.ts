@@ -3,6 +3,7 @@
 import type { HttpReply } from '../../src/client/connection.ts';
 import { type Call, type Fault, type FileRemains, systemError } from '../support/simulated-disk.ts';
 import { Chance } from './chance.ts';
+import type { Engine } from './engines/engine.ts';
 import type { FaultKind, LinkFault, PlannedFault, StartFault } from './faults.ts';
 import type { Machine } from './machine.ts';
 import type { FaultOf, PowerCut } from './machine-disk.ts';
@@ -16,7 +17,8 @@ export interface Targets {
   readonly world: World;
   readonly network: Network;
   readonly machines: ReadonlyMap<string, Machine>;
-  readonly upstreams: ReadonlyMap<string, Upstream>;
+  readonly upstreams: ReadonlyMap<string, Pick<Upstream, 'faults'>>;
+  readonly engines: ReadonlyMap<string, Pick<Engine, 'faults'>>;
   /** The links on which events are forwarded: `d0 to hub`. */
   readonly forwards: readonly string[];
   /** Whether a disk may write the sectors of one write in any order. */
@@ -75,7 +77,9 @@ export function strike(fault: PlannedFault, targets: Targets): void {
     case 'upstream error':
       // Many fill the dead letters.
       for (let left = chance.happens(0.5) ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
-        targets.upstreams.get(target)!.faults.push(chance.oneOf(['before', 'after', 'none'] as const));
+        (targets.upstreams.get(target) ?? targets.engines.get(target)!).faults.push(
+          chance.oneOf(['before', 'after', 'none'] as const),
+        );
       }
       break;
     case 'restore device':

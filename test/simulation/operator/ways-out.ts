@@ -11,6 +11,7 @@ import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
 import { cursorSeq } from '../oracle/cursor.ts';
+import type { Place } from '../oracle/destinations.ts';
 import type { Upstream } from '../upstream.ts';
 import { Incarnation } from '../world.ts';
 import { linesOf, linesThere } from './checks.ts';
@@ -75,12 +76,19 @@ export class WaysOut {
   }
 
   /** "`forward status` prints the command that continues." */
-  async #rename(journal: MachineJournal, name: string, to: MachineJournal, reason: string, disk: Disk): Promise<void> {
+  async #rename(
+    journal: MachineJournal,
+    name: string,
+    to: Exclude<Place, Upstream>,
+    reason: string,
+    disk: Disk,
+  ): Promise<void> {
     const { oracle } = this.#parts;
     const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
     let seq: number | undefined;
     if (hasSeq !== undefined) {
-      const there = new Set(linesOf(oracle, to).map(({ id }) => id));
+      const ids = 'stored' in to ? to.counts.keys() : linesOf(oracle, to).map(({ id }) => id);
+      const there = new Set(ids);
       const lines = linesOf(oracle, journal);
       seq = 1 + Math.max(0, ...lines.filter(({ id }) => there.has(id)).map((line) => line.seq));
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.

@@ -10,6 +10,9 @@ interface Known extends Pick<SeenLine, 'seq' | 'time' | 'members'> {
   readonly before: string | undefined;
 }
 
+/** A line of a hub or of an engine. */
+type Forwarded = Pick<SeenLine, 'id' | 'from' | 'recorded' | 'members'>;
+
 export class History {
   /** The events of all journals that recorded them first, by their ids. Copies of a folder share events, and part after the last. */
   readonly #events = new Map<string, Known>();
@@ -87,7 +90,7 @@ export class History {
    * @param before its last line before of the same source
    * @returns what is wrong with a line that another journal recorded first
    */
-  wrongFrom({ id, from, recorded, members }: SeenLine, before: SeenLine | undefined): string | undefined {
+  wrongFrom({ id, from, recorded, members }: Forwarded, before: Forwarded | undefined): string | undefined {
     const [source, seq] = from!;
     let expected = before === undefined ? (this.firstOf(source) ?? seq) : before.from![1] + 1;
     while (expected < seq && this.isNamed(source, expected)) expected += 1;

@@ -99,6 +99,11 @@ export class JournalView {
     return last;
   }
 
+  /** The ids of the journals that recorded its forwarded events first. */
+  sources(): Set<string> {
+    return new Set([...this.lines.values()].flatMap(({ from }) => from?.[0] ?? []));
+  }
+
   /** An operator broke these lines: they may be gone. */
   mayLose(seqs: Iterable<number>): void {
     this.#wasBroken = true;
@@ -243,7 +248,7 @@ function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
 }
 
 /** @param end where its crc begins */
-function lineOf(text: string, end: number): SeenLine {
+export function lineOf(text: string, end: number): SeenLine {
   const { seq, id, time, type, asset_key, partition, idempotency_key, from, recorded } = JSON.parse(text);
   const origin = from === undefined ? end : text.lastIndexOf(',"from":["', end);
   const members = text.slice(text.indexOf('"type":'), origin);

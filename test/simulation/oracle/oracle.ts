@@ -4,9 +4,11 @@ import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
+import { wrongAtEngines } from './at-engines.ts';
 import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
+import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
 import { Files, isJournalFile } from './files.ts';
 import { HeldBack } from './held-back.ts';
 import { History } from './history.ts';
@@ -18,12 +20,10 @@ import { wrongReply } from './replies.ts';
 import { wrongRequest } from './requests.ts';
 import { eventsIn } from './sent.ts';
 
-export type Destinations = ReadonlyMap<string, MachineJournal | Upstream>;
-
 /** What the oracle knows of one destination of a journal. */
 export interface Destination {
   readonly name: string;
-  readonly to: MachineJournal | Upstream;
+  readonly to: Place;
   letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;
@@ -122,9 +122,9 @@ export class Oracle {
     }
     replace();
     watched.view = view.copiedTo(journal.disk);
-    // "A copy of before a destination was first sent to does not know it: a plain one gets everything again."
+    // "A copy of before a destination was first sent to does not know it: a plain one gets everything again." So does a table.
     for (const { name, to } of sendsTo)
-      if ('received' in to && journal.disk.durableBytes(`.forwarded-${name}`) === undefined)
+      if ('stored' in to || ('received' in to && journal.disk.durableBytes(`.forwarded-${name}`) === undefined))
         for (const { id } of watched.view.lines.values()) this.history.mayBeTwice.add(id);
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
@@ -133,9 +133,9 @@ export class Oracle {
     this.#rollBack(journal, view, watched.view);
     // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
     const source = sourceOf(journal);
-    const knows = (to: MachineJournal) => [...this.viewOf(to).lines.values()].some(({ from }) => from?.[0] === source);
+    const sourcesAt = (to: Exclude<Place, Upstream>) => ('stored' in to ? to.sources() : this.viewOf(to).sources());
     for (const { to } of sendsTo)
-      if (source !== undefined && !('received' in to) && !knows(to)) this.history.forgets(source);
+      if (source !== undefined && !('received' in to) && !sourcesAt(to).has(source)) this.history.forgets(source);
   }
 
   /** @param was what a hub had before it was restored */
@@ -185,7 +185,7 @@ export class Oracle {
   /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
   links(): string[] {
     const links = [...this.#watched.values()].flatMap(({ journal, sendsTo }) =>
-      sendsTo.map(({ to }) => `${journal.machine.name} to ${'received' in to ? to.name : to.machine.name}`),
+      sendsTo.map(({ to }) => `${journal.machine.name} to ${hostOf(to)}`),
     );
     return [...new Set(links)];
   }
@@ -359,6 +359,8 @@ export class Oracle {
   checkSources(): void {
     for (const { journal } of this.#watched.values()) this.checkAcknowledged(journal);
     this.nameLost();
+    const wrong = wrongAtEngines(this.#watched.values(), this.history);
+    if (wrong !== undefined) this.#breaks(wrong);
     for (const { journal, view } of this.#watched.values()) {
       const last = new Map<string, SeenLine>();
       for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
@@ -468,7 +470,7 @@ export class Oracle {
       history.isLeftOut(journal.name, name, id) ||
       // "One that never heard of the journal gets all there is."
       (history.forgotten.has(id) && removed.has(seq));
-    if ('received' in to) return (line) => to.received.has(line.id) || named.has(line.seq) || isExcused(line);
+    if (!('machine' in to)) return (line) => idsAt(to).has(line.id) || named.has(line.seq) || isExcused(line);
     this.look(to);
     const { byMark } = this.viewOf(to);
     const isThere = ({ mark, seq }: SeenLine) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
@@ -491,9 +493,4 @@ export class Oracle {
   #breaks(sentence: string): void {
     this.#broken ??= sentence;
   }
-}
-
-/** @returns the id of a journal; undefined if it never forwarded */
-function sourceOf({ disk }: MachineJournal): string | undefined {
-  return disk.durableBytes('.journal-id')?.toString().trim();
 }

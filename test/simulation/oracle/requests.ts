@@ -1,7 +1,9 @@
 /** What of a journal is durable before a request with its events leaves: a crash at that moment loses nothing that would be needed. */
 
 import type { Delivered } from '../network.ts';
+import { wrongAtLeaving } from './at-engines.ts';
 import { cursorIn } from './cursor.ts';
+import { hostOf } from './destinations.ts';
 import type { Destination, Watched } from './oracle.ts';
 
 /** @returns what is wrong, if anything is */
@@ -9,6 +11,9 @@ export function wrongRequest(
   senders: readonly Watched[],
   { method, target, host, headers, body }: Delivered,
 ): string | undefined {
+  const [engine] = senders.flatMap(({ sendsTo }) => sendsTo.map(({ to }) => to)).filter((to) => hostOf(to) === host);
+  if (engine !== undefined && 'stored' in engine)
+    return wrongAtLeaving(senders[0]!, engine, { target, host, method, headers, body });
   if (method === 'PUT') {
     const [, source] = /\/forward\/([^/]+)\/\d+$/.exec(target) ?? [];
     const sender = senders.find(
@@ -48,5 +53,5 @@ function unknown(sender: Watched, host: string): string | undefined {
 }
 
 function destinationAt({ sendsTo }: Watched, host: string): Destination {
-  return sendsTo.find(({ to }) => ('received' in to ? to.name : to.machine.name) === host)!;
+  return sendsTo.find(({ to }) => hostOf(to) === host)!;
 }

@@ -10,7 +10,13 @@ import { faultKinds } from '../faults.ts';
 /** What happened to the files that retention chose; `interrupted`: an earlier run had begun to remove them. */
 type Removal = '--retain-bytes' | '--retain-days' | '--keep-free' | 'interrupted';
 
+/** What the model of an engine counts. */
+export type EngineState =
+  | `nats ${'stored' | 'not behind' | 'forgotten' | 'stale' | 'new leader'}`
+  | `clickhouse ${'insert' | 'token known' | 'token in vain' | 'lags'}`;
+
 export type StateName =
+  | EngineState
   | `journal ${JournalState['kind'] | Trouble['kind'] | 'waiting for space' | 'held back'}`
   | `start ${'in a new folder' | 'after a crash' | 'after a stop' | 'failed'}`
   | `finding ${FindingKind}`
@@ -78,7 +84,7 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder waiting': REACHED,
   'forwarder stopped': REACHED,
   'forwarder turned away': REACHED,
-  'forwarder not set up': 'only an engine is not set up, and a life has none',
+  'forwarder not set up': REACHED,
   'forwarder fork': REACHED,
   'forwarder loop': 'no hub forwards to a device',
   'forwarder damage': 'it needs a line that is damaged while the service runs',
@@ -86,6 +92,15 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder cursor lost': REACHED,
   'forwarder dead letters': REACHED,
   'forwarder refusals': NOT_YET,
+  'nats stored': REACHED,
+  'nats not behind': REACHED,
+  'nats forgotten': REACHED,
+  'nats stale': REACHED,
+  'nats new leader': REACHED,
+  'clickhouse insert': REACHED,
+  'clickhouse token known': REACHED,
+  'clickhouse token in vain': REACHED,
+  'clickhouse lags': REACHED,
   'ack open': REACHED,
   'ack closed': REACHED,
   'dead letter refused': NOT_YET,

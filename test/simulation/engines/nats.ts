@@ -1,0 +1,210 @@
+/**
+ * A model of a NATS cluster with three nodes that sync always, and one stream. A batch is stored as a whole, once two nodes have it, and
+ * then acknowledged. A leader that ends forgets what it alone had: nothing that it had acknowledged.
+ */
+
+import type { Socket } from 'node:net';
+import type { HttpReply } from '../../../src/client/connection.ts';
+import type { Delivered, MessageFault } from '../network.ts';
+import type { SeenLine } from '../oracle/journal-view.ts';
+import { theWorld } from '../replaced/globals.ts';
+import { Engine, type EngineFault, readLine } from './engine.ts';
+import { errorOf, messageOf, noResponders, type Published, publishedIn } from './nats-wire.ts';
+import { SimulatedSocket } from './socket.ts';
+
+const NODES = 3;
+const FIRST_PORT = 4222;
+const INFO = { server_id: 'S', version: '2.12.0', headers: true, max_payload: 1_048_576 };
+const STREAM = { subjects: ['assetlog.>'], retention: 'limits', max_msg_size: -1, sealed: false, allow_atomic: true };
+const UNAVAILABLE = errorOf(10_008, 'system temporarily unavailable');
+const SUBJECT = /^assetlog\._\.([\w-]+)$/;
+
+/** The last message of a subject. */
+interface Last {
+  readonly seq: number;
+  readonly payload: string;
+}
+
+/** How an answer gets to the client. */
+type Answer = (payload: object) => void;
+
+export class Nats extends Engine {
+  readonly isTable = false;
+  /** By subject, the latest at the end. */
+  readonly #messages = new Map<string, Last[]>();
+  #sequence = 0;
+  /** Counts the leaders. */
+  #term = 0;
+  #leader = 0;
+  /** Until then there is no leader, and requests are dropped. */
+  #electedMs = 0;
+  /** By node: until when it is down. */
+  readonly #downMs = Array.from({ length: NODES }, () => 0);
+  readonly #sockets = new Map<SimulatedSocket, number>();
+
+  /** As `connect` of `node:net`. */
+  connect({ port }: { readonly port: number }): Socket {
+    const process = theWorld().current!;
+    const [machine] = process.name.split('#') as [string];
+    const link = this.network.link(machine, this.name);
+    const node = port - FIRST_PORT;
+    const faults = new Map<Buffer, MessageFault>();
+    const leaves = (bytes: Buffer) => {
+      const published = publishedIn(bytes);
+      if (published.length > 0) this.network.leaves(machine, { ...requestOf(published), host: this.name });
+      const fault = published.length > 0 ? link.faults.shift() : undefined;
+      if (fault === undefined) return 0;
+      this.network.onFault(fault.kind);
+      if (fault.kind === 'request lost') return undefined;
+      faults.set(bytes, fault);
+      return fault.kind === 'delayed' ? fault.ms : 0;
+    };
+    const arrives = (bytes: Buffer) => this.#arrives(socket, node, bytes, faults.get(bytes));
+    const socket = new SimulatedSocket({ world: this.world, link, process, leaves, arrives });
+    if (link.isDown) this.network.onFault('link down');
+    if (link.isDown) socket.refuse('EHOSTUNREACH');
+    else if (this.#downMs[node]! > this.world.nowMs) socket.refuse('ECONNREFUSED');
+    else {
+      this.#sockets.set(socket, node);
+      socket.say(`INFO ${JSON.stringify(INFO)}\r\n`);
+    }
+    return socket as unknown as Socket;
+  }
+
+  linesIn({ target, body }: Delivered): SeenLine[] {
+    return SUBJECT.test(target) ? body.toString().split('\n').map(readLine) : [];
+  }
+
+  #arrives(socket: SimulatedSocket, node: number, bytes: Buffer, fault: MessageFault | undefined): void {
+    // What it had received before it ended it may have passed on.
+    if (this.#downMs[node]! > this.world.nowMs) return;
+    if (bytes.includes('\r\nPING\r\n')) socket.say('PONG\r\n');
+    const published = publishedIn(bytes);
+    const [first] = published;
+    if (first === undefined) return;
+    const { reply } = first;
+    if (fault?.kind === 'forged reply') {
+      socket.say(forged(reply, fault.reply));
+      if (!fault.isDelivered) return;
+    }
+    const isSilent = fault?.kind === 'reply lost' || fault?.kind === 'forged reply';
+    const take = () => this.#take(published, (payload) => isSilent || socket.say(messageOf(reply, payload)), socket);
+    this.world.plan(0, `takes ${first.subject}`, take, this.process);
+    if (fault?.kind === 'doubled') this.world.plan(fault.afterMs, `takes ${first.subject} again`, take, this.process);
+  }
+
+  /** A request at the stream. @param socket of its client */
+  #take(published: readonly Published[], answer: Answer, socket: SimulatedSocket): void {
+    if (this.#electedMs > this.world.nowMs) return;
+    const [{ subject, payload }] = published as [Published];
+    const fault = this.nextFault();
+    if (subject.startsWith('$JS.API.STREAM.INFO.')) answer({ config: STREAM });
+    else if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) this.#get(JSON.parse(payload).last_by_subj, answer, fault);
+    else this.#propose(published, answer, socket, fault);
+  }
+
+  #get(subject: string, answer: Answer, fault: EngineFault): void {
+    const messages = this.#messages.get(subject) ?? [];
+    if (fault === 'before') this.#loseLeader();
+    else if (fault === 'after' && this.process.chance.happens(0.5)) answer(UNAVAILABLE);
+    else {
+      // A leader that does not know yet that another one was elected.
+      const isStale = fault === 'after' && messages.length > 1;
+      if (isStale) this.met('nats stale');
+      const last = messages.at(isStale ? -2 : -1);
+      const message = last && { subject, seq: last.seq, data: Buffer.from(last.payload).toString('base64') };
+      answer(message === undefined ? errorOf(10_037, 'no message found') : { message });
+    }
+  }
+
+  /** The leader sends a batch to the other nodes. Once one of them has it, it is stored. */
+  #propose(batch: readonly Published[], answer: Answer, socket: SimulatedSocket, fault: EngineFault): void {
+    const { chance } = this.process;
+    const term = this.#term;
+    const commit = () => {
+      if (term === this.#term) this.#commit(batch, fault === 'after' ? this.#troubled(answer, socket) : answer);
+      else this.met('nats forgotten');
+    };
+    if (fault === 'before') {
+      const [refuse, close, fail] = [() => answer(UNAVAILABLE), () => socket.end(), () => this.#loseLeader()];
+      const effect = chance.oneOf([refuse, close, fail]);
+      this.world.plan(effect === fail ? chance.exponentialMs(3) : 0, 'ends', effect, this.process);
+      if (effect !== fail) return;
+    }
+    this.world.plan(chance.exponentialMs(5), 'stores', commit, this.process);
+  }
+
+  #commit(batch: readonly Published[], answer: Answer): void {
+    const [{ subject, headers }] = batch as [Published];
+    const messages = this.#messages.get(subject) ?? [];
+    const expected = headers['Nats-Expected-Last-Subject-Sequence'];
+    const last = messages.at(-1)?.seq ?? 0;
+    if (expected !== undefined && Number(expected) !== last) {
+      this.met('nats not behind');
+      answer(errorOf(10_071, `wrong last sequence: ${last}`));
+      return;
+    }
+    this.#messages.set(subject, messages);
+    for (const { payload } of batch) {
+      this.#sequence += 1;
+      messages.push({ seq: this.#sequence, payload });
+    }
+    const [, source] = SUBJECT.exec(subject) ?? [];
+    if (source !== undefined)
+      this.store(
+        source,
+        batch.map(({ payload }) => readLine(payload)),
+      );
+    this.met('nats stored');
+    answer({ stream: 'ASSETLOG', seq: this.#sequence, count: batch.length });
+  }
+
+  /** @returns an answer that gets lost, also with its connection, or comes twice or late */
+  #troubled(answer: Answer, socket: SimulatedSocket): Answer {
+    const { chance } = this.process;
+    const late = (payload: object) =>
+      void this.world.plan(chance.exponentialMs(8_000), 'answers late', () => answer(payload), this.process);
+    const twice = (payload: object) => {
+      answer(payload);
+      answer(payload);
+    };
+    return chance.oneOf([() => {}, () => socket.end(), twice, late]);
+  }
+
+  /** The node that leads ends. Another one is elected, which has what was acknowledged, and not what only that node had. */
+  #loseLeader(): void {
+    const { chance } = this.process;
+    const { nowMs } = this.world;
+    this.#term += 1;
+    this.met('nats new leader');
+    this.#downMs[this.#leader] = nowMs + chance.exponentialMs(3_000);
+    for (const [socket, node] of this.#sockets) {
+      if (node !== this.#leader) continue;
+      socket.end();
+      this.#sockets.delete(socket);
+    }
+    this.#leader = (this.#leader + chance.integer(1, NODES - 1)) % NODES;
+    this.#electedMs = nowMs + chance.exponentialMs(1_000);
+  }
+}
+
+/** @returns what is published, as far as a request over HTTP says it */
+function requestOf(published: readonly Published[]): Omit<Delivered, 'host'> {
+  const [{ subject }] = published as [Published];
+  const body = Buffer.from(published.map(({ payload }) => payload).join('\n'));
+  return { method: 'PUB', target: subject, headers: [], body };
+}
+
+/** @returns what a server says that is not well, by what a proxy would say */
+function forged(reply: string, { status }: HttpReply): string {
+  switch (status) {
+    case 401:
+      return "-ERR 'Authorization Violation'\r\n";
+    case 200:
+      return messageOf(reply, errorOf(10_059, 'stream not found'));
+    case 503:
+      return noResponders(reply);
+    default:
+      return "-ERR 'Stale Connection'\r\n";
+  }
+}
