@@ -1,15 +1,83 @@
-/** The destination ClickHouse with the engine of a current server. */
+/** The destination ClickHouse with the engine of a current server, beside a service. */
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Event } from '../../src/event/event.ts';
+import { cursorName } from '../../src/forward/sender/cursor.ts';
 import { clickhouseDdl } from '../../src/forward/targets/clickhouse/ddl.ts';
-import { startClickhouse, withoutClickhouse } from '../support/clickhouse.ts';
+import { segmentName } from '../../src/journal/segments.ts';
+import {
+  type Clickhouse,
+  type Loss,
+  startClickhouse,
+  startLossyProxy,
+  withoutClickhouse,
+} from '../support/clickhouse.ts';
+import { runHere } from '../support/command-output.ts';
+import { deadLettersIn, forwardFile, forwardStatus, sourceIn } from '../support/forwarded.ts';
+import { rounds } from '../support/long.ts';
+import { newFolder, type Running, root, startService } from '../support/program.ts';
+import { FIRST, makeLines, segment, timed } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
 
-test('the SQL of forward ddl makes the table and the view, also a second time', {
-  skip: withoutClickhouse,
-}, async (t) => {
+const skip = withoutClickhouse;
+
+async function startTable(t: TestContext): Promise<Clickhouse> {
   const engine = await startClickhouse(t);
   await engine.run(clickhouseDdl(false));
+  return engine;
+}
+
+/** Starts a service that forwards to the table over a port. @param data has a journal already */
+function forwarding(t: TestContext, port: number, data = newFolder(t)): Promise<Running> {
+  const file = join(newFolder(t), 'forward.json');
+  const to = `clickhouse+http://127.0.0.1:${port}/assets.events`;
+  forwardFile(file, { name: 'events', to, ratePerSecond: 1_000 });
+  return startService(t, { args: ['--forward', file], data });
+}
+
+/** Waits until all events of the journal are settled. */
+function settles({ data }: Pick<Running, 'data'>, lastSeq: number, withinMs = 60_000): Promise<void> {
+  const isSettled = async () => {
+    const { state, seq, last_seq } = await forwardStatus(data, 'events');
+    return state === 'idle' && seq === lastSeq && last_seq === lastSeq;
+  };
+  return eventually(`${lastSeq} events of ${data} are settled`, isSettled, withinMs);
+}
+
+async function report({ url }: Running, kind: string, body: object): Promise<void> {
+  const metadata = '{"rows":12345678901234567890,"a":1e400,"b":0.10,"c":{"d":[1,{"x":"\\u00e9é"}]},"b":null}';
+  const text = JSON.stringify(body).replace('"METADATA"', () => metadata);
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(`${url}/report_asset_${kind}/`, { method: 'POST', headers, body: text });
+  assert.equal(reply.status, 200, await reply.text());
+}
+
+/** Reports events, with partitions that count from `first`. */
+async function reportMany({ url }: Running, first: number, count: number): Promise<void> {
+  const item = (at: number) => ({
+    type: 'AssetObservation',
+    asset_key: ['a', `${at % 7}`],
+    partition: `${first + at}`,
+  });
+  const body = JSON.stringify(Array.from({ length: count }, (_, at) => item(at)));
+  const headers = { 'content-type': 'application/json' };
+  const reply = await fetch(`${url}/report_asset_batch/`, { method: 'POST', headers, body });
+  assert.equal(reply.status, 200, await reply.text());
+}
+
+/** @returns rows, distinct events, and rows of a table whose rows with the same key are one */
+async function countsOf(engine: Clickhouse): Promise<unknown[]> {
+  const [[rows, distinct] = []] = await engine.rows('SELECT count(), uniqExact(id) FROM assets.events');
+  const [[final] = []] = await engine.rows('SELECT count() FROM assets.events FINAL');
+  return [rows, distinct, final];
+}
+
+test('the SQL of forward ddl makes the table and the view, also a second time', { skip }, async (t) => {
+  const engine = await startTable(t);
   await engine.run(clickhouseDdl(false));
   assert.deepEqual(
     await engine.rows("SELECT name, engine FROM system.tables WHERE database = 'assets' ORDER BY name"),
@@ -19,4 +87,215 @@ test('the SQL of forward ddl makes the table and the view, also a second time', 
     ],
   );
   assert.deepEqual(await engine.rows('SELECT * FROM assets.latest'), []);
+});
+
+test('an event is a row as it was recorded, a bad one gets a dead letter, and the queries of the handbook answer', {
+  skip,
+}, async (t) => {
+  const engine = await startTable(t);
+  const device = await forwarding(t, engine.port);
+  const key = { asset_key: ['warehouse', 'orders'] };
+  const time = '2026-02-03T04:05:06.123456789Z';
+  await report(device, 'materialization', { ...key, partition: 'p"1', data_version: '7', metadata: 'METADATA' });
+  await report(device, 'observation', { ...key, description: 'a\nb', event_time: time });
+  for (const passed of [true, false]) await report(device, 'check', { ...key, check_name: 'no_nulls', passed });
+  for (const year of ['0001', '9999'])
+    await report(device, 'observation', { ...key, event_time: `${year}-01-01T00:00:00Z` });
+  await report(device, 'materialization', { asset_key: ['b'], metadata: { rows: 41 } });
+  await settles(device, 7);
+  const rows = (await engine.rows('SELECT * FROM assets.events ORDER BY seq')) as string[][];
+  const source = sourceIn(device.data) ?? '';
+  const expected = device.events().filter(({ seq }) => seq !== 5 && seq !== 6);
+  assert.deepEqual(
+    rows.map(([from, deployment, seq, id]) => [from, deployment, seq, id]),
+    expected.map(({ seq, id }) => [source, '_', seq, id]),
+  );
+  const text = readFileSync(join(device.data, FIRST), 'utf8');
+  const metadata = /"metadata":(\{.*?null\})/.exec(text)?.[1];
+  const [, , , , first, type, asset, partition, , , , , tags, kept] = rows[0] ?? [];
+  const recorded = [`${expected[0]?.['time']}`.replace('T', ' ').replace('Z', ''), 'AssetMaterialization'];
+  assert.deepEqual(
+    [first, type, asset, partition, tags, kept],
+    [...recorded, key.asset_key, 'p"1', { data_version: '7' }, metadata],
+  );
+  const [, , , , , , , , , , , description, , , eventTime] = rows[1] ?? [];
+  assert.deepEqual([description, eventTime], ['a\nb', '2026-02-03 04:05:06.123456789']);
+  assert.deepEqual(rows[3]?.slice(8, 11), ['no_nulls', false, 'ERROR']);
+  const letters = deadLettersIn(device.data, 'events');
+  assert.deepEqual(
+    letters.map(({ outcome, line, reason }) => [outcome, line?.['seq'], reason]),
+    [5, 6].map((seq) => ['refused', seq, 'answers 500: DECIMAL_OVERFLOW (code 407) at event_time']),
+  );
+
+  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  const [, section = ''] = /^### Asking\n(.*?)^### /ms.exec(handbook) ?? [];
+  const queries = [...section.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, query = '']) => query);
+  const answers = [];
+  const today = new Date(Date.parse(`${expected[0]?.['time']}`)).toISOString().slice(0, 10);
+  const tomorrow = new Date(Date.parse(today) + 86_400_000).toISOString().slice(0, 10);
+  for (const query of queries) {
+    const own = query.replace('2026-11-20', today).replace('2026-11-21', tomorrow);
+    answers.push(await engine.rows(own.replace(/'01a1.*?'/, `'${source}'`)));
+  }
+  const [latest = [], failing = [], lags = [], day = [], sent = []] = answers;
+  assert.deepEqual(
+    latest.map(([, asset, , partition, metadata]) => [asset, partition, metadata]),
+    [
+      [['b'], null, '{"rows":41}'],
+      [key.asset_key, 'p"1', metadata],
+    ],
+  );
+  assert.deepEqual(
+    failing.map((row) => row.slice(0, 4)),
+    [['_', key.asset_key, 'no_nulls', 'ERROR']],
+  );
+  assert.deepEqual(
+    lags.map(([from, count]) => [from, count]),
+    [[source, 1]],
+  );
+  assert.deepEqual(
+    day.map(([, , , , , rows]) => rows),
+    ['', '', '', '', '41'],
+  );
+  assert.deepEqual(
+    sent.map(([seq]) => seq),
+    [1, 2, 3, 4, 7],
+  );
+
+  // A bad one can be sent again after the table was changed, and does not move what is asked.
+  await engine.run('ALTER TABLE assets.events MODIFY COLUMN event_time Nullable(String)');
+  const { code, stdout } = await runHere(['forward', 'retry', 'events', '--data', device.data]);
+  assert.deepEqual([code, stdout], [0, '2 of 2 were taken\n']);
+  assert.deepEqual(await countsOf(engine), [7, 7, 7]);
+});
+
+test('an insert has the events of one month', { skip }, async (t) => {
+  const engine = await startTable(t);
+  const data = newFolder(t);
+  mkdirSync(data, { recursive: true });
+  const november = Array<string>(5).fill('2026-11-30T23:59:59.999Z');
+  writeFileSync(join(data, FIRST), timed(1, ...november, ...Array<string>(4).fill('2026-12-01T00:00:00.000Z')));
+  const inserts: string[] = [];
+  const port = await startLossyProxy(t, engine, (parameters) => {
+    inserts.push(...(parameters.get('insert_deduplication_token')?.split(':') ?? []));
+    return undefined;
+  });
+  const device = await forwarding(t, port, data);
+  await settles(device, 9);
+  const ids = device.events().map(({ id }) => id);
+  assert.deepEqual(inserts, [ids[0], ids[4], ids[5], ids[8]]);
+  const parts = await engine.rows(
+    "SELECT partition, sum(rows) FROM system.parts WHERE table = 'events' AND active GROUP BY partition ORDER BY partition",
+  );
+  assert.deepEqual(parts, [
+    ['202611', 5],
+    ['202612', 4],
+  ]);
+});
+
+test('a cursor that is lost sends nothing again, and a table without old months gets the next events', {
+  skip,
+}, async (t) => {
+  const engine = await startTable(t);
+  const data = newFolder(t);
+  mkdirSync(data, { recursive: true });
+  writeFileSync(join(data, FIRST), segment(1, 10));
+  let device = await forwarding(t, engine.port, data);
+  await settles(device, 10);
+  await device.kill();
+  rmSync(join(data, cursorName('events')));
+  device = await forwarding(t, engine.port, data);
+  await reportMany(device, 11, 5);
+  await settles(device, 15);
+  assert.deepEqual(await countsOf(engine), [15, 15, 15]);
+  await device.kill();
+  await engine.run('TRUNCATE TABLE assets.events');
+  device = await forwarding(t, engine.port, data);
+  await reportMany(device, 16, 3);
+  await settles(device, 18);
+  assert.deepEqual(await engine.rows('SELECT seq FROM assets.events ORDER BY seq'), [[16], [17], [18]]);
+  assert.match(device.stderr(), /assetlog forward from events --seq 1 /);
+  await device.kill();
+  const { code } = await runHere(['forward', 'from', 'events', '--seq', '1', '--data', data]);
+  assert.equal(code, 0);
+});
+
+test('replies and requests that are lost, and kills of the engine and of the service in an insert, store each event once', {
+  skip,
+}, async (t) => {
+  const engine = await startTable(t);
+  const data = newFolder(t);
+  let count = 0;
+  let killing: 'engine' | 'service' | undefined;
+  let device: Running;
+  const restarts: Promise<void>[] = [];
+  const port = await startLossyProxy(t, engine, (parameters): Loss => {
+    count += 1;
+    if (parameters.has('insert_deduplication_token') && killing !== undefined) {
+      restarts.push(killing === 'engine' ? restart(engine, count % 20) : device.kill('SIGKILL').then(() => {}));
+      killing = undefined;
+    }
+    if (count % 5 === 0) return 'reply';
+    return count % 7 === 0 ? 'request' : undefined;
+  });
+  device = await forwarding(t, port, data);
+  const turns = rounds({ long: 40, short: 12 });
+  for (let turn = 0; turn < turns; turn += 1) {
+    killing = turn % 4 === 1 ? 'engine' : turn % 4 === 3 ? 'service' : undefined;
+    await reportMany(device, 20 * turn + 1, 20);
+    await eventually('it was killed', () => killing === undefined);
+    await Promise.all(restarts.splice(0));
+    if (turn % 4 === 3) device = await forwarding(t, port, data);
+  }
+  await settles(device, 20 * turns);
+  assert.deepEqual(await countsOf(engine), [20 * turns, 20 * turns, 20 * turns]);
+  assert.deepEqual(deadLettersIn(data, 'events'), []);
+});
+
+async function restart(engine: Clickhouse, afterMs: number): Promise<void> {
+  await sleep(afterMs);
+  await engine.kill();
+  await engine.start();
+}
+
+test('a backlog of a million events is stored once, with five kills of the engine and losses on the way', {
+  skip,
+}, async (t) => {
+  const total = rounds({ long: 1_000_000, short: 30_000 });
+  const engine = await startTable(t);
+  const data = newFolder(t);
+  mkdirSync(data, { recursive: true });
+  const bad = [1, 14_321, total];
+  const eventOf = (seq: number): Event => {
+    const event = { type: 'AssetObservation', assetKey: ['a', `${seq % 1_000}`], metadata: `{"n":${seq}}` } as const;
+    return bad.includes(seq) ? { ...event, eventTime: '0001-01-01T00:00:00Z' } : event;
+  };
+  for (let first = 1; first <= total; first += 10_000) {
+    writeFileSync(join(data, segmentName(first)), makeLines(10_000, { seq: first, crc: 0 }, eventOf).bytes);
+  }
+  let inserts = 0;
+  let kills = 0;
+  let restarting: Promise<void> | undefined;
+  const port = await startLossyProxy(t, engine, (parameters): Loss => {
+    if (!parameters.has('insert_deduplication_token')) return undefined;
+    inserts += 1;
+    if (inserts % Math.ceil(total / 100_000) === 0 && restarting === undefined && kills < 5) {
+      kills += 1;
+      restarting = restart(engine, 40 * kills).then(() => {
+        restarting = undefined;
+      });
+    }
+    if (inserts % 5 === 0) return 'reply';
+    return inserts % 7 === 0 ? 'request' : undefined;
+  });
+  const device = await forwarding(t, port, data);
+  await settles(device, total, 600_000);
+  await restarting;
+  assert.equal(kills, 5);
+  const stored = total - bad.length;
+  assert.deepEqual(await countsOf(engine), [stored, stored, stored]);
+  assert.deepEqual(
+    deadLettersIn(data, 'events').map(({ line }) => line?.['seq']),
+    bad,
+  );
 });

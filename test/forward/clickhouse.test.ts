@@ -233,12 +233,12 @@ function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault |
  * @param start returns a target, also after a crash
  * @returns the partitions of the lines that were refused
  */
-async function deliver(lines: readonly Line[], start: () => Target, crashes: boolean): Promise<string[]> {
+async function deliver(lines: readonly Line[], start: () => Target, crashes: boolean, atFirst = 5): Promise<string[]> {
   const refused: string[] = [];
   let target = start();
   let sending = 0;
   // More lines have come with each request.
-  for (let seq = 0, arrived = 5; seq < lines.length; ) {
+  for (let seq = 0, arrived = atFirst; seq < lines.length; ) {
     const asked = await target.ask(NEVER);
     if (asked.kind !== 'at') continue;
     for (seq = Math.max(seq, asked.seq); seq < lines.length; arrived = Math.min(lines.length, arrived + 3)) {
@@ -280,6 +280,22 @@ test('a request or a reply that is lost, or a request that is late, stores each 
     }
   }
   assert.ok(requests > 25, `${requests}`);
+});
+
+test('a bad line is found although answers are lost more often than it takes requests to find it', async (t) => {
+  const table = new Table();
+  table.isBad = (partition) => partition === '40';
+  let requests = 0;
+  const port = await serve(t, table, (count) => {
+    requests = count;
+    assert.ok(count < 200, 'it ends');
+    return count % 3 === 0 ? 'reply lost' : undefined;
+  });
+  const lines = plainLines(64);
+  assert.deepEqual(await deliver(lines, () => open(port), false, 64), ['40']);
+  assert.equal(new Set(table.stored).size, 63);
+  assert.equal(table.stored.length, 63);
+  assert.ok(requests < 60, `${requests}`);
 });
 
 test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows', async (t) => {

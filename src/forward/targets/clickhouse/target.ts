@@ -30,8 +30,8 @@ class Clickhouse implements Target {
   #mayBeRepeated = true;
   /** A token that the server knows although it does not have the rows. */
   #tokenInVain: string | undefined;
-  /** The line that was found to be bad when those before it were recorded. */
-  #bad: { readonly id: string; readonly sent: Sent } | undefined;
+  /** One of so many lines is bad; the first of them has this id. */
+  #bad: { readonly id: string; readonly count: number } | undefined;
 
   constructor(options: TargetOptions) {
     const { origins, table } = readTableUrl(options.to) ?? noUrl(options.to);
@@ -46,30 +46,27 @@ class Clickhouse implements Target {
     return this.#position(signal);
   }
 
-  /** Stores the lines. If one is bad, tries half of them until that is the first one, and refuses it. */
+  /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */
   async send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
-    const known = this.#bad;
-    this.#bad = undefined;
-    if (known?.id === lines[0]!.event.id) return known.sent;
-    let rest = lines;
     let recorded: Sent | undefined;
-    for (let whole = this.#firstOf(rest), batch = whole; ; ) {
+    for (let rest = lines, batch = this.#nextOf(rest); ; ) {
       const answer = await this.#insert(batch, signal);
+      const { length } = batch;
       if (answer.kind === 'done') {
         const { seq, event } = batch.at(-1)!;
         recorded = { kind: 'recorded', seq, id: event.id };
-        if (batch === whole) return recorded;
-        rest = rest.slice(batch.length);
-        // Not the other half: after a crash, the rest is what is known.
-        batch = whole = this.#firstOf(rest);
+        const count = (this.#bad?.count ?? length) - length;
+        if (count === 0) return recorded;
+        rest = rest.slice(length);
+        this.#bad = { id: rest[0]!.event.id, count };
+        batch = this.#nextOf(rest);
       } else if (answer.kind !== 'bad rows' && answer.kind !== 'too large') {
         return answer;
-      } else if (batch.length > 1) {
-        batch = batch.slice(0, batch.length >> 1);
+      } else if (length === 1) {
+        return recorded ?? (answer.kind === 'bad rows' ? { ...answer, kind: 'refused' } : otherwise(answer));
       } else {
-        const sent = answer.kind === 'bad rows' ? ({ ...answer, kind: 'refused' } as const) : otherwise(answer);
-        if (recorded !== undefined) this.#bad = { id: batch[0]!.event.id, sent };
-        return recorded ?? sent;
+        if (answer.kind === 'bad rows') this.#bad = { id: batch[0]!.event.id, count: length };
+        batch = batch.slice(0, partOf(length));
       }
     }
   }
@@ -138,6 +135,13 @@ class Clickhouse implements Target {
     return answer.kind === 'unclear' ? { ...answer, kind: 'again' } : answer;
   }
 
+  /** @returns the lines of the next insert */
+  #nextOf(lines: readonly Line[]): readonly Line[] {
+    const first = this.#firstOf(lines);
+    if (this.#bad?.id !== lines[0]!.event.id || this.#bad.count > first.length) this.#bad = undefined;
+    return this.#bad === undefined ? first : first.slice(0, partOf(this.#bad.count));
+  }
+
   /** @returns the first lines, of one partition of the table: those of the month (UTC) of the first one */
   #firstOf(lines: readonly Line[]): readonly Line[] {
     const { insertLinesMax } = this.#options.limits;
@@ -149,6 +153,14 @@ class Clickhouse implements Target {
 }
 
 type Found = Exclude<Asked, { readonly kind: 'no hub' }>;
+
+/**
+ * @param count of lines, one of which is bad
+ * @returns how many of them to try. A power of two, so that the same lines are tried after a crash, when `count` is not known
+ */
+function partOf(count: number): number {
+  return 2 ** Math.max(0, Math.ceil(Math.log2(count)) - 1);
+}
 
 /** Of an insert. */
 const SETTINGS = {
