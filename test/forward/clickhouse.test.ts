@@ -79,7 +79,7 @@ class Table {
   }
 }
 
-test('an insert has the lines with source and deployment in front, its settings, and a token of ids', async (t) => {
+test('an insert has the lines with source and deployment in front, its settings, and a token of ids [clickhouse-1]', async (t) => {
   const folder = newFolder(t);
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
@@ -148,7 +148,7 @@ test('it says how far it is, and what says something else is not understood', as
   );
 });
 
-test('what an answer to an insert means follows from the code of its exception', async (t) => {
+test('what an answer to an insert means follows from the code of its exception [clickhouse-5]', async (t) => {
   let answer: Scripted = done();
   const { url } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
@@ -180,7 +180,7 @@ test('what an answer to an insert means follows from the code of its exception',
   assert.equal(await sent(done()), 'recorded');
 });
 
-test('a reason has neither the password nor the row', async (t) => {
+test('a reason has neither the password nor the row [clickhouse-6]', async (t) => {
   const passwordFile = join(newFolder(t), 'password');
   writeFileSync(passwordFile, 'grossesGeheimnis\n', { mode: 0o600 });
   const { url } = await startScripted(t, (_, count) =>
@@ -256,7 +256,7 @@ async function deliver(lines: readonly Line[], start: () => Target, crashes: boo
   return refused;
 }
 
-test('a request or a reply that is lost, or a request that is late, stores each line once and refuses only those that are bad', async (t) => {
+test('a request or a reply that is lost, or a request that is late, stores each line once and refuses only those that are bad [clickhouse-2]', async (t) => {
   const [november, december] = [plainLines(9), plainLines(8, 10, '2026-12-01T00:00:00.000Z')];
   const lines = [...november, ...december];
   const bad = ['3', '7', '8', '10'];
@@ -282,7 +282,7 @@ test('a request or a reply that is lost, or a request that is late, stores each 
   assert.ok(requests > 25, `${requests}`);
 });
 
-test('a bad line is found although answers are lost more often than it takes requests to find it', async (t) => {
+test('a bad line is found although answers are lost more often than it takes requests to find it [clickhouse-3]', async (t) => {
   const table = new Table();
   table.isBad = (partition) => partition === '40';
   let requests = 0;
@@ -298,7 +298,7 @@ test('a bad line is found although answers are lost more often than it takes req
   assert.ok(requests < 60, `${requests}`);
 });
 
-test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows', async (t) => {
+test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
   table.known.add(`${lines[0]!.event.id}:${lines[4]!.event.id}`);
@@ -331,7 +331,7 @@ test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger r
   );
 });
 
-test('hosts are tried in turn, the next one after each failure', async (t) => {
+test('hosts are tried in turn, the next one after each failure [clickhouse-7]', async (t) => {
   const table = new Table();
   const closed = await freePort(t);
   let isDown = true;
