@@ -12,6 +12,7 @@ import { type Frame, readFrames } from '../../src/forward/targets/nats/protocol.
 import { openNats, openNatsForRetry } from '../../src/forward/targets/nats/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { errorOf, messageOf, type NatsStub, type Published, startNatsStub } from '../support/nats-stub.ts';
+import { processorMs } from '../support/processor-time.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { linesOf } from '../support/sent-lines.ts';
 import { eventually, within } from '../support/tools.ts';
@@ -97,6 +98,19 @@ test('what is no NATS, or longer than it may be, is refused before it is all the
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
   texts.push('MSG a 1 x\r\n', 'HMSG a 1 12 10\r\n', 'HMSG a 1 -2 10\r\n', '\r\n');
   for (const text of texts) assert.throws(() => readFrames(Buffer.from(text), small), /protocol|bytes/, text);
+});
+
+test('a line of a server is read in one pass, whatever is in it', async (t) => {
+  const blanks = ' '.repeat(30_000);
+  const error = `-ERR '${'Auth'.repeat(15_000)}'\r\n`;
+  const stub = await startNatsStub(t, { answer: () => error });
+  const before = processorMs();
+  for (const end of ['b', '\rb']) {
+    const { frames } = readFrames(Buffer.from(`INFO${blanks}a${blanks}${end}\r\n`), limits);
+    assert.equal(frames[0]?.text, `a${blanks}${end}`);
+  }
+  assert.match(shown(await open(t, stub.to).ask(NEVER)), /^again: .* answers 'Auth/);
+  assert.ok(processorMs() - before < 1000, `${processorMs() - before} ms`);
 });
 
 test('a batch has the lines as they are, behind the message that the stream has, also of a deployment [nats-2]', async (t) => {

@@ -148,7 +148,7 @@ export class Connection {
     const { token = '', password = '', target } = this.#options;
     const reason = `answers ${quote(withoutToken(withoutToken(text, token), password))}`;
     if (/^'Permissions/.test(text)) return this.#fail(`${reason}; check what this login may do`, 'turned away');
-    if (!/^'\S* ?Auth\S* (Violation|Expired|Revoked)/.test(text)) return this.#fail(reason);
+    if (!/^'(\w{1,9} )?Auth[a-z]* (Violation|Expired|Revoked)/.test(text)) return this.#fail(reason);
     const file = target.tokenFile ?? target.passwordFile;
     const hint = file === undefined ? 'name a token file, or a user and a password file' : `check ${file}`;
     return this.#fail(`${reason}; ${hint}`, 'turned away');

@@ -25,7 +25,7 @@ export function readFrames(
       throw new Error(`a line has more than ${natsControlBytesMax} bytes`);
     }
     if (newline === -1) return { frames, rest };
-    const [, withHeaders, verb, text = ''] = LINE.exec(rest.toString('utf8', 0, newline)) ?? [];
+    const [, withHeaders, verb, text = ''] = LINE.exec(rest.toString('utf8', 0, newline).trimEnd()) ?? [];
     if (verb === undefined) throw new Error('a line is not of the protocol');
     const sizes = verb === 'MSG' ? text.split(/\s+/).slice(withHeaders === undefined ? -1 : -2) : [];
     const [size = 0, headerSize = 0] = sizes.map(Number).reverse();
@@ -53,5 +53,5 @@ export function publish(subject: string, reply: string, headers: string, payload
   return [Buffer.from(`${verb} ${subject} ${reply} ${sizes}\r\n${headers}`), payload, CRLF];
 }
 
-const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*?))?\s*$/;
+const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;
 const CRLF = Buffer.from('\r\n');
