@@ -82,7 +82,9 @@ export class ToAsked {
     await outbox.unsent.moveTo(seq);
     this.#has = { seq: hasSeq, id };
     const { sending = 0 } = value;
-    const rest = { kind: outbox.kind, sending: sending > seq ? sending : undefined };
+    // With the events before it, a request would have any size.
+    const isSentAgain = had <= seq && seq < sending;
+    const rest = { kind: outbox.kind, sending: isSentAgain ? sending : undefined };
     await outbox.save({ ...value, ...rest, ...(seq === had ? {} : { seq, id: seq === hasSeq ? id : null }) });
     if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
     outbox.lostCursor = undefined;

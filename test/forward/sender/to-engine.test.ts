@@ -139,6 +139,15 @@ test('a table that has the lines of the last request, or some, gets the rest of 
   }
 });
 
+test('an engine that was restored while a request was in flight gets what it lacks in requests of the usual size [to-engine-6]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  await saveCursor(disk, { seq: 15, kind: 'clickhouse', sending: 18 });
+  const engine = hubAt(disk, 3, idOf(disk, 3), 'clickhouse');
+  const bench = startSender(disk, 20, () => engine, { ...CLICKHOUSE, limits: { insertBytes: 1 } });
+  await bench.finish();
+  assert.deepEqual([engine.recorded, engine.largest], [upTo(20, 4), 1]);
+});
+
 test('a destination of another kind under the same name is stopped, and gets nothing [to-engine-5]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 3, kind: 'hub' });
