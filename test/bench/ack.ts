@@ -32,10 +32,10 @@ const { values } = parseArgs({
   },
 });
 
-/** A service, and what was measured of it. */
+/** Services, each with the same load at the same time, and what was measured of them. */
 interface Side {
   readonly name: string;
-  readonly server: Server;
+  readonly servers: readonly [Server, ...Server[]];
   /** By round. */
   readonly rates: number[];
   readonly costsUs: number[];
@@ -44,23 +44,25 @@ interface Side {
 }
 
 /**
- * `alone`, `against`, or the other end, such as `nats-3`, with `ack-` before it if replies wait for it, and `-slow` behind it if the
- * link to it is slow.
+ * `alone`, `against`, or the other end, such as `nats-3`, with `ack-` before it if replies wait for it, `two-ack-` if they are of two
+ * services, and `-slow` behind it if the link to it is slow.
  */
 async function startSide(t: Scope, scratch: Scratch, name: string): Promise<Side> {
   const start = (args: readonly string[] = [], program?: string) =>
     startAssetlog({ scratch, node: values.node, data: scratch.newFolder('data'), args, program });
   const figures = { name, rates: [], costsUs: [], userUs: [], batches: [] };
-  if (name === 'alone') return { ...figures, server: await start() };
-  if (name === 'against') return { ...figures, server: await start([], values.against) };
-  const [, ack, end = '', slow] = /^(ack-)?(.*?)(-slow)?$/.exec(name) ?? [];
+  if (name === 'alone') return { ...figures, servers: [await start()] };
+  if (name === 'against') return { ...figures, servers: [await start([], values.against)] };
+  const [, two, ack, end = '', slow] = /^(two-)?(ack-)?(.*?)(-slow)?$/.exec(name) ?? [];
   const { url, port } = end === 'hub' ? endOf(await start()) : await engines[end]!(t);
   const to = slow === undefined ? url : url.replace(/127\.0\.0\.1:\d+(,[^/]*)?/, await startLink(t, port));
   const file = join(scratch.newFolder('forward'), 'forward.json');
   writeFileSync(file, JSON.stringify({ destinations: [{ name: 'end', to }] }));
-  const server = await start(['--forward', file, ...(ack === undefined ? [] : ['--ack', 'end'])]);
-  await eventually('it is ready', async () => (await fetch(`${server.url}/readyz`)).ok);
-  return { ...figures, server };
+  const args = ['--forward', file, ...(ack === undefined ? [] : ['--ack', 'end'])];
+  const servers: [Server, ...Server[]] = [await start(args)];
+  if (two !== undefined) servers.push(await start(args));
+  for (const { url } of servers) await eventually('it is ready', async () => (await fetch(`${url}/readyz`)).ok);
+  return { ...figures, servers };
 }
 
 function endOf({ url }: Server): { readonly url: string; readonly port: number } {
@@ -90,18 +92,22 @@ async function forwardedBy({ url }: Server): Promise<{ readonly requests: number
 
 async function measure(scratch: Scratch, side: Side, connections: number): Promise<void> {
   const script = writeScript(scratch, reportOf(300));
-  const before = await forwardedBy(side.server);
-  const used = [side.server.processorSeconds(), side.server.userSeconds()] as const;
-  const result = await load(scratch, side.server.url, script, connections, Number(values.seconds));
-  if (result.errors > 0) throw new Error(`${side.name}: ${result.errors} errors`);
-  const after = await forwardedBy(side.server);
-  side.rates.push(result.requests / result.seconds);
-  side.costsUs.push(((side.server.processorSeconds() - used[0]) * 1e6) / result.requests);
-  side.userUs.push(((side.server.userSeconds() - used[1]) * 1e6) / result.requests);
+  const sum = (of: (server: Server) => number) => side.servers.reduce((total, server) => total + of(server), 0);
+  const [first] = side.servers;
+  const before = await forwardedBy(first);
+  const used = [sum((server) => server.processorSeconds()), sum((server) => server.userSeconds())] as const;
+  const loads = side.servers.map(({ url }) => load(scratch, url, script, connections, Number(values.seconds)));
+  const results = await Promise.all(loads);
+  const reports = results.reduce((total, { requests }) => total + requests, 0);
+  if (results.some(({ errors }) => errors > 0)) throw new Error(`${side.name}: there were errors`);
+  side.costsUs.push(((sum((server) => server.processorSeconds()) - used[0]) * 1e6) / reports);
+  side.userUs.push(((sum((server) => server.userSeconds()) - used[1]) * 1e6) / reports);
+  const after = await forwardedBy(first);
+  side.rates.push(reports / results[0]!.seconds);
   side.batches.push((after.events - before.events) / (after.requests - before.requests));
 }
 
-function rowOf({ name, server, rates, costsUs, userUs, batches }: Side, base: Side, connections: number): string[] {
+function rowOf({ name, servers, rates, costsUs, userUs, batches }: Side, base: Side, connections: number): string[] {
   const ratios = rates.map((rate, round) => rate / base.rates[round]!);
   const users = userUs.map((cost, round) => cost / base.userUs[round]!);
   return [
@@ -113,7 +119,7 @@ function rowOf({ name, server, rates, costsUs, userUs, batches }: Side, base: Si
     medianOf(userUs).toFixed(1),
     `${ratioText(medianOf(users))} (${spreadText(spreadOf(users))})`,
     countText(medianOf(batches)),
-    mebibytesText(server.memoryBytes()),
+    mebibytesText(servers[0].memoryBytes()),
   ];
 }
 
