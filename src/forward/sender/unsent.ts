@@ -140,7 +140,7 @@ export class Unsent {
   }
 
   #after(seq: number): readonly Line[] {
-    return seq === this.#seq ? this.#lines : this.#lines.filter((line) => line.seq > seq);
+    return seq === this.#seq ? this.#lines : linesAfter(this.#lines, seq);
   }
 
   get #readSeq(): number {
@@ -150,8 +150,7 @@ export class Unsent {
   /** Passes all up to a seq. */
   pass(seq: number): void {
     this.#seq = seq;
-    const at = this.#lines.findIndex((line) => line.seq > seq);
-    this.#lines = at === -1 ? [] : this.#lines.slice(at);
+    this.#lines = linesAfter(this.#lines, seq);
     this.#gone = this.#gone.filter(({ gone }) => gone.last > seq);
   }
 
@@ -183,6 +182,12 @@ function unreadable(first: number, last: number, text: string): UnsentHead {
   const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
   const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
   return { kind: 'damage', reason };
+}
+
+/** A request may have a small part of the lines at hand, so those after it are not looked at. */
+function linesAfter(lines: readonly Line[], seq: number): readonly Line[] {
+  const at = lines.findIndex((line) => line.seq > seq);
+  return at === -1 ? [] : lines.slice(at);
 }
 
 function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {

@@ -70,11 +70,11 @@ export class Connection {
 
   /**
    * Sends messages, and waits for an answer.
-   * @param piecesFor @returns the bytes of the messages, with this subject of answers
+   * @param bytesFor @returns the bytes of the messages, with this subject of answers
    * @param repeatMs interval at which they are sent again, since a stream without a leader drops requests
    * @throws NatsFailure, and then the connection is closed
    */
-  request(piecesFor: (reply: string) => Buffer[], signal: AbortSignal, repeatMs?: number): Promise<Said> {
+  request(bytesFor: (reply: string) => Buffer, signal: AbortSignal, repeatMs?: number): Promise<Said> {
     this.#requests += 1;
     const reply = `${this.#inbox}.${this.#requests}`;
     const accept = ({ verb, text, headers, payload }: Frame) => {
@@ -83,7 +83,7 @@ export class Connection {
       // Each message of a batch but the last one gets an empty answer.
       return payload.length === 0 ? undefined : readObject(`${payload}`);
     };
-    const bytes = Buffer.concat(piecesFor(reply));
+    const bytes = bytesFor(reply);
     this.#socket.write(bytes);
     const repeated = repeatMs && setInterval(() => this.#socket.write(bytes), repeatMs);
     return this.#next(accept, signal).finally(() => clearInterval(repeated));

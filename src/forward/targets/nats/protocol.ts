@@ -42,15 +42,32 @@ export function readFrames(
   }
 }
 
-/**
- * @param reply the subject of answers; empty for none
- * @param headers the whole block of them, in ASCII; empty for none
- * @returns the bytes of a message in pieces
- */
-export function publish(subject: string, reply: string, headers: string, payload: Buffer): Buffer[] {
-  const size = headers.length + payload.length;
-  const [verb, sizes] = headers === '' ? ['PUB', size] : ['HPUB', `${headers.length} ${size}`];
-  return [Buffer.from(`${verb} ${subject} ${reply} ${sizes}\r\n${headers}`), payload, CRLF];
+/** What is published: headers in ASCII, the whole block of them, empty for none; and a payload, which is a part of some bytes. */
+export interface Message {
+  readonly headers: string;
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** @param replyOf the subject of answers to a message; empty for none. @returns the bytes of messages of one subject */
+export function publish(subject: string, messages: readonly Message[], replyOf: (index: number) => string): Buffer {
+  let size = 0;
+  const heads = messages.map(({ headers, start, end }, index) => {
+    const [verb, sizes] = headers === '' ? ['PUB', ''] : ['HPUB', `${headers.length} `];
+    const head = `${verb} ${subject} ${replyOf(index)} ${sizes}${headers.length + end - start}\r\n${headers}`;
+    size += head.length + end - start + CRLF.length;
+    return head;
+  });
+  // One buffer for all: those of each message would take longer than all else that is done for it.
+  const published = Buffer.allocUnsafe(size);
+  let at = 0;
+  messages.forEach(({ bytes, start, end }, index) => {
+    at += published.write(heads[index]!, at, 'latin1');
+    at += bytes.copy(published, at, start, end);
+    at += CRLF.copy(published, at);
+  });
+  return published;
 }
 
 const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;

@@ -13,7 +13,7 @@ import { Credentials } from '../credentials.ts';
 import { type EngineUrl, readEngineUrl } from '../engine-url.ts';
 import { quote, type TargetOptions, turnedAway } from '../requests.ts';
 import { Connection, NatsFailure, type Said } from './client.ts';
-import { publish } from './protocol.ts';
+import { type Message, publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
 export function openNats(options: TargetOptions): Target {
@@ -139,9 +139,8 @@ class NatsTarget implements Target {
     }
     this.#lines = Math.max(1, count >> 1); // unless they are taken
     const isAnswered = (index: number) => index === 0 || index === count - 1;
-    const piecesFor = (reply: string) =>
-      batch.flatMap(([head, payload], index) => publish(this.#subject, isAnswered(index) ? reply : '', head, payload));
-    const said = this.#checked(await connection.request(piecesFor, signal));
+    const bytesFor = (reply: string) => publish(this.#subject, batch, (index) => (isAnswered(index) ? reply : ''));
+    const said = this.#checked(await connection.request(bytesFor, signal));
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
     if (said['count'] !== count) throw new NatsFailure(`acknowledges ${said['count'] ?? 1} events of ${count}`);
     this.#last = said['seq'] as number;
@@ -152,9 +151,10 @@ class NatsTarget implements Target {
 
   async #call(connection: Connection, name: string, request: object, signal: AbortSignal): Promise<Said> {
     const subject = `$JS.API.${name}.${this.#url.path}`;
-    const payload = Buffer.from(JSON.stringify(request));
-    const piecesFor = (reply: string) => publish(subject, reply, '', payload);
-    return this.#checked(await connection.request(piecesFor, signal, this.#options.limits.natsRepeatMs));
+    const bytes = Buffer.from(JSON.stringify(request));
+    const messages = [{ headers: '', bytes, start: 0, end: bytes.length }];
+    const bytesFor = (reply: string) => publish(subject, messages, () => reply);
+    return this.#checked(await connection.request(bytesFor, signal, this.#options.limits.natsRepeatMs));
   }
 
   /** @returns an answer without an error, or that there is no message @throws NatsFailure for other errors */
@@ -189,13 +189,13 @@ class NatsTarget implements Target {
   }
 }
 
-/** @returns headers and payloads of as many lines as fit a batch behind the message `last`; none if the first one does not fit */
+/** @returns as many lines as fit a batch behind the message `last`; none if the first one does not fit */
 function batchOf(
   lines: readonly Line[],
   last: number,
   messageBytesMax: number,
   { forwardBatchBytes }: Limits,
-): (readonly [headers: string, payload: Buffer])[] {
+): Message[] {
   const begin = `NATS/1.0\r\nNats-Batch-Id:${randomBytes(12).toString('base64url')}\r\nNats-Batch-Sequence:`;
   // No space after a colon: headers are stored with each message.
   const headersAt = (index: number, isEnd: boolean) => {
@@ -208,10 +208,9 @@ function batchOf(
     return (index > 0 && bytes > forwardBatchBytes) || headersAt(index, true).length + end - start > messageBytesMax;
   });
   const chosen = beyond === -1 ? lines : lines.slice(0, beyond);
-  return chosen.map(({ bytes, start, end }, index) => [
-    headersAt(index, index === chosen.length - 1),
-    bytes.subarray(start, end),
-  ]);
+  return chosen.map(({ bytes, start, end }, index) => {
+    return { headers: headersAt(index, index === chosen.length - 1), bytes, start, end };
+  });
 }
 
 /** @returns which line the last message of a subject is; undefined if it is none */
