@@ -298,6 +298,42 @@ test('a bad line is found although answers are lost more often than it takes req
   assert.ok(requests < 60, `${requests}`);
 });
 
+test('a search for a bad line that a crash ends makes the same insert again before it stores another one [clickhouse-8]', async (t) => {
+  let bad = 0;
+  let inserts: string[] = [];
+  const { url } = await startScripted(t, (got) => {
+    if (/SELECT/.test(`${got.url}`)) return done(`[999, "${SOURCE}", "26.9.2.1"]`);
+    const seqs = got.body
+      .split('\n')
+      .slice(0, -1)
+      .map((row) => JSON.parse(row).seq as number);
+    inserts.push(`${seqs[0]}-${seqs.at(-1)}`);
+    return seqs.includes(bad) ? exception(41, 400) : done();
+  });
+  const send = async (lines: readonly Line[]) => {
+    inserts = [];
+    const target = open(new URL(url).host);
+    await target.send(outgoing(lines), NEVER);
+    target.close();
+    return inserts;
+  };
+  const isStored = (insert: string) => {
+    const [first = 0, last = 0] = insert.split('-').map(Number);
+    return bad < first || last < bad;
+  };
+  for (const lines of [plainLines(7), plainLines(22)]) {
+    for (bad = 1; bad <= lines.length; bad += 1) {
+      let position = 0;
+      for (const insert of await send(lines)) {
+        const again = await send(lines.slice(position));
+        assert.ok(again.includes(insert), `${insert} is not in ${again}`);
+        assert.deepEqual(again.slice(0, again.indexOf(insert)).filter(isStored), []);
+        if (isStored(insert)) position = Number(insert.split('-')[1]);
+      }
+    }
+  }
+});
+
 test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
