@@ -25,15 +25,16 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
   const value = valueIn(state);
   const { first, last } = seqs;
   const { seq, sending = 0 } = value;
+  // First: it cuts off what a power cut left in place of the last letter, which can not be read.
+  const letters = await openLetters(disk, name, limits);
   const open = await openIn(disk, name, seqs, limits);
   // Retention names what it removes before the cursor passes it.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
-  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(disk, name, seqs, open.length, limits);
+  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(letters, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(!canBeAsked(value), `${name} says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);
   checkEnd(await readLastSeq(disk, limits), last);
-  const letters = await openLetters(disk, name, limits);
   let [lines, id]: [number, string | null] = [0, null];
   for await (const line of readLines(disk, seqs, limits)) {
     const more = line.seq <= sending ? ', and the destination may have it' : '';
@@ -106,9 +107,9 @@ async function openIn(disk: Disk, name: string, seqs: GoneRange, limits: Limits)
   return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
-async function giveUp(disk: Disk, name: string, seqs: GoneRange, open: number, limits: Limits): Promise<string> {
+async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open: number): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
-  await (await openLetters(disk, name, limits)).append(skipped(seqs));
+  await letters.append(skipped(seqs));
   return `given up: ${open}`;
 }
 

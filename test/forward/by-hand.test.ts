@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
+import { deadLettersName } from '../../src/forward/dead-letters/file.ts';
 import { type CursorValue, readCursor } from '../../src/forward/sender/cursor.ts';
 import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
@@ -92,6 +93,18 @@ test('skip gives up dead letters, and only those that are open', async () => {
   await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }, limits), NotPossibleError);
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }, limits), 'given up: 1');
   assert.equal((await cursorOf(disk)).seq, 8);
+});
+
+test('skip gives up dead letters after a power cut that left bytes in place of the last one [by-hand-8]', async () => {
+  const disk = await forwardedTo(4);
+  await (await openLetters(disk)).append({ time: '2026', outcome: 'refused', reason: '', line: `${lines[2]}`.trim() });
+  const file = deadLettersName('upstream');
+  disk.put(file, Buffer.concat([disk.bytes(file) as Buffer, Buffer.from('\x07{"seq":\n\x07{')]));
+  assert.equal(await skip(disk, 'upstream', { first: 3, last: 3 }, limits), 'given up: 1');
+  assert.deepEqual(
+    (await lettersOf(disk)).map(({ outcome }) => outcome),
+    ['refused', 'skipped'],
+  );
 });
 
 test('skip gives up what retention removed before the destination has passed it, also of a hub', async () => {
