@@ -24,6 +24,7 @@ import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
 import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
+import { Stranger } from './stranger.ts';
 import { strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 import { World } from './world.ts';
@@ -107,6 +108,7 @@ class Life implements Watcher {
   readonly #stopped = new Set<Machine>();
   readonly #clients: Client[] = [];
   readonly #readers: Reader[] = [];
+  readonly #stranger: Stranger;
   /** Of those that are not left out. */
   readonly clientNames: string[] = [];
   /** The faults of the plan that began, by number. */
@@ -147,6 +149,9 @@ class Life implements Watcher {
         this.#addReader(machine, access, `reader-${at + 1}-${machine.name}`, clients);
       }
     }
+    this.#stranger = new Stranger({ world, network: this.#network, oracle: this.#oracle, machines: this.#machines });
+    if (clients?.has(this.#stranger.name) ?? true) this.clientNames.push(this.#stranger.name);
+    else this.#stranger.isStopped = true;
     this.#operator = new Operator({
       world,
       oracle: this.#oracle,
@@ -207,6 +212,7 @@ class Life implements Watcher {
     this.#isHealing = true;
     for (const client of this.#clients) if (!client.isStopped) client.stop();
     for (const reader of this.#readers) reader.isStopped = true;
+    this.#stranger.isStopped = true;
     this.#operator.heal();
     for (const link of this.#network.links()) {
       link.isDown = false;
@@ -317,7 +323,7 @@ class Life implements Watcher {
     const reader = new Reader(this.#world, this.#network, access, name, {
       mayBeGone: (first, last) => this.#oracle.mayBeGone(journal, first, last),
       isLost: (first, last) => this.#oracle.viewOf(journal).mayHaveLost(first, last),
-      breaks: (problem) => this.#oracle.read(journal, problem),
+      breaks: (problem) => this.#oracle.breaks(`${journal.name} ${problem}`),
       restores: () => this.#oracle.restoresOf(journal),
     });
     if (clients?.has(name) ?? true) this.clientNames.push(name);

@@ -19,7 +19,7 @@ const ACK_SHARE = 1 / 2;
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
-const RETAIN_HUB = ['--retain-bytes', '65536'];
+const RETAIN_HUB = ['--retain-bytes', '32768'];
 
 /** @returns the services of a life; the hub is the first */
 export function planServices(seed: number, chance: Chance): PlannedService[] {

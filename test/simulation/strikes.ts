@@ -111,7 +111,9 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
 }
 
 /** Between two strikes at calls of one kind, for files of one kind: fewer once there were many. */
-const SELDOM_CALLS = 30;
+const SELDOM_CALLS = 60;
+/** For dead letters, of which there are few. */
+const LETTER_CALLS = 15;
 
 /**
  * Strikes calls for files that are seldom written, from now on: what is done with them has an order.
@@ -125,19 +127,23 @@ export function strikeSeldomFiles(
 ): void {
   const made = new Map<string, { count: number; due: number }>();
   let number = 0;
-  const next = (count: number) => count + Math.ceil(chance.exponentialMs(SELDOM_CALLS + 2 * count));
-  machine.disk.faults.add((call, name) => {
-    if (!(SELDOM.includes(call) && !OFTEN.test(name))) return undefined;
+  machine.disk.faults.add((call, name, bytes, folder) => {
+    const isLetter = name.startsWith('dead-');
+    if (OFTEN.test(name) || !(SELDOM.includes(call) || (isLetter && call === 'read'))) return undefined;
     const what = `${call} ${name.replace(/\d+/g, '')}`;
+    const next = (count: number) =>
+      count + Math.ceil(chance.exponentialMs(2 * count + (isLetter ? LETTER_CALLS : SELDOM_CALLS)));
     const calls = made.get(what) ?? { count: 0, due: next(0) };
     made.set(what, calls);
     calls.count += 1;
     if (calls.count < calls.due) return undefined;
     calls.due = next(calls.count);
-    const error = call.startsWith('sync') ? 'sync error' : 'write error';
-    const kind = chance.oneOf(['crash', 'power cut', error] as const);
+    const error = call === 'read' ? 'read error' : call.startsWith('sync') ? 'sync error' : 'write error';
+    const cut = call === 'write' && bytes > 1 ? 'torn write' : 'power cut';
+    const kind = call === 'read' ? error : chance.oneOf(['crash', cut, error] as const);
     number += 1;
     if (!begins(number, kind)) return undefined;
+    if (kind === 'torn write') return tearNow(machine, { name, bytes, folder }, chance, targets);
     return kind === 'crash' || kind === 'power cut'
       ? endNow(machine, kind, chance, targets)
       : failure(machine, kind, name, chance, targets);
@@ -221,30 +227,39 @@ function remainsOfFile(chance: Chance, reorders: boolean): FileRemains {
 
 /** A write of which only the beginning arrives, since the process is killed or the power goes in the middle of it. */
 function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
-  const { disk } = machine;
+  const { faults } = machine.disk;
   let left = chance.integer(1, 8);
-  const isKilled = chance.happens(0.5);
   const fault: FaultOf = (call, name, bytes, folder) => {
     if (call !== 'write' || bytes < 2) return undefined;
     left -= 1;
     if (left > 0) return undefined;
-    disk.faults.delete(fault);
-    const written = chance.integer(1, bytes - 1);
-    const tear = () => {
-      const unsynced = disk.in(folder).unsyncedBytes(name);
-      const torn: FileRemains = {
-        share: (unsynced - bytes + written + 0.5) / unsynced,
-        behind: chance.oneOf(['nothing', 'zeros', 'garbage'] as const),
-      };
-      const others = powerCut(chance, targets.reorders);
-      const of: PowerCut['of'] = (other, where) =>
-        other === name && where === folder ? torn : others.of(other, where);
-      end(machine, 'torn write', chance, targets, isKilled ? undefined : { ...others, of });
-    };
-    targets.world.plan(0, 'torn write', tear, null);
-    return isKilled ? { shortBy: bytes - written } : Promise.resolve();
+    faults.delete(fault);
+    return tearNow(machine, { name, bytes, folder }, chance, targets);
   };
-  disk.faults.add(fault);
+  faults.add(fault);
+}
+
+/** @returns what happens in place of the write */
+function tearNow(
+  machine: Machine,
+  { name, bytes, folder }: { readonly name: string; readonly bytes: number; readonly folder: string },
+  chance: Chance,
+  targets: Targets,
+): Fault {
+  const isKilled = chance.happens(0.5);
+  const written = chance.integer(1, bytes - 1);
+  const tear = () => {
+    const unsynced = machine.disk.in(folder).unsyncedBytes(name);
+    const torn: FileRemains = {
+      share: (unsynced - bytes + written + 0.5) / unsynced,
+      behind: chance.oneOf(['nothing', 'zeros', 'garbage'] as const),
+    };
+    const others = powerCut(chance, targets.reorders);
+    const of: PowerCut['of'] = (other, where) => (other === name && where === folder ? torn : others.of(other, where));
+    end(machine, 'torn write', chance, targets, isKilled ? undefined : { ...others, of });
+  };
+  targets.world.plan(0, 'torn write', tear, null);
+  return isKilled ? { shortBy: bytes - written } : Promise.resolve();
 }
 
 type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';

@@ -2,7 +2,7 @@
 
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
-import { readLetterStates } from '../../../src/forward/dead-letters/file.ts';
+import { deadLettersName, readLetterStates } from '../../../src/forward/dead-letters/file.ts';
 import { isOpen } from '../../../src/forward/dead-letters/letter.ts';
 import { readRetry, writeRetry } from '../../../src/forward/retry.ts';
 import { readSource } from '../../../src/forward/source.ts';
@@ -12,6 +12,7 @@ import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
 import { cursorSeq } from '../oracle/cursor.ts';
 import type { Place } from '../oracle/destinations.ts';
+import { LettersView } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
 import { Incarnation } from '../world.ts';
 import { linesOf, linesThere } from './checks.ts';
@@ -87,10 +88,7 @@ export class WaysOut {
     const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
     let seq: number | undefined;
     if (hasSeq !== undefined) {
-      const ids = 'stored' in to ? to.counts.keys() : linesOf(oracle, to).map(({ id }) => id);
-      const there = new Set(ids);
-      const lines = linesOf(oracle, journal);
-      seq = 1 + Math.max(0, ...lines.filter(({ id }) => there.has(id)).map((line) => line.seq));
+      seq = this.#firstAfter(journal, to);
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
       const source = (await readSource(disk))!;
@@ -104,9 +102,10 @@ export class WaysOut {
     await newIdentity(disk, seq, limits).catch(async (error: Error) => {
       // One that could not be asked yet: its message says what to do first.
       const [, lost] = /^the cursor of (\S+) is lost; set it with forward from$/.exec(error.message) ?? [];
-      const plain = lost === undefined ? undefined : oracle.destinationsOf(journal).get(lost);
-      if (lost === undefined || plain === undefined || !('received' in plain)) throw error;
-      await this.#continuePlain(journal, lost, plain, disk);
+      const where = lost === undefined ? undefined : oracle.destinationsOf(journal).get(lost);
+      if (lost === undefined || where === undefined) throw error;
+      if ('received' in where) await this.#continuePlain(journal, lost, where, disk);
+      else await continueFrom(disk, lost, this.#firstAfter(journal, where), limits);
       await newIdentity(disk, seq, limits);
     });
     const begin = cursorSeq(journal.disk, name) + 1;
@@ -120,21 +119,25 @@ export class WaysOut {
     );
   }
 
+  /** @returns the seq after the last event that a hub or an engine has */
+  #firstAfter(journal: MachineJournal, to: Exclude<Place, Upstream>): number {
+    const { oracle } = this.#parts;
+    const there = new Set('stored' in to ? to.counts.keys() : linesOf(oracle, to).map(({ id }) => id));
+    return 1 + Math.max(0, ...linesOf(oracle, journal).flatMap(({ id, seq }) => (there.has(id) ? [seq] : [])));
+  }
+
   /** "`forward skip`": gives open letters up, with the service stopped. */
   #giveUp(journal: MachineJournal, name: string): void {
     const { oracle } = this.#parts;
     this.#stopFor(journal, async (openDisk) => {
       const disk = openDisk(journal.folder);
       const done = cursorSeq(journal.disk, name);
-      const open = [...(await readLetterStates(disk, name, limits)).values()].filter(
-        (one) => isOpen(one) && one.last <= done,
-      );
+      const letters = new LettersView();
+      letters.refresh(journal.disk.bytes(deadLettersName(name)));
+      const open = letters.open.filter((seq) => seq <= done);
       await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
       if (open.length === 0) return;
-      const range = {
-        first: Math.min(...open.map(({ first }) => first)),
-        last: Math.max(...open.map(({ last }) => last)),
-      };
+      const range = { first: Math.min(...open), last: Math.max(...open) };
       const isIn = ({ seq }: { seq: number }) => range.first <= seq && seq <= range.last;
       oracle.history.leaveOut(
         journal.name,

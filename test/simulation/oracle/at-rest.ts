@@ -51,11 +51,12 @@ function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly 
 export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | undefined {
   const text = disk.durableBytes(SNAPSHOT)?.toString();
   if (text === undefined) return undefined;
-  const [end, crc] = /,"crc":"([\da-f]{8})"\}\n$/.exec(text) ?? [];
-  const begin = text.slice(0, text.length - (end?.length ?? 0));
+  const [ending, crc] = /,"crc":"([\da-f]{8})"\}\n$/.exec(text) ?? [];
+  const begin = text.slice(0, text.length - (ending?.length ?? 0));
   if (crc === undefined || crc32(begin) !== Number.parseInt(crc, 16)) return 'forward-sources.json is damaged';
   const { seq: until, sources } = JSON.parse(`${begin}}`);
-  if (until > view.lastSeq) return `forward-sources.json is of event ${until}, and the last one is ${view.lastSeq}`;
+  const end = view.endIn(disk);
+  if (until > end) return `forward-sources.json is of event ${until}, and the last one is ${end}`;
   const last = new Map<string, number>();
   const ids = new Map<string, string>();
   for (const { seq, id, from } of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {

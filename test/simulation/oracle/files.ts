@@ -1,6 +1,7 @@
 /** What a service does with its journal files when a call has failed or a crash has left something behind. */
 
 import type { MachineJournal } from '../machine.ts';
+import { cursorIn } from './cursor.ts';
 
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
 
@@ -20,6 +21,14 @@ export class Files {
 
   syncFailed(name: string): void {
     if (isJournalFile(name)) this.#unsynced.add(name);
+  }
+
+  /** "Until then a cursor that is missing or torn loses nothing." @returns what is wrong */
+  creating(name: string): string | undefined {
+    const [, destination] = /^\.forwarded-(.+)$/.exec(name) ?? [];
+    if (destination === undefined) return undefined;
+    const cursor = this.#journal.disk.bytes(`forward-${destination}.cursor`);
+    return cursor && cursorIn(cursor) ? undefined : `knows ${destination} before its cursor is there`;
   }
 
   /** "A sync is never retried." @returns what is wrong with a write, unless a start has put a copy in place of the file */

@@ -1,4 +1,7 @@
-/** "When a limit asks for a file with events that a destination has not received yet, new reports get 503." */
+/**
+ * "When a limit asks for a file with events that a destination has not received yet, new reports get 503"; one that nothing holds back
+ * is removed.
+ */
 
 import type { MachineJournal } from '../machine.ts';
 import { cursorSeq } from './cursor.ts';
@@ -7,7 +10,10 @@ import { filesOf, markedBy } from './removals.ts';
 /** What was taken before is written by then, and retention has looked. */
 const LOOKED_MS = 5_000;
 
-/** Whether a journal has to refuse what is new. */
+/** Files that were begun since a limit asked for one: by then retention has removed it. */
+const BEGUN_MAX = 4;
+
+/** Whether a journal refuses what it has to refuse, and removes what it has to remove. */
 export class HeldBack {
   readonly #journal: MachineJournal;
   /** Virtual time. */
@@ -15,6 +21,8 @@ export class HeldBack {
   /** Since when a file is held back. */
   #sinceMs: number | undefined;
   #count = 0;
+  /** Since when files are larger than the limit, and the files that were the newest one since then. */
+  #over: { readonly process: unknown; readonly sinceMs: number; readonly newest: Set<string> } | undefined;
 
   constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
@@ -39,6 +47,21 @@ export class HeldBack {
     // Retention looks later at a disk that fails, and at a slow one.
     if (heldMs < LOOKED_MS || machine.disk.troubledMs >= sinceMs) return undefined;
     return `records events although ${name} is held back for ${heldMs} ms`;
+  }
+
+  /** @returns what is wrong if the files are above the limit in bytes for too long */
+  overdue(): string | undefined {
+    const { disk, machine } = this.#journal;
+    const files = filesOf(disk.names());
+    const bytes = files.slice(0, -1).reduce((sum, { name }) => sum + disk.bytes(name)!.length, 0);
+    const before = this.#over;
+    if (bytes <= (machine.config.retainBytes ?? Number.POSITIVE_INFINITY)) this.#over = undefined;
+    else if (before?.process !== machine.process || machine.disk.troubledMs >= before!.sinceMs)
+      this.#over = { process: machine.process, sinceMs: this.#nowMs(), newest: new Set() };
+    this.#over?.newest.add(files.at(-1)!.name);
+    const { newest, sinceMs } = this.#over ?? { newest: new Set(), sinceMs: 0 };
+    const isLate = newest.size > BEGUN_MAX && this.#nowMs() - sinceMs > LOOKED_MS;
+    return isLate ? `has closed files of ${bytes} bytes, and nothing is removed` : undefined;
   }
 
   /** @returns the first file that the limit in bytes has asked for since the newest one was begun, and that a destination needs */

@@ -76,9 +76,7 @@ export class JournalView {
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
     view.#mayRepeat = false;
-    // The last events may be lost, and the newest file empty.
-    const firsts = disk.durableNames().map((name) => Number(SEGMENT.exec(name)?.[1] ?? 0));
-    const last = Math.max(view.lastSeq, ...firsts.map((first) => first - 1));
+    const last = view.endIn(disk);
     for (const seq of view.removed.keys()) if (seq > last || view.lines.has(seq)) view.removed.delete(seq);
     // What is missing before its end was removed, before the copy was made or before the backup came to it.
     for (const [seq, line] of this.lines) {
@@ -102,6 +100,21 @@ export class JournalView {
   /** The ids of the journals that recorded its forwarded events first. */
   sources(): Set<string> {
     return new Set([...this.lines.values()].flatMap(({ from }) => from?.[0] ?? []));
+  }
+
+  /** @returns the seq before the next one: the last events may be lost, and the newest file empty */
+  endIn(disk: SimulatedDisk): number {
+    const firsts = disk.durableNames().map((name) => Number(SEGMENT.exec(name)?.[1] ?? 0));
+    return Math.max(this.lastSeq, ...firsts.map((first) => first - 1));
+  }
+
+  /** A repair may name more as lost than there was: what it can not read may have been many events. */
+  repaired(disk: SimulatedDisk): void {
+    for (const name of disk.durableNames()) {
+      const [, first, last] = (name.endsWith('.lost') && GONE.exec(name)) || [];
+      for (let seq = Number(first); seq <= Number(last); seq += 1)
+        if (!this.lines.has(seq)) this.removed.set(seq, EVER);
+    }
   }
 
   /** An operator broke these lines: they may be gone. */

@@ -7,6 +7,11 @@ export class LettersView {
   #states = new Map<number, boolean>();
   #bytes: Buffer | undefined;
 
+  /** The seqs about which an operator has to decide. */
+  get open(): number[] {
+    return [...this.#states].flatMap(([seq, isOpen]) => (isOpen ? [seq] : []));
+  }
+
   isOpen(seq: number): boolean {
     return this.#states.get(seq) === true;
   }

@@ -130,6 +130,7 @@ export class Oracle {
     watched.restores += 1;
     this.history.wasRestored = true;
     watched.files = new Files(journal);
+    watched.snapshot = journal.disk.durableBytes(SNAPSHOT); // it may be ahead of a copy
     this.#rollBack(journal, view, watched.view);
     // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
     const source = sourceOf(journal);
@@ -170,7 +171,9 @@ export class Oracle {
   }
 
   repaired(journal: MachineJournal): void {
-    this.#watched.get(journal)!.isBroken = false;
+    const watched = this.#watched.get(journal)!;
+    watched.isBroken = false;
+    watched.view.repaired(journal.disk);
     this.checkAcknowledged(journal);
   }
 
@@ -214,11 +217,6 @@ export class Oracle {
     const mayBeGone = (seq: number) => this.mayBeGone(journal, seq, seq);
     const problem = this.#readings.answers(this.viewOf(journal), mayBeGone, request, text);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
-  }
-
-  /** A reader found something wrong. */
-  read(journal: MachineJournal, problem: string): void {
-    this.#breaks(`${journal.name} ${problem}`);
   }
 
   /** Whether retention may have removed these events, both included. */
@@ -276,8 +274,8 @@ export class Oracle {
 
   /** A file is about to be created. */
   creating(journal: MachineJournal, name: string): void {
-    const { removals, view } = this.#watched.get(journal)!;
-    const problem = removals.creating(name);
+    const { removals, view, files } = this.#watched.get(journal)!;
+    const problem = removals.creating(name) ?? files.creating(name);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     if (markedBy(name) === undefined) return;
     this.look(journal);
@@ -310,10 +308,10 @@ export class Oracle {
     if (name.endsWith('.cursor')) this.#checkCursors(journal);
     const watched = this.#watched.get(journal)!;
     const { view, sendsTo, heldBack } = watched;
-    const held = heldBack.look(sendsTo, view.lines.size, isJournalFile(name));
+    const held = heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ?? heldBack.overdue();
     if (held !== undefined) this.#breaks(`${journal.name} ${held}`);
     const bytes = journal.disk.durableBytes(SNAPSHOT);
-    if (name !== '' || bytes === watched.snapshot) return;
+    if (name !== '' || bytes === undefined || watched.snapshot?.equals(bytes)) return;
     watched.snapshot = bytes;
     const problem = wrongSnapshot(journal.disk, view);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
@@ -337,10 +335,12 @@ export class Oracle {
     if (!isJournalFile(name)) return;
     this.look(journal);
     const { view, removals, sendsTo } = this.#watched.get(journal)!;
+    // What was marked was settled then, though a hub that was restored may have said since that it has less.
+    const lines = view.linesOf(name).filter(({ seq }) => seq > removals.markedSeq);
     const problem = removals.removing(name, this.history.wasRestored ? [] : sendsTo);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
     for (const { seq } of view.linesOf(name)) if (!view.removed.has(seq)) view.removed.set(seq, this.#nowMs());
-    this.#checkSettled(journal, view.linesOf(name), `removes ${name}`);
+    this.#checkSettled(journal, lines, `removes ${name}`);
   }
 
   /** Retention is to remove these lines. */
@@ -434,17 +434,18 @@ export class Oracle {
     cursor: SeenCursor,
     journal: MachineJournal,
     destination: Destination,
-    { lines }: JournalView,
+    view: JournalView,
   ): string | undefined {
     const isSettled = this.#settledAt(journal, destination);
     for (let seq = destination.checkedSeq + 1; seq <= cursor.seq; seq += 1) {
-      const line = lines.get(seq);
+      const line = view.lines.get(seq);
+      if (line === undefined && view.removed.has(seq)) continue; // as a repair says
       if (line === undefined) return `passes event ${seq}, which is not durable`;
       // A hub that was restored since has said that it has the event.
       if (!isSettled(line) && !this.history.rolledBack.has(line.id))
         return `passes event ${seq}, which is neither there nor in a dead letter`;
     }
-    const isSame = cursor.id === null || cursor.id === lines.get(cursor.seq)!.id;
+    const isSame = cursor.id === null || cursor.id === view.lines.get(cursor.seq)?.id;
     return isSame ? undefined : `has another id for event ${cursor.seq}`;
   }
 
