@@ -31,9 +31,9 @@ interface Tried {
   readonly how: string;
 }
 
-/** @param word of the promises that are tried @returns the exit code: 2 if one could not be tried */
+/** @param word of the promises that are tried, or of the paths of their files @returns the exit code: 2 if one could not be tried */
 export async function tryMutants(word: string, steps: number): Promise<number> {
-  const mutants = allMutants().filter(({ file, breaks }) => FOLDERS.test(file) && breaks.includes(word));
+  const mutants = allMutants().filter(({ file, breaks }) => FOLDERS.test(file) && `${file}: ${breaks}`.includes(word));
   const chosen = mutants.filter(({ file }) => !NOT_LIVED.test(file));
   const counts = { died: 0, survived: 0, stale: 0 };
   const survivors: Mutant[] = [];
