@@ -1,6 +1,6 @@
 /**
- * The id of a journal that forwards, by which a hub knows it: the source. It is made once and kept in `.journal-id`, so that it
- * is the same after a restart, on another address and in a restored backup.
+ * The id of a journal that forwards, by which a hub or an engine knows it: the source. It is made once and kept in `.journal-id`, so
+ * that it is the same after a restart, on another address and in a restored backup.
  */
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';

@@ -15,7 +15,7 @@ export const natsServer = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
 /** The `nats` program. Tests do without. */
 export const natsCommand = process.env['ASSETLOG_TEST_NATS_CLI'];
 /** One of before 2.12, which has no atomic batches. */
-const olderServer = process.env['ASSETLOG_TEST_NATS_OLD'] ?? '';
+const olderServer = process.env['ASSETLOG_TEST_NATS_OLD'] ?? 'no-nats-server';
 
 /** Why tests that need it are skipped; false if it is here. */
 export const withoutNats = missing('there is no nats-server; ASSETLOG_TEST_NATS may name one', natsServer, [

@@ -36,8 +36,8 @@ export const forward = defineCommand<ForwardValues>(
       'retry     send dead letters again: those that were refused, or those of --seq\n' +
       'skip      give up the event that a stopped destination would get next (--seq N), or open dead letters\n' +
       'from      let a destination continue with event --seq N; what it leaves out is in the dead letters\n' +
-      'identity  the id by which hubs know the journal; --new gives a copied folder an id of its own\n' +
-      'ddl       print the SQL of the table that a destination clickhouse:// needs, each setting with its reason\n' +
+      'identity  the id by which hubs and engines know the journal; --new gives a copied folder an id of its own\n' +
+      'ddl       print the SQL of the table that a ClickHouse destination needs, each setting with its reason\n' +
       '\n' +
       'status, dead and retry work beside a running service. skip, from and identity --new need it stopped. NAME is that of\n' +
       'the destination (upstream for --forward-to); it may be left out if there is one.',

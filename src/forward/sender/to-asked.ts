@@ -116,7 +116,8 @@ export class ToAsked {
   #warnOfNothing(had: number): void {
     const { destination, notices } = this.#outbox;
     if (!this.#isEmpty) {
-      const wayOut = toRun(this.#outbox, `from ${destination.name} --seq 1`);
+      const command = toRun(this.#outbox, `from ${destination.name} --seq 1`);
+      const wayOut = `${command}, before the destination has a later event`;
       notices.warn('the destination has no event of this journal any more', { had, to_send_all_again: wayOut });
     }
     this.#isEmpty = true;
@@ -191,6 +192,6 @@ export class ToAsked {
 
 /** @returns the state of a sender that replies wait for, and whose destination can not be asked */
 export function noAcknowledgements({ name, to }: Destination): State {
-  const reason = `${to} does not say which events it has, as a hub does, and --ack ${name} needs that; check the URL, or give --ack a hub`;
+  const reason = `${to} does not say which events it has, as a hub does, and --ack ${name} needs that; check the URL, or give --ack a hub, with a name that no plain destination has had`;
   return stop('not understood', reason, STARTING);
 }
