@@ -325,7 +325,8 @@ test('a stream that is full and keeps what it has refuses the next event until t
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
   assert.ok(statuses.length > 5, `${statuses.length} reports`);
   assert.equal(await isReady(service), false);
-  assert.match(`${stateIn(service.data)?.['last_error']}`, /maximum bytes exceeded.*--discard old/);
+  const isFull = () => /maximum bytes exceeded.*--discard old/.test(`${stateIn(service.data)?.['last_error']}`);
+  await eventually('it says why', isFull);
   await nats.updateStream({ max_bytes: -1 });
   await whenReady(service);
   assert.deepEqual(deadLettersIn(service.data), []);

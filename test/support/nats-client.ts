@@ -5,6 +5,8 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 const REPLY_MS = 10_000;
+/** Messages of a stream that are asked for at a time. */
+const PART = { batch: 500, no_wait: true };
 
 /** As CONNECT has it, and a CA if the server has TLS. */
 export interface Login {
@@ -109,31 +111,29 @@ export class NatsClient {
     if (state.messages === 0) return [];
     this.#requests += 1;
     const deliver = `${this.#inbox}.deliver${this.#requests}`;
+    this.#socket.write(`SUB ${deliver} 2\r\n`);
+    const config = { ack_policy: 'none', deliver_policy: 'all', mem_storage: true, num_replicas: 1 };
+    const { name } = await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config });
+    // In parts: the server would cut a client that is slower than its disk.
+    const askForMore = () => this.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, PART, { reply: deliver });
     const stored: Stored[] = [];
-    const all = new Promise<void>((resolve, reject) => {
+    await new Promise<void>((resolve, reject) => {
       const late = setTimeout(() => reject(new Error(`${stored.length} messages, and no more`)), this.#replyMs);
-      this.#waiting.set(deliver, ({ subject, reply = '', payload }) => {
+      this.#waiting.set(deliver, ({ subject, reply, headers, payload }) => {
+        if (/^NATS\/1.0 (404|503)/.test(headers)) setTimeout(askForMore, 100); // the consumer is not ready yet
+        if (reply === undefined) return;
         // $JS.ACK.<stream>.<consumer>.<delivered>.<seq>.<number>.<time>.<left>
         const [seq = 0, left = 0] = [reply.split('.')[5], reply.split('.')[8]].map(Number);
         stored.push({ seq, subject, payload });
         late.refresh();
-        if (left > 0) return;
-        clearTimeout(late);
-        resolve();
+        if (left === 0) {
+          clearTimeout(late);
+          resolve();
+        } else if (stored.length % PART.batch === 0) askForMore();
       });
       this.#socket.once('close', () => reject(new Error(this.ended)));
+      askForMore();
     });
-    all.catch(() => {}); // also if there is no consumer
-    this.#socket.write(`SUB ${deliver} 2\r\n`);
-    const config = {
-      deliver_subject: deliver,
-      ack_policy: 'none',
-      deliver_policy: 'all',
-      mem_storage: true,
-      num_replicas: 1,
-    };
-    await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config });
-    await all;
     this.#waiting.delete(deliver);
     return stored;
   }
