@@ -1,7 +1,7 @@
 /** The destination ClickHouse with the engine of a current server, beside a service. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,7 +17,7 @@ import {
   withoutClickhouse,
 } from '../support/clickhouse.ts';
 import { runHere } from '../support/command-output.ts';
-import { deadLettersIn, forwardFile, forwardStatus, sourceIn } from '../support/forwarded.ts';
+import { deadLettersIn, forwardFile, forwardStatus, sourceIn, stopsForwarding } from '../support/forwarded.ts';
 import { rounds } from '../support/long.ts';
 import { newFolder, type Running, root, startService } from '../support/program.ts';
 import { FIRST, makeLines, segment, timed } from '../support/segments.ts';
@@ -231,6 +231,29 @@ test('a cursor that is lost sends nothing again, and a table without old months 
   await device.kill();
   const { code } = await runHere(['forward', 'from', 'events', '--seq', '1', '--data', data]);
   assert.equal(code, 0);
+});
+
+test('a copy of a folder is found beside its original, and none of its events is taken for one of the original', {
+  skip,
+}, async (t) => {
+  const engine = await startTable(t);
+  const original = await forwarding(t, engine.port);
+  await reportMany(original, 1, 4);
+  await settles(original, 4);
+  await original.kill();
+  const data = join(newFolder(t), 'copy');
+  cpSync(original.data, data, { recursive: true });
+  const [one, two] = [await forwarding(t, engine.port, original.data), await forwarding(t, engine.port, data)];
+  // The copy has asked before there is anything that it lacks.
+  await settles(two, 4);
+  await reportMany(one, 5, 3);
+  await settles(one, 7);
+  await reportMany(two, 5, 3);
+  await settles(two, 7);
+  assert.deepEqual(await countsOf(engine), [10, 10, 10]);
+  await two.kill();
+  await forwarding(t, engine.port, data);
+  assert.match((await stopsForwarding(data, 'events')).reason, /identity --new/);
 });
 
 test('replies and requests that are lost, and kills of the engine and of the service in an insert, store each event once', {
