@@ -72,9 +72,15 @@ export class Acks implements Acknowledgements {
     return troubles;
   }
 
-  wait(deployment: Deployment, first: number, last: number, answer: (reason?: string) => void): void {
+  wait(
+    deployment: Deployment,
+    first: number,
+    last: number,
+    before: readonly number[],
+    answer: (reason?: string) => void,
+  ): void {
     const ack = this.of(deployment);
-    ack.wait({ first, last }, answer);
+    ack.wait({ first, last }, before, answer);
     if (this.#isOver) ack.giveUp();
   }
 
@@ -172,14 +178,19 @@ export class Ack {
     this.#neededSeq = this.#lastSeq;
   }
 
-  /** Waits until the destination has the events of a range, which are durable here. */
-  wait({ first, last }: GoneRange, answer: Waiting['answer']): void {
-    const one: Waiting = { first, last, sinceMs: performance.now(), answer };
-    if (this.#isMissing(one)) {
+  /**
+   * Waits until the destination has the events of a range, which are durable here.
+   * @param before the seqs of further ones, from before: others may be in between
+   */
+  wait({ first, last }: GoneRange, before: readonly number[], answer: Waiting['answer']): void {
+    const seqs = before.filter((seq) => this.#seq === undefined || seq > this.#seq);
+    const all = { first: Math.min(first, ...seqs), last: Math.max(last, ...seqs) };
+    const one: Waiting = { ...all, sinceMs: performance.now(), answer };
+    if (this.#isMissing(one) || before.some((seq) => this.#isMissing({ first: seq, last: seq }))) {
       answer(this.#notTaken);
       return;
     }
-    if (this.#seq !== undefined && last <= this.#seq) {
+    if (this.#seq !== undefined && one.last <= this.#seq) {
       this.#options.onAcknowledged(0);
       answer();
       return;

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { batchPath } from '../event/item.ts';
-import type { RecordedResult, RecordResult } from '../event/record-result.ts';
+import type { RecordedResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import {
@@ -14,6 +14,8 @@ import {
   type Reply,
   unavailable,
 } from './message.ts';
+
+type Done = Parameters<Recorder['append']>[2];
 
 /** Where recorded events are counted. */
 export interface CountedParts {
@@ -40,14 +42,14 @@ export function reportRecorder(parts: CountedParts, acks: Acknowledgements | und
     const refusal = acks?.refusal(deployment);
     if (refusal !== undefined) return respond(unavailable(refusal, limits));
     const count = events.length; // the callback must not retain the events
-    const done = (result: RecordResult, first = 0, last = 0) => {
+    const done: Done = (result, first = 0, last = 0, before = []) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
       if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
       const reply = replyTo(result);
       if (acks === undefined) return respond(reply);
-      acks.wait(deployment, first, last, (reason) => {
+      acks.wait(deployment, first, last, before, (reason) => {
         respond(reason === undefined ? reply : unavailable(reason, limits));
       });
     };
@@ -75,9 +77,9 @@ function appendCounted(
   // The callback must not retain an event: its substrings keep the whole body alive.
   const types = events.map(({ type }) => type);
   const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
-  const counted = (result: RecordResult, first?: number, last?: number) => {
+  const counted: Done = (result, ...seqs) => {
     if (result.kind === 'recorded') count(types, lines, result, parts);
-    done(result, first, last);
+    done(result, ...seqs);
   };
   recorder.append(events, bodyBytes, counted, onConflict);
 }

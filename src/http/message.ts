@@ -197,13 +197,14 @@ export interface Recorder {
   /**
    * Records the events of a body of so many bytes, at least one, all of them or none.
    * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive. If
-   *   they are recorded, all of them are in the range of seqs from `first` to `last`
+   *   they are recorded, `before` has the seqs of those that were recorded before, and the others are in the range of seqs from
+   *   `first` to `last`
    * @param onConflict whether events whose idempotency keys belong to other events are left out instead
    */
   append(
     events: readonly Event[],
     bodyBytes: number,
-    done: (result: RecordResult, first?: number, last?: number) => void,
+    done: (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void,
     onConflict: ConflictHandling,
   ): void;
 }
@@ -213,10 +214,16 @@ export interface Acknowledgements {
   /** @returns why nothing of a deployment is to be recorded now, as a sentence for the client; undefined if it may be */
   refusal(deployment: string | undefined): string | undefined;
   /**
-   * Waits for the destination to have the events from `first` to `last`, which are on the disk.
+   * Waits for the destination to have the events from `first` to `last`, and those with the seqs in `before`, which are on the disk.
    * @param answer called once, at once or later: with the reason, if they are not known to be there in time
    */
-  wait(deployment: string | undefined, first: number, last: number, answer: (reason?: string) => void): void;
+  wait(
+    deployment: string | undefined,
+    first: number,
+    last: number,
+    before: readonly number[],
+    answer: (reason?: string) => void,
+  ): void;
 }
 
 /** A pure function: no clock, no disk, no network. @throws Refusal for an invalid request: 400 */

@@ -226,7 +226,7 @@ export class Journal implements JournalFigures {
         this.#hold(bytes);
         if (bytes < 0 && this.#waitingBytes === 0 && this.#running === undefined) this.#safely(this.#options.onIdle);
       },
-      answer: (done, result, first, last) => this.#safely(done, result, first, last),
+      answer: (done, ...result) => this.#safely(done, ...result),
       onReplayed: (count) => this.#metrics.replayed(count),
     });
   }

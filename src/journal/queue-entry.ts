@@ -8,9 +8,10 @@ import { encodeMembers, type LineMembers, lineBytesMax, memoryBytesOf, packMembe
 
 /**
  * Called once for each call of `append`, with the result of all its events. If they are recorded, `first` and `last` are a range of
- * seqs that has all of them, the smallest one unless some were recorded before.
+ * seqs that has all of them but those that were recorded before, and `before` has the seqs of these. The range is empty, with
+ * `first` above `last`, if all were.
  */
-export type Done = (result: RecordResult, first?: number, last?: number) => void;
+export type Done = (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void;
 
 /**
  * The events of one call of `append`, which are written together, and recorded or refused together. All entries have the same

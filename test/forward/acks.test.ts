@@ -184,6 +184,7 @@ test('an event that the destination refuses never gets a 200, and those after it
   const hub = await serve(t, { limits: { forwardBodyBytesMax: 4096, forwardUploadBytesMax: 4096 } });
   const device = await acknowledged(t, hub.url);
   await whenReady(device);
+  assert.deepEqual(await report(device, ['before'], { 'Idempotency-Key': 'before' }), [200]);
   const large = { description: 'x'.repeat(8192) };
   const headers = { 'Idempotency-Key': 'large' };
   const one = await reportOne(device, 'observation/large', { body: large, headers });
@@ -191,6 +192,12 @@ test('an event that the destination refuses never gets a 200, and those after it
   assert.match(one.body, /recorded here, and upstream does not take it; .* assetlog forward dead upstream/);
   assert.deepEqual(await report(device, ['small']), [200], 'the next one passes');
   assert.equal((await reportOne(device, 'observation/large', { body: large, headers })).status, 503, 'a replay');
+  const items = ['before', 'after'].map((name) => {
+    return { type: 'observation', asset_key: [name], idempotency_key: name };
+  });
+  const sent = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(items) };
+  const batch = await fetch(`${device.url}/report_asset_batch/`, sent);
+  assert.equal(await batch.text(), '{"recorded":2,"duplicates":1}', 'it is between the two');
   assert.equal(deadLettersIn(device.data).length, 1);
   await device.stop();
   const again = await acknowledged(t, hub.url, {}, device.data);
@@ -282,9 +289,9 @@ function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
     notices: createNotices('error', false, () => {}),
   });
   const answers: string[] = [];
-  const wait = (first: number, last = first) => {
+  const wait = (first: number, last = first, ...before: number[]) => {
     journal.lastSeq = Math.max(journal.lastSeq, last);
-    acks.wait(undefined, first, last, (reason) => answers.push(`${first}: ${reason?.slice(0, 27) ?? 200}`));
+    acks.wait(undefined, first, last, before, (reason) => answers.push(`${first}: ${reason?.slice(0, 27) ?? 200}`));
   };
   return { acks, ack: acks.of(undefined), answers, wait, journal };
 }
@@ -306,6 +313,23 @@ test('replies leave in order, each with what its own events got [ack-7]', () => 
   ack.lacksOnly([]); // its dead letter was sent again
   wait(6);
   assert.equal(answers.at(-1), '6: 200');
+});
+
+test('a batch that repeats earlier events is not about the events in between [ack-11]', () => {
+  const { ack, answers, wait } = waitingFor(8);
+  ack.has(4);
+  ack.lacks({ first: 5, last: 5 });
+  ack.has(6);
+  wait(9, 10, 2, 6);
+  wait(9, 10, 5, 6);
+  assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does']);
+  wait(Number.POSITIVE_INFINITY, 0, 2, 6);
+  wait(Number.POSITIVE_INFINITY, 0, 2, 7, 8);
+  assert.deepEqual(answers.splice(0), ['Infinity: 200']);
+  ack.lacks({ first: 7, last: 7 });
+  assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does']);
+  ack.has(10);
+  assert.deepEqual(answers, ['9: 200']);
 });
 
 test('a hub that was restored from a backup acknowledges only what it has again [ack-8]', () => {

@@ -215,14 +215,15 @@ export class KeyedReports {
     hold(heldBytes);
     let left = joined.size + 1;
     let failure: RecordResult | undefined;
-    const finish = (result: RecordResult, first?: number, last?: number) => {
+    let [first, last] = [Number.POSITIVE_INFINITY, 0];
+    const finish: Done = (result, from = first, to = last) => {
       if (result.kind !== 'recorded') failure ??= result;
-      if (first !== undefined && last !== undefined) seqs.push(first, last);
+      [first, last] = [Math.min(first, from), Math.max(last, to)];
       left -= 1;
       if (left > 0) return;
       hold(-heldBytes);
       if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
-      answer(entry.done, failure ?? recordedWith(replayed, conflicts), Math.min(...seqs), Math.max(...seqs));
+      answer(entry.done, failure ?? recordedWith(replayed, conflicts), first, last, seqs);
     };
     for (const queued of joined) {
       queued.joined ??= [];
