@@ -74,14 +74,15 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       targets.count(kind);
       machine!.clock.offsetMs = chance.oneOf([0, chance.integer(-50, 50) * DAY_MS, -Date.UTC(2026, 0, 1)]);
       break;
-    case 'upstream error':
-      // Many fill the dead letters.
-      for (let left = chance.happens(0.5) ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
-        (targets.upstreams.get(target) ?? targets.engines.get(target)!).faults.push(
-          chance.oneOf(['before', 'after', 'none'] as const),
-        );
+    case 'upstream error': {
+      // Many fill the dead letters, which engines do not.
+      const engine = targets.engines.get(target);
+      const isShort = engine !== undefined || chance.happens(0.5);
+      for (let left = isShort ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
+        (engine ?? targets.upstreams.get(target)!).faults.push(chance.oneOf(['before', 'after', 'none'] as const));
       }
       break;
+    }
     case 'restore device':
     case 'restore hub':
     case 'clone':

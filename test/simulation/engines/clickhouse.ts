@@ -46,17 +46,18 @@ export class Clickhouse extends Engine {
     const [, port] = request.headers[request.headers.indexOf('Host') + 1]!.split(':');
     const server = Number(port) - FIRST_PORT;
     await this.world.wait(chance.exponentialMs(5), 'works', this.process);
-    const fault = this.nextFault();
     const [, source] = /WHERE source = '([^']+)'/.exec(query) ?? [];
+    // Else those of an insert would be used up by the asks that follow one.
+    const fault = source !== undefined && chance.happens(0.5) ? 'none' : this.nextFault();
     if (source !== undefined) return fault === 'none' ? this.#position(source, server) : failed(chance.happens(0.3));
     if (fault === 'before') {
       const tear = chance.integer(0, 3);
       if (tear === 0) this.#remember(request);
-      else if (tear === 1) this.#insert(request, server, 1);
+      else if (tear === 1) this.#insert(request, server, chance.share());
       if (tear <= 2) throw new Error('the server was killed');
       return exception(chance.oneOf(EXCEPTIONS), 500);
     }
-    this.#insert(request, server, Number.POSITIVE_INFINITY);
+    this.#insert(request, server);
     if (fault === 'none') return done('');
     if (chance.happens(0.3)) throw new Error('the server was killed');
     await this.world.wait(chance.exponentialMs(20_000), 'is late', this.process);
@@ -69,10 +70,12 @@ export class Clickhouse extends Engine {
     this.met('clickhouse token in vain');
   }
 
-  /** @param partsMax the server is killed after these */
-  #insert(request: Delivered, server: number, partsMax: number): void {
+  /** @param share chooses the part that it stores before it is killed; if it is undefined, all are stored */
+  #insert(request: Delivered, server: number, share?: number): void {
     const { chance } = this.process;
-    for (const [token, rows] of [...partsIn(request)].slice(0, partsMax)) {
+    const parts = [...partsIn(request)];
+    const at = share === undefined ? 0 : Math.floor(share * parts.length);
+    for (const [token, rows] of share === undefined ? parts : parts.slice(at, at + 1)) {
       if (this.#tokens.has(token)) {
         this.met('clickhouse token known');
         continue;

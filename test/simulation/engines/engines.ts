@@ -17,15 +17,14 @@ const LIVES = 4;
 const MEAN_MS = 4_000;
 /** The numbers of the faults are after all others. */
 const FIRST_FAULT = 10_000_000;
-const KINDS = [
-  'upstream error',
-  'link down',
-  'request lost',
-  'reply lost',
-  'delayed',
-  'doubled',
-  'forged reply',
-] as const satisfies readonly FaultKind[];
+/** Most trouble is a late request, and a service that begins anew before it arrives. */
+const KINDS: readonly FaultKind[] = [
+  ...(['upstream error', 'upstream error', 'delayed', 'delayed'] as const),
+  ...(['link down', 'request lost', 'reply lost', 'doubled', 'forged reply'] as const),
+  ...(['crash', 'crash', 'restore device', 'clock jump'] as const),
+];
+/** What strikes the service, and not its link. */
+const AT_SERVICE: readonly FaultKind[] = ['crash', 'restore device', 'clock jump'];
 
 const SMALL = ['--segment-bytes', '4096', '--ack', 'upstream'];
 const FILE = '/e1/forward.json';
@@ -69,14 +68,15 @@ export function openEngines(world: World, network: Network, met: (state: EngineS
 export function planEngineFaults(seed: number, chance: Chance, untilMs: number): PlannedFault[] {
   const kinds = KINDS.filter((kind) => !isLeftOut(kind, seed));
   const plan: PlannedFault[] = [];
-  if (kinds.length === 0 || !hasEngines(seed)) return plan;
+  if (!hasEngines(seed)) return plan;
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
     const kind = chance.oneOf(kinds);
     const [machine, engine] = chance.oneOf([
       ['e0', 'nats'],
       ['e1', 'clickhouse'],
     ] as const);
-    const target = kind === 'upstream error' ? engine : `${machine} to ${engine}`;
+    const link = `${machine} to ${engine}`;
+    const target = kind === 'upstream error' ? engine : AT_SERVICE.includes(kind) ? machine : link;
     const number = FIRST_FAULT + plan.length;
     plan.push({ number, atMs, kind, target, lengthMs: chance.exponentialMs(3_000), seed: chance.next() });
   }

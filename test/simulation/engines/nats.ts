@@ -97,21 +97,23 @@ export class Nats extends Engine {
   #take(published: readonly Published[], answer: Answer, socket: SimulatedSocket): void {
     if (this.#electedMs > this.world.nowMs) return;
     const [{ subject, payload }] = published as [Published];
-    const fault = this.nextFault();
     if (subject.startsWith('$JS.API.STREAM.INFO.')) answer({ config: STREAM });
-    else if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) this.#get(JSON.parse(payload).last_by_subj, answer, fault);
-    else this.#propose(published, answer, socket, fault);
+    else if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) this.#get(JSON.parse(payload).last_by_subj, answer);
+    else this.#propose(published, answer, socket, this.nextFault());
   }
 
-  #get(subject: string, answer: Answer, fault: EngineFault): void {
+  #get(subject: string, answer: Answer): void {
+    const { chance } = this.process;
+    // Else those of a batch would be used up by the asks that follow one.
+    const fault = chance.happens(0.5) ? this.nextFault() : 'none';
     const messages = this.#messages.get(subject) ?? [];
     if (fault === 'before') this.#loseLeader();
-    else if (fault === 'after' && this.process.chance.happens(0.5)) answer(UNAVAILABLE);
+    else if (fault === 'after' && chance.happens(0.5)) answer(UNAVAILABLE);
     else {
       // A leader that does not know yet that another one was elected.
-      const isStale = fault === 'after' && messages.length > 1;
+      const isStale = messages.length > 3 && (fault === 'after' || chance.happens(0.1));
       if (isStale) this.met('nats stale');
-      const last = messages.at(isStale ? -2 : -1);
+      const last = messages.at(isStale ? -chance.integer(2, 4) : -1);
       const message = last && { subject, seq: last.seq, data: Buffer.from(last.payload).toString('base64') };
       answer(message === undefined ? errorOf(10_037, 'no message found') : { message });
     }
