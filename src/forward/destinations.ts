@@ -69,7 +69,7 @@ export async function watchDestinations(
 }
 
 /** @returns what is wrong with the destination of `--ack`, which every journal needs, as a clause */
-function ackProblem(
+export function ackProblem(
   all: readonly Destination[],
   journalsOf: (destination: Destination) => number,
   { ack }: Config,

@@ -11,7 +11,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import type { Deployment, Destination } from './destination.ts';
-import { appliesTo, tooMany, urlFor, watchDestinations } from './destinations.ts';
+import { ackProblem, appliesTo, tooMany, urlFor, watchDestinations } from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
@@ -49,6 +49,8 @@ export class Forwarding {
   #loggedExcess = 0;
   /** Names that were logged because no deployment has them. */
   #loggedNames = '';
+  /** What was logged of `--ack`, if it is still so. */
+  #loggedAck: string | undefined;
 
   constructor(options: ForwardingOptions) {
     this.#options = options;
@@ -63,12 +65,16 @@ export class Forwarding {
    */
   async open(journals: ForwardedJournals): Promise<void> {
     this.#journals = journals;
-    const journalsOf = (destination: Destination) =>
-      journals.deployments().filter((deployment) => appliesTo(destination, deployment)).length;
-    this.#file = await watchDestinations(this.#options.config, this.#options, journalsOf, () => void this.update());
+    const { config } = this.#options;
+    this.#file = await watchDestinations(config, this.#options, this.#journalsOf, () => void this.update());
     this.#warnOfRate();
     await this.update();
   }
+
+  readonly #journalsOf = (destination: Destination): number => {
+    const deployments = this.#journals?.deployments() ?? [];
+    return deployments.filter((deployment) => appliesTo(destination, deployment)).length;
+  };
 
   /** A reply waits for its acknowledgement, and that for the next request. */
   #warnOfRate(): void {
@@ -163,6 +169,7 @@ export class Forwarding {
     }
     this.#loggedExcess = count;
     this.#warnOfNames();
+    this.#warnOfAck(this.#file.current);
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, forwarded] of this.#forwarded) forwarded.update(wanted.get(deployment) ?? new Map());
     for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
@@ -203,6 +210,17 @@ export class Forwarding {
       this.#options.notices.warn('the file of --forward lists deployments that there are not', { names });
     }
     this.#loggedNames = names;
+  }
+
+  /** A start and a new file with the problem are refused, and deployments may be added later. */
+  #warnOfAck(destinations: readonly Destination[]): void {
+    const problem = ackProblem(destinations, this.#journalsOf, this.#options.config);
+    if (problem !== undefined && problem !== this.#loggedAck) {
+      this.#options.notices.error('reports of new deployments get 503', {
+        problem: `the file of --forward ${problem}`,
+      });
+    }
+    this.#loggedAck = problem;
   }
 
   /** Ends all senders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */

@@ -6,11 +6,12 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
 import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { runHere } from '../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
-import { host } from '../support/deployments.ts';
+import { entryOf, host, rewrite } from '../support/deployments.ts';
 import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
 import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
@@ -276,6 +277,17 @@ test('--ack needs a destination of every deployment, also when the file is read 
   await device.reload();
   assert.ok(device.notices.some((line) => line.includes('no destination hub, which --ack names')));
   assert.deepEqual(await report(device, ['a']), [200], 'what was read before stays in effect');
+});
+
+test('a deployment that is added without the destination of --ack is said to be why its reports get 503', async (t) => {
+  const file = join(newFolder(t), 'forward.json');
+  const to = 'http://127.0.0.1:1/{deployment}';
+  writeFileSync(file, JSON.stringify({ destinations: [{ name: 'hub', to, deployments: ['prod'] }] }));
+  const device = await host(t, ['prod'], { args: ['--forward', file, '--ack', 'hub'], limits: QUICK });
+  const isSaid = () => device.notices.some((line) => /reports of new deployments .* hub not for all/.test(line));
+  assert.ok(!isSaid());
+  rewrite(device.file, entryOf('prod', device.tokenOf('prod')), entryOf('test', newToken().token));
+  await eventually('it is said', isSaid);
 });
 
 /** One journal whose sender is the test, and the reasons that replies were given; undefined for a 200. */
