@@ -50,8 +50,17 @@ export interface Message {
   readonly end: number;
 }
 
-/** @param replyOf the subject of answers to a message; empty for none. @returns the bytes of messages of one subject */
-export function publish(subject: string, messages: readonly Message[], replyOf: (index: number) => string): Buffer {
+/**
+ * @param replyOf the subject of answers to a message; empty for none
+ * @param into where the bytes are written, if it is long enough
+ * @returns the bytes of messages of one subject
+ */
+export function publish(
+  subject: string,
+  messages: readonly Message[],
+  replyOf: (index: number) => string,
+  into: Buffer = NO_BYTES,
+): Buffer {
   let size = 0;
   const heads = messages.map(({ headers, start, end }, index) => {
     const [verb, sizes] = headers === '' ? ['PUB', ''] : ['HPUB', `${headers.length} `];
@@ -60,7 +69,7 @@ export function publish(subject: string, messages: readonly Message[], replyOf: 
     return head;
   });
   // One buffer for all: those of each message would take longer than all else that is done for it.
-  const published = Buffer.allocUnsafe(size);
+  const published = size <= into.length ? into.subarray(0, size) : Buffer.allocUnsafe(size);
   let at = 0;
   messages.forEach(({ bytes, start, end }, index) => {
     at += published.write(heads[index]!, at, 'latin1');
@@ -72,3 +81,4 @@ export function publish(subject: string, messages: readonly Message[], replyOf: 
 
 const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;
 const CRLF = Buffer.from('\r\n');
+const NO_BYTES: Buffer = Buffer.alloc(0);

@@ -33,6 +33,8 @@ class NatsTarget implements Target {
   readonly #credentials: Credentials;
   readonly #subject: string;
   #connection: Connection | undefined;
+  /** For the bytes of a batch: new ones for each would stay until the next collection. An acknowledged batch has left it. */
+  #buffer: Buffer | undefined;
   /** Bytes of a message with its headers that the stream takes. */
   #messageBytesMax = 0;
   /** The next connection is to the host after the one that failed. */
@@ -74,6 +76,7 @@ class NatsTarget implements Target {
   close(): void {
     this.#connection?.close();
     this.#connection = undefined;
+    this.#buffer = undefined; // a part of it may still be on its way
   }
 
   /** After each failure another host is connected to, and the stream looked at anew. */
@@ -139,7 +142,9 @@ class NatsTarget implements Target {
     }
     this.#lines = Math.max(1, count >> 1); // unless they are taken
     const isAnswered = (index: number) => index === 0 || index === count - 1;
-    const bytesFor = (reply: string) => publish(this.#subject, batch, (index) => (isAnswered(index) ? reply : ''));
+    this.#buffer ??= Buffer.allocUnsafe(2 * limits.forwardBatchBytes);
+    const bytesFor = (reply: string) =>
+      publish(this.#subject, batch, (index) => (isAnswered(index) ? reply : ''), this.#buffer);
     const said = this.#checked(await connection.request(bytesFor, signal));
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
     if (said['count'] !== count) throw new NatsFailure(`acknowledges ${said['count'] ?? 1} events of ${count}`);
