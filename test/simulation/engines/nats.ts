@@ -111,7 +111,7 @@ export class Nats extends Engine {
     else if (fault === 'after' && chance.happens(0.5)) answer(UNAVAILABLE);
     else {
       // A leader that does not know yet that another one was elected.
-      const isStale = messages.length > 3 && (fault === 'after' || chance.happens(0.1));
+      const isStale = messages.length > 3 && (fault === 'after' || chance.happens(0.3));
       if (isStale) this.met('nats stale');
       const last = messages.at(isStale ? -chance.integer(2, 4) : -1);
       const message = last && { subject, seq: last.seq, data: Buffer.from(last.payload).toString('base64') };
