@@ -349,7 +349,10 @@ test('skip, from and identity --new change a folder without a service, and are r
 test('what can not be done is refused with 2, and says what can [program-forward-1]', async (t) => {
   const data = await forwarded(t);
   const refusals: readonly (readonly [string[], RegExp])[] = [
-    [['stauts'], /there is no stauts; give one of status, dead, retry, skip, from, identity, ddl; did you mean status\?/],
+    [
+      ['stauts'],
+      /there is no stauts; give one of status, dead, retry, skip, from, identity, ddl; did you mean status\?/,
+    ],
     [['dead', 'hub'], /name a destination of .*: upstream/],
     [['from', '../x', '--seq', '1'], /name a destination of .*: upstream/],
     [['skip', 'upstream'], /add --seq N/],
