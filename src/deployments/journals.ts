@@ -194,8 +194,8 @@ export class DeploymentJournal {
   readonly #name: string;
   readonly #notices: Notices;
   readonly #disk: Disk;
-  /** From a `wake` until the attempt to open the journal has ended. */
-  #isWoken = false;
+  /** From a `begin` or `wake` until the attempt to open the journal has ended, which the caller waits for. */
+  #isAwaited = false;
   #state: LifeCycle = { kind: 'idle' };
   /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
   #lock: Lock | undefined;
@@ -214,7 +214,7 @@ export class DeploymentJournal {
 
   /** Whether reports are queued, until the journal is open or until the disk has them, or a sender or a hub waits for it. */
   get isBusy(): boolean {
-    return this.#isWoken || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
+    return this.#isAwaited || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
 
   /** Whether the journal is being closed, for example because it was idle for `limits.idleJournalMs`. */
@@ -239,7 +239,7 @@ export class DeploymentJournal {
   /** Opens the journal as a report does, unless it is open, being opened, or may not be opened now: see `refusal`. */
   begin(): void {
     this.lastUsedMs = performance.now();
-    if (journalIn(this.#state) === undefined && this.#refused === undefined) this.#begin();
+    if (this.#refused === undefined) this.#beginAwaited();
   }
 
   /** Like `Journal.append`. The first report opens the journal, and is queued until it is open. */
@@ -260,10 +260,9 @@ export class DeploymentJournal {
     const state = this.#state;
     const nowMs = performance.now();
     this.lastUsedMs = nowMs;
-    if (journalIn(state) !== undefined || this.#refused !== undefined) return;
+    if (this.#refused !== undefined) return;
     if (state.kind === 'failed' && nowMs < state.againMs + this.#options.limits.forwardStoppedMs) return;
-    this.#isWoken = true;
-    this.#begin();
+    this.#beginAwaited();
   }
 
   /** Like `Journal.retain`, if the journal is open. */
@@ -300,7 +299,7 @@ export class DeploymentJournal {
    */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
-    this.#isWoken = false;
+    this.#isAwaited = false;
     if (state.kind === 'idle' || state.kind === 'failed') return;
     if (state.kind === 'closing') {
       this.#state = { ...state, next: undefined };
@@ -322,6 +321,12 @@ export class DeploymentJournal {
     const state = this.#state;
     if (this.#retired) return RETIRED;
     return state.kind === 'failed' && performance.now() < state.againMs ? state.reason : undefined;
+  }
+
+  /** Opens the journal for a caller that waits for it without a report in its queue. */
+  #beginAwaited(): void {
+    if (journalIn(this.#state) === undefined) this.#begin();
+    if (this.#state.kind !== 'open') this.#isAwaited = true;
   }
 
   /** @returns a journal that queues reports until it is open */
@@ -368,7 +373,7 @@ export class DeploymentJournal {
       return this.#fail(error as Error, journal);
     }
     if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
-    this.#isWoken = false;
+    this.#isAwaited = false;
     this.#options.slots.closeIdle();
   }
 
@@ -388,7 +393,7 @@ export class DeploymentJournal {
     this.#notices.error('the journal of a deployment failed; its reports get 503 until it can be opened again', {
       problem: error.message,
     });
-    this.#isWoken = false;
+    this.#isAwaited = false;
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
