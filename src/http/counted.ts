@@ -38,18 +38,17 @@ export type RecordReport = (
 export function reportRecorder(parts: CountedParts, acks: Acknowledgements | undefined): RecordReport {
   const { limits, metrics } = parts;
   return ({ events, onConflict, replyTo, conflictReply }, recorder, bodyBytes, route, respond) => {
-    const { deployment } = recorder;
-    const refusal = acks?.refusal(deployment);
+    const refusal = acks?.refusal(recorder.deployment);
     if (refusal !== undefined) return respond(unavailable(refusal, limits));
     const count = events.length; // the callback must not retain the events
-    const done: Done = (result, first = 0, last = 0, before = []) => {
+    const done: Done = (result, first = 0, last = 0, before = NO_SEQS) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
       if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
       const reply = replyTo(result);
       if (acks === undefined) return respond(reply);
-      acks.wait(deployment, first, last, before, (reason) => {
+      acks.wait(recorder.deployment, first, last, before, (reason) => {
         respond(reason === undefined ? reply : unavailable(reason, limits));
       });
     };
@@ -77,9 +76,9 @@ function appendCounted(
   // The callback must not retain an event: its substrings keep the whole body alive.
   const types = events.map(({ type }) => type);
   const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
-  const counted: Done = (result, ...seqs) => {
+  const counted: Done = (result, first, last, before) => {
     if (result.kind === 'recorded') count(types, lines, result, parts);
-    done(result, ...seqs);
+    done(result, first, last, before);
   };
   recorder.append(events, bodyBytes, counted, onConflict);
 }
@@ -104,5 +103,6 @@ function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<
   return new Set([...replayed, ...conflicts.map(({ index }) => index)]);
 }
 
+const NO_SEQS: readonly number[] = [];
 const NO_LINES: readonly string[] = [];
 const NONE: ReadonlySet<number> = new Set();
