@@ -87,11 +87,11 @@ export class WaysOut {
     const { oracle } = this.#parts;
     const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
     let seq: number | undefined;
+    const source = (await readSource(disk))!;
     if (hasSeq !== undefined) {
       seq = this.#firstAfter(journal, to);
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
-      const source = (await readSource(disk))!;
       // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
       const isBetween = (line: { seq: number }) =>
         low <= line.seq && line.seq < high && !oracle.history.isNamed(source, line.seq);
@@ -110,8 +110,11 @@ export class WaysOut {
     });
     const begin = cursorSeq(journal.disk, name) + 1;
     oracle.history.begins((await readSource(disk))!, begin);
-    // "It continues after its own cursor", also if the hub was restored since it was stopped.
-    const gone = linesOf(oracle, journal).filter((line) => line.seq < begin && oracle.history.rolledBack.has(line.id));
+    // "It continues after its own cursor", also if the hub was restored since it was stopped, or had heard before the restore that
+    // the journal had lost what its copy still has.
+    const isGone = ({ id, seq }: { id: string; seq: number }) =>
+      oracle.history.rolledBack.has(id) || oracle.history.isNamed(source, seq);
+    const gone = linesOf(oracle, journal).filter((line) => line.seq < begin && isGone(line));
     oracle.history.leaveOut(
       journal.name,
       name,

@@ -345,7 +345,7 @@ export class Oracle {
 
   /** Retention is to remove these lines. */
   #checkSettled(journal: MachineJournal, lines: readonly SeenLine[], what: string): void {
-    const seq = this.#unsettledAt(journal, lines, (to, line) => this.#wasThere(journal, to, line));
+    const seq = this.#unsettledAt(journal, lines, (line) => this.#wasThere(line));
     if (seq !== undefined)
       this.#breaks(
         `${journal.name} ${what} with event ${seq}, which is neither at its destination nor in a dead letter`,
@@ -453,11 +453,11 @@ export class Oracle {
   #unsettledAt(
     journal: MachineJournal,
     lines: Iterable<SeenLine>,
-    isExcused: (destination: Destination, line: SeenLine) => boolean = () => false,
+    isExcused: (line: SeenLine) => boolean = () => false,
   ): number | undefined {
     const checks = this.#watched.get(journal)!.sendsTo.map((destination) => {
       const isSettled = this.#settledAt(journal, destination);
-      return (line: SeenLine) => isSettled(line) || isExcused(destination, line);
+      return (line: SeenLine) => isSettled(line) || isExcused(line);
     });
     for (const line of lines) if (!checks.every((isSettled) => isSettled(line))) return line.seq;
     return undefined;
@@ -485,10 +485,11 @@ export class Oracle {
 
   /**
    * "A hub restored from a backup has less than it had. At the next request of a device the hub says what it has": until then the
-   * device counts on what it was answered. Its cursor shows whether it has heard.
+   * device counts on what it was answered. A removal that had begun when the device heard continues, and the letter comes with the
+   * next request: "What neither has any more is in the dead letters".
    */
-  #wasThere(journal: MachineJournal, destination: Destination, { id, seq }: SeenLine): boolean {
-    return this.history.rolledBack.has(id) && seq <= cursorSeq(journal.disk, destination.name);
+  #wasThere({ id }: SeenLine): boolean {
+    return this.history.rolledBack.has(id);
   }
 
   #breaks(sentence: string): void {
