@@ -99,27 +99,35 @@ export class WaysOut {
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
     oracle.nameLost();
-    await newIdentity(disk, seq, limits).catch(async (error: Error) => {
-      // One that could not be asked yet: its message says what to do first.
-      const [, lost] = /^the cursor of (\S+) is lost; set it with forward from$/.exec(error.message) ?? [];
-      const where = lost === undefined ? undefined : oracle.destinationsOf(journal).get(lost);
-      if (lost === undefined || where === undefined) throw error;
-      if ('received' in where) await this.#continuePlain(journal, lost, where, disk);
-      else await continueFrom(disk, lost, this.#firstAfter(journal, where), limits);
-      await newIdentity(disk, seq, limits);
-    });
-    const begin = cursorSeq(journal.disk, name) + 1;
-    oracle.history.begins((await readSource(disk))!, begin);
     // "It continues after its own cursor", also if the hub was restored since it was stopped, or had heard before the restore that
     // the journal had lost what its copy still has.
-    const isGone = ({ id, seq }: { id: string; seq: number }) =>
-      oracle.history.rolledBack.has(id) || oracle.history.isNamed(source, seq);
-    const gone = linesOf(oracle, journal).filter((line) => line.seq < begin && isGone(line));
+    const next = seq ?? cursorSeq(journal.disk, name) + 1;
+    const isGone = (line: { id: string; seq: number }) =>
+      line.seq < next && (oracle.history.rolledBack.has(line.id) || oracle.history.isNamed(source, line.seq));
+    const gone = linesOf(oracle, journal).filter(isGone);
     oracle.history.leaveOut(
       journal.name,
       name,
       gone.map(({ id }) => id),
     );
+    while ((await this.#renameOrContinue(journal, seq, disk)) !== undefined);
+    const begin = cursorSeq(journal.disk, name) + 1;
+    oracle.history.begins((await readSource(disk))!, begin);
+  }
+
+  /** @returns the destination that had to be continued first, since it could not be asked yet: then it is tried again */
+  async #renameOrContinue(journal: MachineJournal, seq: number | undefined, disk: Disk): Promise<string | undefined> {
+    try {
+      await newIdentity(disk, seq, limits);
+      return undefined;
+    } catch (error) {
+      const [, lost] = /^the cursor of (\S+) is lost; set it with forward from$/.exec((error as Error).message) ?? [];
+      const to = lost === undefined ? undefined : this.#parts.oracle.destinationsOf(journal).get(lost);
+      if (lost === undefined || to === undefined) throw error;
+      if ('received' in to) await this.#continuePlain(journal, lost, to, disk);
+      else await continueFrom(disk, lost, this.#firstAfter(journal, to), limits);
+      return lost;
+    }
   }
 
   /** @returns the seq after the last event that a hub or an engine has */

@@ -280,7 +280,7 @@ export class Oracle {
     if (markedBy(name) === undefined) return;
     this.look(journal);
     const lines = [...view.lines.values()].filter(({ seq }) => seq <= removals.markedSeq && !view.removed.has(seq));
-    this.#checkSettled(journal, lines, `marks ${name}`);
+    if (!this.history.wasRestored) this.#checkSettled(journal, lines, `marks ${name}`);
   }
 
   /** A file is about to be truncated. */
@@ -305,7 +305,8 @@ export class Oracle {
   /** A file was synced, or with an empty name its folder: it is right from now on, also if the power goes. */
   synced(journal: MachineJournal, name: string): void {
     this.look(journal);
-    if (name.endsWith('.cursor')) this.#checkCursors(journal);
+    // What a restore changes is known to the oracle a little later.
+    if (name.endsWith('.cursor') && !this.history.wasRestored) this.#checkCursors(journal);
     const watched = this.#watched.get(journal)!;
     const { view, sendsTo, heldBack } = watched;
     const held = heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ?? heldBack.overdue();
