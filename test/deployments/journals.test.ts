@@ -242,7 +242,10 @@ test('a sender and a hub open a journal without a report, in its turn, and an id
   hosted.journalOf('new').wake();
   hosted.journalOf('hub').begin();
   const names = ['a', 'new', 'hub'];
-  assert.ok((await Promise.all(names.map(durable))).every((kind) => kind === 'unsaid'), 'a busy journal is not closed');
+  assert.ok(
+    (await Promise.all(names.map(durable))).every((kind) => kind === 'unsaid'),
+    'a busy journal is not closed',
+  );
   release();
   assert.equal(await busy, undefined);
   await eventually('all were open', async () => !(await Promise.all(names.map(durable))).includes('unsaid'));

@@ -31,3 +31,9 @@ export function cursorSeq(disk: SimulatedDisk, name: string): number {
   const bytes = disk.durableBytes(`forward-${name}.cursor`);
   return (bytes && cursorIn(bytes)?.seq) ?? 0;
 }
+
+/** @returns the same as a start reads it: the process before may have left a later cursor in the cache, which is true as well */
+export function readCursorSeq(disk: SimulatedDisk, name: string): number {
+  const bytes = disk.bytes(`forward-${name}.cursor`);
+  return (bytes && cursorIn(bytes)?.seq) ?? 0;
+}
