@@ -6,6 +6,7 @@ import type { DescribedRoute } from '../http/openapi.ts';
 import { linesType } from './accept.ts';
 import { assetsParameters } from './assets.ts';
 import { eventsParameters } from './events-query.ts';
+import { sourcesParameters } from './sources.ts';
 
 /** @returns the descriptions of the routes, in the order of `readingRoutes` */
 export function describedReadings(
@@ -38,6 +39,13 @@ export function describedReadings(
     },
     {
       ...shared,
+      path: '/sources',
+      summary: 'Read which devices forward their events here, the silent ones first',
+      query: sourcesParameters,
+      content: { 'application/json': object({ sources: list(source) }), [linesType]: text },
+    },
+    {
+      ...shared,
       path: '/refusals',
       summary: 'Read the last refused requests',
       content: { 'application/json': object({ refusals: list(refused) }), [linesType]: text },
@@ -58,6 +66,17 @@ const asset = object(
   },
   Object.fromEntries(['materialization', 'observation', 'check'].map((kind) => [kind, object(latest, latestMore)])),
 );
+const source = object({
+  id: text,
+  name: orNull(text),
+  token_name: orNull(text),
+  deployment: orNull(text),
+  last_seq: { ...count, minimum: 0 },
+  last_event: orNull(text),
+  last_seen: orNull(text),
+  lost_events: { ...count, minimum: 0 },
+  lag_events: orNull({ ...count, minimum: 0 }),
+});
 const refused = object(
   { time: text, request_id: text, status: { type: 'integer' }, error: text, address: text },
   { method: text, path: text, token_name: text },
@@ -66,6 +85,10 @@ const refused = object(
 /** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
 function object(required: Readonly<Record<string, Schema>>, others: Readonly<Record<string, Schema>> = {}): Schema {
   return { type: 'object', properties: { ...required, ...others }, required: Object.keys(required) };
+}
+
+function orNull(schema: Schema): Schema {
+  return { anyOf: [schema, { type: 'null' }] };
 }
 
 function list(items: Schema): Schema {

@@ -6,6 +6,7 @@ import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
 import type { AssetStates } from '../journal/look/asset-state.ts';
 import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
+import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { lastLine } from '../journal/open/scan.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
 import { contentsOf } from '../journal/segments.ts';
@@ -23,6 +24,12 @@ export interface ReadingParts {
     upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates>;
   };
   readonly refusals: Refusals;
+  /** As `Hub.sourcesOf`. */
+  readonly sourcesOf: (
+    deployment: string | undefined,
+    lastSeq: number,
+    wanted: SourceQuery,
+  ) => Promise<Iterable<SourceState>>;
   readonly limits: Limits;
   readonly metrics: Metrics;
 }

@@ -6,9 +6,10 @@ import { readAssets } from './assets.ts';
 import { readEvents } from './events.ts';
 import type { ReadingParts } from './journals.ts';
 import { readParameters } from './query.ts';
+import { readSources } from './sources.ts';
 import { listReply } from './texts.ts';
 
-const handlers = { '/events': readEvents, '/assets': readAssets, '/refusals': readRefusals };
+const handlers = { '/events': readEvents, '/assets': readAssets, '/sources': readSources, '/refusals': readRefusals };
 
 /** The paths of the routes below the prefix of a journal. */
 export const readingPaths: readonly string[] = Object.keys(handlers);

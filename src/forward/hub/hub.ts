@@ -21,8 +21,10 @@ import { readQuery } from '../../http/request.ts';
 import type { Route } from '../../http/router.ts';
 import type { Disk } from '../../journal/disk.ts';
 import type { JournalHooks } from '../../journal/hooks.ts';
+import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
+import { listed } from './listed.ts';
 import {
   type ForwardedEvent,
   type ForwardHeaders,
@@ -84,6 +86,20 @@ export class Hub {
         handler: (request) => this.#take(request),
       },
     ];
+  }
+
+  /**
+   * @param lastSeq the last durable seq of its own journal
+   * @returns the journals that forward to that one, first the one that was not heard of for the longest time
+   * @throws the error of a system call
+   */
+  async sourcesOf(
+    deployment: string | undefined,
+    lastSeq: number,
+    wanted: SourceQuery,
+  ): Promise<Iterable<SourceState>> {
+    const marks = await this.#receiverOf(deployment).sources.view(lastSeq);
+    return listed(marks, deployment ?? null, wanted);
   }
 
   /** Number of journals that it has events of, a sum over its own journals. A journal that was not asked for since the start has none. */

@@ -44,6 +44,9 @@ export class Sources {
   #writtenSeq = 0;
   /** For the snapshot. */
   readonly #mutex = new Mutex();
+  /** What was read for those who only look. */
+  #viewed: Snapshot | undefined;
+  readonly #viewing = new Mutex();
 
   constructor(options: SourcesOptions) {
     this.#options = options;
@@ -61,6 +64,7 @@ export class Sources {
     this.#loading = undefined;
     this.#openedSeq = undefined;
     this.#writtenSeq = 0;
+    this.#viewed = undefined;
     this.#generation += 1;
   }
 
@@ -86,6 +90,7 @@ export class Sources {
     const loading = this.#load().then(
       (marks) => {
         if (this.#loading === loading) this.#marks = marks;
+        this.#viewed = undefined;
         return marks;
       },
       (error) => {
@@ -95,6 +100,24 @@ export class Sources {
     );
     this.#loading = loading;
     return loading;
+  }
+
+  /**
+   * The watermarks for those who only look: nothing is written, and of a journal without a snapshot, which is no hub, no line is
+   * read.
+   * @param lastSeq the last seq that is durable
+   * @throws the error of a system call
+   */
+  view(lastSeq: number): Promise<ReadonlyMap<string, Watermark>> {
+    return this.#viewing.run(async () => {
+      if (this.#marks !== undefined) return this.#marks;
+      const generation = this.#generation;
+      const found = this.#viewed ?? (await readSnapshot(this.#options.disk, this.#options.limits));
+      if (found === 'absent') return new Map();
+      const { sources } = await this.#read(found, lastSeq);
+      if (generation === this.#generation) this.#viewed = { seq: lastSeq, sources };
+      return sources;
+    });
   }
 
   /**

@@ -62,6 +62,7 @@ function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName:
       report: [...endpoints.map(({ path }) => `${below}${path}/`), `${below}${batchPath}/`],
       events: `${below}/events`,
       assets: `${below}/assets`,
+      sources: `${below}/sources`,
       refusals: `${below}/refusals`,
       openapi: `${pathPrefix}/openapi.json`,
       metrics: `${pathPrefix}/metrics`,

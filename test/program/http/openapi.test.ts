@@ -19,6 +19,7 @@ import { describedReadings } from '../../../src/reading/described.ts';
 import { type ContractOptions, makeContract } from '../../../src/service/contract.ts';
 import { Metrics } from '../../../src/telemetry/metrics.ts';
 import { entryOf, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { SentJournal, SOURCE } from '../../support/forwarding.ts';
 import { eventsIn, newFolder, root, startService as startProcess } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { sources } from '../../support/sources.ts';
@@ -71,7 +72,7 @@ interface Body {
   readonly properties: Readonly<Record<string, object>>;
 }
 
-const READINGS = ['/events', '/assets', '/refusals'];
+const READINGS = ['/events', '/assets', '/sources', '/refusals'];
 const BOOLEANS: Readonly<Record<string, boolean>> = { true: true, false: false };
 const READING_VALUES: readonly string[] = [
   '',
@@ -365,6 +366,9 @@ for (const mode of modes) {
       const { example } = operation.requestBody?.content['application/json'] ?? assert.fail(path);
       assert.equal((await report(path, example)).status, 200);
     }
+    const headers = Object.fromEntries(mode.tokens.map((line) => line.split(': ')));
+    const url = `http://127.0.0.1:${port}${fill(mode.base)}`;
+    assert.equal((await new SentJournal(1).put(url, 1, 1, { headers })).status, 200);
     const read = (target: string, ...more: readonly string[]) => ask(port, get(target, ...mode.tokens, ...more));
     let checked = 0;
     for (const name of READINGS) {
@@ -394,7 +398,8 @@ for (const mode of modes) {
         const reply = await read(fill(path), `Accept: ${type}`);
         assert.deepEqual([reply.status, reply.headers.get('content-type')], [200, type]);
         assert.equal(violationOf(schema, type.endsWith('/json') ? JSON.parse(reply.body) : reply.body), undefined);
-        assert.ok(name === '/refusals' || reply.body.includes('orders'), reply.body);
+        const expected = { '/refusals': '', '/sources': SOURCE }[name] ?? 'orders';
+        assert.ok(reply.body.includes(expected), reply.body);
       }
     }
     assert.ok(checked > 300, `${checked} values`);

@@ -28,7 +28,7 @@ test('HTML goes to clients that name it, and the links to others', async (t) => 
   }
   const links = {
     report: ['materialization', 'check', 'observation', 'batch'].map((kind) => `/some/path/report_asset_${kind}/`),
-    ...Object.fromEntries(['events', 'assets', 'refusals'].map((name) => [name, `/some/path/${name}`])),
+    ...Object.fromEntries(['events', 'assets', 'sources', 'refusals'].map((name) => [name, `/some/path/${name}`])),
     ...{ openapi: '/some/path/openapi.json', metrics: '/some/path/metrics' },
     ...{ livez: '/some/path/livez', readyz: '/some/path/readyz' },
   };

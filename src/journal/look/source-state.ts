@@ -1,0 +1,29 @@
+/** What is known of the journals whose events are forwarded here: the sources of a hub. */
+
+/** A source, with the names of its members in JSON. */
+export interface SourceState {
+  /** The id of its journal. */
+  readonly id: string;
+  /** What it calls itself; null if it has not said it. */
+  readonly name: string | null;
+  /** In hosted mode, the name of its token. */
+  readonly token_name: string | null;
+  /** Null in local mode. */
+  readonly deployment: string | null;
+  /** Its last event that is here, as a seq of its own journal. */
+  readonly last_seq: number;
+  /** When it recorded that event, by its own clock. */
+  readonly last_event: string | null;
+  /** When its last request came, by the clock of the hub; null if that is not known any more. */
+  readonly last_seen: string | null;
+  /** Events that it said are lost. */
+  readonly lost_events: number;
+  /** Events that it had at its last request and that are not here; null if it has not said it. */
+  readonly lag_events: number | null;
+}
+
+/** Which sources are wanted. */
+export interface SourceQuery {
+  /** Only those without a request since this time, in ms since 1970. */
+  readonly silentSinceMs: number | undefined;
+}

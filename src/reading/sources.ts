@@ -1,0 +1,43 @@
+/** `GET /sources`: the journals that forward their events here, first the one that was not heard of for the longest time. */
+
+import { durationMs } from '../event/moment.ts';
+import type { Handler } from '../http/message.ts';
+import type { ReadingParts } from './journals.ts';
+import { described, type QueryParameter, type QueryTable, readParameters } from './query.ts';
+import { listReply } from './texts.ts';
+
+interface SourcesQuery {
+  readonly silent: number | undefined;
+}
+
+const durationParameter: QueryParameter<number | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', pattern: '^[0-9]{1,9}(ms|s|m|h|d)$' },
+  parse: (text) => {
+    const ms = durationMs(text);
+    if (ms !== undefined) return ms;
+    throw new Error('send a duration such as 30m, 1h or 2d');
+  },
+};
+
+export const sourcesParameters: QueryTable<SourcesQuery> = {
+  silent: described('only sources without a request for so long', durationParameter),
+};
+
+/** @returns the handler of `GET /sources`; it throws Refusal 400 for a wrong query */
+export function readSources({ sourcesOf, journals, limits, metrics }: ReadingParts): Handler {
+  return (request) => {
+    const { silent } = readParameters(request, sourcesParameters, limits);
+    return {
+      kind: 'later',
+      reply: async (ending) => {
+        journals.shared.checkMemory();
+        metrics.read('sources');
+        const journal = await journals.whenReadable(request.deployment, ending);
+        const silentSinceMs = silent === undefined ? undefined : Date.now() - silent;
+        const found = await sourcesOf(request.deployment, (await journal.range()).last, { silentSinceMs });
+        return listReply('sources', () => found, request.head.fields.accept, journals.shared, limits);
+      },
+    };
+  };
+}
