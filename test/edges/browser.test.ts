@@ -2,13 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
 import { brokenBuild, EVIL, openPage, RESOLVE, type Replacement, rebind } from '../support/hostile-site.ts';
 import { type Running, startService } from '../support/program.ts';
+import { eventually } from '../support/tools.ts';
 
 const ENDPOINT = '/report_asset_materialization/';
-const ARRIVED_MS = 10_000;
 
 /**
  * The attempts of `hostile-page.js`: the request that reaches a service on another origin, and whether a report would be
@@ -112,7 +111,7 @@ test('without the rule for Origin and Sec-Fetch-Site a page of another origin do
   const page = await openPage(t, browser, EVIL);
   await attack(page, service, EVIL, '127.0.0.1');
   await arrivals(service, EVIL, '127.0.0.1', names.length);
-  await eventually(() => service.events().length >= reports.length);
+  await eventually('all reports are there', () => service.events().length >= reports.length);
   assert.deepEqual(keysIn(service), reports);
 });
 
@@ -143,11 +142,11 @@ interface Arrival {
   readonly status: number;
 }
 
-/** The requests that have reached the service by its own log, when so many different ones have; else those so far. */
+/** The requests that have reached the service by its own log, when so many different ones have. */
 async function arrivals(service: Running, pageHost: string, serviceHost: string, count: number): Promise<Arrival[]> {
   const seen = new Map<string, Arrival>();
   const path = `${ENDPOINT}${pageHost}/${serviceHost}/`;
-  await eventually(() => {
+  await eventually(`${count} requests arrive`, () => {
     for (const line of service.stderr().split('\n').slice(0, -1)) {
       const entry = JSON.parse(line);
       if (entry.message !== 'request' || !entry.path.startsWith(path)) continue;
@@ -157,11 +156,6 @@ async function arrivals(service: Running, pageHost: string, serviceHost: string,
     return seen.size >= count;
   });
   return [...seen.values()];
-}
-
-/** Gives up silently: the assertions of the test then fail. */
-async function eventually(isSo: () => boolean): Promise<void> {
-  for (const late = performance.now() + ARRIVED_MS; !isSo() && performance.now() < late; ) await sleep(20);
 }
 
 /** The last part of each recorded key. */

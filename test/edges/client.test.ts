@@ -10,10 +10,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { newFolder, startService } from '../support/program.ts';
+import { HANG_MS } from '../support/tools.ts';
 
 /** Held, so that a new one does not change what is tested. */
 const PACKAGES = ['openapi-typescript@7.13.0', 'openapi-fetch@0.17.0', 'typescript@5.9.3', '@types/node@20.19.43'];
-const STEP_MS = 100_000;
 
 const CLIENT = `import createClient from 'openapi-fetch';
 import type { components, paths } from './api.js';
@@ -154,7 +154,7 @@ test('a generated client reports all three kinds, in batches and with keys too, 
   const service = await startService(t);
   const folder = newFolder(t);
   const run = (command: string, ...args: readonly string[]) =>
-    promisify(execFile)(command, args, { cwd: folder, timeout: STEP_MS });
+    promisify(execFile)(command, args, { cwd: folder, timeout: HANG_MS });
   writeFileSync(join(folder, 'package.json'), '{"private":true,"type":"module"}');
   if (!(await installed(t, () => run('npm', 'install', '--no-audit', '--no-fund', '--ignore-scripts', ...PACKAGES))))
     return;

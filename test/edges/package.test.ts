@@ -8,9 +8,8 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { version } from '../../src/config/config.ts';
 import { root } from '../support/program.ts';
+import { HANG_MS } from '../support/tools.ts';
 
-const NPM_MS = 100_000;
-const RUN_MS = 60_000;
 /** Of the day on which this was last looked at. */
 const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
 /** The oldest that is supported, and the newest. */
@@ -23,7 +22,7 @@ const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 
 function npm(cwd: string, ...args: string[]): string {
-  return execFileSync('npm', args, { cwd, encoding: 'utf8', timeout: NPM_MS, stdio: ['ignore', 'pipe', 'pipe'] });
+  return execFileSync('npm', args, { cwd, encoding: 'utf8', timeout: HANG_MS, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 function newProject(name: string, files: Readonly<Record<string, string>> = {}): string {
@@ -52,7 +51,7 @@ function run(cwd: string, command: readonly string[]): Ended {
   const { status, stdout, stderr } = spawnSync(program, args, {
     cwd,
     encoding: 'utf8',
-    timeout: RUN_MS,
+    timeout: HANG_MS,
     env: { ...process.env, ...own, CI: '1', NO_COLOR: '1' },
   });
   return { status, output: stdout + stderr };
@@ -238,7 +237,7 @@ test('the example of the README runs as written in a project that npm init made'
 
 test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node and on the newest', {
   skip: withoutRegistry,
-  timeout: 300_000,
+  timeout: 3 * HANG_MS,
 }, async (t) => {
   const project = newProject('consumer', projectFiles);
   const quiet = ['--no-audit', '--no-fund', '--no-package-lock', '--no-save'];

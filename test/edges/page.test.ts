@@ -14,7 +14,7 @@ import { writeDeployments } from '../support/deployments.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { startScripted } from '../support/sent-lines.ts';
 
-const SEEN_MS = 20_000;
+const SEEN_MS = 60_000;
 const options = { skip: noBrowser };
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 

@@ -16,9 +16,8 @@ import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
 import { FIRST } from '../support/segments.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, HANG_MS } from '../support/tools.ts';
 
-const RUN_MS = 60_000;
 const SERVER = join(root, 'dist/server.js');
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const [front, handbook] = ['README.md', 'bin/README.md'].map((path) => readFileSync(join(root, path), 'utf8'));
@@ -31,7 +30,7 @@ function blocksOf(page: string | undefined, language: string): string[] {
 }
 
 function fails(command: string, args: readonly string[]): boolean {
-  return spawnSync(command, args, { stdio: 'ignore', timeout: RUN_MS }).status !== 0;
+  return spawnSync(command, args, { stdio: 'ignore', timeout: HANG_MS }).status !== 0;
 }
 
 function withoutModule(name: string): string | false {
@@ -48,7 +47,7 @@ function environment(more: Readonly<Record<string, string>> = {}): NodeJS.Proces
 
 /** Runs a program to its end. @throws with what it printed when it fails */
 function run(command: string, args: readonly string[], cwd: string, env = environment()): string {
-  const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: RUN_MS });
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: HANG_MS });
   assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}${stderr}`);
   return stdout;
 }
@@ -159,7 +158,7 @@ test('with conftest.py of the handbook each test has an empty service, also with
       cwd: folder,
       env: environment(),
       encoding: 'utf8',
-      timeout: RUN_MS,
+      timeout: HANG_MS,
     });
   for (const args of [[], ['-n', '4']]) {
     const passed = pytest(...args);
@@ -265,7 +264,7 @@ func LoadOrders(url string) error {
       cwd: folder,
       env: environment({ GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local' }),
       encoding: 'utf8',
-      timeout: RUN_MS,
+      timeout: HANG_MS,
     });
   };
   assert.equal(run('gofmt', ['-l', '.'], folder), '');
@@ -351,7 +350,7 @@ for statement in sys.stdin.read().split(";"):
       cwd: folder,
       input: statements,
       encoding: 'utf8',
-      timeout: RUN_MS,
+      timeout: HANG_MS,
     });
     return {
       ...ended,

@@ -11,9 +11,8 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { fault } from '../support/faults.ts';
 import { newFolder, program, root, startService } from '../support/program.ts';
-import { missing } from '../support/tools.ts';
+import { HANG_MS, missing } from '../support/tools.ts';
 
-const RUN_MS = 60_000;
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const reference = process.env['ASSETLOG_TEST_REFERENCE'];
 /** The one beside the reference has Dagster. */
@@ -132,7 +131,7 @@ function goProgram(t: TestContext): string {
   const built = spawnSync('go', ['build', '-o', 'client', 'main.go'], {
     cwd: folder,
     encoding: 'utf8',
-    timeout: RUN_MS,
+    timeout: HANG_MS,
   });
   assert.equal(built.status, 0, built.stderr);
   return join(folder, 'client');
@@ -162,7 +161,7 @@ for (const [, name = '', ...cells] of rows ?? []) {
         await ask(service.url, 'PUT', '/test/faults', { faults: [fault({}, effect, { times: 1 })] });
         const [file = '', ...args] = command(service.url, key, t);
         const env = { ...process.env, no_proxy: '*', NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined };
-        const failed = await promisify(execFile)(file, args, { timeout: RUN_MS, env }).then(
+        const failed = await promisify(execFile)(file, args, { timeout: HANG_MS, env }).then(
           () => false,
           ({ killed }) => !killed || assert.fail('it takes too long'),
         );

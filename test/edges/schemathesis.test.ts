@@ -10,13 +10,13 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { host } from '../support/deployments.ts';
 import { eventsIn, newFolder, root, startService } from '../support/program.ts';
+import { HANG_MS } from '../support/tools.ts';
 
 const executable = process.env['ASSETLOG_TEST_SCHEMATHESIS'] ?? 'schemathesis';
 const skip =
   spawnSync(executable, ['--version'], { stdio: 'ignore', timeout: 20_000 }).status !== 0 &&
   'no schemathesis here: name it in ASSETLOG_TEST_SCHEMATHESIS or put it on the PATH (pip install schemathesis)';
 
-const RUN_MS = 100_000;
 const EXAMPLES = 25;
 const ONE = ['--include-path', '/report_asset_check/'];
 const TYPES = ['AssetMaterialization', 'AssetCheckEvaluation', 'AssetObservation'];
@@ -106,7 +106,7 @@ function check(t: TestContext, args: readonly string[]): Promise<{ code: number;
     execFile(
       executable,
       [...all, '--max-examples', String(EXAMPLES), ...args],
-      { cwd: join(folder, 'work'), env, timeout: RUN_MS, maxBuffer: 16 * 1024 * 1024 },
+      { cwd: join(folder, 'work'), env, timeout: HANG_MS, maxBuffer: 16 * 1024 * 1024 },
       (error, stdout, stderr) =>
         resolve({ code: Number(error?.code ?? (error === null ? 0 : -1)), output: stdout + stderr }),
     );

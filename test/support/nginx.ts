@@ -11,7 +11,7 @@ import { freePort, newFolder, root, type Scope } from './program.ts';
 import { missing } from './tools.ts';
 
 export const PUBLIC_NAME = 'assets.example';
-const READY_MS = 10_000;
+const READY_MS = 60_000;
 const STOP_MS = 3_000;
 
 export const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');

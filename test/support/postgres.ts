@@ -4,9 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { newFolder, type Scope } from './program.ts';
-import { missing } from './tools.ts';
-
-const RUN_MS = 60_000;
+import { HANG_MS, missing } from './tools.ts';
 
 const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
   .flatMap((at) => [join(at, 'bin'), ...(existsSync(at) ? readdirSync(at).map((name) => join(at, name, 'bin')) : [])])
@@ -29,7 +27,7 @@ export function startPostgres(t: Scope): string {
   const as = (name: string, ...args: string[]) => {
     const [command = '', ...rest] = [...asNobody, join(postgres ?? '', name), ...args];
     // Its server keeps what it inherits open, so nothing of it may be a pipe that we wait for.
-    execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: RUN_MS });
+    execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: HANG_MS });
   };
   const data = join(folder, 'data');
   as('initdb', '-D', data, '-A', 'trust', '-U', 'assetlog', '-E', 'UTF8', '--locale=C', '--no-sync');

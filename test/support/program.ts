@@ -27,7 +27,7 @@ export interface Scope {
 }
 
 const LOOPBACK = '127.0.0.1';
-const READY_MS = 20_000;
+const READY_MS = 60_000;
 const STOP_MS = 3_000;
 
 export interface Finished {

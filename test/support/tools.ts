@@ -85,11 +85,14 @@ export const withoutPidNamespaces = missing('it needs root, Linux and unshare to
   'true',
 ]);
 
+/** A limit for what hangs, such as a program of a test: much longer than it takes on a busy machine. */
+export const HANG_MS = 200_000;
+
 /** Polls until it is so. @throws when it is not within the time */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
-  withinMs = 20_000,
+  withinMs = 60_000,
 ): Promise<void> {
   for (const late = performance.now() + withinMs; !(await isSo()); await sleep(10)) {
     if (performance.now() > late) throw new Error(`not within ${withinMs} ms: ${what}`);

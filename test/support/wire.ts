@@ -10,7 +10,7 @@ export interface WireReply {
   readonly body: string;
 }
 
-const REPLY_MS = 15_000;
+const REPLY_MS = 60_000;
 
 export class Wire {
   readonly socket: Socket;
