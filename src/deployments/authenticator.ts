@@ -38,7 +38,7 @@ export interface AuthenticatorParts {
 
 /** Before and after the name of the header in the error of a 401, which every start of a hosted service makes. */
 const NEEDS_TOKEN = 'this needs a token of the deployment NAME in the header ';
-const AND_PATH = ', and a path that begins with ';
+const AND_PATH = ' or as Authorization: Bearer, and a path that begins with ';
 
 /**
  * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
@@ -65,7 +65,7 @@ export function createAuthenticator({
   const listed = paths.map((path) => `${pathPrefix}/NAME${path}`);
   const error = `${NEEDS_TOKEN}${tokenHeader}${AND_PATH}${listed.join(', ')}`;
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
-  const challenge = ['WWW-Authenticate', `${tokenHeader} realm="assetlog"`];
+  const challenge = ['WWW-Authenticate', `Bearer realm="assetlog", ${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, incoming: Incoming, needs: Right | 'any right'): string => {
     const { socket, fields } = incoming;

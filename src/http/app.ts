@@ -26,7 +26,7 @@ import {
   type StreamReply,
   unavailable,
 } from './message.ts';
-import { checkBodyHeaders, checkExpect, readHead } from './request.ts';
+import { checkBodyHeaders, checkExpect, readHead, type TokenHeaders } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
 
@@ -38,8 +38,8 @@ export interface AppParts extends ServiceRouteParts {
   readonly pathPrefix: string;
   /** @throws Refusal for a request that a page of another site may have sent, unless it only opens the page of the service */
   readonly checkAccess: (head: Head, opensPage: boolean) => void;
-  /** The headers that may hold a token, in lower case. */
-  readonly tokenHeaders: ReadonlySet<string>;
+  /** None in local mode. */
+  readonly tokenHeaders: TokenHeaders;
   /**
    * Finds the journal that records a request's report.
    * @throws Refusal for a request that may not report there: 401, 403, 429

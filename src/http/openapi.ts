@@ -84,7 +84,12 @@ export function openApi({
           return [status, { ...response(when, ref('schemas', 'Error')), headers }];
         }),
       ),
-      ...(hosted && { securitySchemes: { token: { type: 'apiKey', in: 'header', name: tokenHeader } } }),
+      ...(hosted && {
+        securitySchemes: {
+          token: { type: 'apiKey', in: 'header', name: tokenHeader },
+          bearer: { type: 'http', scheme: 'bearer' },
+        },
+      }),
     },
   };
 }
@@ -160,7 +165,7 @@ function reportPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: 
             },
             ...refused,
           },
-          ...(hosted && { security: [{ token: ['report'] }] }),
+          ...(hosted && { security: needing('report') }),
         },
       };
     };
@@ -213,7 +218,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
           207: response('Some are on the disk; only with Prefer: handling=lenient.', some),
           ...refused,
         },
-        ...(hosted && { security: [{ token: ['report'] }] }),
+        ...(hosted && { security: needing('report') }),
       },
     },
   };
@@ -254,6 +259,11 @@ function propertiesOf(parameters: readonly Parameter[]): Readonly<Record<string,
 
 function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
+}
+
+/** @returns the two headers that a token with the right may be in */
+function needing(right: string): Schema[] {
+  return [{ token: [right] }, { bearer: [right] }];
 }
 
 const health = {
@@ -299,7 +309,7 @@ function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limi
         200: { description: 'Done.', content: media },
         ...responsesOf({ ...refusals(isBelow, limits), ...alsoRefused(also) }),
       },
-      ...(isBelow && { security: [{ token: [needs] }] }),
+      ...(isBelow && { security: needing(needs) }),
     });
     paths[`${isBelow ? '/{deployment_name}' : ''}${path}`] = {
       ...(isBelow && { parameters: [ref('parameters', 'deployment_name')] }),

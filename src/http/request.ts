@@ -13,14 +13,10 @@ type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 /**
  * Checks the syntax and framing of a request's head (RFC 9112).
- * @param tokenHeaders names of the headers that may hold a token, in lower case; a request may have one of them, once
+ * @param tokenHeaders a request may have a bearer token and one other of these headers, once, with the same token
  * @throws Refusal 400 or 431, which closes the connection, because the start of the next request on it is not certain
  */
-export function readHead(
-  incoming: Incoming,
-  tokenHeaders: ReadonlySet<string>,
-  limits: HeadLimits & ShownLimits,
-): Head {
+export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits & ShownLimits): Head {
   const { method = '', url = '', httpVersion, fields } = incoming;
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
@@ -207,15 +203,32 @@ function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limit
   if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge(limits);
 }
 
-/** @throws Refusal 400 for more than one token header */
-function readToken({ raw }: HeaderFields, tokenHeaders: ReadonlySet<string>): string | undefined {
+/** The headers that may hold a token, by their names in lower case: the value is the token, `Bearer` and the token, or either. */
+export type TokenHeaders = ReadonlyMap<string, 'token' | 'bearer' | 'either'>;
+
+/** @throws Refusal 400 for two tokens, one of which a proxy may have checked; a bearer token may repeat that of another header */
+function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | undefined {
   let token: string | undefined;
+  let bearer: string | undefined;
   for (let at = 0; at < raw.length; at += 2) {
-    if (!tokenHeaders.has(raw[at]!.toLowerCase())) continue;
-    if (token !== undefined) throw malformed('more than one token header; send one');
-    token = raw[at + 1]!;
+    const form = tokenHeaders.get(raw[at]!.toLowerCase());
+    if (form === undefined) continue;
+    const value = raw[at + 1]!;
+    const credentials = form === 'token' ? undefined : bearerIn(value);
+    if (credentials === undefined && form === 'bearer') continue;
+    if ((credentials === undefined ? token : bearer) !== undefined)
+      throw malformed('more than one token header; send one');
+    if (credentials === undefined) token = value;
+    else bearer = credentials;
   }
-  return token;
+  if (token === undefined || bearer === undefined || token === bearer) return token ?? bearer;
+  throw malformed('the token in Authorization differs from that in the token header; send one of them');
+}
+
+/** @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for credentials of another scheme, as of a proxy in front */
+function bearerIn(credentials: string): string | undefined {
+  const [match, token = ''] = /^bearer(?: +(.*))?$/i.exec(credentials) ?? [];
+  return match === undefined ? undefined : token;
 }
 
 function checkHost({ host, hosts }: HeaderFields, httpVersion: string, limits: ShownLimits): void {

@@ -55,7 +55,11 @@ export async function recordForDeployments(
   });
   return {
     deployment: file.current.tokensOf.keys().next().value ?? 'NAME',
-    tokenHeaders: new Set([tokenHeader.toLowerCase(), 'dagster-cloud-api-token']),
+    tokenHeaders: new Map([
+      [tokenHeader.toLowerCase(), 'token'],
+      ['dagster-cloud-api-token', 'token'],
+      ['authorization', tokenHeader.toLowerCase() === 'authorization' ? 'either' : 'bearer'],
+    ]),
     findRecorder: (head, incoming, needs) => {
       const journal = hosted.journalOf(authenticate(head, incoming, needs));
       const { trouble } = folder;

@@ -40,7 +40,7 @@ export function recordLocally(
   const readable = { deployment: undefined, whileAllowed: () => () => {} };
   return {
     deployment: undefined,
-    tokenHeaders: new Set(),
+    tokenHeaders: new Map(),
     deploymentIn: undefined,
     isToken: () => false,
     findRecorder: () => local.recorder,

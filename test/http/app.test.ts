@@ -38,7 +38,7 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
     pathPrefix: '',
     checkAccess: () => {},
     namesDeployment: false,
-    tokenHeaders: new Set(),
+    tokenHeaders: new Map(),
     findRecorder: () => assert.fail('nothing is recorded'),
     readings: [],
     findReadable: () => assert.fail('nothing is read'),

@@ -25,7 +25,7 @@ function outcome<Value>(act: () => Value): Value | string {
 }
 
 function headOf(part: Parameters<typeof incoming>[0] = {}): Head {
-  return readHead(incoming(part), new Set(), limits);
+  return readHead(incoming(part), new Map(), limits);
 }
 
 function checkBody(head: Head, bytes: number): void {

@@ -156,7 +156,7 @@ function underDeployment(plan: Plan, random: Random, tokensOf: TokensOf | undefi
   if (tokensOf === undefined) return plan;
   const [deployment, tokens] = random.pick([...tokensOf]);
   plan.path = `/${deployment}${plan.path}`;
-  plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(tokens)}`);
+  plan.headers.push(`${random.pick(TOKEN_HEADERS)} ${random.pick(tokens)}`);
   return plan;
 }
 
@@ -403,14 +403,21 @@ export const batchFlaws: readonly Flaw[] = [
   },
 ];
 
-const TOKEN_NAMES = ['Service-Cloud-Api-Token', 'service-cloud-api-token', 'Dagster-Cloud-Api-Token'];
+/** What comes before a token. */
+const TOKEN_HEADERS = [
+  'Service-Cloud-Api-Token:',
+  'service-cloud-api-token:',
+  'Dagster-Cloud-Api-Token:',
+  'Authorization: Bearer',
+  'authorization: bEARER ',
+];
 export const EXPIRED_TOKEN = 'expired-token';
 export const TOKENS_OF: TokensOf = new Map([
   ['prod', ['prod-token-1', 'prod-token-2']],
   ['test', ['test-token-1']],
   ['prod-2', ['prod-token-2']],
 ]);
-const isToken = (header: string) => /^(service|dagster)-cloud-api-token:/i.test(header);
+const isToken = (header: string) => /^((service|dagster)-cloud-api-token|authorization):/i.test(header);
 
 /** The same, where reports need a token of their deployment. */
 export const hostedFlaws: readonly Flaw[] = [
@@ -420,10 +427,12 @@ export const hostedFlaws: readonly Flaw[] = [
   (plan, random) => {
     const token = random.pick(['', 'x', 'prod-token-', 'prod-token-1', 'prod-token-2', 'test-token-1', EXPIRED_TOKEN]);
     const end = random.pick(['', ' ', '\t', '0', ', prod-token-1', '\xe9']);
-    plan.headers = plan.headers.map((header) => (isToken(header) ? `${header.split(':')[0]}: ${token}${end}` : header));
+    plan.headers = plan.headers.map((header) =>
+      isToken(header) ? header.replace(/(:(?: *bearer)?).*/i, `$1 ${token}${end}`) : header,
+    );
   },
   (plan, random) => {
-    plan.headers.push(`${random.pick(TOKEN_NAMES)}: ${random.pick(['', 'prod-token-1', 'test-token-1'])}`);
+    plan.headers.push(`${random.pick(TOKEN_HEADERS)} ${random.pick(['', 'prod-token-1', 'test-token-1'])}`);
   },
   (plan) => {
     plan.headers = plan.headers.map((header) => (isToken(header) ? header.replace(/-Api/i, '_Api') : header));

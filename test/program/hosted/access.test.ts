@@ -29,7 +29,10 @@ test('an unknown deployment, no token and a wrong one get the same 401, and leav
   ];
   const seen = new Set(refusals.map(withoutChance));
   assert.equal(seen.size, 1, [...seen].join('\n'));
-  assert.match([...seen][0] ?? '', /^\[401,.*\["www-authenticate","Service-Cloud-Api-Token realm=\\"assetlog\\""\]/);
+  assert.match(
+    [...seen][0] ?? '',
+    /^\[401,.*\["www-authenticate","Bearer realm=\\"assetlog\\", Service-Cloud-Api-Token realm=\\"assetlog\\""\]/,
+  );
   assert.deepEqual(foldersIn(data), []);
   assert.equal((await get('/livez')).status, 200);
 });
@@ -77,6 +80,27 @@ test('the first failure of each address is logged with its reason, at most 20, a
     ['ci', undefined],
   );
   for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
+});
+
+test('a bearer token is one wherever a token is needed, and no log line has one [hosted-12]', async (t) => {
+  const { file, args } = writeDeployments(t, ['prod']);
+  const [good, wrong] = ['a-token-of-nobody-else', 'a-token-of-nobody'];
+  rewrite(file, entryOf('prod', good, { may: ['report', 'read'] }));
+  const { port, kill } = await startService(t, { args: [...args, '--log-level', 'debug'] });
+  const [own, bearer] = [`Service-Cloud-Api-Token: ${good}`, (token: string) => `Authorization: Bearer ${token}`];
+  const reports = [[bearer(good)], [own, bearer(good)], [bearer(wrong)], [own, bearer(wrong)]];
+  const replies = [];
+  for (const headers of reports) replies.push(await ask(port, post(`/prod/${REPORT}`, undefined, headers)));
+  assert.deepEqual(
+    replies.map(({ status }) => status),
+    [200, 200, 401, 400],
+  );
+  assert.match(errorOf(replies[3]), /^the token in Authorization differs from that in the token header; /);
+  const read = await ask(port, get('/prod/events', bearer(good)));
+  assert.equal(read.body.split('\n').length, 3);
+  const { stderr } = await kill();
+  assert.equal(entriesOf(stderr, 'request').length, 5);
+  for (const token of [good, wrong]) assert.ok(!stderr.includes(token), stderr);
 });
 
 test('through a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {

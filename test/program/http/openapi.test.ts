@@ -33,7 +33,7 @@ interface Document {
   readonly components: {
     readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
     readonly responses: Readonly<Record<string, Response>>;
-    readonly securitySchemes?: Readonly<Record<string, { readonly name: string }>>;
+    readonly securitySchemes?: Readonly<Record<string, { readonly name?: string }>>;
   };
 }
 
@@ -374,7 +374,7 @@ for (const mode of modes) {
     for (const name of READINGS) {
       const path = `${mode.base}${name}`;
       const { parameters = [], responses, security } = document.paths[path]?.get ?? assert.fail(path);
-      assert.deepEqual(security, mode.mode === 'hosted' ? [{ token: ['read'] }] : undefined);
+      assert.deepEqual(security, mode.mode === 'hosted' ? [{ token: ['read'] }, { bearer: ['read'] }] : undefined);
       for (const parameter of parameters as unknown as Parameter[]) {
         for (const value of READING_VALUES) {
           const { type } = parameter.schema as { type: string };
@@ -571,7 +571,8 @@ test('GET /openapi.json is the document of its service, needs no token, and what
   assert.equal((await ask(service.port, get('/some/path/openapi.json'))).body, reply.body);
   const { port } = await start(t, hosted);
   assert.deepEqual(JSON.parse((await ask(port, get('/openapi.json'))).body), documentOf(hosted));
-  assert.equal(documentOf(hosted).components.securitySchemes?.['token']?.name, TOKEN_HEADER);
+  const { token, bearer } = documentOf(hosted).components.securitySchemes ?? {};
+  assert.deepEqual([token?.name, bearer], [TOKEN_HEADER, { type: 'http', scheme: 'bearer' }]);
 });
 
 const notBuilt = !existsSync(join(root, 'dist/event.schema.json')) && 'nothing is built here';

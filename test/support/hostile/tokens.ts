@@ -62,7 +62,18 @@ export const badTokens: readonly (readonly [what: string, ...lines: readonly str
   ['a token with a no-break space before it', `${TOKEN_NAME}: \xa0${TOKEN}`],
   ['a token of 8 KiB', `${TOKEN_NAME}: ${TOKEN.repeat(160)}`],
   ['a token that is not ASCII in latin1', `${TOKEN_NAME}: ${SPOKEN_TOKEN}`],
-  ['a token in Authorization', `Authorization: Bearer ${TOKEN}`],
+  ['a token in Authorization without a scheme', `Authorization: ${TOKEN}`],
+  ['a token in Authorization with another scheme', `Authorization: Basic ${TOKEN}`],
+  ['a token in Authorization with a longer scheme', `Authorization: Bearers ${TOKEN}`],
+  ['a token in Authorization right after Bearer', `Authorization: Bearer${TOKEN}`],
+  ['a token in Authorization after a tab', `Authorization: Bearer\t${TOKEN}`],
+  ['a token in Authorization with a name', `Authorization: Bearer token="${TOKEN}"`],
+  ['a list in Authorization', `Authorization: Bearer ${TOKEN}, Bearer ${TOKEN}`],
+  ['Bearer alone', 'Authorization: Bearer'],
+  ['a wrong token after Bearer', 'Authorization: Bearer nobody'],
+  ['an expired token after Bearer', `Authorization: Bearer ${EXPIRED_TOKEN}`],
+  ['a bearer token of another deployment', `Authorization: Bearer ${OTHER_TOKEN}`],
+  ['a bearer token for a proxy', `Proxy-Authorization: Bearer ${TOKEN}`],
   ['a token in a cookie', `Cookie: ${TOKEN_NAME}=${TOKEN}`],
   ['a token in a header with underscores', `Service_Cloud_Api_Token: ${TOKEN}`],
   ['a token in a header with a longer name', `X-${TOKEN_NAME}: ${TOKEN}`],
@@ -70,7 +81,17 @@ export const badTokens: readonly (readonly [what: string, ...lines: readonly str
   ['a token that Connection names', `Connection: ${TOKEN_NAME}`],
 ];
 
-const goodTokens: readonly (readonly [what: string, line: string])[] = [
+const BEARER = `Authorization: Bearer ${TOKEN}`;
+
+const goodTokens: readonly (readonly [what: string, ...lines: readonly string[]])[] = [
+  ['of RFC 6750', BEARER],
+  ['of RFC 6750 in lower case', `authorization: bearer ${TOKEN}`],
+  ['of RFC 6750 in capitals', `AUTHORIZATION: BEARER ${TOKEN}`],
+  ['of RFC 6750 with more than one space', `Authorization: Bearer   ${TOKEN} \t`],
+  ['of RFC 6750 beside one with the same token', GOOD_TOKEN, BEARER],
+  ['of RFC 6750 before one with the same token', BEARER, `Dagster-Cloud-Api-Token: ${TOKEN}`],
+  ['beside the credentials of a proxy in front', 'Authorization: Basic cHJveHk6c2VjcmV0', GOOD_TOKEN],
+  ['beside credentials that are no token', 'Authorization: ', GOOD_TOKEN],
   ['in lower case', `service-cloud-api-token: ${TOKEN}`],
   ['in capitals', `SERVICE-CLOUD-API-TOKEN: ${TOKEN}`],
   ['of the reference', `Dagster-Cloud-Api-Token: ${TOKEN}`],
@@ -82,7 +103,7 @@ const goodTokens: readonly (readonly [what: string, line: string])[] = [
   ['with a token in UTF-8', `${TOKEN_NAME}: ${utf8(SPOKEN_TOKEN)}`],
 ];
 
-/** Two headers that may hold a token: whatever is in them, the service can not know which one a proxy checked. */
+/** Two tokens: the service can not know which one a proxy checked. */
 const twoTokens: readonly (readonly [what: string, first: string, second: string])[] = [
   ['that are equal', GOOD_TOKEN, GOOD_TOKEN],
   ['of both names', GOOD_TOKEN, `Dagster-Cloud-Api-Token: ${TOKEN}`],
@@ -92,6 +113,11 @@ const twoTokens: readonly (readonly [what: string, first: string, second: string
   ['of which one is empty', GOOD_TOKEN, `${TOKEN_NAME}:`],
   ['of which one is in capitals', GOOD_TOKEN, GOOD_TOKEN.toUpperCase()],
   ['that are both wrong', `${TOKEN_NAME}: nobody`, `${TOKEN_NAME}: nobody`],
+  ['of which the bearer token is wrong', GOOD_TOKEN, 'Authorization: Bearer nobody'],
+  ['of which only the bearer token is good', `${TOKEN_NAME}: nobody`, BEARER],
+  ['of which the bearer token is empty', 'Authorization: Bearer', GOOD_TOKEN],
+  ['of which only the bearer token is not empty', `${TOKEN_NAME}:`, BEARER],
+  ['that are the same bearer token', BEARER, BEARER],
 ];
 
 /** What is no deployment, in the place of its name. */
@@ -187,7 +213,7 @@ export const tokens = (forms: Forms): readonly Row[] => {
   const second = recorded(SECOND_KEY);
   return [
     ...badTokens.map(([what, ...lines]) => row(`A report with ${what} is refused`, report(...lines), keeps(401))),
-    ...goodTokens.map(([what, line]) => row(`A header ${what} lets a report in`, report(line), taken)),
+    ...goodTokens.map(([what, ...lines]) => row(`A header ${what} lets a report in`, report(...lines), taken)),
     ...twoTokens.map(([what, ...lines]) => row(`Two token headers ${what} are refused`, report(...lines), ends(400))),
     ...badNames.map((name) =>
       row(`${shorten(name)} leads to no deployment`, good(TARGET.replace('prod', () => name)), keeps(401)),
