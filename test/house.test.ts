@@ -166,7 +166,8 @@ test('the file system, sockets and the clock are reached by few files', () => {
 test('importing a file has no effect, but for the entry', () => {
   for (const [path, text] of sources) {
     if (path === 'server.ts') continue;
-    const statements = text.split('\n').filter((line) => /^[a-zA-Z]/.test(line));
+    const code = text.replace(/^const \w+ = `[^`]*`;$/gm, ''); // a text may have lines in another language
+    const statements = code.split('\n').filter((line) => /^[a-zA-Z]/.test(line));
     for (const line of statements) {
       assert.match(
         line,

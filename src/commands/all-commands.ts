@@ -7,6 +7,7 @@ import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
+import { pytest } from './pytest.ts';
 import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
@@ -20,6 +21,7 @@ const groups: CommandGroups = {
   'Report to one': { report },
   'Look at a journal': { events, assets },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
+  'Test with it': { pytest },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };
 

@@ -1,6 +1,6 @@
 /**
- * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, Go, the step of a CI service,
- * DuckDB, PostgreSQL, the client of S3 (against a local server) and the alert rules of Prometheus.
+ * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, Go, Java, the step of a CI
+ * service, DuckDB, PostgreSQL, the client of S3 (against a local server) and the alert rules of Prometheus.
  */
 
 import assert from 'node:assert/strict';
@@ -8,9 +8,10 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { version } from '../../src/config/config.ts';
 import { fault } from '../support/faults.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
@@ -140,36 +141,58 @@ def test_meets_no_fault(assetlog):
     assert assetlog.met() == [1]
 `;
 
-test('with conftest.py of the handbook each test has an empty service, also with several workers', {
+test('with the fixtures of assetlog pytest each test has an empty service, also with several workers', {
   skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
-  const [conftest = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('import pytest'));
   const [example = ''] = blocksOf(front, 'python');
-  assert.ok(conftest.split('\n').length < 65);
-  const write = (name: string, text: string, server = SERVER) =>
-    writeFileSync(join(folder, name), text.replace('"dist/server.js"', JSON.stringify(server)));
+  const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
   write('load_orders.py', LOAD_ORDERS);
   write('test_load.py', `from load_orders import load_orders\n\n${example}`);
   write('test_more.py', MORE_TESTS);
-  write('conftest.py', conftest);
-  const pytest = (...args: string[]) =>
+  write('conftest.py', /^echo '(pytest_plugins = .*)' >> conftest\.py$/m.exec(handbook ?? '')?.[1] ?? '');
+  const fixtures = run(process.execPath, [SERVER, 'pytest'], folder);
+  assert.ok(fixtures.startsWith(`# pytest fixtures of assetlog ${version}. `), fixtures);
+  const foreign = `
+import ast, sys
+names = [name.name for part in ast.walk(ast.parse(sys.stdin.read())) if isinstance(part, ast.Import) for name in part.names]
+print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
+  assert.equal(spawnSync(python, ['-c', foreign], { input: fixtures, encoding: 'utf8' }).stdout, "{'pytest'}\n");
+  write('conftest_assetlog.py', fixtures);
+  const pytest = (program: string, ...args: string[]) =>
     spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', ...args, folder], {
       cwd: folder,
-      env: environment(),
+      env: environment({ ASSETLOG_PROGRAM: program }),
       encoding: 'utf8',
       timeout: HANG_MS,
     });
   for (const args of [[], ['-n', '4']]) {
-    const passed = pytest(...args);
+    const passed = pytest(SERVER, ...args);
     assert.match(passed.stdout, /^13 passed/m, passed.stdout + passed.stderr);
   }
   write('test_more.py', UNMET);
-  assert.match(pytest().stdout, /no report met .*'nearest': .*'differs': \{'asset_key': \['order'\]\}/);
+  assert.match(pytest(SERVER).stdout, /no report met .*'nearest': .*'differs': \{'asset_key': \['order'\]\}/);
   write('load_orders.py', LOAD_ORDERS.replace('range(5)', 'range(2)'));
-  assert.match(pytest('-k', 'tries_again').stdout, /assert 0 == 1/);
-  write('conftest.py', conftest, 'missing.js');
-  assert.match(pytest('-k', 'tries_again').stdout, /assetlog did not start: exit code 1/);
+  assert.match(pytest(SERVER, '-k', 'tries_again').stdout, /assert 0 == 1/);
+  const wrong = pytest(join(folder, 'missing.js'), '-k', 'tries_again').stdout;
+  assert.match(wrong, /assetlog did not start: exit code 1(.|\n)*Cannot find module/);
+});
+
+test('the fixtures find the program on the PATH, and say which variable names it otherwise', {
+  skip: withoutModule('pytest'),
+}, (t) => {
+  const folder = newFolder(t);
+  writeFileSync(join(folder, 'conftest.py'), run(process.execPath, [SERVER, 'pytest'], folder));
+  writeFileSync(join(folder, 'test_empty.py'), 'def test_empty(assetlog):\n    assert assetlog.events() == []\n');
+  const pytest = (path: string) =>
+    spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', folder], {
+      env: { PATH: path },
+      encoding: 'utf8',
+      timeout: HANG_MS,
+    }).stdout;
+  assert.match(pytest(folder), /there is no assetlog on the PATH; set ASSETLOG_PROGRAM to its path/);
+  writeFileSync(join(folder, 'assetlog'), `#!/bin/sh\nexec '${process.execPath}' '${SERVER}' "$@"\n`, { mode: 0o755 });
+  assert.match(pytest(folder), /^1 passed/m);
 });
 
 /** Pauses take no time; what they were is printed in the end. */
@@ -232,7 +255,8 @@ test('the code of the handbook for production reports each item once, and says w
 
 const withoutGo = fails('go', ['version']) && 'Go is not installed';
 
-test('the test in Go starts a service, and counts the attempts of a client', { skip: withoutGo }, (t) => {
+test('the test in Go counts the attempts of a client', { skip: withoutGo }, async (t) => {
+  const { url } = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
   const [example = ''] = blocksOf(handbook, 'go');
   const client = (attempts: number) => `package orders
@@ -257,12 +281,12 @@ func LoadOrders(url string) error {
 }
 `;
   writeFileSync(join(folder, 'go.mod'), 'module orders\n\ngo 1.19\n');
-  writeFileSync(join(folder, 'orders_test.go'), example.replace('"dist/server.js"', JSON.stringify(SERVER)));
+  writeFileSync(join(folder, 'orders_test.go'), example);
   const goTest = (attempts: number) => {
     writeFileSync(join(folder, 'orders.go'), client(attempts));
     return spawnSync('go', ['test', '-vet=all', '-count=1', './...'], {
       cwd: folder,
-      env: environment({ GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local' }),
+      env: environment({ GOFLAGS: '-mod=mod', GOTOOLCHAIN: 'local', ASSETLOG_URL: url }),
       encoding: 'utf8',
       timeout: HANG_MS,
     });
@@ -271,6 +295,67 @@ func LoadOrders(url string) error {
   const passed = goTest(3);
   assert.match(passed.stdout, /^ok\s+orders/m, passed.stdout + passed.stderr);
   assert.match(goTest(2).stdout, /given up/);
+});
+
+/** Of JUnit and Testcontainers what the recipe uses. The container is a service of the test, whose address is in the environment. */
+const JAVA: Readonly<Record<string, string>> = {
+  'org/junit/jupiter/api/Test.java': 'package org.junit.jupiter.api; public @interface Test {}',
+  'org/junit/jupiter/api/BeforeEach.java': 'package org.junit.jupiter.api; public @interface BeforeEach {}',
+  'org/junit/jupiter/api/Assertions.java': `package org.junit.jupiter.api;
+    public class Assertions {
+      public static void assertEquals(long wanted, long found) { assertEquals(wanted, found, "not as often"); }
+      public static void assertEquals(long wanted, long found, String text) {
+        if (wanted != found) throw new AssertionError(text + ": " + found + " instead of " + wanted);
+      }
+    }`,
+  'org/testcontainers/junit/jupiter/Testcontainers.java':
+    'package org.testcontainers.junit.jupiter; public @interface Testcontainers {}',
+  'org/testcontainers/junit/jupiter/Container.java':
+    'package org.testcontainers.junit.jupiter; public @interface Container {}',
+  'org/testcontainers/containers/wait/strategy/Wait.java': `package org.testcontainers.containers.wait.strategy;
+    public class Wait { public static String forHttp(String path) { return path; } }`,
+  'org/testcontainers/containers/GenericContainer.java': `package org.testcontainers.containers;
+    public class GenericContainer<T extends GenericContainer<T>> {
+      public GenericContainer(String image) {}
+      public T withExposedPorts(Integer... ports) { return (T) this; }
+      public T waitingFor(String path) { return (T) this; }
+      public String getHost() { return "127.0.0.1"; }
+      public Integer getMappedPort(int port) { return Integer.getInteger("port"); }
+    }`,
+  'Orders.java': `import java.net.URI; import java.net.http.*;
+    class Orders {
+      static void load(String url) throws Exception {
+        var report = HttpRequest.newBuilder(URI.create(url + "/report_asset_materialization/warehouse/orders"))
+            .POST(HttpRequest.BodyPublishers.noBody()).build();
+        for (int attempt = 0; attempt < Integer.getInteger("attempts"); attempt += 1) {
+          var reply = HttpClient.newHttpClient().send(report, HttpResponse.BodyHandlers.discarding());
+          if (reply.statusCode() == 200) return;
+        }
+      }
+    }`,
+  'Run.java': `class Run {
+    public static void main(String[] args) throws Exception {
+      var test = new OrdersTest();
+      test.reset();
+      test.theLoadTriesAgain();
+    }
+  }`,
+};
+
+test('the test in Java counts the attempts of a client', {
+  skip: fails('javac', ['-version']) && 'there is no JDK',
+}, async (t) => {
+  const service = await startService(t, { args: ['--test'] });
+  const folder = newFolder(t);
+  const [example = ''] = blocksOf(handbook, 'java');
+  for (const [name, text] of Object.entries({ ...JAVA, 'OrdersTest.java': example })) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  run('javac', ['-nowarn', 'Run.java'], folder);
+  const java = (attempts: number) => ['-cp', folder, `-Dport=${service.port}`, `-Dattempts=${attempts}`, 'Run'];
+  run('java', java(3), folder);
+  assert.throws(() => run('java', java(2), folder), /AssertionError: not as often: 0 instead of 1/);
 });
 
 test('the service container takes reports under its name and shows events, and its workflow is YAML', {

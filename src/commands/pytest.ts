@@ -1,0 +1,93 @@
+/** `assetlog pytest`: prints fixtures for tests in Python, as a file that needs no package but pytest. */
+
+import { version } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import { defineCommand } from './cli/command.ts';
+
+export const pytest = defineCommand<object>(
+  {
+    summary: 'print fixtures for tests in Python that start a service for tests',
+    about: 'Prints a file for pytest that belongs to this version and needs the standard library alone.',
+    notes: [
+      'Examples:',
+      '  assetlog pytest > conftest_assetlog.py',
+      '  echo \'pytest_plugins = ["conftest_assetlog"]\' >> conftest.py',
+      '  ASSETLOG_PROGRAM=dist/server.js pytest     for a program that is not on the PATH',
+      '',
+      'Exit codes:',
+      '  0 printed, 2 flags',
+    ],
+    options: {},
+  },
+  async (_values, { say }) => {
+    say(FIXTURES);
+    return exitCodes.done;
+  },
+);
+
+const FIXTURES = `# pytest fixtures of assetlog ${version}. In conftest.py: pytest_plugins = ["conftest_assetlog"]
+import json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
+import pytest
+
+class Assetlog:
+    def __init__(self, url):
+        self.url = url
+
+    def ask(self, method, path, body=None, **query):
+        query = {name: json.dumps(value) if isinstance(value, bool) else value for name, value in query.items()}
+        url = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            return json.load(urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method)))
+        except urllib.error.HTTPError as error:
+            raise AssertionError(json.load(error)["error"]) from None
+
+    def events(self, after_seq=0, **filters):
+        """As GET /events takes them: key="warehouse/orders", type="check", passed=False"""
+        found, page = [], {"events": [None], "next_after_seq": after_seq}
+        while page["events"]:
+            page = self.ask("GET", "/events", after_seq=page["next_after_seq"], limit=1000, **filters)
+            found += page["events"]
+        return found
+
+    def wait_for(self, count=1, timeout=5, **filters):
+        found, after, end = [], 0, time.monotonic() + timeout
+        while len(found) < count and time.monotonic() < end:
+            page = self.ask("GET", "/events", after_seq=after, wait=1, **filters)
+            found, after = found + page["events"], page["next_after_seq"]
+        assert len(found) >= count, f"{len(found)} of {count} events were {filters}; recorded: {self.events()}"
+        return found[:count]
+
+    def fail(self, *faults):
+        """As in PUT /test/faults: {"times": 2, "then": {"status": 503}}"""
+        self.ask("PUT", "/test/faults", {"faults": faults})
+
+    def met(self):
+        faults = self.ask("GET", "/test/faults")["faults"]
+        for fault in faults:
+            if fault["met"] == 0:
+                print("no report met", fault)  # pytest shows it if the test fails
+        return [fault["met"] for fault in faults]
+
+    def reset(self):
+        self.ask("POST", "/test/reset")
+
+@pytest.fixture(scope="session")
+def stand_in():
+    path = os.environ.get("ASSETLOG_PROGRAM") or shutil.which("assetlog")
+    if not path:
+        pytest.fail("there is no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or that of server.js", False)
+    node = ["node"] if path.endswith(".js") else []
+    command = [*node, path, "serve", "--test", "--port", "0", "--exit-with-stdin"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        ready = process.stdout.readline()
+        if not ready:
+            pytest.fail(f"assetlog did not start: exit code {process.wait()}", False)
+        yield Assetlog(ready.split()[3])  # the end of the block closes its standard input
+
+@pytest.fixture
+def assetlog(stand_in):
+    """A service that is empty at the start of each test"""
+    stand_in.reset()
+    return stand_in`;
