@@ -49,7 +49,7 @@ export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
   /** What its token may do: send reports, read what was recorded. The default is both. */
-  readonly may?: readonly ('report' | 'read')[] | undefined;
+  readonly may?: readonly ('report' | 'read' | 'forward')[] | undefined;
 }
 
 /** A log entry. */

@@ -12,11 +12,12 @@ export const token = defineCommand<{ name: string; notAfter: string | undefined;
       'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
       'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
       'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
-      'do: report, read, or both. Without "may" they may only report.',
+      'do: report, read, and forward what other journals have. Without "may" they may report and forward.',
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',
       '  assetlog token --name dashboard --may read',
+      '  assetlog token --name device-17 --may forward',
       '',
       'A deployments file:',
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
@@ -43,7 +44,7 @@ export const token = defineCommand<{ name: string; notAfter: string | undefined;
       },
       may: {
         argument: 'RIGHTS',
-        help: 'what its clients may do: report, read, or report,read [report]',
+        help: 'what its clients may do: report, read, forward, or several of them [report,forward]',
         choices: [...rights, rights.join(',')],
         initial: undefined,
         flagOnly: true,

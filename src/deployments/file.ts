@@ -14,7 +14,7 @@ import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from '.
  *     {"deployments": [{"name": "prod", "tokens": [
  *       {"name": "ci", "sha256": "<64 hex digits>", "notAfter": "2027-01-31", "may": ["report", "read"]}]}]}
  *
- * Without `may`, a token may report and not read.
+ * Without `may`, a token may report and forward, and not read.
  * @returns the deployments, or every problem as a clause that names line and member, such as
  *   `line 1: deployments[0].name must be …`
  */
@@ -33,7 +33,7 @@ const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** The digest that an operator gets by hashing an environment variable that is not set. */
 const NOTHING = sha256('').toString('hex');
 /** What a token without `may` may do. */
-const REPORT_ONLY: readonly Right[] = ['report'];
+const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];
 
 function readEntries(file: unknown, checker: Checker): Map<string, readonly Token[]> {
   const tokensOf = new Map<string, readonly Token[]>();
@@ -88,7 +88,7 @@ function readTokens(deployment: Members, path: string, checker: Checker): Token[
       name: String(name),
       sha256: Buffer.from(String(digest), 'hex'),
       notAfterMs,
-      may: areRights(may) ? may : REPORT_ONLY,
+      may: areRights(may) ? may : ALL_BUT_READ,
     };
   });
 }

@@ -44,7 +44,7 @@ export interface AppParts extends ServiceRouteParts {
    * Finds the journal that records a request's report.
    * @throws Refusal for a request that may not report there: 401, 403, 429
    */
-  readonly findRecorder: (head: Head, incoming: Incoming, needs: 'report' | 'any right') => Recorder;
+  readonly findRecorder: (head: Head, incoming: Incoming, needs: Exclude<Right, 'read'> | 'any right') => Recorder;
   /** The routes besides those of reports and of the service itself: those that read journals need the right `read`. */
   readonly readings: readonly Route<Handler>[];
   /** Finds the journal that a request may read. @throws Refusal for a request that may read none: 401, 403, 429 */
@@ -129,7 +129,8 @@ class Steps {
       const match = findRoute(this.#routes, this.#prefix, head.method, head.path);
       checkAccess(head, match.kind === 'found' && match.route.page !== undefined); // 403: a foreign Origin or Host
       const needs = neededFor(match);
-      const recorder = needs === 'report' || needs === 'any right' ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429
+      const records = needs !== 'read' && needs !== 'nothing';
+      const recorder = records ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const found = requireRoute(match, head, this.#routes, this.#prefix.path, recorder?.deployment); // 404, 405

@@ -4,7 +4,7 @@ import { deploymentName } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 
 /** What a client may do with the journal of a deployment. */
-export const rights = ['report', 'read'] as const;
+export const rights = ['report', 'read', 'forward'] as const;
 export type Right = (typeof rights)[number];
 
 /** A row of the route table. */

@@ -19,18 +19,20 @@ const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 
 /** A deployments file, and a token of each kind for `prod` and `test`. */
 function deployments(t: Scope) {
-  const [reporter, reader, other] = [newToken(), newToken(), newToken()];
+  const [edge, cron, reader, other] = [newToken(), newToken(), newToken(), newToken()];
   const file = join(newFolder(t), 'deployments.json');
   const tokens = [
-    { name: 'edge', sha256: reporter.digest, may: ['report'] },
+    { name: 'edge', sha256: edge.digest, may: ['forward'] },
+    { name: 'cron', sha256: cron.digest, may: ['report', 'read'] },
     { name: 'page', sha256: reader.digest, may: ['read'] },
   ];
   rewrite(file, { name: 'prod', tokens }, entryOf('test', other.token));
   const headers = (token: string) => ({ [TOKEN_HEADER]: token });
-  return { file, prod: headers(reporter.token), reads: headers(reader.token), test: headers(other.token) };
+  const [prod, reads] = [headers(edge.token), headers(reader.token)];
+  return { file, prod, reads, reports: headers(cron.token), test: headers(other.token) };
 }
 
-test('in hosted mode each deployment is a hub of its own, for tokens that may report', async (t) => {
+test('in hosted mode each deployment is a hub of its own, for tokens that may forward [hub-service-3]', async (t) => {
   const { file, ...tokens } = deployments(t);
   const hub = await startService(t, { args: ['--deployments', file] });
   const [prod, other] = [`${hub.url}/prod`, `${hub.url}/test`];
@@ -39,8 +41,12 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may re
     assert.equal((await sent.put(prod, 1, 3, { headers })).status, 401);
     assert.equal((await askHub(prod, SOURCE, headers)).status, 401);
   }
-  assert.equal((await sent.put(prod, 1, 3, { headers: tokens.reads })).status, 403);
-  assert.equal((await askHub(prod, SOURCE, tokens.reads)).status, 403);
+  for (const headers of [tokens.reads, tokens.reports]) {
+    const refused = await sent.put(prod, 1, 3, { headers });
+    assert.equal(refused.status, 403);
+    assert.match(String(refused.body['error']), /^this token may not forward; .*"forward" in "may"$/);
+    assert.equal((await askHub(prod, SOURCE, headers)).status, 403);
+  }
   assert.deepEqual((await askHub(prod, SOURCE, tokens.prod)).body, { seq: 0, id: null, via: [] });
   assert.equal((await sent.put(prod, 1, 3, { headers: tokens.prod })).status, 200);
   assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, { seq: 0, id: null, via: [] });

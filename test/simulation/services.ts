@@ -58,7 +58,9 @@ function localHub(): MachineOptions {
 
 function hostedHub(): MachineOptions {
   const deployments = ['d0', 'd1', 'd2', OWN];
-  const tokensOf = (name: string) => [{ name, sha256: sha256(tokenOf(name)).toString('hex'), may: ['report', 'read'] }];
+  const tokensOf = (name: string) => [
+    { name, sha256: sha256(tokenOf(name)).toString('hex'), may: ['report', 'read', 'forward'] },
+  ];
   const listed = deployments.map((name) => ({ name, tokens: tokensOf(name) }));
   for (const name of deployments) putFile(tokenFile(name), tokenOf(name));
   putFile('/hub/deployments.json', JSON.stringify({ deployments: listed }));

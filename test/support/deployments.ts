@@ -24,7 +24,7 @@ export function writeDeployments(t: Scope, names: readonly string[]): Deployment
   const tokens = new Map(names.map((name) => [name, newToken()]));
   const deployments = [...tokens].map(([name, { digest }]) => ({
     name,
-    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read'] }],
+    tokens: [{ name: `ci of ${name}`, sha256: digest, may: ['report', 'read', 'forward'] }],
   }));
   writeFileSync(file, JSON.stringify({ deployments }), { mode: 0o600 });
   const tokenOf = (name: string) => tokens.get(name)?.token ?? assert.fail(`there is no deployment ${name}`);

@@ -6,7 +6,7 @@ import { lineTypes } from '../../http/batch.ts';
 import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
 import { ID_FORM } from '../source.ts';
 
-/** @returns their descriptions: `[{ needs: 'report', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
+/** @returns their descriptions: `[{ needs: 'forward', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
 export function describedHub({
   batchItemsMax,
   forwardBodyBytesMax,
@@ -18,7 +18,7 @@ export function describedHub({
   const content = { 'application/json': position };
   return [
     {
-      needs: 'report',
+      needs: 'forward',
       methods: ['get', 'head'],
       path: '/forward/{source}',
       summary: 'Ask how far this hub is with another journal',
@@ -33,7 +33,7 @@ export function describedHub({
       content,
     },
     {
-      needs: 'report',
+      needs: 'forward',
       methods: ['put'],
       path: '/forward/{source}/{first_seq}',
       summary: 'Forward events of another journal',

@@ -72,7 +72,7 @@ export class Hub {
   /** @returns its routes, for `AppParts.readings` */
   routes(): readonly Route<Handler>[] {
     const { limits } = this.#options;
-    const shared = { needs: 'report', path: forwardPath, bodyTypes: lineTypes } as const;
+    const shared = { needs: 'forward', path: forwardPath, bodyTypes: lineTypes } as const;
     const { forwardBodyBytesMax: bodyBytesMax, forwardUploadBytesMax: uploadBytesMax } = limits;
     const bodyLimits = { bodyBytesMax, uploadBytesMax };
     return [

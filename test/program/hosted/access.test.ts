@@ -147,11 +147,11 @@ test('a token is printed with what it may do', async () => {
   };
   assert.equal(await mayOf(), undefined);
   assert.deepEqual(await mayOf('--may', 'read'), ['read']);
-  assert.deepEqual(await mayOf('--may', 'read,report'), ['report', 'read']);
+  assert.deepEqual(await mayOf('--may', 'forward,read,report'), ['report', 'read', 'forward']);
   for (const words of ['write', 'report read', 'read,', 'read,read']) {
     assert.deepEqual(await mayOf('--may', words), [
       2,
-      `assetlog: --may ${JSON.stringify(words)} is not a list of rights; use report, read or report,read\n`,
+      `assetlog: --may ${JSON.stringify(words)} is not a list of rights; use report, read, forward or report,read,forward\n`,
     ]);
   }
 });

@@ -121,7 +121,7 @@ interface Started {
 
 async function start(t: TestContext, { mode, tokens }: Mode, short: Partial<Limits> = {}): Promise<Started> {
   const file = join(newFolder(t), 'deployments.json');
-  rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read'] }));
+  rewrite(file, entryOf('prod', TOKEN, { may: ['report', 'read', 'forward'] }));
   const args = mode === 'hosted' ? ['--deployments', file] : [];
   const { data, port, notices } = await serve(t, { args, limits: short, logLevel: 'debug' });
   const fill = (path: string) => path.replace('{deployment_name}', 'prod').replace('{asset_key}', 'orders');

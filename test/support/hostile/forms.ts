@@ -37,7 +37,7 @@ export const deployments: readonly {
     name: 'prod',
     tokens: [
       { token: OTHER_TOKEN.toLowerCase() },
-      { token: TOKEN, may: ['report', 'read'] },
+      { token: TOKEN, may: ['report', 'read', 'forward'] },
       { token: READING_TOKEN, may: ['read'] },
       { token: EXPIRED_READING_TOKEN, may: ['read'], notAfter: '2026-01-31' },
       { token: EXPIRED_TOKEN, notAfter: '2026-01-31' },
