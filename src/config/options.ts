@@ -106,7 +106,7 @@ export function readOptions<Values extends object>(
       try {
         value = option.parse(text, value);
       } catch (error) {
-        problems.push(`${source} ${JSON.stringify(text)} ${(error as Error).message}`);
+        problems.push(`${source} ${JSON.stringify(text.replace(LOGIN, ':***@'))} ${(error as Error).message}`);
       }
     }
     values[name] = value;
@@ -125,6 +125,8 @@ export function readOptions<Values extends object>(
 }
 
 const NO_OPERANDS: Operands = { max: 0, text: '' };
+/** A user and a password, in what was to be a URL. */
+const LOGIN = /:.*@/s;
 
 /** @returns the texts given for each option: all of them for a repeated option, else the last one */
 function readFlags(

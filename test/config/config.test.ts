@@ -74,6 +74,7 @@ test('a service whose journal can begin anew does not forward, and a token for f
     [['--forward-token-file', 'token'], url],
     [['--forward', 'file', '--forward-ca-file', 'ca'], url],
     [['--forward-to', 'hub.example'], '--forward-to "hub.example" is not a URL such as https://assets.example/prod'],
+    [['--forward-to', 'nats:/u:p/@w@h'], '--forward-to "nats:***@h" is not a URL such as https://assets.example/prod'],
     [['--when-behind', 'wait'], '--when-behind "wait" is neither refuse nor remove'],
   ] as const)
     assert.deepEqual(problems(args), [problem]);
