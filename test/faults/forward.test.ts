@@ -5,10 +5,11 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { assertAtHub, deadLettersIn, reachesHub } from '../support/forwarded.ts';
+import type { Load } from '../support/load.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, freePort, newFolder, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
-import { type Load, startLoad } from './load.ts';
+import { startLoad } from './load.ts';
 
 const SECONDS = 30;
 const DRAIN_MS = 60_000;

@@ -13,10 +13,11 @@ import { openDisk } from '../../src/journal/disk.ts';
 import { openLetters } from '../forward/scripted.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { type Deployments, writeDeployments } from '../support/deployments.ts';
+import type { Load } from '../support/load.ts';
 import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
 import { eventually, runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
-import { assertOnce, assertOnly, compare, type Load, report, startLoad } from './load.ts';
+import { assertOnce, assertOnly, compare, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
 
 const MIB = 1024 * 1024;

@@ -7,10 +7,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { segmentName } from '../../src/journal/segments.ts';
+import type { Load } from '../support/load.ts';
 import { launch, newFolder, type Running, type RunOptions, startService } from '../support/program.ts';
 import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } from '../support/tools.ts';
 import { ask, errorOf, post, type WireReply } from '../support/wire.ts';
-import { assertOnce, assertOnly, type Load, report, startLoad } from './load.ts';
+import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS } from './order.ts';
 import { type Strace, type TraceOptions, underStrace } from './strace.ts';
 

@@ -2,18 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Load } from '../support/load.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
-
-export interface Load {
-  /** The keys of the reports that got a 200. */
-  readonly acknowledged: ReadonlySet<string>;
-  /** Replies by status; 0 counts connections that ended without a reply. */
-  readonly statuses: ReadonlyMap<number, number>;
-  /** Lets each client finish the report that is on its way. */
-  stop(): Promise<void>;
-}
 
 export interface LoadOptions {
   readonly clients: number;
@@ -31,15 +23,12 @@ export interface LoadOptions {
 
 export function startLoad(port: number, options: LoadOptions): Load {
   const { clients, name, bodyBytes = 0, pauseMs = 20, restMs = 0 } = options;
-  const acknowledged = new Set<string>();
-  const statuses = new Map<number, number>();
   const body = bodyBytes === 0 ? undefined : JSON.stringify({ metadata: { filling: 'x'.repeat(bodyBytes) } });
   const requestFor = options.requestFor ?? ((key) => post(TARGET + key, body));
-  let running = true;
 
-  async function report(client: number): Promise<void> {
+  return new Load(clients, async (client, load) => {
     let wire: Wire | undefined;
-    for (let count = 0; running; count += 1) {
+    for (let count = 0; load.isRunning; count += 1) {
       const key = `${name}.${client}.${count}`;
       let status = 0;
       try {
@@ -49,9 +38,8 @@ export function startLoad(port: number, options: LoadOptions): Load {
       } catch {
         // no process listens, or no longer
       }
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      load.add(key, status);
       if (status === 200) {
-        acknowledged.add(key);
         if (restMs > 0) await sleep(restMs);
         continue;
       }
@@ -62,17 +50,7 @@ export function startLoad(port: number, options: LoadOptions): Load {
       await sleep(pauseMs);
     }
     wire?.close();
-  }
-
-  const all = Array.from({ length: clients }, (_, client) => report(client));
-  return {
-    acknowledged,
-    statuses,
-    stop: async () => {
-      running = false;
-      await Promise.all(all);
-    },
-  };
+  });
 }
 
 /** One report. @returns its status, 0 where the connection ended without a reply */

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, type RequestOptions, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Load } from './load.ts';
 import { handbook, type Nginx, PUBLIC_NAME, recommended, replaced, startNginx } from './nginx.ts';
 import type { Scope } from './program.ts';
 
@@ -66,34 +67,14 @@ export async function ask(
   }
 }
 
-export interface Load {
-  readonly acknowledged: ReadonlySet<string>;
-  /** Replies by status. */
-  readonly statuses: ReadonlyMap<number, number>;
-  stop(): Promise<void>;
-}
-
 /** Clients that report without a pause and never send a key again, whatever the reply was. */
 export function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
-  const acknowledged = new Set<string>();
-  const statuses = new Map<number, number>();
-  let running = true;
-  const report = async (client: number) => {
-    for (let count = 0; running; count += 1) {
+  return new Load(clients, async (client, load) => {
+    for (let count = 0; load.isRunning; count += 1) {
       const key = `${client}.${count}`;
       const { status } = await ask(proxy, { agent, path: ENDPOINT + key });
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      if (status === 200) acknowledged.add(key);
-      else await sleep(5);
+      load.add(key, status);
+      if (status !== 200) await sleep(5);
     }
-  };
-  const all = Array.from({ length: clients }, (_, client) => report(client));
-  return {
-    acknowledged,
-    statuses,
-    stop: async () => {
-      running = false;
-      await Promise.all(all);
-    },
-  };
+  });
 }

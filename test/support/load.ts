@@ -1,0 +1,26 @@
+/** Clients that report without a pause, and what became of their reports. */
+
+export class Load {
+  /** The keys of the reports that got a 200. */
+  readonly acknowledged = new Set<string>();
+  /** Replies by status; 0 counts connections that ended without a reply. */
+  readonly statuses = new Map<number, number>();
+  isRunning = true;
+  readonly #ended: Promise<unknown>;
+
+  /** @param report reports as long as the load is running, and calls `add` with each reply */
+  constructor(clients: number, report: (client: number, load: Load) => Promise<void>) {
+    this.#ended = Promise.all(Array.from({ length: clients }, (_, client) => report(client, this)));
+  }
+
+  add(key: string, status: number): void {
+    this.statuses.set(status, (this.statuses.get(status) ?? 0) + 1);
+    if (status === 200) this.acknowledged.add(key);
+  }
+
+  /** Lets each client finish the report that is on its way. */
+  readonly stop = async (): Promise<void> => {
+    this.isRunning = false;
+    await this.#ended;
+  };
+}
