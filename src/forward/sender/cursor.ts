@@ -15,7 +15,7 @@ import type { TargetKind } from '../targets/kinds.ts';
 
 /** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
 export interface CursorValue extends Position {
-  /** The last event of the request that is being sent, of a kind that has `savesEndFirst`: the destination may have it already. */
+  /** The last event of the request that is being sent, if the cursor needs it: see `Outbox.request`. The destination may have it. */
   readonly sending: number | undefined;
   /** Undefined until the destination has answered. */
   readonly kind: TargetKind | undefined;

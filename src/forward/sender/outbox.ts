@@ -167,7 +167,7 @@ export class Outbox {
     if (opened.kind === 'found') {
       const { value } = opened;
       this.namedSeq = await letters.namedAfter(value.seq);
-      if (!sendsSameAgain(value.kind ?? this.kind)) {
+      if (!traitsOf[value.kind ?? this.kind].sendsSameAgain) {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }
       // A cursor that an operator made has no URL.
@@ -192,7 +192,7 @@ export class Outbox {
   saveSettled(): Promise<void> {
     const { sending, ...rest } = this.value;
     const isSending =
-      this.doubts.size > 0 || (sendsSameAgain(this.kind) && sending !== undefined && sending > rest.seq);
+      this.doubts.size > 0 || (this.traits.sendsSameAgain && sending !== undefined && sending > rest.seq);
     return this.save({ ...rest, sending: isSending ? sending : undefined });
   }
 
@@ -245,7 +245,8 @@ export class Outbox {
   async request(outgoing: Outgoing): Promise<Sent> {
     await this.pause(this.pace.turnMs());
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
-    if (this.traits.savesEndFirst)
+    // What is there after a crash is known to such a destination alone, or to none.
+    if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
       await this.save({ ...this.value, sending: Math.max(outgoing.lines.at(-1)!.seq, ...this.doubts.keys()) });
     const sent = await this.target.send(outgoing, this.signal);
     count(this.answers, sent.kind);
@@ -321,12 +322,6 @@ const CRASHED: LetterOutcome = {
   became: 'given up',
   reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
 };
-
-/** Whether a request that may have arrived goes again with the same lines. Otherwise they are in doubt, or the destination is asked. */
-function sendsSameAgain(kind: TargetKind): boolean {
-  const { savesEndFirst, canBeAsked } = traitsOf[kind];
-  return savesEndFirst && canBeAsked;
-}
 
 function isSame(one: CursorValue, other: CursorValue): boolean {
   const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;

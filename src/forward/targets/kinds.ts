@@ -32,11 +32,8 @@ export interface KindTraits {
   readonly keepsDeploymentsApart: boolean;
   /** Whether the destination removes old events, so that it may have none of a journal that it had events of. */
   readonly removesOld: boolean;
-  /**
-   * Whether the end of a request is in the cursor before the request is sent. After a crash a destination that can be asked gets the
-   * same lines again in one request, and for another one they are in doubt.
-   */
-  readonly savesEndFirst: boolean;
+  /** Whether a request that may have arrived goes again with the same lines, also after a crash. */
+  readonly sendsSameAgain: boolean;
   /** Whether few senders use the destination, each of which tries often after a failure, and all at once after an outage. */
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
@@ -51,6 +48,7 @@ const http = {
   withoutMembers: ['user', 'passwordFile'],
   keepsDeploymentsApart: false,
   removesOld: false,
+  sendsSameAgain: false,
   isNear: false,
   ratePerSecond: Number.POSITIVE_INFINITY,
 } as const;
@@ -72,7 +70,6 @@ export const traitsOf = {
     canBeAsked: true,
     saysVia: true,
     namesLost: true,
-    savesEndFirst: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },
   api: {
@@ -82,7 +79,6 @@ export const traitsOf = {
     canBeAsked: false,
     saysVia: false,
     namesLost: false,
-    savesEndFirst: true,
     requestBytesMax: () => 0,
   },
   nats: {
@@ -92,7 +88,7 @@ export const traitsOf = {
     withoutMembers: ['tokenHeader', 'stamp', 'inDoubt'],
     open: openNats,
     openForRetry: openNatsForRetry,
-    savesEndFirst: false,
+    sendsSameAgain: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     ratePerSecond: Number.POSITIVE_INFINITY,
   },
@@ -103,7 +99,7 @@ export const traitsOf = {
     withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt'],
     open: openClickhouse,
     openForRetry: openClickhouse,
-    savesEndFirst: true,
+    sendsSameAgain: true,
     requestBytesMax: ({ insertBytes }) => insertBytes,
     ratePerSecond: 1,
   },
@@ -150,6 +146,6 @@ function engineUrlProblem(to: string, path: RegExp, example: string): string | u
   return url !== undefined && path.test(url.path) ? undefined : `must be a URL such as ${example}`;
 }
 
-/** Names of a stream of NATS, and of a table with its database. They are quoted nowhere. */
+/** Names of a stream of NATS, and of a table with its database. No target escapes them. */
 const STREAM = /^[A-Za-z0-9_-]{1,200}$/;
 const TABLE = /^[A-Za-z0-9_-]{1,100}\.[A-Za-z0-9_-]{1,100}$/;
