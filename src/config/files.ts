@@ -42,9 +42,8 @@ export async function readToken(
   throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
 }
 
-/** @returns a text that is another one after the file was changed; empty without a path, or if there is no file */
-export async function fileVersion(path: string | undefined): Promise<string> {
-  if (path === undefined) return '';
+/** @returns a text that is another one after the file was changed; empty if there is no file */
+export async function fileVersion(path: string): Promise<string> {
   try {
     const { ino, size, mtime } = await stat(path);
     return `${ino}-${size}-${mtime.getTime()}`;

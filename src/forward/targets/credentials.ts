@@ -63,6 +63,7 @@ export class Credentials {
 
   async #currentVersion(): Promise<string> {
     const { tokenFile, passwordFile, caFile } = this.#files;
-    return (await Promise.all([tokenFile, passwordFile, caFile].map(fileVersion))).join(' ');
+    const named = [tokenFile, passwordFile, caFile].filter((path) => path !== undefined);
+    return (await Promise.all(named.map(fileVersion))).join(' ');
   }
 }

@@ -24,8 +24,8 @@ export async function readToken(path: string): Promise<{ token: string; exposed:
   return { token: (await readText(path)).trim(), exposed: false };
 }
 
-export async function fileVersion(path: string | undefined): Promise<string> {
-  return texts.get(path ?? '') ?? '';
+export async function fileVersion(path: string): Promise<string> {
+  return texts.get(path) ?? '';
 }
 
 export async function otherWriters(): Promise<OtherWriters | undefined> {
