@@ -46,14 +46,20 @@ export function reportRecorder(parts: CountedParts, acks: Acknowledgements | und
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
       if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
-      const reply = replyTo(result);
-      if (acks === undefined) return respond(reply);
-      acks.wait(recorder.deployment, first, last, before, (reason) => {
-        respond(reason === undefined ? reply : unavailable(reason, limits));
-      });
+      if (acks === undefined) return respond(replyTo(result));
+      acks.wait(recorder.deployment, first, last, before, answerWith(replyTo(result), respond, limits));
     };
     appendCounted(recorder, parts, events, bodyBytes, done, onConflict);
   };
+}
+
+/** Not a closure of `done`: each report would then allocate a scope for it, also without `--ack`. */
+function answerWith(
+  reply: Reply,
+  respond: (reply: Reply) => void,
+  limits: CountedParts['limits'],
+): (reason?: string) => void {
+  return (reason) => respond(reason === undefined ? reply : unavailable(reason, limits));
 }
 
 /** @returns a recorder for a handler that records events itself */
