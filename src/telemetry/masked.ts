@@ -62,6 +62,12 @@ export function withoutToken(text: string, token: string): string {
   return result + text.slice(kept);
 }
 
+/** As `withoutToken`. A text that has a shorter secret is masked as a whole: what is left of it would show where the secret was. */
+export function withoutSecret(text: string, secret = ''): string {
+  const isShort = secret !== '' && secret.length < TOKEN_CHARACTERS_MIN;
+  return isShort && text.includes(secret) ? MASK : withoutToken(text, secret);
+}
+
 /** @returns the index after the token that begins at `at`; undefined if none does */
 function endOfToken(text: string, at: number, token: string): number | undefined {
   let end = at;

@@ -12,26 +12,44 @@ export interface EngineUrl {
 export interface EngineHost {
   /** Without the brackets of an IPv6 address. */
   readonly host: string;
-  /** Undefined for that of the scheme. */
-  readonly port: number | undefined;
+  readonly port: number;
+  /** With the port: `[::1]:4222`. */
+  readonly name: string;
 }
 
-/** @returns the parts of a URL; undefined if it is none of an engine: with a user, a query, a fragment or a bad port */
+/**
+ * @returns the parts of a URL; undefined if it is none of an engine: with another scheme, a user, a query, a fragment or a bad port
+ */
 export function readEngineUrl(to: string): EngineUrl | undefined {
-  const [, scheme = '', hosts = '', path = ''] = URL_FORM.exec(to) ?? [];
-  const read = hosts.split(',').map(readHost);
-  if (scheme === '' || !read.every((host) => host !== undefined)) return undefined;
-  return { scheme: scheme.toLowerCase(), hosts: read, path };
+  const [, written = '', hosts = '', path = ''] = URL_FORM.exec(to) ?? [];
+  const scheme = written.toLowerCase();
+  const read = hosts.split(',').map((text) => readHost(text, PORTS[scheme]));
+  return read.every((host) => host !== undefined) ? { scheme, hosts: read, path } : undefined;
 }
 
-function readHost(text: string): EngineHost | undefined {
-  const [, address, name, port] = HOST_FORM.exec(text) ?? [];
-  const host = address ?? name;
-  if (host === undefined || (port !== undefined && (Number(port) < 1 || Number(port) > PORT_MAX))) return undefined;
-  return { host, port: port === undefined ? undefined : Number(port) };
+/** As `readEngineUrl`. @throws TypeError if it is none */
+export function engineUrlOf(to: string): EngineUrl {
+  const url = readEngineUrl(to);
+  if (url === undefined) throw new TypeError(`${to} is no URL of an engine`);
+  return url;
+}
+
+function readHost(text: string, portOfScheme = 0): EngineHost | undefined {
+  const [, address, name, digits] = HOST_FORM.exec(text) ?? [];
+  const port = digits === undefined ? portOfScheme : Number(digits);
+  if (port < 1 || port > PORT_MAX) return undefined;
+  if (address !== undefined) return { host: address, port, name: `[${address}]:${port}` };
+  return name === undefined ? undefined : { host: name, port, name: `${name}:${port}` };
 }
 
 const URL_FORM = /^([a-z][a-z0-9+]*):\/\/([^/?#@\s]+)\/([^?#@\s]*)$/i;
 /** A name or an IPv4 address, or an IPv6 address in brackets, and a port. */
 const HOST_FORM = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::(\d{1,5}))?$/i;
 const PORT_MAX = 65_535;
+/** By scheme. */
+const PORTS: Readonly<Record<string, number>> = {
+  nats: 4222,
+  'nats+tls': 4222,
+  'clickhouse+http': 8123,
+  'clickhouse+https': 8443,
+};

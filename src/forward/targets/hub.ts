@@ -7,7 +7,7 @@ import { crcBefore } from '../../journal/line/chain.ts';
 import { bytesOf, type Line } from '../../journal/look/reading.ts';
 import { isId } from '../source.ts';
 import type { Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
-import { type Answer, otherwise, Requests, type Said, type TargetOptions } from './requests.ts';
+import { type Answer, NOTHING, otherwise, positionOf, Requests, type Said, type TargetOptions } from './requests.ts';
 
 interface HubPosition extends Position {
   /** The journals that its events reach. */
@@ -104,10 +104,9 @@ function readPosition(
   { seq, id, via = [] }: Said,
   { forwardViaMax }: TargetOptions['limits'],
 ): HubPosition | undefined {
-  if (!Number.isSafeInteger(seq) || (seq as number) < 0) return undefined;
-  if (seq === 0 ? id !== null : !isId(id)) return undefined;
-  if (!Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
-  return { seq: seq as number, id: id as string | null, via };
+  const at = seq === 0 && id === null ? NOTHING : positionOf({ seq, id });
+  if (at === undefined || !Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
+  return { ...at, via };
 }
 
 function notUnderstood(reason: string): Stopped {

@@ -12,7 +12,8 @@ import { isChallenge, isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '
 import { version } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Deployment, Destination } from '../destination.ts';
-import type { Again, Sent, Stopped } from '../target.ts';
+import { isId } from '../source.ts';
+import type { Again, Position, Sent, Stopped } from '../target.ts';
 import { Credentials } from './credentials.ts';
 
 export interface TargetOptions
@@ -116,9 +117,10 @@ export class Requests<Own extends { readonly kind: string } = never> {
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
+    const hint = loginHint(this.#options) ?? 'it wants a token; name a token file';
     if (status === 401 && isChallenge(headers))
-      return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${this.#tokenHint()}`);
-    if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${this.#tokenHint()}`);
+      return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${hint}`);
+    if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${hint}`);
     if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
     const { location } = headers;
     if (status >= 300 && status < 400 && location !== undefined) {
@@ -137,12 +139,17 @@ export class Requests<Own extends { readonly kind: string } = never> {
     const problem = isTlsError(code) ? tlsProblem(code, quote(error.message)) : quote(error.message);
     return sent ? { kind: 'unclear', reason: `sent no complete reply: ${problem}` } : unreached(error, this.#options);
   }
+}
 
-  #tokenHint(): string {
-    const { tokenFile, passwordFile } = this.#options;
-    if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
-    return tokenFile === undefined ? 'it wants a token; name a token file' : `check the token in ${tokenFile}`;
-  }
+/** @returns what to do about a login that was refused; undefined if there is no file with one */
+export function loginHint({ tokenFile, passwordFile }: TargetOptions): string | undefined {
+  if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
+  return tokenFile && `check the token in ${tokenFile}`;
+}
+
+/** @returns the line that a destination names; undefined unless it has a seq above 0 and an id */
+export function positionOf({ seq, id }: Said = {}): Position | undefined {
+  return Number.isSafeInteger(seq) && (seq as number) > 0 && isId(id) ? { seq: seq as number, id } : undefined;
 }
 
 /** Text from a server may have any length. It is cut between words. */
@@ -197,7 +204,8 @@ const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/SSL|EPROTO/, 'it does not speak TLS'],
 ];
 
-function readObject(body: string): Said | undefined {
+/** @returns undefined for what is no JSON object */
+export function readObject(body: string): Said | undefined {
   try {
     const value: unknown = JSON.parse(body);
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Said) : undefined;
@@ -206,4 +214,6 @@ function readObject(body: string): Said | undefined {
   }
 }
 
+/** What a destination says that has no event of the journal. */
+export const NOTHING: Position = { seq: 0, id: null };
 const QUOTED_CHARACTERS_MAX = 200;

@@ -8,10 +8,9 @@
 
 import { timeOf } from '../../../journal/line/members.ts';
 import { type Line, sizeOf } from '../../../journal/look/reading.ts';
-import { isId } from '../../source.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../target.ts';
-import { readEngineUrl } from '../engine-url.ts';
-import { otherwise, quote, Requests, type TargetOptions } from '../requests.ts';
+import { engineUrlOf } from '../engine-url.ts';
+import { NOTHING, otherwise, positionOf, quote, Requests, type TargetOptions } from '../requests.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
 
 /** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
@@ -34,11 +33,12 @@ class Clickhouse implements Target {
   #bad: { readonly id: string; readonly count: number } | undefined;
 
   constructor(options: TargetOptions) {
-    const { origins, table } = readTableUrl(options.to) ?? noUrl(options.to);
+    const { scheme, hosts, path } = engineUrlOf(options.to);
     this.#options = options;
-    this.#table = table;
+    this.#table = path.replace(/^(.*)\.(.*)$/, '`$1`.`$2`');
+    const protocol = scheme.slice(scheme.indexOf('+') + 1);
     const own = { ...options, tokenHeader: 'X-ClickHouse-Key' };
-    this.#servers = origins.map((to) => new Requests({ ...own, to }, judgeClickhouse));
+    this.#servers = hosts.map(({ name }) => new Requests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
   }
 
   ask(signal: AbortSignal): Promise<Asked> {
@@ -190,36 +190,14 @@ function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOpti
 function readPosition(body: string): Found {
   const [, digits, id = '', major, minor] = POSITION.exec(body) ?? [];
   const seq = Number(digits);
-  if (!Number.isSafeInteger(seq) || (seq > 0 && !isId(id))) {
+  const at = seq === 0 ? NOTHING : positionOf({ seq, id });
+  if (at === undefined) {
     return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
   }
   if (Number(major) * 100 + Number(minor) < 24_08) {
     return notSetUp(`is version ${major}.${minor}; inserts that are stored once need 24.8 or later`);
   }
-  return { kind: 'at', seq, id: seq === 0 ? null : id };
-}
-
-/** A URL of one table. */
-interface TableUrl {
-  /** Of the servers: `https://ch.example:8443`. */
-  readonly origins: readonly string[];
-  /** As SQL names it. */
-  readonly table: string;
-}
-
-function readTableUrl(to: string): TableUrl | undefined {
-  const { scheme = '', hosts = [], path = '' } = readEngineUrl(to) ?? {};
-  const [, database, table] = /^([\w-]+)\.([\w-]+)$/.exec(path) ?? [];
-  if (table === undefined) return undefined;
-  const protocol = scheme.slice(scheme.indexOf('+') + 1);
-  const origins = hosts.map(({ host, port = protocol === 'https' ? 8443 : 8123 }) => {
-    return `${protocol}://${host.includes(':') ? `[${host}]` : host}:${port}`;
-  });
-  return { origins, table: `\`${database}\`.\`${table}\`` };
-}
-
-function noUrl(to: string): never {
-  throw new TypeError(`${to} is no URL of a table`);
+  return { kind: 'at', ...at };
 }
 
 const LINE_FEED = 0x0a;

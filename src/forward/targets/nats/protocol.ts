@@ -1,6 +1,7 @@
 /** The client protocol of NATS. */
 
 import type { Limits } from '../../../config/limits.ts';
+import type { Line } from '../../../journal/look/reading.ts';
 
 /** A line that a server sends, with the message that follows it. */
 export interface Frame {
@@ -42,36 +43,34 @@ export function readFrames(
   }
 }
 
-/** What is published: headers in ASCII, the whole block of them, empty for none; and a payload, which is a part of some bytes. */
-export interface Message {
-  readonly headers: string;
-  readonly bytes: Buffer;
-  readonly start: number;
-  readonly end: number;
-}
+/** @returns the headers of a message of a batch, in ASCII */
+export type HeadersAt = (index: number, isLast: boolean) => string;
 
 /**
- * @param replyOf the subject of answers to a message; empty for none
+ * @param reply the subject of the answers to the first and the last message
  * @param into where the bytes are written, if it is long enough
- * @returns the bytes of messages of one subject
+ * @returns the bytes of a batch, each message of which is a line
  */
 export function publish(
   subject: string,
-  messages: readonly Message[],
-  replyOf: (index: number) => string,
-  into: Buffer = NO_BYTES,
+  reply: string,
+  lines: readonly Line[],
+  headersAt: HeadersAt,
+  into: Buffer,
 ): Buffer {
   let size = 0;
-  const heads = messages.map(({ headers, start, end }, index) => {
-    const [verb, sizes] = headers === '' ? ['PUB', ''] : ['HPUB', `${headers.length} `];
-    const head = `${verb} ${subject} ${replyOf(index)} ${sizes}${headers.length + end - start}\r\n${headers}`;
+  const heads = lines.map(({ start, end }, index) => {
+    const isLast = index === lines.length - 1;
+    const headers = headersAt(index, isLast);
+    const sizes = `${headers.length} ${headers.length + end - start}`;
+    const head = `HPUB ${subject} ${index === 0 || isLast ? reply : ''} ${sizes}\r\n${headers}`;
     size += head.length + end - start + CRLF.length;
     return head;
   });
   // One buffer for all: those of each message would take longer than all else that is done for it.
   const published = size <= into.length ? into.subarray(0, size) : Buffer.allocUnsafe(size);
   let at = 0;
-  messages.forEach(({ bytes, start, end }, index) => {
+  lines.forEach(({ bytes, start, end }, index) => {
     at += published.write(heads[index]!, at, 'latin1');
     at += bytes.copy(published, at, start, end);
     at += CRLF.copy(published, at);
@@ -81,4 +80,3 @@ export function publish(
 
 const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;
 const CRLF = Buffer.from('\r\n');
-const NO_BYTES: Buffer = Buffer.alloc(0);
