@@ -1,29 +1,39 @@
 /** `assetlog token`: prints a new token for a client, and its SHA-256 for the deployments file. */
 
 import { exitCodes } from '../config/exit-codes.ts';
+import { writeSecret } from '../config/files.ts';
+import { pathOf } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
 import { defineCommand } from './cli/command.ts';
 
-export const token = defineCommand<{ name: string; notAfter: string | undefined; may: readonly Right[] | undefined }>(
+interface TokenValues {
+  readonly name: string;
+  readonly notAfter: string | undefined;
+  readonly may: readonly Right[] | undefined;
+  /** Empty: standard output. */
+  readonly out: string;
+}
+
+export const token = defineCommand<TokenValues>(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
-      'Prints two lines: the token, which is for the client and is stored nowhere, and its entry for the tokens\n' +
-      'of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
+      'Prints two lines: the token, which is for the client and is stored nowhere but in the file of --out, and its entry for\n' +
+      'the tokens of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
       'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
       'do: report, read, and forward what other journals have. Without "may" they may report and forward.',
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',
       '  assetlog token --name dashboard --may read',
-      '  assetlog token --name device-17 --may forward',
+      '  assetlog token --name device-17 --may forward --out hub.token      the token is on no screen',
       '',
       'A deployments file:',
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
       '',
       'Exit codes:',
-      '  0 printed, 2 flags',
+      '  0 printed; 2 flags, or the file of --out cannot be made: it never replaces one',
     ],
     options: {
       name: {
@@ -56,11 +66,25 @@ export const token = defineCommand<{ name: string; notAfter: string | undefined;
           return may;
         },
       },
+      out: {
+        argument: 'FILE',
+        help: 'write the token to this new file, which only its owner may read, and print the entry alone',
+        initial: '',
+        flagOnly: true,
+        parse: pathOf('the file for the token'),
+      },
     },
   },
-  async ({ name, notAfter, may }, { say }) => {
+  async ({ name, notAfter, may, out }, { say, complain }) => {
     const { token: secret, digest } = newToken();
-    say(secret);
+    try {
+      if (out === '') say(secret);
+      else await writeSecret(out, `${secret}\n`);
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      complain(code === 'EEXIST' ? `${out} is there, and is not replaced; name a new file` : message);
+      return exitCodes.configuration;
+    }
     say(JSON.stringify({ name, sha256: digest, notAfter, may }));
     return exitCodes.done;
   },

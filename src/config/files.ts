@@ -1,7 +1,7 @@
 /** Reads small files that an operator wrote, and opens streams that a command reads. */
 
 import { constants } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
+import { open, rm, stat } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 
 /**
@@ -40,6 +40,23 @@ export async function readToken(
   const token = text.trim();
   if (/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) return { token, exposed };
   throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
+}
+
+/**
+ * Writes a new file that only its owner may read, and syncs it.
+ * @throws the error of a system call, `EEXIST` if there is anything of this name; then nothing is left of it
+ */
+export async function writeSecret(path: string, text: string): Promise<void> {
+  const handle = await open(path, 'wx', OWN);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
 }
 
 /** @returns a text that is another one after the file was changed; empty if there is no file */
@@ -84,6 +101,7 @@ export async function openStream(path: string): Promise<{ stream: Readable; byte
   }
 }
 
+const OWN = 0o600;
 const READ_BY_OTHERS = 0o004;
 const WRITTEN_BY_OTHERS = 0o002;
 const WRITTEN_BY_GROUP = 0o020;

@@ -253,6 +253,9 @@ export const limits = {
   /** Interval of checks whether the token of a reply that is still being sent has expired. */
   rightsCheckMs: 1_000,
   deploymentsBytesMax: 16 * MIB,
+  /** How long before its end a token is reported, and how many of them the log names. */
+  tokenExpiringMs: 14 * 86_400_000,
+  tokensNamedMax: 10,
   /** Requests without a valid token that get 401, for each address in `failuresMs`; further requests get 429. */
   failuresMax: 20,
   failuresMs: 60_000,

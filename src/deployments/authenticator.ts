@@ -5,7 +5,7 @@ import type { Right } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { FailureLog, type FailureLogLimits } from './failure-log.ts';
+import { FailureLog, type FailureLogLimits, shownReason } from './failure-log.ts';
 import { FailureRate, type RateLimits } from './rate-limit.ts';
 import { type Deployments, findToken } from './tokens.ts';
 
@@ -85,11 +85,14 @@ export function createAuthenticator({
     const address = clientAddress(socket?.remoteAddress ?? '', fields.raw);
     const { count, waitMs } = failures.add(address, now);
     metrics.authFailures += 1;
-    log.add({ id: incoming.id, address, count, deployment: name, token }, known, now);
-    if (waitMs === 0) throw new Refusal(401, error, { headers: challenge });
+    const failure = { id: incoming.id, address, count, deployment: name, token };
+    log.add(failure, known, now);
+    const cause = () => shownReason(failure, known, now);
+    if (waitMs === 0) throw new Refusal(401, error, { headers: challenge, cause });
     const retryAfter = ['Retry-After', String(Math.ceil(waitMs / 1000))];
     throw new Refusal(429, 'too many requests without a good token came from this address', {
       headers: [...challenge, ...retryAfter],
+      cause,
     });
   };
 }

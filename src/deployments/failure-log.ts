@@ -83,6 +83,13 @@ type Reason = {
   readonly belongs_to?: string;
 };
 
+/** @returns what the readers of the deployment may know of the reason, so nothing of other deployments: `expired token ci` */
+export function shownReason(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): string {
+  const { reason, token_name } = reasonOf(failure, deployments, nowMs);
+  if (reason === 'token of another deployment') return 'unknown token';
+  return reason === 'expired token' ? `${reason} ${token_name}` : reason;
+}
+
 /** @returns why a token that was refused at `nowMs` is not valid */
 function reasonOf({ deployment, token }: AuthenticationFailure, { tokensOf }: Deployments, nowMs: number): Reason {
   if (token === undefined) return { reason: 'missing token' };

@@ -54,7 +54,7 @@ function readEntries(file: unknown, checker: Checker): Map<string, readonly Toke
 }
 
 function readTokens(deployment: Members, path: string, checker: Checker): Token[] {
-  return checker.entries(deployment, path, 'tokens').map(([at, entry]) => {
+  return checker.entries(deployment, path, 'tokens', 0).map(([at, entry]) => {
     checker.known(entry, at, ['name', 'sha256', 'notAfter', 'may']);
     const {
       name,

@@ -74,6 +74,28 @@ function has({ may }: Token, needs: Right | 'any right'): boolean {
   return needs === 'any right' || may.includes(needs);
 }
 
+/** How near the end of a token is: those that can still be used are `valid` or, if they end soon, `expiring`. */
+export type TokenState = 'valid' | 'expiring' | 'expired';
+
+/**
+ * @param soonMs how long before its end a token is `expiring`
+ * @returns the tokens in each state, in the order of the file, as `prod/ci`
+ */
+export function tokensByState(
+  { tokensOf }: Deployments,
+  nowMs: number,
+  soonMs: number,
+): Readonly<Record<TokenState, string[]>> {
+  const found = { valid: [] as string[], expiring: [] as string[], expired: [] as string[] };
+  for (const [deployment, tokens] of tokensOf) {
+    for (const token of tokens) {
+      const state = !isValid(token, nowMs) ? 'expired' : isValid(token, nowMs + soonMs) ? 'valid' : 'expiring';
+      found[state].push(`${deployment}/${token.name}`);
+    }
+  }
+  return found;
+}
+
 /** @returns whether a text is a token of any deployment, also one that expired; called for text of refused requests */
 export function tokenTest(deployments: () => Deployments): (text: string) => boolean {
   let indexed: Deployments | undefined;

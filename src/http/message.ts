@@ -106,6 +106,8 @@ export interface ErrorReply extends ReplyHead {
   readonly members?: Readonly<Record<string, unknown>>;
   /** The error as it may be logged, if it quotes a query, metadata or JSON: `passed in the query is …; send true or false`. */
   readonly logged?: string;
+  /** @returns why it was refused, which the client does not get; called after the reply, since its time must not depend on it */
+  readonly cause?: () => string;
 }
 
 /** A wrong item of a batch. */
@@ -253,7 +255,7 @@ export const OTHER_ROUTE = '/other';
 /** The reply to a report that is on stable storage. One object for all, so that a report allocates no reply. */
 export const accepted: BodyReply = { kind: 'body', status: 200, body: '{}' };
 
-type More = Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'firstSeq' | 'members' | 'logged'>;
+type More = Pick<ErrorReply, 'headers' | 'close' | 'errors' | 'firstSeq' | 'members' | 'logged' | 'cause'>;
 
 /** Thrown if a request is invalid or not allowed. */
 export class Refusal extends Error {

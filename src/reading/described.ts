@@ -79,7 +79,7 @@ const source = object({
 });
 const refused = object(
   { time: text, request_id: text, status: { type: 'integer' }, error: text, address: text },
-  { method: text, path: text, token_name: text },
+  { method: text, path: text, reason: text, token_name: text },
 );
 
 /** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */

@@ -6,7 +6,7 @@ import { createAuthenticator, deploymentIn } from '../deployments/authenticator.
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { sha256, tokenTest } from '../deployments/tokens.ts';
+import { type Deployments, sha256, tokensByState, tokenTest } from '../deployments/tokens.ts';
 import { endpoints } from '../event/parameters.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
@@ -27,13 +27,19 @@ export async function recordForDeployments(
 ): Promise<Recording> {
   const { config, notices, folder, limits, metrics, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
-  const file = await watchDeployments(config.deployments, { limits, notices }, () => {
+  const file = await watchDeployments(config.deployments, { limits, notices }, (current) => {
+    warnOfEnds(current, options);
     readings.checkAll();
     // What is forwarded of a deployment that was removed ends before its journal is closed.
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
+  warnOfEnds(file.current, options);
+  metrics.tokens = () => {
+    const { valid, expiring, expired } = tokensByState(file.current, Date.now(), limits.tokenExpiringMs);
+    return { valid: valid.length, expiring: expiring.length, expired: expired.length };
+  };
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);
   const journalIfKnown = (name: string | undefined) =>
@@ -90,6 +96,19 @@ export async function recordForDeployments(
       return hosted.close();
     },
   };
+}
+
+/** Warns of the tokens that have expired, or expire soon. */
+function warnOfEnds(deployments: Deployments, { limits, notices }: Pick<RecordingOptions, 'limits' | 'notices'>): void {
+  const { expired, expiring } = tokensByState(deployments, Date.now(), limits.tokenExpiringMs);
+  if (expired.length + expiring.length === 0) return;
+  const named = (names: string[]) => names.slice(0, limits.tokensNamedMax).join(', ') || undefined;
+  notices.warn('tokens have expired or expire within 14 days; assetlog token prints new ones', {
+    expired_count: expired.length,
+    expired: named(expired),
+    expiring_count: expiring.length,
+    expiring: named(expiring),
+  });
 }
 
 function openJournals(options: RecordingOptions): DeploymentJournals {

@@ -76,6 +76,8 @@ export class Metrics {
   };
   /** Number of requests without a valid token since the start (hosted mode): those that got `401` or `429`. */
   authFailures = 0;
+  /** Returns the number of tokens by their state: `expired`; none unless hosted mode replaces the function. */
+  tokens: () => Readonly<Record<string, number>> = () => ({});
   /** Returns how many deployments can not record now; `0` unless hosted mode replaces the function. */
   deploymentsInTrouble: () => number = () => 0;
   /** The open journals; a journal adds and removes itself. */
@@ -193,6 +195,8 @@ export class Metrics {
     gauge('connections', 'Open connections.', this.connections.size);
     const failures = [` ${this.authFailures}`];
     add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
+    const tokens = Object.entries(this.tokens()).map(([state, count]) => `{state="${state}"} ${count}`);
+    add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
     gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
     this.#addForwarding(add);
     gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());

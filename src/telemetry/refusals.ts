@@ -17,6 +17,8 @@ export interface RefusedRequest {
   readonly error: string;
   /** The same error, without what may not be logged. */
   readonly problem: string;
+  /** @returns why, if the client does not get that: `expired token ci` */
+  readonly cause?: (() => string) | undefined;
   /** The IP address of the peer, a client or its proxy: `127.0.0.1`. */
   readonly peer?: string | undefined;
   /** All headers: name, value, name, value … */
@@ -37,6 +39,8 @@ export interface ListedRefusal {
   readonly status: number;
   /** As in the log: without query, metadata or token. */
   readonly error: string;
+  /** Why, if the client did not get that: `expired token ci`. */
+  readonly reason: string | undefined;
   /** Of the client, if trusted proxies passed it on. */
   readonly address: string;
   /** In hosted mode the name of the valid token. */
@@ -82,7 +86,7 @@ export class Refusals {
     setImmediate(() => this.#keep(request));
   }
 
-  #keep({ id, method, url, status, problem, peer = '', headers = [], tokenName }: RefusedRequest): void {
+  #keep({ id, method, url, status, problem, cause, peer = '', headers = [], tokenName }: RefusedRequest): void {
     const { addressOf, nowMs, limits } = this.#options;
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
@@ -98,6 +102,7 @@ export class Refusals {
       path: path === undefined ? undefined : shortenedCopy(masked(path, tokens), limits.loggedPathCharactersMax),
       status,
       error: shortenedCopy(masked(problem, tokens), limits.refusalErrorCharactersMax),
+      reason: cause?.(),
       address: addressOf(peer, headers),
       token_name: tokenName,
     });

@@ -139,7 +139,7 @@ test('what is wrong with a file is reported with line and member, all of it [fil
     /^line 4: deployments\[1\]\.name must be up to 63 letters/m,
     /^line 11: deployments\[2\]\.name is ok, as in an earlier entry/m,
     /^line 12: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
-    /^line 14: deployments\[5\]\.tokens must be an array with at least one of the tokens$/m,
+    /^line 14: deployments\[5\]\.tokens must be an array with the tokens$/m,
   ]) {
     assert.match(all, sentence);
   }

@@ -320,10 +320,11 @@ export class Exchanges {
     this.#sendDecided(connection);
   }
 
-  #logRefusal({ status, error, logged = error }: ErrorReply, request: LoggedRequest): void {
+  #logRefusal({ status, error, logged = error, cause }: ErrorReply, request: LoggedRequest): void {
     const { id, method, url, socket, rawHeaders: headers, tokenName } = request;
     const peer = socket.remoteAddress;
-    this.#options.activity.refused({ id, method, url, status, error, problem: logged, peer, headers, tokenName });
+    const about = { id, method, url, status, error, problem: logged, cause, peer, headers, tokenName };
+    this.#options.activity.refused(about);
   }
 
   #log({ req, startedMs }: Exchange, reply: Reply): void {

@@ -1,7 +1,8 @@
 /** Hosted mode: which clients may report, and what the others learn. */
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { newToken, sha256 } from '../../../src/deployments/tokens.ts';
@@ -9,7 +10,7 @@ import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { run, startService } from '../../support/program.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
 import { ask, errorOf, get, post, withoutChance } from '../../support/wire.ts';
 
 /** What is in the folder of a service besides its lock. */
@@ -171,4 +172,26 @@ test('a token can be printed with its end, which has to exist', async () => {
       /^assetlog: --not-after "\S+" is not a day that exists, such as 2027-01-31 \(until its end in UTC\), or /,
     );
   }
+});
+
+test('a token is written to a new file that its owner alone may read, and then only its entry is printed [token-out-1]', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, 'hub.token');
+  const printed = await run(['token', '--name', 'ci', '--out', file]);
+  assert.deepEqual([printed.code, printed.stderr], [0, '']);
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const text = readFileSync(file, 'utf8');
+  assert.match(text, /^asl_[\w-]{43}\n$/);
+  assert.deepEqual(JSON.parse(printed.stdout), { name: 'ci', sha256: sha256(text.trim()).toString('hex') });
+
+  symlinkSync(join(folder, 'elsewhere'), join(folder, 'link'));
+  for (const name of ['hub.token', 'link']) {
+    const again = await runHere(['token', '--out', join(folder, name)]);
+    assert.deepEqual([again.code, again.stdout], [2, '']);
+    assert.match(again.stderr, /^assetlog: \S+ is there, and is not replaced; name a new file\n$/);
+  }
+  assert.deepEqual([readFileSync(file, 'utf8'), readdirSync(folder).sort()], [text, ['hub.token', 'link']]);
+  const nowhere = await runHere(['token', '--out', join(folder, 'no/token')]);
+  assert.deepEqual([nowhere.code, nowhere.stdout], [2, '']);
+  assert.match(nowhere.stderr, /ENOENT/);
 });

@@ -21,6 +21,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256 } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
@@ -30,7 +31,7 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   const { data, file, notices, reload, report, tokenOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   const refusals = () => notices.filter((line) => line.includes('the deployments file is refused'));
-  writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": []}]}');
+  writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": {}}]}');
   await eventually('the file is refused', () => refusals().length > 0);
   await reload();
   assert.equal((await report('prod')).status, 200);
@@ -53,6 +54,52 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   await eventually('the journal of a deployment that is gone is closed', () =>
     readdirSync(join(data, 'prod')).includes('.stopped-cleanly'),
   );
+});
+
+test('a deployment with an empty list of tokens is there, and no client can reach it', async (t) => {
+  const { file, reload, report, get, tokenOf } = await host(t);
+  rewrite(file, { name: 'prod', tokens: [] }, { name: 'test', tokens: [] });
+  await reload();
+  const refusals = [
+    await report('prod'),
+    await report('prod', ''),
+    await get('/prod/events'),
+    await report('nowhere', 'x'),
+  ];
+  assert.deepEqual([...new Set(refusals.map(({ status }) => status))], [401]);
+  rewrite(file, { name: 'prod', tokens: [] }, entryOf('test', tokenOf('test')));
+  await reload();
+  assert.deepEqual([(await report('prod')).status, (await report('test')).status], [401, 200]);
+});
+
+test('tokens that have expired or soon will are a warning at the start and at a reload, and a metric [deployments-file-1]', async (t) => {
+  const { file, args } = writeDeployments(t, ['prod', 'test']);
+  const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+  const [old, soon, late] = [-1, 13.9, 14.1].map((days, index) => ({
+    name: `t${index}`,
+    sha256: sha256(`${index}`).toString('hex'),
+    notAfter: inDays(days),
+  }));
+  const many = Array.from({ length: 12 }, (_, index) => ({ ...soon, name: `m${index}` }));
+  rewrite(file, { name: 'prod', tokens: [old, soon, late] }, entryOf('test', 'x'));
+  const service = await serve(t, { args: [...args] });
+  const message = 'tokens have expired or expire within 14 days; assetlog token prints new ones';
+  const warnings = () => service.notices.filter((line) => line.includes(message)).map((line) => JSON.parse(line));
+  const fields = (at: number) => {
+    const { expired_count, expired, expiring_count, expiring } = warnings()[at];
+    return [expired_count, expired, expiring_count, expiring];
+  };
+  assert.deepEqual(fields(0), [1, 'prod/t0', 1, 'prod/t1']);
+  const samples = samplesOf(await metricsOf(service));
+  const counts = ['valid', 'expiring', 'expired'].map((state) => samples.get(`assetlog_tokens{state="${state}"}`));
+  assert.deepEqual(counts, [2, 1, 1]);
+  rewrite(file, { name: 'prod', tokens: [late] });
+  await service.reload();
+  rewrite(file, { name: 'prod', tokens: many });
+  await service.reload();
+  assert.equal(warnings().length, 2);
+  assert.deepEqual(fields(1).slice(0, 3), [0, undefined, 12]);
+  assert.equal(fields(1)[3].split(', ').length, 10);
 });
 
 test('of two reads of the deployments file that overlap, the one that began later counts', async (t) => {

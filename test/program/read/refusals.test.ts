@@ -1,9 +1,11 @@
 /** `GET /refusals` of a running service. */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { writeDeployments } from '../../support/deployments.ts';
+import { sha256 } from '../../../src/deployments/tokens.ts';
+import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { startService } from '../../support/program.ts';
 import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
 
@@ -18,6 +20,7 @@ interface Shown {
   readonly error: string;
   readonly address: string;
   readonly token_name?: string;
+  readonly reason?: string;
 }
 
 async function refusalsAt(port: number, target = '/refusals', headers: readonly string[] = []): Promise<Shown[]> {
@@ -95,4 +98,29 @@ test('a reader sees the refusals of its own deployment only, and clients without
   const flooded = await refusalsAt(port, '/prod/refusals', header('prod'));
   assert.equal(flooded.length, limits.refusalsKeptMax);
   assert.equal(flooded.filter(({ token_name }) => token_name !== undefined).length, limits.refusalsKeptMax / 2);
+});
+
+test('a reader sees why tokens of its deployment were refused, and nothing of other deployments [get-refusals-3]', async (t) => {
+  const { file, args, headerOf, tokenOf } = writeDeployments(t, ['prod', 'other']);
+  const { deployments } = JSON.parse(readFileSync(file, 'utf8'));
+  const past = { name: 'cron', sha256: sha256('a-token-of-cron').toString('hex'), notAfter: '2020-01-31' };
+  deployments[0].tokens.push(past);
+  rewrite(file, ...deployments);
+  const { port } = await startService(t, { args });
+  const tokens = [undefined, 'a-token-of-cron', 'nonsense', tokenOf('other')];
+  const headers = tokens.map((token) => (token === undefined ? [] : [`Authorization: Bearer ${token}`]));
+  for (const sent of headers) await ask(port, post(`/prod${CHECK}a`, undefined, sent));
+  for (let count = 0; count < 20; count += 1) await ask(port, post(`/prod${CHECK}a`, undefined, headers[1]));
+  const shown = await refusalsAt(port, '/prod/refusals', [headerOf('prod')]);
+  assert.deepEqual(
+    shown.slice(-4).map(({ status, reason }) => [status, reason]),
+    [
+      [401, 'unknown token'],
+      [401, 'unknown token'],
+      [401, 'expired token cron'],
+      [401, 'missing token'],
+    ],
+  );
+  assert.deepEqual([shown[0]?.status, shown[0]?.reason], [429, 'expired token cron']);
+  assert.ok(!JSON.stringify(shown).includes('other'));
 });
