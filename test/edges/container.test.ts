@@ -54,7 +54,7 @@ function build(t: TestContext): Image {
     steps.findIndex(([line]) => line === 'FROM scratch'),
   )) {
     const here = text.replaceAll(IMAGE, folder);
-    if (step === 'COPY') execFileSync('cp', here.split(' '), { cwd: root });
+    if (step === 'COPY') execFileSync('cp', here.split(' '), { cwd: join(root, 'dist') });
     if (step === 'RUN') execFileSync('sh', ['-euc', here], { cwd: root });
   }
   return {

@@ -14,9 +14,9 @@ export const sources: ReadonlyMap<string, string> = new Map(
     .map((path) => [path, readFileSync(join(folder, path), 'utf8')]),
 );
 
-/** @returns whether a file below `src/` is part of the program. The files that build it, and those for browsers, are not. */
+/** @returns whether a file below `src/` is part of the program. The files that build and release it, and those for browsers, are not. */
 export function isProgram(path: string): boolean {
-  return !['build.ts', 'http/page/build.ts'].includes(path) && !isForBrowsers(path);
+  return !['build.ts', 'release.ts', 'http/page/build.ts'].includes(path) && !isForBrowsers(path);
 }
 
 /** @returns whether a file below `src/` is a part of the page that runs in a browser */

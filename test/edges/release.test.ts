@@ -1,0 +1,202 @@
+/** What `npm run release` makes, from two clones, and checked and installed as the handbook says. */
+
+import assert from 'node:assert/strict';
+import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { appendFileSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { version } from '../../src/config/config.ts';
+import { newFolder, root } from '../support/program.ts';
+import { HANG_MS } from '../support/tools.ts';
+
+const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const NAMES = [
+  'CHANGES.md',
+  'Dockerfile',
+  'SHA256SUMS',
+  `assetlog-${version}.spdx.json`,
+  `assetlog-${version}.tgz`,
+  'server.js',
+];
+
+function run(cwd: string, command: string, args: readonly string[], more: NodeJS.ProcessEnv = {}) {
+  const own = { NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined, ...more };
+  return spawnSync(command, args, { cwd, encoding: 'utf8', timeout: HANG_MS, env: { ...process.env, ...own } });
+}
+
+function good({ status, stdout, stderr }: SpawnSyncReturns<string>): string {
+  assert.equal(status, 0, stdout + stderr);
+  return stdout;
+}
+
+const git = (cwd: string, ...args: string[]) =>
+  good(run(cwd, 'git', ['-c', 'user.name=test', '-c', 'user.email=test@localhost', ...args]));
+
+/** A clone that a release can be made of, in a folder of its own. */
+function clone(t: TestContext, from: string, umask = '022'): string {
+  const folder = join(newFolder(t), 'clone');
+  good(run(root, 'sh', ['-c', `umask ${umask} && git clone --quiet "$0" "$1"`, from, folder]));
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/** A clone with a commit of what is not committed yet, so that this is released as well. */
+function cloneOfThis(t: TestContext): string {
+  const folder = clone(t, root);
+  for (const path of ['package.json', 'src', 'bin']) cpSync(join(root, path), join(folder, path), { recursive: true });
+  git(folder, 'add', '--all');
+  git(folder, 'commit', '--quiet', '--allow-empty', '--message', 'as it is');
+  return folder;
+}
+
+const release = (folder: string, umask: string, env: NodeJS.ProcessEnv = {}) =>
+  run(folder, 'sh', ['-c', `umask ${umask} && npm run --silent release`], env);
+
+const bytesOf = (folder: string, name: string) => readFileSync(join(folder, 'dist/release', name));
+const sum = (algorithm: string, data: string | Buffer) => createHash(algorithm).update(data).digest('hex');
+
+test('two clones in two folders release the same bytes, at another time, in another zone and with another umask', (t) => {
+  const first = cloneOfThis(t);
+  const second = clone(t, first, '077');
+  good(release(first, '022', { TZ: 'UTC' }));
+  mkdirSync(join(second, 'dist/release'), { recursive: true });
+  appendFileSync(join(second, 'dist/release/left.over'), 'of the release before');
+  appendFileSync(join(second, 'dist/left.over'), 'of an older build');
+  good(release(second, '077', { TZ: 'Asia/Tokyo', LC_ALL: 'tr_TR.UTF-8' }));
+  for (const folder of [first, second]) assert.deepEqual(readdirSync(join(folder, 'dist/release')).sort(), NAMES);
+  for (const name of NAMES) {
+    assert.ok(bytesOf(first, name).equals(bytesOf(second, name)), name);
+    const modes = [first, second].map((folder) => statSync(join(folder, 'dist/release', name)).mode & 0o777);
+    assert.deepEqual(modes, Array(2).fill(name === 'server.js' ? 0o755 : 0o644), name);
+  }
+  checkDevice(t, join(first, 'dist/release'));
+  checkPackage(t, first);
+  checkTexts(first);
+  checkSpdx(first);
+});
+
+/** The two lines of the handbook on a device, in a folder with the program and the checksums alone. */
+function checkDevice(t: TestContext, made: string): void {
+  good(run(made, 'sha256sum', ['-c', '--strict', 'SHA256SUMS']));
+  const [device, target] = [newFolder(t), join(newFolder(t), 'server.js')];
+  for (const name of ['server.js', 'SHA256SUMS']) cpSync(join(made, name), join(device, name));
+  const [, lines = ''] = /^```bash\n(grep ' server.*?)^```$/ms.exec(handbook) ?? [];
+  assert.equal(lines.trimEnd().split('\n').length, 2);
+  const install = () => run(device, 'bash', ['-ec', lines.replaceAll('/opt/assetlog/server.js', target)]);
+  assert.equal(good(install()), `server.js: OK\nassetlog ${version}\n`);
+  appendFileSync(join(device, 'server.js'), ' ');
+  assert.match(install().stdout, /^server\.js: FAILED/);
+  assert.ok(readFileSync(target).equals(readFileSync(join(made, 'server.js'))), 'the broken one is not installed');
+}
+
+function checkPackage(t: TestContext, folder: string): void {
+  const project = newFolder(t);
+  const tarball = join(folder, 'dist/release', `assetlog-${version}.tgz`);
+  good(run(project, 'npm', ['install', '--offline', '--no-audit', '--no-fund', tarball]));
+  assert.equal(good(run(project, 'node_modules/.bin/assetlog', ['--version'])), `assetlog ${version}\n`);
+  const packed = readFileSync(join(project, 'node_modules/assetlog/dist/server.js'));
+  assert.ok(packed.equals(bytesOf(folder, 'server.js')));
+  assert.deepEqual([...readFileSync(tarball).subarray(4, 8)], [0, 0, 0, 0], 'gzip has no time');
+  const listed = good(run(project, 'tar', ['-tvzf', tarball], { TZ: 'UTC' }))
+    .trim()
+    .split('\n');
+  assert.equal(listed.length, 11);
+  for (const line of listed) assert.match(line, /^-rw(-r--r--|xr-xr-x) 0\/0 +\d+ 1985-10-26 /);
+}
+
+function checkTexts(folder: string): void {
+  assert.ok(handbook.includes(`\`\`\`dockerfile\n${bytesOf(folder, 'Dockerfile')}\`\`\`\n`));
+  const changes = bytesOf(folder, 'CHANGES.md').toString();
+  assert.ok(changes.startsWith(`# Changes\n\n**${version}**\n\n- **`), changes);
+  assert.doesNotMatch(changes.slice(1), /^#|\]\(/m, 'it has one section, and no link that leads nowhere from there');
+}
+
+/** What SPDX 2.3 requires of a document, of its files and of a package whose files were analyzed. */
+function checkSpdx(folder: string): void {
+  const text = bytesOf(folder, `assetlog-${version}.spdx.json`).toString();
+  const spdx = JSON.parse(text);
+  const check = new Ajv2020();
+  const isSpdx: boolean = check.validate(SPDX, JSON.parse(text));
+  assert.ok(isSpdx, check.errorsText());
+  const contained = NAMES.filter((name) => name !== 'SHA256SUMS' && !name.endsWith('.spdx.json'));
+  assert.deepEqual(
+    spdx.files.map(({ fileName, checksums }: { fileName: string; checksums: object[] }) => [fileName, ...checksums]),
+    contained.map((name) => [
+      `./${name}`,
+      { algorithm: 'SHA1', checksumValue: sum('sha1', bytesOf(folder, name)) },
+      { algorithm: 'SHA256', checksumValue: sum('sha256', bytesOf(folder, name)) },
+    ]),
+  );
+  const [application] = spdx.packages;
+  const sums = contained.map((name) => sum('sha1', bytesOf(folder, name))).sort();
+  assert.deepEqual(application.packageVerificationCode, { packageVerificationCodeValue: sum('sha1', sums.join('')) });
+  assert.equal(application.versionInfo, version);
+  const ids: string[] = [spdx, ...spdx.packages, ...spdx.files].map(({ SPDXID }) => SPDXID);
+  assert.equal(new Set(ids).size, ids.length, 'each id is there once');
+  assert.deepEqual(
+    spdx.relationships.map((one: Record<string, string>) => Object.values(one).join(' ')),
+    [
+      `SPDXRef-DOCUMENT DESCRIBES ${application.SPDXID}`,
+      ...ids.slice(2).map((id) => `${application.SPDXID} CONTAINS ${id}`),
+      `${application.SPDXID} DEPENDS_ON NONE`,
+    ],
+  );
+  const seconds = Number(git(folder, 'log', '-1', '--format=%ct'));
+  assert.equal(Date.parse(spdx.creationInfo.created), seconds * 1000);
+}
+
+const TEXT = { type: 'string', minLength: 1 };
+const ID = { type: 'string', pattern: '^SPDXRef-[A-Za-z0-9.-]+$' };
+const SHA1 = { type: 'string', pattern: '^[0-9a-f]{40}$' };
+
+function objectWith(properties: Readonly<Record<string, object>>): object {
+  return { type: 'object', required: Object.keys(properties), properties };
+}
+
+const SPDX = objectWith({
+  spdxVersion: { const: 'SPDX-2.3' },
+  dataLicense: { const: 'CC0-1.0' },
+  SPDXID: { const: 'SPDXRef-DOCUMENT' },
+  name: TEXT,
+  documentNamespace: { type: 'string', pattern: '^https://[^\\s#]+-[0-9a-f]{64}$' },
+  creationInfo: objectWith({
+    created: { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ$' },
+    creators: { type: 'array', minItems: 1, items: { type: 'string', pattern: '^(Tool|Organization|Person): \\S+' } },
+  }),
+  packages: {
+    type: 'array',
+    minItems: 1,
+    maxItems: 1,
+    items: objectWith({
+      SPDXID: ID,
+      name: { const: 'assetlog' },
+      downloadLocation: TEXT,
+      packageVerificationCode: objectWith({ packageVerificationCodeValue: SHA1 }),
+      licenseInfoFromFiles: { type: 'array', minItems: 1, items: TEXT },
+    }),
+  },
+  files: {
+    type: 'array',
+    items: objectWith({
+      SPDXID: ID,
+      fileName: { type: 'string', pattern: '^\\./' },
+      checksums: { type: 'array', contains: objectWith({ algorithm: { const: 'SHA1' }, checksumValue: SHA1 }) },
+    }),
+  },
+  relationships: { type: 'array' },
+});
+
+test('a work tree with changes, and a wrong time, are refused in one line before anything is made', (t) => {
+  const folder = cloneOfThis(t);
+  const refused = (env: NodeJS.ProcessEnv = {}) => {
+    const { status, stderr } = release(folder, '022', env);
+    assert.deepEqual([status, readdirSync(folder).includes('dist')], [1, false], stderr);
+    return stderr;
+  };
+  assert.match(refused({ SOURCE_DATE_EPOCH: 'now' }), /^assetlog release: SOURCE_DATE_EPOCH is now; give seconds /m);
+  appendFileSync(join(folder, 'bin/notes'), '');
+  appendFileSync(join(folder, 'LICENSE'), '\n');
+  assert.match(refused(), /^assetlog release: a release is made of a commit; [^\n]+:\nM LICENSE\n\?\? bin\/notes$/m);
+});
