@@ -13,7 +13,7 @@ type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 /**
  * Checks the syntax and framing of a request's head (RFC 9112).
- * @param tokenHeaders a request may have a bearer token and one other of these headers, once, with the same token
+ * @param tokenHeaders a request may have a bearer token and one other of these headers, each once
  * @throws Refusal 400 or 431, which closes the connection, because the start of the next request on it is not certain
  */
 export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits & ShownLimits): Head {
@@ -206,7 +206,7 @@ function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limit
 /** The headers that may hold a token, by their names in lower case: the value is the token, `Bearer` and the token, or either. */
 export type TokenHeaders = ReadonlyMap<string, 'token' | 'bearer' | 'either'>;
 
-/** @throws Refusal 400 for two tokens, one of which a proxy may have checked; a bearer token may repeat that of another header */
+/** A bearer token counts where no other header has a token: beside one it may be for a proxy in front. @throws Refusal 400 for two of a kind */
 function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | undefined {
   let token: string | undefined;
   let bearer: string | undefined;
@@ -221,8 +221,7 @@ function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | 
     if (credentials === undefined) token = value;
     else bearer = credentials;
   }
-  if (token === undefined || bearer === undefined || token === bearer) return token ?? bearer;
-  throw malformed('the token in Authorization differs from that in the token header; send one of them');
+  return token ?? bearer;
 }
 
 /** @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for credentials of another scheme, as of a proxy in front */

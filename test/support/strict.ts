@@ -153,15 +153,14 @@ function split(path: string): { deployment: string; path: string } {
   return { deployment, path: rest.length > 0 ? `/${rest.join('/')}` : '' };
 }
 
-/** README, hosted mode: one header of either name, or a bearer token, or both with the same token of the deployment. */
+/** README, hosted mode: one header of either name, or else a bearer token. */
 function hasToken(headers: Headers, good: readonly string[]): boolean {
   const sent = ['service-cloud-api-token', 'dagster-cloud-api-token'].flatMap((name) => headers.get(name) ?? []);
   const credentials = (headers.get('authorization') ?? []).filter(
     (one) => one.toLowerCase().split(' ')[0] === 'bearer',
   );
   const bearers = credentials.map((one) => one.slice('bearer'.length).replace(/^ +/, ''));
-  const different = [...new Set([...sent, ...bearers])];
-  return sent.length < 2 && bearers.length < 2 && different.length === 1 && good.includes(different[0] ?? '');
+  return sent.length < 2 && bearers.length < 2 && good.includes(sent[0] ?? bearers[0] ?? '');
 }
 
 function mayReport(headers: Headers, isOld: boolean, authority: string | undefined): boolean {

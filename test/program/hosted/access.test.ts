@@ -88,15 +88,15 @@ test('a bearer token is one wherever a token is needed, and no log line has one 
   const [good, wrong] = ['a-token-of-nobody-else', 'a-token-of-nobody'];
   rewrite(file, entryOf('prod', good, { may: ['report', 'read'] }));
   const { port, kill } = await startService(t, { args: [...args, '--log-level', 'debug'] });
-  const [own, bearer] = [`Service-Cloud-Api-Token: ${good}`, (token: string) => `Authorization: Bearer ${token}`];
-  const reports = [[bearer(good)], [own, bearer(good)], [bearer(wrong)], [own, bearer(wrong)]];
+  const own = (token: string) => `Service-Cloud-Api-Token: ${token}`;
+  const bearer = (token: string) => `Authorization: Bearer ${token}`;
+  const reports = [[bearer(good)], [own(good), bearer(wrong)], [bearer(wrong)], [own(wrong), bearer(good)]];
   const replies = [];
   for (const headers of reports) replies.push(await ask(port, post(`/prod/${REPORT}`, undefined, headers)));
   assert.deepEqual(
     replies.map(({ status }) => status),
-    [200, 200, 401, 400],
+    [200, 200, 401, 401],
   );
-  assert.match(errorOf(replies[3]), /^the token in Authorization differs from that in the token header; /);
   const read = await ask(port, get('/prod/events', bearer(good)));
   assert.equal(read.body.split('\n').length, 3);
   const { stderr } = await kill();
