@@ -112,7 +112,10 @@ function spdxOf(files: readonly Content[], created: string): object {
     SPDXID: document,
     name,
     documentNamespace: `https://spdx.org/spdxdocs/${name}-${sum('sha256', JSON.stringify([created, files]))}`,
-    creationInfo: { created, creators: [`Tool: assetlog-release-${version}`] },
+    creationInfo: {
+      created,
+      creators: [`Tool: node-${process.versions.node}`, `Tool: npm-${run('npm', '--version')}`],
+    },
     packages: [
       {
         SPDXID: application,

@@ -143,6 +143,7 @@ function checkSpdx(folder: string): void {
       `${application.SPDXID} DEPENDS_ON NONE`,
     ],
   );
+  assert.equal(spdx.creationInfo.creators[0], `Tool: node-${process.versions.node}`);
   const seconds = Number(git(folder, 'log', '-1', '--format=%ct'));
   assert.equal(Date.parse(spdx.creationInfo.created), seconds * 1000);
 }
