@@ -17,6 +17,8 @@ export interface HttpCall {
   readonly method: 'GET' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly token?: TokenHeader | undefined;
+  /** What else of the request is masked in its reply. */
+  readonly secrets?: readonly string[] | undefined;
   readonly body?: string | Buffer;
   /**
    * Timeout of the whole call: name resolution, connecting, sending, and the reply to its last byte. It is no idle timeout, so a
@@ -86,6 +88,7 @@ export function openClient(
 
   function call(url: URL, { method, headers, token, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
+    const secrets = secretsOf(token, more.secrets);
     // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() > keptUntilMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
@@ -96,7 +99,7 @@ export function openClient(
       };
       const failed = (error: Error) => {
         settled();
-        reject(noReply(error, sent, token));
+        reject(noReply(error, sent, secrets));
       };
       const giveUp = (problem: string) => {
         const error = new Error(problem);
@@ -119,7 +122,7 @@ export function openClient(
           // After a 500 the reference implementation closes its connection without announcing it.
           keptUntilMs = status >= 500 ? 0 : performance.now() + limits.keptMs;
           const body = Buffer.concat(chunks).toString('utf8', 0, replyBytesMax);
-          resolve(replyWithout(token, { status, headers, body }));
+          resolve(replyWithout(secrets, { status, headers, body }));
         };
         httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
         reply.on('error', failed);
@@ -142,7 +145,7 @@ export function openClient(
       httpRequest.on('upgrade', ({ statusCode = 0, headers }, socket) => {
         settled();
         socket.destroy();
-        resolve(replyWithout(token, { status: statusCode, headers, body: '' }));
+        resolve(replyWithout(secrets, { status: statusCode, headers, body: '' }));
       });
       httpRequest.on('close', closed);
       const timer = setTimeout(late, timeoutMs);
@@ -182,11 +185,12 @@ export function openReply(
   const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   return new Promise((resolve, reject) => {
     let isConnected = false;
+    const secrets = secretsOf(token);
     const all = headersWith(token, { ...headers, Accept: accept });
     const options = { headers: all, signal, timeout: idleMs, agent: false, checkServerIdentity };
     const failed = (error: Error) => {
       clearTimeout(timer);
-      reject(noReply(error, isConnected, token));
+      reject(noReply(error, isConnected, secrets));
     };
     const closed = () => failed(new Error('the connection was closed before the reply'));
     const late = () => httpRequest.destroy(new Error(`nothing came within ${idleMs / 1000} s`));
@@ -199,7 +203,7 @@ export function openReply(
       httpRequest.off('close', closed); // it is closed after the bytes that are read
       return beginOf(reply, replyBytesMax).then((body) => {
         clearTimeout(timer);
-        resolve({ kind: 'short', ...replyWithout(token, { status, headers, body }) });
+        resolve({ kind: 'short', ...replyWithout(secrets, { status, headers, body }) });
       }, failed);
     });
     // No idle timeout: a service that sends a byte of a head now and then does not extend it.
@@ -237,11 +241,15 @@ function headersWith(
   return { ...headers, ...(token !== undefined && { [token.name]: token.token }) };
 }
 
+function secretsOf(token: TokenHeader | undefined, others: readonly string[] = []): readonly string[] {
+  return token === undefined ? others : [token.token, ...others];
+}
+
 /** Every reply goes through this function, except events and assets, so that no caller prints the token. */
-function replyWithout(token: TokenHeader | undefined, reply: HttpReply): HttpReply {
-  if (token === undefined) return reply;
+function replyWithout(secrets: readonly string[], reply: HttpReply): HttpReply {
+  if (secrets.length === 0) return reply;
   const { status, headers, body } = reply;
-  const mask = (text: string) => withoutToken(text, token.token);
+  const mask = (text: string) => secrets.reduce(withoutToken, text);
   const masked = Object.entries(headers).map(([name, value]) => [
     name,
     typeof value === 'string' ? mask(value) : value?.map(mask),
@@ -249,8 +257,8 @@ function replyWithout(token: TokenHeader | undefined, reply: HttpReply): HttpRep
   return { status, headers: Object.fromEntries(masked), body: mask(body) };
 }
 
-function noReply(error: NodeJS.ErrnoException, sent: boolean, token: TokenHeader | undefined): NoReply {
-  if (token !== undefined) error.message = withoutToken(error.message, token.token);
+function noReply(error: NodeJS.ErrnoException, sent: boolean, secrets: readonly string[]): NoReply {
+  error.message = secrets.reduce(withoutToken, error.message);
   return new NoReply(error, sent);
 }
 

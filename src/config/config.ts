@@ -40,6 +40,8 @@ export interface Config {
   readonly keepFree: number | undefined;
   /** Base URL of the destination `upstream`; empty for none. */
   readonly forwardTo: string;
+  /** URL of a hook, which is a secret; empty for none. */
+  readonly onFailedCheck: string;
   /** Path of a file, as the next two; empty for none. */
   readonly forward: string;
   readonly forwardCaFile: string;
@@ -183,6 +185,12 @@ export const options: Options<Config> = {
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, headerName, 'is not the name of a header'),
   },
+  onFailedCheck: {
+    argument: 'URL',
+    help: 'POST the line of each failed check to this URL, in order, until it is taken',
+    initial: '',
+    parse: (text) => text, // looked at later: this function's error would show the URL, which is a secret
+  },
   whenBehind: {
     argument: 'WHAT',
     choices: whenBehind,
@@ -267,26 +275,27 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
-export function forwards({ forwardTo, forward }: Pick<Config, 'forwardTo' | 'forward'>): boolean {
-  return forwardTo + forward !== '';
+export function forwards({ forwardTo, forward, onFailedCheck }: ForwardingValues): boolean {
+  return forwardTo + forward + onFailedCheck !== '';
 }
 
-type ContradictingValues = Pick<
-  Config,
-  | 'segmentBytes'
-  | 'retainBytes'
-  | 'keepFree'
-  | 'minFreeBytes'
-  | 'read'
-  | 'noRead'
-  | 'test'
-  | 'deployments'
-  | 'forwardTo'
-  | 'forward'
-  | 'ack'
-  | 'forwardTokenFile'
-  | 'forwardCaFile'
->;
+type ForwardingValues = Pick<Config, 'forwardTo' | 'forward' | 'onFailedCheck'>;
+
+type ContradictingValues = ForwardingValues &
+  Pick<
+    Config,
+    | 'segmentBytes'
+    | 'retainBytes'
+    | 'keepFree'
+    | 'minFreeBytes'
+    | 'read'
+    | 'noRead'
+    | 'test'
+    | 'deployments'
+    | 'ack'
+    | 'forwardTokenFile'
+    | 'forwardCaFile'
+  >;
 
 /** @returns each contradiction between the values, as a sentence that says what to do */
 export function contradictionsIn({
@@ -300,6 +309,7 @@ export function contradictionsIn({
   deployments,
   forwardTo,
   forward,
+  onFailedCheck,
   ack,
   forwardTokenFile,
   forwardCaFile,
@@ -307,9 +317,10 @@ export function contradictionsIn({
   const problems: string[] = [];
   if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
   if (test && deployments !== '') problems.push('--test has no --deployments; leave one of them out');
-  if (test && forwards({ forwardTo, forward })) {
+  const isForwarded = forwards({ forwardTo, forward, onFailedCheck });
+  if (test && isForwarded) {
     problems.push(
-      '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out',
+      '--test has no --forward-to, no --forward and no --on-failed-check, since its journal can begin anew; leave one of them out',
     );
   }
   if (forwardTo === '' && forwardTokenFile + forwardCaFile !== '') {
@@ -317,7 +328,7 @@ export function contradictionsIn({
       '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward',
     );
   }
-  if (ack !== '' && !forwards({ forwardTo, forward })) {
+  if (ack !== '' && !isForwarded) {
     problems.push('--ack names a destination, and there is none; give --forward-to or --forward');
   }
   if (segmentBytes > retainBytes) {

@@ -1,5 +1,7 @@
 /** Where events are forwarded to, as an operator describes it. */
 
+import type { Filter } from '../event/search.ts';
+
 /** Undefined in a service without deployments. */
 export type Deployment = string | undefined;
 
@@ -7,8 +9,15 @@ export type Deployment = string | undefined;
 export interface Destination {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
   readonly name: string;
-  /** Base URL: `https://hub.example/{deployment}`, with the name of the deployment at `{deployment}`. */
+  /**
+   * Base URL: `https://hub.example/{deployment}`, with the name of the deployment at `{deployment}`. Of a hook only what may be shown:
+   * `hook+https://hooks.example/…`.
+   */
   readonly to: string;
+  /** Path and query of a hook, which are a secret: who has them may post. */
+  readonly hookPath?: string | undefined;
+  /** Which events a hook gets; all if it is absent. */
+  readonly only?: Filter | undefined;
   /** The deployments that are forwarded; all if it is absent. */
   readonly deployments?: readonly string[] | undefined;
   /** File with the token. Without it no token is sent. */

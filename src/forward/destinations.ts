@@ -8,7 +8,9 @@ import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
-import { kindsWith, schemes, traitsOf } from './targets/kinds.ts';
+import { FAILED_CHECKS, failedChecks, readOnly } from './hook.ts';
+import { readHookUrl } from './targets/hook.ts';
+import { kindsWith, onlyKindOf, schemes, traitsOf } from './targets/kinds.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -39,14 +41,15 @@ export async function watchDestinations(
   journalsOf: (destination: Destination) => number,
   changed: (destinations: readonly Destination[]) => void,
 ): Promise<WatchedFile<readonly Destination[]> | undefined> {
-  const own = config.forwardTo === '' ? [] : [upstreamOf(config)];
+  const own = ownOf(config);
   const problemOf = (all: readonly Destination[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
     return count <= limits.sendersMax ? ackProblem(all, journalsOf, config) : tooMany(count, limits);
   };
   if (config.forward === '') {
     const problem = problemOf(own);
-    if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
+    if (problem !== undefined)
+      throw new Error(`${config.forwardTo === '' ? '--on-failed-check' : '--forward-to'} ${problem}`);
     return own.length === 0 ? undefined : { current: own, reload: async () => {}, stop: () => {} };
   }
   return watchFile(config.forward, limits, {
@@ -76,10 +79,21 @@ export function ackProblem(
 ): string | undefined {
   if (ack === '') return undefined;
   const one = all.find(({ name }) => name === ack);
-  if (one === undefined)
+  if (one === undefined) {
     return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
+  }
+  if (onlyKindOf(one.to) === 'hook')
+    return `has the destination ${ack} for --ack, and a hook does not say which events it has; name a hub or an engine`;
   if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
+}
+
+/** @returns the destinations of the options. @throws as `upstreamOf` */
+function ownOf(config: Config): Destination[] {
+  return [
+    ...(config.forwardTo === '' ? [] : [upstreamOf(config)]),
+    ...(config.onFailedCheck === '' ? [] : [hookOf(config)]),
+  ];
 }
 
 /** @returns what to do about more senders than there may be, as a clause */
@@ -87,7 +101,24 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
   return `needs ${count} senders, one for each destination of each deployment, and there are at most ${sendersMax}; list fewer in deployments`;
 }
 
-/** @throws Error that says what is wrong with the URL */
+/** @throws as `upstreamOf` */
+function hookOf(config: Config): Destination {
+  const url = `hook+${config.onFailedCheck.replace(/^hook\+/i, '')}`;
+  const problem = urlProblem(url, config, false);
+  if (problem !== undefined) throw new Error(`--on-failed-check ${problem}`);
+  return {
+    name: FAILED_CHECKS,
+    ...placeOf(url),
+    only: failedChecks,
+    tokenHeader: options.forwardTokenHeader.initial,
+    stamp: false,
+    inDoubt: 'again',
+    begin: 'now',
+    hold: config.whenBehind === 'refuse',
+  };
+}
+
+/** @throws Error that says what is wrong with the URL, without the URL */
 function upstreamOf(config: Config): Destination {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
@@ -104,7 +135,7 @@ function upstreamOf(config: Config): Destination {
   }
   return {
     name: UPSTREAM,
-    to: trimmed(forwardTo),
+    ...placeOf(forwardTo),
     tokenFile: forwardTokenFile || undefined,
     tokenHeader: forwardTokenHeader,
     caFile: forwardCaFile || undefined,
@@ -128,7 +159,10 @@ export function readDestinations(
   config: Config,
 ): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
   return readJsonFile(text, (file, checker) => {
-    const names = new Set(config.forwardTo === '' ? [] : [UPSTREAM]);
+    const names = new Set([
+      ...(config.forwardTo === '' ? [] : [UPSTREAM]),
+      ...(config.onFailedCheck === '' ? [] : [FAILED_CHECKS]),
+    ]);
     const entries = checker.entries(file, '', 'destinations', 0);
     return entries.map(([path, entry]) => readEntry(entry, path, names, config, checker));
   });
@@ -145,6 +179,10 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
   stamp: ['must be true or false', isBoolean],
   inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
+  only: [
+    'must have filters of GET /events, such as {"type": "check", "passed": false}',
+    (value) => readOnly(value) !== undefined,
+  ],
   begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
   hold: ['must be true or false', isBoolean],
 };
@@ -188,7 +226,8 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
     begin: 'first',
     ...more,
     name: String(name),
-    to: trimmed(String(to)),
+    ...placeOf(String(to)),
+    ...(more.only !== undefined && { only: readOnly(more.only) }),
     deployments,
     tokenFile: located(tokenFile),
     passwordFile: located(passwordFile),
@@ -233,9 +272,9 @@ function schemeOf(url: string): string {
   return /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1] ?? '';
 }
 
-/** @returns a URL without a slash at its end */
-function trimmed(to: string): string {
-  return to.replace(/\/+$/, '');
+/** @returns the URL without a slash at its end, or of a hook what may be shown, and the rest */
+function placeOf(url: string): Pick<Destination, 'to' | 'hookPath'> {
+  return readHookUrl(url) ?? { to: url.replace(/\/+$/, '') };
 }
 
 const VISIBLE = /^[\x21-\x7e]{1,100}$/;

@@ -283,7 +283,9 @@ export class Forwarding {
 
 /** @returns a destination as one journal has it */
 function resolved(destination: Destination, deployment: Deployment): Destination {
-  return { ...destination, to: urlFor(destination, deployment), deployments: undefined };
+  const { hookPath } = destination;
+  const own = hookPath === undefined ? {} : { hookPath: urlFor({ to: hookPath }, deployment) };
+  return { ...destination, ...own, to: urlFor(destination, deployment), deployments: undefined };
 }
 
 /** Also the states of none, so that each has a time series. */

@@ -17,7 +17,7 @@ import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from '
 import type { TargetOptions } from './targets/requests.ts';
 
 /** `letters` returns the same object each time. */
-export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess'> {
+export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' | 'beginSeq'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
@@ -28,6 +28,8 @@ export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess'>
 /** Nothing is sent before the first `check`. */
 export class Link {
   readonly options: LinkOptions;
+  /** The next event when it was made; undefined before the journal was open. */
+  readonly #madeSeq: number | undefined;
   #sender: Sender | undefined;
   #source: string | undefined;
   #target: Target | undefined;
@@ -51,6 +53,7 @@ export class Link {
 
   constructor(options: LinkOptions) {
     this.options = options;
+    this.#madeSeq = options.progress.nextSeq(options.disk.folder);
   }
 
   /** The first seq that the destination may still need; 1 until the cursor is known. */
@@ -236,7 +239,7 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, source: openSource, limits, notices, ack } = this.options;
+    const { destination, disk, progress, source: openSource, limits, notices, ack } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
     this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
     try {
@@ -252,7 +255,10 @@ export class Link {
         void this.#write(false);
         ack?.stateIs(this.status.state === 'stopped');
       };
-      this.#sender = new Sender({ ...this.options, target, letters, onChange, lastSuccess: this.#lastSuccess });
+      // What is recorded while the cursor is being made counts as well.
+      const beginSeq = () => this.#madeSeq ?? progress.openedSeq(disk.folder);
+      const own = { target, letters, onChange, beginSeq, lastSuccess: this.#lastSuccess };
+      this.#sender = new Sender({ ...this.options, ...own });
       this.#sender.start();
       this.#problem = undefined;
     } catch (error) {

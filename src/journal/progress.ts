@@ -47,6 +47,8 @@ const ASKED_MAX = 3;
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
+  /** By folder: the same when the journal was opened first. */
+  readonly #openedSeqs = new Map<string, number>();
   /** The folders whose journals are about to be opened, or are being opened: see `ofOpen`. */
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
@@ -56,6 +58,7 @@ export class OwnProgress {
   /** The lines before `nextSeq` are durable now: wakes the readers that wait for more. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
+    if (!this.#openedSeqs.has(folder)) this.#openedSeqs.set(folder, nextSeq);
     this.#opening.delete(folder);
     this.#onRecorded?.();
     this.#readers.get(folder)?.wake();
@@ -79,6 +82,11 @@ export class OwnProgress {
   /** @returns the seq of the first line that is not durable yet; undefined until the first `recorded` */
   nextSeq(folder: string): number | undefined {
     return this.#nextSeqs.get(folder);
+  }
+
+  /** @returns the seq of the first line of a journal that this process has written, or will write; undefined until it is open */
+  openedSeq(folder: string): number | undefined {
+    return this.#openedSeqs.get(folder);
   }
 
   /** @returns the progress for one reader of a folder: until the first `recorded`, `durable` resolves to `{ kind: 'unsaid' }` */

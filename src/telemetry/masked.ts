@@ -90,7 +90,8 @@ function lengthOf(text: string, at: number, code: number): number {
   return ESCAPED.has(code) && text.charCodeAt(at + 1) === code ? 2 : 0;
 }
 
-function decode(text: string): string {
+/** @returns the text itself if it is not percent-encoded */
+export function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

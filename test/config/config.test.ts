@@ -35,6 +35,7 @@ test('without flags and environment there are defaults', () => {
     keepFree: undefined,
     forwardTo: '',
     forward: '',
+    onFailedCheck: '',
     forwardTokenFile: '',
     forwardTokenHeader: 'Service-Cloud-Api-Token',
     forwardCaFile: '',
@@ -65,12 +66,14 @@ test('--read and --no-read contradict each other, as flags and in the environmen
 });
 
 test('a service whose journal can begin anew does not forward, and a token for forwarding needs a URL', () => {
-  const test = '--test has no --forward-to and no --forward, since its journal can begin anew; leave one of them out';
+  const test =
+    '--test has no --forward-to, no --forward and no --on-failed-check, since its journal can begin anew; leave one of them out';
   const url =
     '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward';
   for (const [args, problem] of [
     [['--test', '--forward-to', 'http://a'], test],
     [['--test', '--forward', 'file'], test],
+    [['--test', '--on-failed-check', 'http://a'], test],
     [['--forward-token-file', 'token'], url],
     [['--forward', 'file', '--forward-ca-file', 'ca'], url],
     [['--forward-to', 'hub.example'], '--forward-to "hub.example" is not a URL such as https://assets.example/prod'],

@@ -81,7 +81,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, begin, hold; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, only, begin, hold; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -89,7 +89,7 @@ test('every mistake of a file is named with its line and its member, and what to
       'line 4: destinations[2].inDoubt must be "again" or "once"',
       'line 4: destinations[2].begin must be "first" or "now"',
       'line 4: destinations[2].hold must be true or false',
-      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://, nats://, nats+tls://, clickhouse+http://, clickhouse+https://',
+      'line 4: destinations[2].to has the scheme ftp, which is none of a destination; there are http://, https://, hook+http://, hook+https://, nats://, nats+tls://, clickhouse+http://, clickhouse+https://',
       'line 5: destinations[3].name is upstream, as that of another destination; choose another',
       'line 6: destinations[3].tokenFile must be the path of a file',
       'line 5: destinations[3].tokenHeader must be the name of a header',
@@ -176,6 +176,77 @@ test('--forward-to takes an engine, and a token where one means something', asyn
   await assert.rejects(watch(configOf('--forward-to', 'nats://n1.example/A', '--forward-token-header', 'X-Token')), {
     message: `--forward-token-header means nothing to a destination with the scheme nats; ${instead}`,
   });
+});
+
+test('a hook shows its host alone, and says which events it gets', () => {
+  const [one, other] = good(
+    fileOf(
+      {
+        name: 'a',
+        to: 'hook+https://hooks.example/services/T1/{deployment}?key=x',
+        only: { type: 'check', passed: false },
+      },
+      {
+        name: 'b',
+        to: 'hook+http://[::1]:8080',
+        only: { key_prefix: ['a/b'], severity: 'ERROR', check: 'c', key: 'a/b' },
+      },
+    ),
+    hosted,
+  );
+  assert.equal(one?.to, 'hook+https://hooks.example/…');
+  assert.equal(one?.hookPath, '/services/T1/{deployment}?key=x');
+  assert.deepEqual(one?.only, { type: 'AssetCheckEvaluation', passed: false });
+  assert.deepEqual([other?.to, other?.hookPath], ['hook+http://[::1]:8080', '']);
+  assert.deepEqual(other?.only, { keyPrefix: ['a/b'], severity: 'ERROR', checkName: 'c', assetKey: ['a', 'b'] });
+  const url = '.to must be a URL such as hook+https://hooks.example/path, without a user and a fragment';
+  const only = '.only must have filters of GET /events, such as {"type": "check", "passed": false}';
+  const to = 'hook+https://hooks.example/secret';
+  for (const [members, problem] of [
+    ...['u:secret@h/', 'h/secret#x', 'h\\secret', 'h:x/secret', '', ' h/secret'].map(
+      (rest) => [{ to: `hook+https://${rest}` }, url] as const,
+    ),
+    ...[
+      7,
+      [],
+      { passed: 'false' },
+      { type: 'x' },
+      { typ: 'check' },
+      { key: '' },
+      { severity: 'LOW' },
+      { since: '1d' },
+    ].map((wrong) => [{ to, only: wrong }, only] as const),
+    [{ to, stamp: true }, '.stamp means nothing to a destination with the scheme hook+https; leave it out'],
+    [{ to, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme hook+https; leave it out'],
+    [{ to: 'http://h', only: {} }, '.only means nothing to a destination with the scheme http; leave it out'],
+  ] as const)
+    assert.deepEqual(problems(fileOf({ name: 'a', ...members })), [`line 1: destinations[0]${problem}`]);
+});
+
+test('--on-failed-check is a hook for failed checks from now on, and no problem shows its URL', async () => {
+  const watch = (...args: string[]) =>
+    watchDestinations(
+      configOf(...args),
+      { limits, notices: quiet },
+      () => 1,
+      () => {},
+    );
+  for (const prefix of ['', 'hook+']) {
+    const file = await watch('--on-failed-check', `${prefix}https://hooks.example/secret/`, '--when-behind', 'remove');
+    const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
+    assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
+    assert.deepEqual([only, begin, hold], [{ type: 'AssetCheckEvaluation', passed: false }, 'now', false]);
+  }
+  for (const url of ['hooks.example/secret', 'ftp://hooks.example/secret', 'https://u@h/secret'])
+    await assert.rejects(watch('--on-failed-check', url), ({ message }: Error) => {
+      assert.match(message, /^--on-failed-check (must be a URL|has the scheme)/);
+      return !message.includes('secret');
+    });
+  await assert.rejects(watch('--on-failed-check', 'http://h', '--ack', 'failed-checks'), {
+    message: /^--on-failed-check .* a hook does not say which events it has; name a hub or an engine$/,
+  });
+  const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
+  assert.match(JSON.stringify(named), /as that of another destination/);
 });
 
 test('deployments do not share a URL unless they are listed', () => {

@@ -30,6 +30,12 @@ export async function fork(outbox: Outbox, problem: string, id: string | null, n
   return stop('fork', `${why}; ${toRun(outbox, `${command} --seq ${first}`)} (${which})`, next);
 }
 
+/** @param problem what is wrong with the cursor of a destination that can not be asked */
+export function cursorLost(outbox: Outbox, problem: string, next: State): State {
+  const { name, to } = outbox.destination;
+  return stop('cursor lost', `${problem}, and ${to} can not be asked; ${toRun(outbox, `from ${name} --seq N`)}`, next);
+}
+
 export function toRun({ journal }: Outbox, command: string): string {
   return `stop the service and run assetlog forward ${command} --data ${shellWord(journal.disk.folder)}`;
 }

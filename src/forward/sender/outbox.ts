@@ -40,6 +40,8 @@ export interface OutboxParts {
   readonly onForwarded?: ((bytes: number) => void) | undefined;
   /** Of the destination of `--ack`: hears what it has. */
   readonly ack?: Ack | undefined;
+  /** @returns the first event of a new destination that begins `now`; undefined for the next one that is recorded */
+  readonly beginSeq?: () => number | undefined;
   /** Time of the last event that was taken before this start, if it is known. */
   readonly lastSuccess?: string | null;
 }
@@ -67,6 +69,7 @@ export class Outbox {
   /** How far the destination is. The file of the cursor may have an earlier value. */
   value: CursorValue;
   #saved: CursorValue | undefined;
+  #savedMs = Number.NEGATIVE_INFINITY;
   /** Missing events up to this seq already have dead letters. */
   namedSeq = 0;
   /** Events that the destination may have although they are not settled. */
@@ -92,7 +95,8 @@ export class Outbox {
     const { isNear, ratePerSecond } = traitsOf[kindOf(destination.to, true)];
     const pace = isNear || parts.ack !== undefined ? near : limits;
     this.pace = new Pace(pace, destination.ratePerSecond ?? ratePerSecond);
-    this.journal = { disk, progress: () => progress.of(disk.folder), limits, signal: this.#closing.signal };
+    const { only } = destination;
+    this.journal = { disk, progress: () => progress.of(disk.folder), limits, only, signal: this.#closing.signal };
     this.unsent = new Unsent(this.journal);
     this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
     this.lastSuccess = parts.lastSuccess ?? null;
@@ -178,13 +182,17 @@ export class Outbox {
       return;
     }
     if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
-    const seq = destination.begin === 'now' ? this.lastSeq : (await this.firstSeq()) - 1;
-    await this.save({ ...this.value, seq });
-    this.notices.info('forwarding begins', { to, seq: seq + 1 });
+    const nowSeq = () => this.#parts.beginSeq?.() ?? this.lastSeq + 1;
+    const seq = destination.begin === 'now' ? nowSeq() : await this.firstSeq();
+    await this.save({ ...this.value, seq: seq - 1 });
+    this.notices.info('forwarding begins', { to, seq });
   }
 
   async save(value: CursorValue): Promise<void> {
-    if (this.#saved === undefined || !isSame(value, this.#saved)) await this.#cursor?.save(value);
+    if (this.#saved === undefined || !isSame(value, this.#saved)) {
+      await this.#cursor?.save(value);
+      this.#savedMs = performance.now();
+    }
     this.value = this.#saved = value;
   }
 
@@ -196,8 +204,19 @@ export class Outbox {
     return this.save({ ...rest, sending: isSending ? sending : undefined });
   }
 
-  /** All up to a position is settled: recorded by the destination, or in the dead letters. */
+  /** The same when no line is at hand: about once a second while all events are unwanted, which are not worth a sync each. */
+  async saveIdle(): Promise<void> {
+    if (this.destination.only !== undefined && this.value !== this.#saved && this.#saved?.sending === undefined) {
+      const waitMs = this.#savedMs + this.limits.forwardCheckMs - performance.now();
+      if (waitMs > 0 && this.value.seq < this.lastSeq) return;
+      await this.pause(waitMs);
+    }
+    await this.saveSettled();
+  }
+
+  /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
   passTo({ seq, id }: Position): void {
+    for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
     this.unsent.pass(seq);
     this.value = { ...this.value, seq, id };
   }
@@ -234,12 +253,20 @@ export class Outbox {
       kind: 'settling',
       writes: gone.last > this.namedSeq ? [name] : [],
       finish: () => {
-        for (const seq of this.doubts.keys()) if (seq <= gone.last) this.doubts.delete(seq);
         this.passLost({ seq: gone.last, id: null });
         this.ack?.lacks(gone);
         return finish();
       },
     };
+  }
+
+  /** Passes the gaps and the unwanted events before the next line. */
+  passOthers(finish: Settling['finish']): State | Promise<State> {
+    const head = this.unsent.head(0);
+    if (head?.kind === 'gap') return this.passGap(head, () => this.passOthers(finish));
+    if (head?.kind !== 'unwanted') return finish();
+    this.passTo({ seq: head.last.seq, id: head.last.event.id });
+    return this.passOthers(finish);
   }
 
   async request(outgoing: Outgoing): Promise<Sent> {

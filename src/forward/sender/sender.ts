@@ -225,7 +225,7 @@ export class Sender {
     const outbox = this.#outbox;
     const head = outbox.unsent.head(0);
     if (head === undefined) {
-      await outbox.saveSettled();
+      await outbox.saveIdle();
       if (outbox.value.seq >= outbox.lastSeq) this.#recovered();
       this.#changed();
       await outbox.unsent.more();
@@ -235,7 +235,8 @@ export class Sender {
       case 'lines':
         return { kind: 'sending' };
       case 'gap':
-        return outbox.passGap(head, () => IDLE);
+      case 'unwanted':
+        return outbox.passOthers(() => IDLE);
       case 'damage':
         await outbox.unsent.moveTo(outbox.value.seq); // it is read again, since it may have been repaired
         return stop('damage', head.reason, IDLE);

@@ -8,7 +8,7 @@ import type { GoneRange } from '../../journal/segments.ts';
 import type { Destination } from '../destination.ts';
 import type { Position, Sent } from '../target.ts';
 import { kindOf } from '../targets/kinds.ts';
-import { fork, isOurs, toRun } from './fork.ts';
+import { cursorLost, fork, isOurs, toRun } from './fork.ts';
 import { count, type Outbox } from './outbox.ts';
 import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 
@@ -46,15 +46,14 @@ export class ToAsked {
 
   async #isNoHub(): Promise<State> {
     const { value, lostCursor, destination, ack } = this.#outbox;
-    const { name, to } = destination;
+    const { to } = destination;
     if (ack !== undefined) return noAcknowledgements(destination);
     if (value.kind !== undefined) {
       const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
     }
     if (lostCursor !== undefined) {
-      const wayOut = toRun(this.#outbox, `from ${name} --seq N`);
-      return stop('cursor lost', `${lostCursor}, and ${to} can not be asked; ${wayOut}`, ASKING);
+      return cursorLost(this.#outbox, lostCursor, ASKING);
     }
     // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
     if (this.#strangeAnswers < 2) return ASKING;

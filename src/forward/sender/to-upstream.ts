@@ -6,7 +6,8 @@
 import type { Line } from '../../journal/look/reading.ts';
 import type { LetterOutcome } from '../dead-letters/letter.ts';
 import type { Sent } from '../target.ts';
-import { fork, isOurs } from './fork.ts';
+import { onlyKindOf } from '../targets/kinds.ts';
+import { cursorLost, fork, isOurs } from './fork.ts';
 import type { Outbox } from './outbox.ts';
 import { IDLE, STARTING, type State, type Suspect, stop, type Write } from './states.ts';
 
@@ -24,8 +25,10 @@ export class ToUpstream {
   /** Only the cursor says how far the upstream is, so the cursor has to be about this journal. */
   async begin(): Promise<State> {
     const outbox = this.#outbox;
-    const { value, lastSeq } = outbox;
+    const { value, lastSeq, lostCursor } = outbox;
     const { seq, id } = value;
+    if (lostCursor !== undefined) return cursorLost(outbox, lostCursor, STARTING);
+    outbox.value = { ...value, kind: outbox.kind }; // of a new hook, only its scheme says it
     if (seq <= lastSeq && (seq === 0 || id === null || (await isOurs(outbox, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
     return fork(outbox, problem, id, STARTING);
@@ -80,7 +83,8 @@ export class ToUpstream {
   /** A proxy's page looks like the answer of a plain upstream. So the destination is asked again until it has taken an event. */
   async #untilTaken(): Promise<State> {
     const outbox = this.#outbox;
-    if (outbox.value.id !== null || outbox.doubts.size > 0) return IDLE;
+    const isCertain = onlyKindOf(outbox.destination.to) !== undefined;
+    if (outbox.value.id !== null || outbox.doubts.size > 0 || isCertain) return IDLE;
     outbox.value = { ...outbox.value, kind: undefined };
     await outbox.saveSettled();
     return STARTING;
@@ -97,8 +101,11 @@ export class ToUpstream {
     const [line] = head.lines as [Line];
     this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
     const wasLast = state.wasLast || outbox.lastSeq === line.seq;
-    const next = outbox.unsent.afterGap(line.seq);
+    const { only } = outbox.destination;
+    if (only !== undefined) await outbox.unsent.readAhead(line.seq, outbox.lastSeq, outbox.limits.forwardBatchBytes);
+    const next = outbox.unsent.nextAfter(line.seq);
     if (next === undefined) {
+      if (only !== undefined) return outbox.waiting(state, IDLE); // the next one that is wanted may come in days
       await outbox.unsent.more();
       return { ...state, wasLast };
     }
@@ -113,11 +120,8 @@ export class ToUpstream {
     }
     if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt')
       return this.#settle(second, sent);
-    return this.#settled(line, outbox.doubts.get(line.seq), () => {
-      const gap = outbox.unsent.head(0);
-      const settle = () => this.#settle(second, sent);
-      return gap?.kind === 'gap' ? outbox.passGap(gap, settle) : settle();
-    });
+    const settle = () => outbox.passOthers(() => this.#settle(second, sent));
+    return this.#settled(line, outbox.doubts.get(line.seq), settle);
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {
@@ -138,7 +142,6 @@ export class ToUpstream {
       writes: result === undefined ? writes : [...writes, addLetter(result)],
       finish: () => {
         this.#tries = 0;
-        outbox.doubts.delete(line.seq);
         outbox.passTo({ seq: line.seq, id: line.event.id });
         const sending = outbox.doubts.size > 0 ? Math.max(...outbox.doubts.keys()) : undefined;
         outbox.value = { ...outbox.value, sending };

@@ -1,16 +1,19 @@
 /** The unsent events of a journal, read in pages. The journal is the queue: there is no second queue in memory. */
 
+import { type Filter, isMatch } from '../../event/search.ts';
 import type { ReadableDisk } from '../../journal/disk.ts';
 import { readJournal } from '../../journal/look/reader.ts';
-import type { Reading } from '../../journal/look/reading.ts';
-import { type Line, sizeOf } from '../../journal/look/reading.ts';
+import { type Line, type Reading, sizeOf } from '../../journal/look/reading.ts';
+import { traceOf } from '../../journal/look/trace.ts';
 import type { Progress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 
 /** What comes next after a seq. */
 export type UnsentHead =
-  /** At least one, with consecutive seqs. */
+  /** At least one, with consecutive seqs. With `UnsentSource.only` it is one. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
+  /** Events up to this one that the destination does not want. */
+  | { readonly kind: 'unwanted'; readonly last: Line }
   /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
   | { readonly kind: 'gap'; readonly gone: GoneRange; readonly reason: string }
   /** Events that can not be read: a repair or a backup may still bring them back, so an operator decides. */
@@ -23,6 +26,8 @@ export interface UnsentSource {
   /** Of the service that writes the journal, which has to be readable. */
   readonly progress: () => Progress;
   readonly limits: Reading['limits'];
+  /** Which events are wanted; all if it is absent. */
+  readonly only?: Filter | undefined;
   /** Ends a wait for events. */
   readonly signal: AbortSignal;
 }
@@ -33,6 +38,7 @@ export interface UnsentSource {
  */
 export class Unsent {
   readonly #source: UnsentSource;
+  readonly #isWanted: ((line: Line) => boolean) | undefined;
   /** The last seq that was passed. */
   #seq = 0;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
@@ -46,6 +52,7 @@ export class Unsent {
 
   constructor(source: UnsentSource) {
     this.#source = source;
+    this.#isWanted = source.only && wantedBy(source.only);
     source.signal.addEventListener('abort', () => this.#ending.abort());
   }
 
@@ -57,7 +64,13 @@ export class Unsent {
   head(bytesMax: number, after = this.#seq): UnsentHead | undefined {
     const lines = this.#after(after);
     const [first] = lines;
-    if (first?.seq === after + 1) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
+    if (first?.seq === after + 1) {
+      if (this.#isWanted === undefined) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
+      if (this.#isWanted(first)) return { kind: 'lines', lines: [first] };
+      const run = consecutive(lines, Number.POSITIVE_INFINITY);
+      const at = run.findIndex(this.#isWanted);
+      return { kind: 'unwanted', last: run.at(at === -1 ? -1 : at - 1)! };
+    }
     const found = this.#gone.find(({ gone }) => gone.first <= after + 1 && after < gone.last);
     if (found !== undefined) {
       const last = Math.min(found.gone.last, (first?.seq ?? Number.POSITIVE_INFINITY) - 1);
@@ -71,10 +84,11 @@ export class Unsent {
     return unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
-  /** @returns what comes after a line that is at hand, without gaps; undefined if that is not read yet */
-  afterGap(seq: number): Exclude<UnsentHead, { kind: 'gap' }> | undefined {
+  /** @returns what comes after a line that is at hand, without gaps and unwanted events; undefined if that is not read yet */
+  nextAfter(seq: number): Exclude<UnsentHead, { kind: 'gap' | 'unwanted' }> | undefined {
     const next = this.head(0, seq);
-    return next?.kind === 'gap' ? this.afterGap(next.gone.last) : next;
+    if (next?.kind === 'unwanted') return this.nextAfter(next.last.seq);
+    return next?.kind === 'gap' ? this.nextAfter(next.gone.last) : next;
   }
 
   /**
@@ -176,6 +190,12 @@ export async function lineAt({ disk, progress, limits }: UnsentSource, seq: numb
   const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
   for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
   return undefined;
+}
+
+function wantedBy(only: Filter): (line: Line) => boolean {
+  const trace = traceOf(only);
+  const hasTrace = ({ bytes, start, end }: Line) => trace === undefined || bytes.subarray(start, end).includes(trace);
+  return (line) => hasTrace(line) && isMatch(line.event, only);
 }
 
 function unreadable(first: number, last: number, text: string): UnsentHead {

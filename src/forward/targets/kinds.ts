@@ -7,6 +7,7 @@ import type { Target } from '../target.ts';
 import { openApi } from './api.ts';
 import { openClickhouse } from './clickhouse/target.ts';
 import { readEngineUrl } from './engine-url.ts';
+import { openHook, readHookUrl } from './hook.ts';
 import { openHub } from './hub.ts';
 import { openNats, openNatsForRetry } from './nats/target.ts';
 import type { TargetOptions } from './requests.ts';
@@ -45,7 +46,7 @@ export interface KindTraits {
 const http = {
   schemes: ['http', 'https'],
   urlProblem: httpUrlProblem,
-  withoutMembers: ['user', 'passwordFile'],
+  withoutMembers: ['user', 'passwordFile', 'only'],
   keepsDeploymentsApart: false,
   removesOld: false,
   sendsSameAgain: false,
@@ -81,11 +82,24 @@ export const traitsOf = {
     namesLost: false,
     requestBytesMax: () => 0,
   },
+  hook: {
+    ...http,
+    schemes: ['hook+http', 'hook+https'],
+    urlProblem: hookUrlProblem,
+    withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt'],
+    open: openHook,
+    openForRetry: openHook,
+    canBeAsked: false,
+    saysVia: false,
+    namesLost: false,
+    keepsDeploymentsApart: true,
+    requestBytesMax: () => 0,
+  },
   nats: {
     ...engine,
     schemes: ['nats', 'nats+tls'],
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
-    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt'],
+    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only'],
     open: openNats,
     openForRetry: openNatsForRetry,
     sendsSameAgain: false,
@@ -96,7 +110,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['clickhouse+http', 'clickhouse+https'],
     urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
-    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt'],
+    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only'],
     open: openClickhouse,
     openForRetry: openClickhouse,
     sendsSameAgain: true,
@@ -114,10 +128,10 @@ export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) =
 
 /**
  * @param to a URL with one of `schemes`
- * @param canBeAsked as the destination answered; until then it is asked
+ * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it can not be
  */
 export function kindOf(to: string, canBeAsked: boolean): TargetKind {
-  return kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
+  return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
 }
 
 /** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */
@@ -138,6 +152,11 @@ function httpUrlProblem(to: string): string | undefined {
   if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
   if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
   return undefined;
+}
+
+function hookUrlProblem(to: string): string | undefined {
+  if (readHookUrl(to) !== undefined) return undefined;
+  return 'must be a URL such as hook+https://hooks.example/path, without a user and a fragment';
 }
 
 function engineUrlProblem(to: string, path: RegExp, example: string): string | undefined {

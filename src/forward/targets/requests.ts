@@ -17,11 +17,16 @@ import type { Again, Position, Sent, Stopped } from '../target.ts';
 import { Credentials } from './credentials.ts';
 
 export interface TargetOptions
-  extends Pick<Destination, 'to' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'> {
+  extends Pick<
+    Destination,
+    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
+  > {
   /** The id of the journal that is forwarded. */
   readonly source: string;
   /** That of the journal. */
   readonly deployment?: Deployment;
+  /** What is masked in each reply besides the token. */
+  readonly secrets?: readonly string[];
   /** The journals that wait for what a hub says of `via`, its own last; undefined for a sender. */
   readonly asking?: readonly string[];
   /** Called with the ids of the journals that a hub said its events reach, whenever it answers. */
@@ -85,7 +90,7 @@ export class Requests<Own extends { readonly kind: string } = never> {
   }
 
   async #send({ path, headers, ...call }: TargetCall): Promise<Answer | Own> {
-    const { tokenHeader, limits } = this.#options;
+    const { tokenHeader, secrets, limits } = this.#options;
     const { origin, pathname } = this.#base;
     const { password, token = password, ca } = await this.#credentials.read();
     const client = this.#connect(ca);
@@ -93,6 +98,7 @@ export class Requests<Own extends { readonly kind: string } = never> {
       ...call,
       headers: { 'User-Agent': `assetlog/${version}`, ...headers },
       token: token === undefined ? undefined : { name: tokenHeader, token },
+      secrets,
       timeoutMs: limits.forwardRequestMs,
     });
     return this.#judgeOwn(reply) ?? this.#judge(reply);

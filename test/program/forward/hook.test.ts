@@ -1,0 +1,211 @@
+/** A hook for failed checks, as its user meets it: real programs, and a server that fails, is slow, is away, and refuses. */
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { runHere } from '../../support/command-output.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
+import { metricsOf } from '../../support/metrics.ts';
+import { freePort, journalText, newFolder, root, run, startService } from '../../support/program.ts';
+import { record } from '../../support/report.ts';
+import { eventually, missing } from '../../support/tools.ts';
+
+const NAME = 'failed-checks';
+const SECRET = '/services/T0A1B2C3D/B0E4F5G6H/abcdefghijklmnopqrstuvwx';
+
+interface Post {
+  readonly path: string;
+  readonly body: string;
+  readonly seq: number;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+/** A status and a body, or `cut` for a reply that is lost. */
+type HookAnswer = 'cut' | readonly [status: number, body: string, headers?: Record<string, string>];
+
+/** A server that keeps what it took, and may go away and come back. */
+async function startHook(t: TestContext) {
+  const port = await freePort(t);
+  let server: Server | undefined;
+  const hook = {
+    url: `http://127.0.0.1:${port}`,
+    /** All posts, and those that it answered with 200. */
+    posts: [] as Post[],
+    taken: [] as Post[],
+    answer: async (_post: Post): Promise<HookAnswer> => [200, 'ok'],
+    start: () => {
+      server = createServer(async (request, response) => {
+        let body = '';
+        for await (const piece of request.setEncoding('utf8')) body += piece;
+        const post = { path: request.url ?? '', body, seq: JSON.parse(body).seq, headers: request.headers };
+        hook.posts.push(post);
+        const answer = await hook.answer(post);
+        if (answer === 'cut') return void request.socket.destroy();
+        const [status, text, headers = {}] = answer;
+        if (status === 200) hook.taken.push(post);
+        response.writeHead(status, headers).end(text);
+      }).listen(port, '127.0.0.1');
+    },
+    kill: () => {
+      server?.closeAllConnections();
+      server?.close();
+    },
+  };
+  hook.start();
+  t.after(hook.kill);
+  return hook;
+}
+
+const seqsOf = (posts: readonly Post[]) => posts.map(({ seq }) => seq);
+
+async function check(service: { readonly url: string }, passed: boolean): Promise<void> {
+  await record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}`);
+}
+
+test('each failed check is posted at least once and in order, whatever the hook does, and across crashes', async (t) => {
+  const hook = await startHook(t);
+  const args = ['--on-failed-check', hook.url + SECRET];
+  let service = await startService(t, { args });
+  const { data } = service;
+  const start = async () => {
+    service = await startService(t, { data, args });
+  };
+  await check(service, false); // at once after the ready line
+  await eventually('the first', () => hook.taken.length === 1);
+  let count = 0;
+  hook.answer = async () => {
+    count += 1;
+    if (count % 7 === 0) return 'cut';
+    if (count % 7 === 2) return [503, 'later', { 'Retry-After': '0' }];
+    if (count % 7 === 4) return [500, 'oops'];
+    if (count % 7 === 5) await sleep(100);
+    return [200, 'ok'];
+  };
+  for (let at = 0; at < 60; at += 1) {
+    await check(service, at % 3 !== 0);
+    await record(service, `observation/a${at}`);
+    if (at === 20) hook.kill();
+    if (at === 30) hook.start();
+    if (at % 20 !== 15) continue;
+    await service.kill('SIGKILL');
+    await start();
+  }
+  const lines = journalText(data).trimEnd().split('\n');
+  const failed = lines.filter((line) => line.includes('"passed":false'));
+  assert.equal(failed.length, 21);
+  const all = failed.map((line) => JSON.parse(line).seq as number);
+  await eventually('each is there', () => all.every((seq) => seqsOf(hook.posts).includes(seq)), 60_000);
+  const sorted = seqsOf(hook.taken).toSorted((a, b) => a - b);
+  assert.deepEqual(seqsOf(hook.taken), sorted, 'in order');
+  for (const { body, path, headers, seq } of hook.posts) {
+    assert.ok(failed.includes(body), body);
+    assert.deepEqual([path, headers['content-type']], [SECRET, 'application/json']);
+    assert.equal(headers['idempotency-key'], `"${JSON.parse(lines[seq - 1]!).id}"`);
+  }
+  await eventually('all of the journal is passed', async () => (await forwardStatus(data, NAME)).lag_events === 0);
+  assert.equal((await forwardStatus(data, NAME)).dead_letters, 0);
+  const metrics = await metricsOf(service);
+  assert.match(metrics, /^assetlog_forward_state\{destination="failed-checks",state="idle"\} 1$/m);
+  assert.match(metrics, /^assetlog_forward_lag_events\{destination="failed-checks"\} 0$/m);
+});
+
+test('a refused check is a dead letter, the next ones are posted, and a retry posts it again', async (t) => {
+  const hook = await startHook(t);
+  hook.answer = async ({ seq }) => (seq === 2 ? [400, 'invalid_payload'] : [200, 'ok']);
+  const service = await startService(t, { args: ['--on-failed-check', hook.url] });
+  for (let at = 0; at < 3; at += 1) await check(service, false);
+  await eventually('the others', () => hook.taken.length === 2);
+  const { stdout } = await runHere(['forward', 'dead', NAME, '--data', service.data]);
+  assert.match(stdout, /^2 .* refused +400 +answers 400: invalid_payload/m);
+  hook.answer = async () => [200, 'ok'];
+  const retried = await runHere(['forward', 'retry', NAME, '--data', service.data]);
+  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were taken\n']);
+  assert.deepEqual(seqsOf(hook.taken), [1, 3, 2]);
+});
+
+test('nothing shows the URL of a hook but for its host, also if the hook repeats it [hook-7]', async (t) => {
+  const hook = await startHook(t);
+  const [, , team = '', channel = '', key = ''] = SECRET.split('/');
+  const answers: HookAnswer[] = [
+    [400, `no webhook at ${SECRET}`],
+    [422, JSON.stringify({ error: `${encodeURIComponent(SECRET)} ${SECRET.replaceAll('/', '\\/')} ${key}` })],
+    [413, `${'x'.repeat(185)}${SECRET} and ${key}`],
+    [302, '', { Location: `https://hooks.example${SECRET}` }],
+  ];
+  hook.answer = async ({ seq }) => answers[Math.min(seq, answers.length) - 1]!;
+  const service = await startService(t, { args: ['--on-failed-check', hook.url + SECRET, '--log-level', 'debug'] });
+  const { data } = service;
+  for (const _ of answers) await check(service, false);
+  const { reason } = await stopsForwarding(data, NAME);
+  assert.match(reason, /^answers 302: it is at https:\/\/hooks\.example\*+ now/);
+  assert.equal(deadLettersIn(data, NAME).length, 3);
+  const status = async (...more: string[]) => (await runHere(['forward', 'status', '--data', data, ...more])).stdout;
+  const shown = await status();
+  assert.match(shown, new RegExp(`failed-checks: hook\\+${hook.url}/… \\(hook\\)`));
+  const texts = [shown, await status('--json'), await metricsOf(service), service.stderr()];
+  texts.push((await runHere(['forward', 'dead', NAME, '--json', '--data', data])).stdout);
+  texts.push(await (await fetch(`${service.url}/readyz`)).text());
+  const files = readdirSync(data).filter((name) => !name.startsWith('.lock'));
+  texts.push(...files.map((name) => readFileSync(join(data, name), 'latin1')));
+  for (const text of texts) for (const part of [team, channel, key]) assert.ok(!text.includes(part), text);
+});
+
+test('a wrong URL of a hook is not shown, and --ack can not name a hook', async () => {
+  const wrong = await run(['serve', '--port', '0', '--on-failed-check', `hooks.example${SECRET}`]);
+  assert.deepEqual([wrong.code, wrong.stderr.includes('services')], [2, false]);
+  assert.match(wrong.stderr, /--on-failed-check must be a URL such as/);
+  const url = `https://hooks.example${SECRET}`;
+  const acked = await run(['serve', '--port', '0', '--on-failed-check', url, '--ack', NAME]);
+  assert.deepEqual([acked.code, acked.stderr.includes('services')], [2, false]);
+  assert.match(acked.stderr, /a hook does not say which events it has/);
+});
+
+test('a hook of the file gets what its filter says, and in hosted mode the name of the deployment', async (t) => {
+  const hook = await startHook(t);
+  const forward = join(newFolder(t), 'forward.json');
+  const deployments = writeDeployments(t, ['prod', 'dev']);
+  const to = `hook+${hook.url}/{deployment}?key=0123456789`;
+  forwardFile(forward, { name: 'team', to, only: { type: 'check', passed: false, key_prefix: 'warehouse' } });
+  const service = await startService(t, { args: ['--forward', forward, ...deployments.args] });
+  for (const name of ['prod', 'dev']) {
+    const at = { url: `${service.url}/${name}` };
+    const headers = { 'Service-Cloud-Api-Token': deployments.tokenOf(name) };
+    for (const key of ['other', 'warehouse/orders'])
+      await record(at, `check/${key}?check_name=c&passed=false`, { headers });
+    await eventually(name, () => hook.taken.some(({ path }) => path === `/${name}?key=0123456789`));
+    const line = journalText(join(service.data, name)).split('\n')[1]!;
+    assert.equal(hook.taken.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
+  }
+  assert.equal(hook.posts.length, 2);
+});
+
+const withoutPython = missing('there is no Python', 'python3', ['--version']);
+
+test('the relay of the handbook turns the line of a failed check into a text for Slack', {
+  skip: withoutPython,
+}, async (t) => {
+  const slack = await startHook(t);
+  let count = 0;
+  slack.answer = async () => {
+    count += 1;
+    return count === 1 ? [503, 'later'] : [200, 'ok'];
+  };
+  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  const [, relay = ''] = /^```python\n(import http\.server.*?)^```$/ms.exec(handbook) ?? [];
+  const port = await freePort(t);
+  const env = { ...process.env, SLACK_URL: slack.url + SECRET, no_proxy: '*' };
+  const child = spawn('python3', ['-c', relay.replace('8080', `${port}`)], { env, stdio: 'ignore' });
+  t.after(() => child.kill());
+  const service = await startService(t, { args: ['--on-failed-check', `http://127.0.0.1:${port}`] });
+  await check(service, false);
+  await eventually('the text', () => slack.taken.length === 1);
+  assert.deepEqual(
+    slack.posts.map(({ path, body }) => [path, JSON.parse(body)]),
+    Array(2).fill([SECRET, { text: 'warehouse/orders: no_nulls failed (ERROR)' }]),
+  );
+});
