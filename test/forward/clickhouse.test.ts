@@ -11,6 +11,7 @@ import type { Sent, Target } from '../../src/forward/target.ts';
 import { openClickhouse } from '../../src/forward/targets/clickhouse/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
+import { done, exception, Table } from '../support/clickhouse-stub.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
 
@@ -32,51 +33,6 @@ function open(port: number | string, options: Partial<TargetOptions> = {}) {
   const to = `clickhouse+http://${typeof port === 'number' ? `127.0.0.1:${port}` : port}/assets.events`;
   const own = { to, tokenHeader: 'Authorization', stamp: false, source: SOURCE, limits };
   return openClickhouse({ ...own, ...options });
-}
-
-/** An exception as a server answers with it. */
-const exception = (code: number, status = 500, text = 'it is so. (SOME_NAME)'): Scripted => [
-  status,
-  `Code: ${code}. DB::Exception: ${text} (version 26.9.2.1)\n`,
-  { 'X-ClickHouse-Exception-Code': `${code}` },
-];
-const done = (body = ''): Scripted => [200, body, { 'X-ClickHouse-Summary': '{}' }];
-
-/** A table of one server, with the tokens that it knows. */
-class Table {
-  /** Partitions of the events in the order in which they were stored. */
-  stored: string[] = [];
-  seq = 0;
-  id = '00000000-0000-0000-0000-000000000000';
-  /** The rows of each token that an insert had. */
-  readonly tokens = new Map<string, string>();
-  /** Tokens that an insert is refused for: of the inserts that were stored. */
-  readonly known = new Set<string>();
-  isBad: (partition: string) => boolean = () => false;
-
-  answer({ url, body }: Got): Scripted {
-    const parameters = new URL(url ?? '/', 'http://localhost').searchParams;
-    if (parameters.get('query')?.startsWith('SELECT')) return done(`[${this.seq}, "${this.id}", "26.9.2.1"]\n`);
-    const token = parameters.get('insert_deduplication_token') ?? '';
-    assert.equal(this.tokens.get(token) ?? body, body, 'a token has the same rows each time');
-    this.tokens.set(token, body);
-    const rows = body
-      .split('\n')
-      .slice(0, -1)
-      .map((row) => JSON.parse(row));
-    assert.equal(new Set(rows.map(({ time }) => time.slice(0, 7))).size, 1, 'an insert has one month');
-    if (rows.some(({ partition }) => this.isBad(partition)))
-      return exception(41, 400, 'a row. (CANNOT_PARSE_DATETIME)');
-    if (!this.known.has(token)) this.store(rows);
-    this.known.add(token);
-    return done();
-  }
-
-  store(rows: readonly { readonly seq: number; readonly id: string; readonly partition: string }[]): void {
-    this.stored.push(...rows.map(({ partition }) => partition));
-    const last = rows.at(-1)!;
-    if (last.seq > this.seq) [this.seq, this.id] = [last.seq, last.id];
-  }
 }
 
 test('an insert has the lines with source and deployment in front, its settings, and a token of ids [clickhouse-1]', async (t) => {

@@ -23,6 +23,8 @@ export interface StubOptions {
   readonly config?: object;
   /** @returns what is answered to a message; undefined for what the stream would answer */
   readonly answer?: (message: Published, stub: NatsStub) => StubAnswer | undefined;
+  /** Called with each message, of either side. @returns false if the connection ends in place of it */
+  readonly passes?: (message: string) => boolean;
   /** With it TLS begins after INFO. */
   readonly tls?: { readonly cert: string; readonly key: string };
 }
@@ -61,7 +63,7 @@ export class NatsStub {
     const { info, tls } = this.#options;
     const { port } = this;
     const said = { server_id: 'S', version: '2.12.0', port, headers: true, max_payload: 1_048_576, ...info };
-    socket.write(`INFO ${JSON.stringify(said)}\r\n`);
+    this.#write(socket, `INFO ${JSON.stringify(said)}\r\n`);
     this.#serve(tls === undefined ? socket : new TLSSocket(socket, { isServer: true, ...tls }));
   }
 
@@ -81,12 +83,13 @@ export class NatsStub {
     if (newline === -1 || socket.destroyed) return undefined;
     const [verb, ...rest] = bytes.toString('latin1', 0, newline).split(/ +/);
     const start = newline + 2;
-    if (verb === 'PING') socket.write('PONG\r\n');
+    const isMessage = verb === 'PUB' || verb === 'HPUB';
+    const end = isMessage ? start + Number(rest.at(-1)) + 2 : start;
+    if (bytes.length < end || !this.#passes(socket, bytes.toString('latin1', 0, newline))) return undefined;
+    if (verb === 'PING') this.#write(socket, 'PONG\r\n');
     if (verb === 'PONG') this.pongs += 1;
     if (verb === 'CONNECT') this.logins.push(JSON.parse(rest.join(' ')));
-    if (verb !== 'PUB' && verb !== 'HPUB') return bytes.subarray(start);
-    const end = start + Number(rest.at(-1));
-    if (bytes.length < end + 2) return undefined;
+    if (!isMessage) return bytes.subarray(end);
     const headers = verb === 'HPUB' ? Number(rest.at(-2)) : 0;
     const lines = bytes
       .toString('latin1', start, start + headers)
@@ -96,17 +99,27 @@ export class NatsStub {
       subject: rest[0]!,
       reply: rest.length > (verb === 'HPUB' ? 3 : 2) ? rest[1] : undefined,
       headers: Object.fromEntries(lines.map((line) => line.split(':') as [string, string])),
-      payload: Buffer.from(bytes.subarray(start + headers, end)),
+      payload: Buffer.from(bytes.subarray(start + headers, end - 2)),
     });
-    return bytes.subarray(end + 2);
+    return bytes.subarray(end);
   }
 
   #take(socket: Socket, message: Published): void {
     this.published.push(message);
     const found = this.#options.answer?.(message, this) ?? this.#answer(message);
-    if (typeof found === 'string') return void socket.write(found);
+    if (typeof found === 'string') return void this.#write(socket, found);
     if (!this.answersBatches && 'Nats-Batch-Id' in message.headers) return;
-    if (message.reply !== undefined) socket.write(messageOf(message.reply, JSON.stringify(found)));
+    if (message.reply !== undefined) this.#write(socket, messageOf(message.reply, JSON.stringify(found)));
+  }
+
+  #write(socket: Socket, text: string): void {
+    if (text !== '' && this.#passes(socket, text)) socket.write(text);
+  }
+
+  #passes(socket: Socket, message: string): boolean {
+    const passes = this.#options.passes?.(message) ?? true;
+    if (!passes) socket.destroy();
+    return passes;
   }
 
   #answer(message: Published): StubAnswer {

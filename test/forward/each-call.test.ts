@@ -1,0 +1,189 @@
+/**
+ * Engines whose senders lose any one call: to the disk, or a message of either side. The calls are those that a run makes: a start,
+ * a batch and a stop, then the same with the cursor that they left. Each of them fails once, or is the last one before a crash or a
+ * power cut, after which a new start finds the folder.
+ */
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { readCursor } from '../../src/forward/sender/cursor.ts';
+import type { Target } from '../../src/forward/target.ts';
+import { openClickhouse } from '../../src/forward/targets/clickhouse/target.ts';
+import { openNats } from '../../src/forward/targets/nats/target.ts';
+import { Table } from '../support/clickhouse-stub.ts';
+import { SOURCE } from '../support/forwarding.ts';
+import { rounds } from '../support/long.ts';
+import { type NatsStub, startNatsStub } from '../support/nats-stub.ts';
+import { diskWith, FIRST } from '../support/segments.ts';
+import { type Got, linesOf, listenOn } from '../support/sent-lines.ts';
+import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { lettersOf, limits, startSender, UPSTREAM } from './scripted.ts';
+
+const NEVER = new Promise<never>(() => {});
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+const EVENTS = linesOf(
+  Array.from({ length: 5 }, (_, at) => ({
+    type: 'AssetObservation' as const,
+    assetKey: ['orders'],
+    partition: `${at + 1}`,
+  })),
+);
+/** How many events the journal has at each start. */
+const STARTS = [2, 5];
+
+type How = 'fails' | 'crash' | 'power cut';
+
+/** The calls of a run, one of which fails or is the last. */
+class Calls {
+  readonly made: string[] = [];
+  readonly #at: number;
+  readonly #how: How;
+  #end: () => void = () => {};
+  readonly ended = new Promise<void>((resolve) => {
+    this.#end = resolve;
+  });
+  isOver = false;
+
+  /** @param at the number of the call, from 1; 0 for none */
+  constructor(at = 0, how: How = 'fails') {
+    this.#at = at;
+    this.#how = how;
+  }
+
+  /** @returns whether the call is made */
+  passes(call: string): boolean {
+    if (this.isOver) return false;
+    this.made.push(call);
+    if (this.#at === 0 || this.made.length < this.#at) return true;
+    if (this.#how === 'fails') return this.made.length > this.#at;
+    if (this.made.length === this.#at) return true;
+    this.isOver = true;
+    this.#end();
+    return false;
+  }
+
+  /** What a process that is gone does with a target. */
+  target(target: Target): Target {
+    const unlessOver = async <Found>(promise: Promise<Found>): Promise<Found> => {
+      const found = await promise;
+      return this.isOver ? NEVER : found;
+    };
+    return {
+      ask: (signal) => unlessOver(target.ask(signal)),
+      send: (outgoing, signal) => unlessOver(target.send(outgoing, signal)),
+      haveFilesChanged: () => target.haveFilesChanged(),
+      close: () => target.close(),
+    };
+  }
+}
+
+interface Engine {
+  readonly to: string;
+  readonly open: () => Target;
+  /** Partitions of the events, in the order in which they were stored. */
+  readonly stored: () => string[];
+  /** The calls of the process that runs. */
+  calls: Calls;
+}
+
+const target = { source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits };
+
+async function startNats(t: TestContext): Promise<Engine> {
+  const stub: NatsStub = await startNatsStub(t, { passes: (message) => engine.calls.passes(message) });
+  const engine: Engine = {
+    to: stub.to,
+    open: () => openNats({ ...target, to: stub.to }),
+    stored: () => stub.stored.map(({ payload }) => JSON.parse(`${payload}`).partition),
+    calls: new Calls(),
+  };
+  return engine;
+}
+
+async function startClickhouse(t: TestContext): Promise<Engine> {
+  const table = new Table();
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const { method, url, headers } = request;
+    const got: Got = { method, url, headers, body: `${Buffer.concat(chunks)}`, connection: 0 };
+    if (!engine.calls.passes(`request ${url}`)) return void request.socket.destroy();
+    const [status, body, more] = table.answer(got);
+    if (!engine.calls.passes(`reply ${status}`)) return void request.socket.destroy();
+    response.writeHead(status, more).end(body);
+  });
+  const to = `clickhouse+http://127.0.0.1:${await listenOn(t, server)}/assets.events`;
+  const engine: Engine = {
+    to,
+    open: () => openClickhouse({ ...target, to }),
+    stored: () => table.stored,
+    calls: new Calls(),
+  };
+  return engine;
+}
+
+/** Sends the events of a journal that ends with one of them, and stops; or until the calls are over. */
+async function live(engine: Engine, disk: SimulatedDisk, lastSeq: number): Promise<void> {
+  const { calls, to } = engine;
+  const [{ bytes }] = EVENTS as [(typeof EVENTS)[0]];
+  disk.put(FIRST, bytes.subarray(0, EVENTS[lastSeq - 1]!.end + 1));
+  disk.fault = (call, name) => {
+    if (calls.passes(`${call} ${name}`)) return undefined;
+    return calls.isOver ? NEVER : systemError('EIO', name);
+  };
+  const opened: Target[] = [];
+  const open = () => {
+    const one = calls.target(engine.open());
+    opened.push(one);
+    return one;
+  };
+  const { sender } = startSender(disk, lastSeq, open, { destination: { to, ratePerSecond: 1_000_000 } });
+  const isSettled = () => sender.status().state === 'idle' && sender.seq === lastSeq;
+  for (let left = 10_000; !calls.isOver && !isSettled(); left -= 1) {
+    assert.ok(left > 0, JSON.stringify(sender.status()));
+    await sleep(1);
+  }
+  await Promise.race([calls.ended, sender.close()]);
+  for (const one of opened) one.close();
+}
+
+/** @returns the calls that were made, of which call `at` failed or was the last */
+async function run(engine: Engine, at: number, how: How): Promise<readonly string[]> {
+  const calls = new Calls(at, how);
+  engine.calls = calls;
+  let disk = diskWith({});
+  for (const lastSeq of STARTS) if (!calls.isOver) await live(engine, disk, lastSeq);
+  if (calls.isOver) disk = how === 'crash' ? disk.afterCrash() : disk.afterPowerCut(NOTHING_MORE);
+  disk.fault = () => undefined;
+  engine.calls = new Calls();
+  const expected = EVENTS.map(({ event }) => event.partition);
+  const about = `${how} at call ${at}, ${calls.made[at - 1]}`;
+  const found = await readCursor(disk, UPSTREAM.name);
+  const has = engine.stored().length;
+  assert.ok(
+    found.kind !== 'found' || found.value.seq <= has,
+    `${about}: cursor ${JSON.stringify(found)}, ${has} stored`,
+  );
+  await live(engine, disk, EVENTS.length);
+  assert.deepEqual([engine.stored(), await lettersOf(disk)], [expected, []], about);
+  const last = await readCursor(disk.afterPowerCut(NOTHING_MORE), UPSTREAM.name);
+  assert.equal(last.kind === 'found' && last.value.seq, EVENTS.length, about);
+  return calls.made;
+}
+
+async function tryEachCall(start: () => Promise<Engine>): Promise<void> {
+  const { length } = await run(await start(), 0, 'fails');
+  const step = rounds({ long: 1, short: 6 });
+  for (const [index, how] of (['fails', 'crash', 'power cut'] as const).entries()) {
+    for (let at = 1 + ((2 * index) % step); at <= length; at += step) await run(await start(), at, how);
+  }
+}
+
+test('each call of a start, a batch and a stop with NATS fails once or is the last, and each event is stored once [each-call-1]', async (t) => {
+  await tryEachCall(() => startNats(t));
+});
+
+test('each call of a start, a batch and a stop with ClickHouse fails once or is the last, and each event is stored once', async (t) => {
+  await tryEachCall(() => startClickhouse(t));
+});
