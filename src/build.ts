@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits } from './config/limits.ts';
-import { buildPage } from './http/page/build.ts';
+import { packPage } from './http/page/build.ts';
 import { eventSchema } from './journal/line/line-schema.ts';
 import { makeContract } from './service/contract.ts';
 
@@ -19,7 +19,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 
 const common: BuildOptions = {
-  define: { ASSETLOG_PAGE: JSON.stringify(await buildPage()) },
+  define: { ASSETLOG_PAGE: JSON.stringify(await packPage()) },
   absWorkingDir: root,
   bundle: true,
   platform: 'node',

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { buildPage } from '../../src/http/page/build.ts';
+import { packPage } from '../../src/http/page/build.ts';
 import { COMPILED, compile, typeScriptFiles } from './compiler.ts';
 import { root } from './program.ts';
 
@@ -103,7 +103,7 @@ async function timed(what: string, act: () => Promise<boolean>): Promise<boolean
 
 async function compileAll(): Promise<boolean> {
   rmSync(join(root, COMPILED), { recursive: true, force: true }); // a test that was removed must not run
-  await compile(root, typeScriptFiles(root), { ASSETLOG_PAGE: JSON.stringify(await buildPage()) });
+  await compile(root, typeScriptFiles(root), { ASSETLOG_PAGE: JSON.stringify(await packPage()) });
   return true;
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { inflateRawSync } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
 import { endpoints } from '../../event/parameters.ts';
@@ -105,12 +106,12 @@ function hashOf(name: string, html: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** Put here by `build.ts`: the page. */
+/** Put here by `build.ts`: the page as `packPage` makes it, so that the file of the program is short. */
 declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    return ASSETLOG_PAGE;
+    return inflateRawSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
     return buildPage();
