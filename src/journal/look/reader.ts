@@ -104,7 +104,8 @@ class JournalReader {
       this.#doneSeq = segment.firstSeq;
       return 'on';
     }
-    this.#join(segment, contents);
+    // Who follows the journal may wait long for the next line.
+    if (this.#join(segment, contents)) yield [];
     try {
       if (next !== undefined && (await this.#isOutOfTime(segment))) return 'on';
       return yield* this.#file(segment, next !== undefined);
@@ -114,21 +115,22 @@ class JournalReader {
     }
   }
 
-  /** Checks that the file begins with the expected seq, and reports a gap. */
-  #join(segment: SegmentName, { gone, removedLast }: Contents): void {
+  /** Checks that the file begins with the expected seq, and reports a gap. @returns whether there is one */
+  #join(segment: SegmentName, { gone, removedLast }: Contents): boolean {
     if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
-    if (this.#due === undefined) return;
+    if (this.#due === undefined) return false;
     const findings = joinFindings(segment, this.#due, gone);
     const last = segment.firstSeq - 1;
     const why: Gone = this.#due <= removedLast ? 'removed' : 'lost';
     const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};
     for (const { file, problem } of findings)
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}`, ...missing });
-    if (findings.length > 0 || segment.firstSeq === this.#due) return;
+    if (findings.length > 0 || segment.firstSeq === this.#due) return this.#due <= last;
     const reason = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
     const text = `the events ${this.#due} to ${last} are not there any more: ${reason}`;
     this.#onRemark({ kind: 'note', text, ...missing });
+    return true;
   }
 
   /** Skips a file whose first and last line are both before the filter's times, or both after them. @returns whether it did */

@@ -5,9 +5,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unsent } from '../../../src/forward/sender/unsent.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
-import { limits } from '../scripted.ts';
+import { gone, limits } from '../scripted.ts';
 
 const LAST = 100;
 /** More than all lines have. */
@@ -60,6 +61,17 @@ test('a move ends a wait for events', { timeout: 5_000 }, async (t) => {
   await waiting;
   await firstPage(unsent);
   assert.equal(atHand(unsent)[0], 4);
+});
+
+test('what a repair lost at the end is known before a line follows it [unsent-2]', { timeout: 5_000 }, async (t) => {
+  const empty = { [segmentName(LAST + 1)]: Buffer.alloc(0) };
+  const disk = diskWith({ [FIRST]: segment(1, LAST - 1), ...gone(LAST, LAST, 'lost'), ...empty });
+  const { unsent, close } = unsentOf(disk);
+  t.after(close);
+  await unsent.moveTo(LAST - 1);
+  while (unsent.head(0) === undefined) await unsent.more();
+  const head = unsent.head(0);
+  assert.deepEqual(head?.kind === 'gap' && head.gone, { first: LAST, last: LAST });
 });
 
 test('what was being read when it was moved does not come after the move', async (t) => {
