@@ -8,7 +8,7 @@ import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Destination } from './destination.ts';
-import { FAILED_CHECKS, failedChecks, readOnly } from './hook.ts';
+import { readOnly } from './only.ts';
 import { readHookUrl } from './targets/hook.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './targets/kinds.ts';
 
@@ -27,6 +27,8 @@ export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, dep
 
 /** The name of the destination of `--forward-to`. */
 const UPSTREAM = 'upstream';
+/** That of `--on-failed-check`. */
+const FAILED_CHECKS = 'failed-checks';
 
 /**
  * Reads the destinations of a service, and reads the file of `--forward` again when it changes.
@@ -83,7 +85,7 @@ export function ackProblem(
     return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
   }
   if (onlyKindOf(one.to) === 'hook')
-    return `has the destination ${ack} for --ack, and a hook does not say which events it has; name a hub or an engine`;
+    return `has the hook ${ack}, which does not say what it has, and --ack needs that; name a hub or an engine`;
   if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
 }
@@ -103,19 +105,11 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 
 /** @throws as `upstreamOf` */
 function hookOf(config: Config): Destination {
-  const url = `hook+${config.onFailedCheck.replace(/^hook\+/i, '')}`;
-  const problem = urlProblem(url, config, false);
-  if (problem !== undefined) throw new Error(`--on-failed-check ${problem}`);
-  return {
-    name: FAILED_CHECKS,
-    ...placeOf(url),
-    only: failedChecks,
-    tokenHeader: options.forwardTokenHeader.initial,
-    stamp: false,
-    inDoubt: 'again',
-    begin: 'now',
-    hold: config.whenBehind === 'refuse',
-  };
+  const to = `hook+${config.onFailedCheck}`;
+  const entry = { name: FAILED_CHECKS, to, begin: 'now', only: { type: 'check', passed: false } };
+  const found = readDestinations(JSON.stringify({ destinations: [entry] }), { ...config, onFailedCheck: '' });
+  if (found.kind === 'valid') return found.value[0]!;
+  throw new Error(found.problems.join('; ').replace(/line 1: \S+/g, '--on-failed-check'));
 }
 
 /** @throws Error that says what is wrong with the URL, without the URL */
@@ -179,10 +173,7 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
   stamp: ['must be true or false', isBoolean],
   inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
-  only: [
-    'must have filters of GET /events, such as {"type": "check", "passed": false}',
-    (value) => readOnly(value) !== undefined,
-  ],
+  only: ['must be as {"type": "check", "passed": false}', (value) => readOnly(value) !== undefined],
   begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
   hold: ['must be true or false', isBoolean],
 };

@@ -189,7 +189,7 @@ test('a hook shows its host alone, and says which events it gets', () => {
       {
         name: 'b',
         to: 'hook+http://[::1]:8080',
-        only: { key_prefix: ['a/b'], severity: 'ERROR', check: 'c', key: 'a/b' },
+        only: { key_prefix: ['a/b'], severity: 'ERROR', check: 'c' },
       },
     ),
     hosted,
@@ -198,9 +198,9 @@ test('a hook shows its host alone, and says which events it gets', () => {
   assert.equal(one?.hookPath, '/services/T1/{deployment}?key=x');
   assert.deepEqual(one?.only, { type: 'AssetCheckEvaluation', passed: false });
   assert.deepEqual([other?.to, other?.hookPath], ['hook+http://[::1]:8080', '']);
-  assert.deepEqual(other?.only, { keyPrefix: ['a/b'], severity: 'ERROR', checkName: 'c', assetKey: ['a', 'b'] });
-  const url = '.to must be a URL such as hook+https://hooks.example/path, without a user and a fragment';
-  const only = '.only must have filters of GET /events, such as {"type": "check", "passed": false}';
+  assert.deepEqual(other?.only, { keyPrefix: ['a/b'], severity: 'ERROR', checkName: 'c' });
+  const url = '.to must be a URL such as hook+https://hooks.example/path';
+  const only = '.only must be as {"type": "check", "passed": false}';
   const to = 'hook+https://hooks.example/secret';
   for (const [members, problem] of [
     ...['u:secret@h/', 'h/secret#x', 'h\\secret', 'h:x/secret', '', ' h/secret'].map(
@@ -212,7 +212,7 @@ test('a hook shows its host alone, and says which events it gets', () => {
       { passed: 'false' },
       { type: 'x' },
       { typ: 'check' },
-      { key: '' },
+      { key_prefix: '' },
       { severity: 'LOW' },
       { since: '1d' },
     ].map((wrong) => [{ to, only: wrong }, only] as const),
@@ -231,19 +231,17 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
       () => 1,
       () => {},
     );
-  for (const prefix of ['', 'hook+']) {
-    const file = await watch('--on-failed-check', `${prefix}https://hooks.example/secret/`, '--when-behind', 'remove');
-    const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
-    assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
-    assert.deepEqual([only, begin, hold], [{ type: 'AssetCheckEvaluation', passed: false }, 'now', false]);
-  }
+  const file = await watch('--on-failed-check', 'https://hooks.example/secret/', '--when-behind', 'remove');
+  const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
+  assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
+  assert.deepEqual([only, begin, hold], [{ type: 'AssetCheckEvaluation', passed: false }, 'now', false]);
   for (const url of ['hooks.example/secret', 'ftp://hooks.example/secret', 'https://u@h/secret'])
     await assert.rejects(watch('--on-failed-check', url), ({ message }: Error) => {
       assert.match(message, /^--on-failed-check (must be a URL|has the scheme)/);
       return !message.includes('secret');
     });
   await assert.rejects(watch('--on-failed-check', 'http://h', '--ack', 'failed-checks'), {
-    message: /^--on-failed-check .* a hook does not say which events it has; name a hub or an engine$/,
+    message: /^--on-failed-check .* which does not say what it has, and --ack needs that; name a hub or an engine$/,
   });
   const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
   assert.match(JSON.stringify(named), /as that of another destination/);

@@ -10,7 +10,7 @@ import type { GoneRange } from '../../journal/segments.ts';
 
 /** What comes next after a seq. */
 export type UnsentHead =
-  /** At least one, with consecutive seqs. With `UnsentSource.only` it is one. */
+  /** At least one, with consecutive seqs. With `UnsentSource.only` the first one is wanted. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
   /** Events up to this one that the destination does not want. */
   | { readonly kind: 'unwanted'; readonly last: Line }
@@ -65,11 +65,10 @@ export class Unsent {
     const lines = this.#after(after);
     const [first] = lines;
     if (first?.seq === after + 1) {
-      if (this.#isWanted === undefined) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
-      if (this.#isWanted(first)) return { kind: 'lines', lines: [first] };
+      if (this.#isWanted?.(first) ?? true) return { kind: 'lines', lines: consecutive(lines, bytesMax) };
       const run = consecutive(lines, Number.POSITIVE_INFINITY);
-      const at = run.findIndex(this.#isWanted);
-      return { kind: 'unwanted', last: run.at(at === -1 ? -1 : at - 1)! };
+      const at = run.findIndex(this.#isWanted!);
+      return { kind: 'unwanted', last: run.at(Math.max(at, 0) - 1)! };
     }
     const found = this.#gone.find(({ gone }) => gone.first <= after + 1 && after < gone.last);
     if (found !== undefined) {

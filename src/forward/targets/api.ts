@@ -8,36 +8,44 @@ import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Outgoing, Sent, Target } from '../target.ts';
-import { otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
+import { type Answer, otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
 
 /** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
 export function openApi(options: TargetOptions): Target {
-  const requests = new Requests(options);
-
-  async function send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
-    const [line] = lines as readonly [Line];
-    const { seq, id, type, partition } = line.event;
-    const answer = await requests.send({
-      method: 'POST',
-      path: `${endpointOf(line).path}/`,
-      headers: { 'Content-Type': 'application/json', 'Idempotency-Key': `"${id}"` },
-      body: bodyOf(line, options.stamp),
-      signal,
-    });
+  const judge = (answer: FinalAnswer, { event }: Line): Sent => {
     if (answer.kind === 'unclear') {
+      const { type, partition } = event;
       // The reference answers so to the second result of a check for a partition, though it has recorded it.
       const final = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
       return { ...answer, kind: 'in doubt', final };
     }
-    if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
     const isError = said !== undefined && 'error' in said;
-    if (status === 200 && said !== undefined && !isError) return { kind: 'recorded', seq, id };
+    if (status === 200 && said !== undefined && !isError) return { kind: 'recorded', seq: event.seq, id: event.id };
     if (isError && REFUSED.has(status)) return { kind: 'refused', status, reason };
     if (!REFUSED.has(status) || status === 200) return otherwise(answer);
     return turnedAway(
       `${reason}; this is no JSON with an "error", so it is not from the upstream; check the proxy in front of it`,
     );
+  };
+  const request = (line: Line) => ({ path: `${endpointOf(line).path}/`, body: bodyOf(line, options.stamp) });
+  return openPlain(new Requests(options), request, judge);
+}
+
+/** An answer that is about the event. */
+export type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
+
+/** @returns a target that gets one event in a request and can not be asked: its `ask` is always `{ kind: 'no hub' }` */
+export function openPlain(
+  requests: Requests,
+  requestOf: (line: Line) => { readonly path: string; readonly body: string },
+  judge: (answer: FinalAnswer, line: Line) => Sent,
+): Target {
+  async function send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    const [line] = lines as readonly [Line];
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': `"${line.event.id}"` };
+    const answer = await requests.send({ method: 'POST', headers, ...requestOf(line), signal });
+    return answer.kind === 'answer' || answer.kind === 'unclear' ? judge(answer, line) : answer;
   }
 
   return {
@@ -49,7 +57,7 @@ export function openApi(options: TargetOptions): Target {
 }
 
 /** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */
-const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
+export const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
 
 function endpointOf({ event }: Line) {
   return findEndpoint(endpoints, event.type)!;

@@ -5,7 +5,8 @@
 
 import type { Line } from '../../journal/look/reading.ts';
 import { decode } from '../../telemetry/masked.ts';
-import type { Outgoing, Sent, Target } from '../target.ts';
+import type { Sent, Target } from '../target.ts';
+import { type FinalAnswer, openPlain, REFUSED } from './api.ts';
 import { otherwise, Requests, type TargetOptions } from './requests.ts';
 
 /** The path of the URL is the secret, and the name of the host is not: Slack and others give each channel a path of its own. */
@@ -18,40 +19,22 @@ export function readHookUrl(url: string): { readonly to: string; readonly hookPa
   return { to: hookPath.length > 1 ? `${host}/…` : host, hookPath };
 }
 
-/** @returns a hook, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL of one */
+/** @returns a hook, not connected yet. @throws TypeError if `to` is no URL of one */
 export function openHook(options: TargetOptions): Target {
   const { hookPath = '', deployment } = options;
   const { origin } = new URL(withoutHook(options.to));
   const requests = new Requests({ ...options, to: origin, secrets: partsOf(hookPath) });
-
-  async function send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
-    const [line] = lines as readonly [Line];
-    const { seq, id } = line.event;
-    const answer = await requests.send({
-      method: 'POST',
-      path: hookPath,
-      headers: { 'Content-Type': 'application/json', 'Idempotency-Key': `"${id}"` },
-      // As `assetlog events` prints the lines of several deployments.
-      body: deployment === undefined ? line.text : `{"deployment":"${deployment}",${line.text.slice(1)}`,
-      signal,
-    });
+  // As `assetlog events` prints the lines of several deployments.
+  const bodyOf = ({ text }: Line) =>
+    deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`;
+  const judge = (answer: FinalAnswer, { event }: Line): Sent => {
     if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', final: false };
-    if (answer.kind !== 'answer') return answer;
     const { status, reason } = answer;
-    if (status >= 200 && status < 300) return { kind: 'recorded', seq, id };
+    if (status >= 200 && status < 300) return { kind: 'recorded', seq: event.seq, id: event.id };
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
-  }
-
-  return {
-    ask: async () => ({ kind: 'no hub' }),
-    send,
-    haveFilesChanged: () => requests.haveFilesChanged(),
-    close: () => requests.close(),
   };
+  return openPlain(requests, (line) => ({ path: hookPath, body: bodyOf(line) }), judge);
 }
-
-/** As at a plain upstream, but with any body. */
-const REFUSED: ReadonlySet<number> = new Set([400, 413, 415, 422]);
 
 function withoutHook(url: string): string {
   return url.slice('hook+'.length);

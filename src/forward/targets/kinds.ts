@@ -54,6 +54,14 @@ const http = {
   ratePerSecond: Number.POSITIVE_INFINITY,
 } as const;
 
+const plain = {
+  ...http,
+  canBeAsked: false,
+  saysVia: false,
+  namesLost: false,
+  requestBytesMax: () => 0,
+} as const;
+
 const engine = {
   canBeAsked: true,
   saysVia: false,
@@ -73,27 +81,15 @@ export const traitsOf = {
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },
-  api: {
-    ...http,
-    open: openApi,
-    openForRetry: openApi,
-    canBeAsked: false,
-    saysVia: false,
-    namesLost: false,
-    requestBytesMax: () => 0,
-  },
+  api: { ...plain, open: openApi, openForRetry: openApi },
   hook: {
-    ...http,
+    ...plain,
     schemes: ['hook+http', 'hook+https'],
     urlProblem: hookUrlProblem,
     withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt'],
     open: openHook,
     openForRetry: openHook,
-    canBeAsked: false,
-    saysVia: false,
-    namesLost: false,
     keepsDeploymentsApart: true,
-    requestBytesMax: () => 0,
   },
   nats: {
     ...engine,
@@ -156,7 +152,7 @@ function httpUrlProblem(to: string): string | undefined {
 
 function hookUrlProblem(to: string): string | undefined {
   if (readHookUrl(to) !== undefined) return undefined;
-  return 'must be a URL such as hook+https://hooks.example/path, without a user and a fragment';
+  return 'must be a URL such as hook+https://hooks.example/path';
 }
 
 function engineUrlProblem(to: string, path: RegExp, example: string): string | undefined {

@@ -3,14 +3,16 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Event } from '../../../src/event/event.ts';
-import { failedChecks } from '../../../src/forward/hook.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
 import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, startSender } from '../scripted.ts';
 
-const destination = { to: 'hook+http://127.0.0.1:3000/…', only: failedChecks };
+const destination = {
+  to: 'hook+http://127.0.0.1:3000/…',
+  only: { type: 'AssetCheckEvaluation', passed: false },
+} as const;
 
 function check(passed: boolean): Event {
   return {

@@ -1,14 +1,8 @@
-/** The destination of `--on-failed-check`, and what the file of `--forward` says of a hook. */
+/** Which events a hook gets, as the file of `--forward` says it. */
 
 import { isObject } from '../config/json-file.ts';
 import { readKey } from '../event/asset-key.ts';
 import { allSearches, type Filter, readEventType, type SearchKind } from '../event/search.ts';
-
-/** The name of the destination of `--on-failed-check`. */
-export const FAILED_CHECKS = 'failed-checks';
-
-/** The events that it gets. */
-export const failedChecks: Filter = { type: 'AssetCheckEvaluation', passed: false };
 
 /**
  * Reads the member `only`, whose members are called as the parameters of `GET /events` or as those of a line.
@@ -29,7 +23,6 @@ export function readOnly(value: unknown): Filter | undefined {
 
 /** Each returns undefined for a wrong value. */
 const readers: { readonly [Kind in SearchKind]?: (given: unknown) => unknown } = {
-  key: keyIn,
   'key prefix': keyIn,
   type: (given) => readEventType(`${given}`),
   text: (given) => (typeof given === 'string' && given !== '' ? given : undefined),
