@@ -70,13 +70,10 @@ test('the next event that a hook takes, behind gaps and others, shows that the o
   });
   const hook = new Model('hook', (_, seq) => (seq === 2 ? 'in doubt' : 'record'));
   await sendAll(disk, 30, () => hook, { destination });
-  assert.deepEqual(
-    [hook.requests, hook.recorded],
-    [
-      [2, 2, 2, 25, 26],
-      [25, 26],
-    ],
-  );
+  assert.deepEqual(hook.recorded, [25, 26]);
+  const tries = hook.requests.indexOf(25); // more than three if not all was read at the third
+  assert.ok(tries >= 3, `${hook.requests}`);
+  assert.deepEqual([...new Set(hook.requests.slice(0, tries))], [2]);
   const letters = await lettersOf(disk);
   assert.deepEqual(
     letters.map(({ outcome, became, first, last }) => [outcome, became, first, last]),
