@@ -6,8 +6,8 @@ import { defineCommand } from './cli/command.ts';
 
 export const pytest = defineCommand<object>(
   {
-    summary: 'print fixtures for tests in Python that start a service for tests',
-    about: 'Prints a file for pytest that belongs to this version and needs the standard library alone.',
+    summary: 'print fixtures for pytest that start a service for tests',
+    about: 'Prints a file that belongs to this version and needs pytest and the standard library alone.',
     notes: [
       'Examples:',
       '  assetlog pytest > conftest_assetlog.py',
@@ -67,7 +67,7 @@ class Assetlog:
         faults = self.ask("GET", "/test/faults")["faults"]
         for fault in faults:
             if fault["met"] == 0:
-                print("no report met", fault)  # pytest shows it if the test fails
+                print("no report met", fault)
         return [fault["met"] for fault in faults]
 
     def reset(self):
@@ -77,7 +77,7 @@ class Assetlog:
 def stand_in():
     path = os.environ.get("ASSETLOG_PROGRAM") or shutil.which("assetlog")
     if not path:
-        pytest.fail("there is no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or that of server.js", False)
+        pytest.fail("no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or that of server.js", False)
     node = ["node"] if path.endswith(".js") else []
     command = [*node, path, "serve", "--test", "--port", "0", "--exit-with-stdin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

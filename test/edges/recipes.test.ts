@@ -190,7 +190,7 @@ test('the fixtures find the program on the PATH, and say which variable names it
       encoding: 'utf8',
       timeout: HANG_MS,
     }).stdout;
-  assert.match(pytest(folder), /there is no assetlog on the PATH; set ASSETLOG_PROGRAM to its path/);
+  assert.match(pytest(folder), /no assetlog on the PATH; set ASSETLOG_PROGRAM to its path/);
   writeFileSync(join(folder, 'assetlog'), `#!/bin/sh\nexec '${process.execPath}' '${SERVER}' "$@"\n`, { mode: 0o755 });
   assert.match(pytest(folder), /^1 passed/m);
 });
