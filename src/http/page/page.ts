@@ -4,7 +4,6 @@
  */
 
 import { createHash } from 'node:crypto';
-import { inflateRawSync } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
 import { endpoints } from '../../event/parameters.ts';
@@ -111,6 +110,7 @@ declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
+    const { inflateRawSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since that takes time
     return inflateRawSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
