@@ -145,13 +145,10 @@ test('a batch has the lines as they are, behind the message that the stream has,
     assert.deepEqual(await copy.ask(NEVER), { kind: 'at', seq: 3, id: lines[2]?.event.id });
     assert.equal((await target.send(outgoing(1, 4), NEVER)).kind, 'recorded');
     assert.equal(batchesOf(stub).at(-1)?.headers['Nats-Expected-Last-Subject-Sequence'], `${before + 3}`);
-    assert.equal(
-      shown(await copy.send(outgoing(1, 4), NEVER)),
-      `again: answers 10071: wrong last sequence: ${before + 4}`,
-    );
+    for (const reason of ['has another last message of this journal than before', 'has not been asked yet']) {
+      assert.deepEqual(await copy.send(outgoing(1, 4), NEVER), { kind: 'elsewhere', reason });
+    }
     assert.equal(stub.stored.length, before + 4);
-    // After a failure it does not send before it has asked.
-    assert.equal((await copy.send(outgoing(1, 4), NEVER)).kind, 'elsewhere');
   }
 });
 
@@ -176,7 +173,7 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
     await target.ask(NEVER);
     assert.match(
       shown(await target.send(outgoing(2), NEVER)),
-      /^again: (answers|acknowledges) /,
+      /^(again: (answers|acknowledges) |elsewhere$)/,
       JSON.stringify(answer),
     );
   }

@@ -20,6 +20,8 @@ export class ToAsked {
   #sent: GoneRange = { first: 1, last: 0 };
   /** Whether it had no event of the journal when it was asked last, though it had some before. */
   #isEmpty = false;
+  /** Whether the destination was at another seq than expected when lines were sent last. */
+  #wasElsewhere = false;
   /** How often in a row the destination has answered as no hub does. */
   #strangeAnswers = 0;
 
@@ -155,6 +157,10 @@ export class ToAsked {
     if (sent.kind === 'stopped')
       return sent.why === 'fork' ? fork(outbox, sent.reason, null, ASKING) : { ...sent, next: ASKING };
     if (sent.kind === 'refused') return this.#refused(lines[0]!, sent);
+    const isMoved = sent.kind === 'elsewhere' && !this.#wasElsewhere;
+    this.#wasElsewhere = sent.kind === 'elsewhere';
+    // A stream may have dropped its last event. Nothing is wrong unless the next answer is the same.
+    if (isMoved) return ASKING;
     if (sent.kind !== 'recorded') return outbox.waiting(sent, ASKING);
     const taken = lines.findIndex(({ seq }) => seq === sent.seq);
     if (taken === -1) return outbox.waiting({ reason: `it answered with event ${sent.seq}` }, ASKING);

@@ -151,6 +151,20 @@ test('an engine that was restored while a request was in flight gets what it lac
   assert.deepEqual([engine.recorded, engine.largest], [upTo(20, 4), 1]);
 });
 
+test('an engine that is at another seq than expected is asked at once, and waited for if it is again [to-engine-7]', async () => {
+  for (const times of [1, 2]) {
+    const disk = diskWith({ [FIRST]: segment(1, 3) });
+    const engine = new Model('nats', (what) =>
+      what === 'send' && engine.requests.length <= times ? 'elsewhere' : 'record',
+    );
+    const bench = startSender(disk, 3, () => engine, NATS);
+    await bench.finish();
+    assert.deepEqual([engine.recorded, engine.asked], [upTo(3), 1 + times]);
+    const warnings = bench.log.filter(({ level }) => level === 'warn');
+    assert.equal(warnings.length, times - 1, JSON.stringify(warnings));
+  }
+});
+
 test('a destination of another kind under the same name is stopped, and gets nothing [to-engine-5]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 3, kind: 'hub' });

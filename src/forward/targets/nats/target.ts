@@ -141,7 +141,11 @@ class NatsTarget implements Target {
     }
     this.#lines = Math.max(1, count >> 1); // unless they are taken
     const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headersAt, this.#buffer);
-    const said = this.#checked(await connection.request(bytesFor, signal));
+    const said = this.#checked(await connection.request(bytesFor, signal), WRONG_LAST);
+    if (said['error'] !== undefined) {
+      this.#last = undefined;
+      return { kind: 'elsewhere', reason: 'has another last message of this journal than before' };
+    }
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
     if (said['count'] !== count) throw new NatsFailure(`acknowledges ${said['count'] ?? 1} events of ${count}`);
     this.#last = said['seq'] as number;
@@ -154,13 +158,13 @@ class NatsTarget implements Target {
     const subject = `$JS.API.${name}.${this.#url.path}`;
     const json = JSON.stringify(request);
     const bytesFor = (reply: string) => `PUB ${subject} ${reply} ${json.length}\r\n${json}\r\n`;
-    return this.#checked(await connection.request(bytesFor, signal, this.#options.limits.natsRepeatMs));
+    return this.#checked(await connection.request(bytesFor, signal, this.#options.limits.natsRepeatMs), NO_MESSAGE);
   }
 
-  /** @returns an answer without an error, or that there is no message @throws NatsFailure for other errors */
-  #checked(said: Said): Said {
+  /** @returns an answer without an error, or with one of these @throws NatsFailure for other errors */
+  #checked(said: Said, errors: readonly unknown[]): Said {
     const { err_code: code = 0, description } = (said['error'] ?? {}) as Said;
-    if (said['error'] === undefined || code === NO_MESSAGE) return said;
+    if (said['error'] === undefined || errors.includes(code)) return said;
     const reason = `answers ${code}: ${quote(`${description}`)}`;
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
     if (code !== NO_STREAM) throw new NatsFailure(FULL.has(code) ? `${reason}; ${WHEN_FULL}` : reason);
@@ -212,7 +216,8 @@ function isMatch(pattern: string, subject: string): boolean {
 
 /** What the subject of events that are sent again ends with. */
 const AGAIN = '.again';
-const NO_MESSAGE = 10_037;
+const NO_MESSAGE = [10_037];
+const WRONG_LAST = [10_071, 10_164];
 const NO_STREAM = 10_059;
 const NO_JETSTREAM: ReadonlySet<unknown> = new Set([10_039, 10_076]);
 /** The stream, the account or the disk is full. */
