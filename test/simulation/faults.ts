@@ -83,13 +83,7 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
     const lengthMs = chance.exponentialMs(chance.happens(0.1) ? 30_000 : 3_000);
     plan.push({ number: plan.length + 1, atMs, kind, target, lengthMs, seed: chance.next() });
   }
-  return plan.filter(({ kind }) => !isOtherRestore(kind, seed));
-}
-
-/** In one life either the hub is restored or devices are: what both together excuse is not known to the oracle. */
-function isOtherRestore(kind: FaultKind, seed: number): boolean {
-  const isOfDevice = kind === 'restore device' || kind === 'clone';
-  return (seed % LIVES.count) % 2 === 0 ? kind === 'restore hub' : isOfDevice;
+  return plan;
 }
 
 export function isLeftOut(kind: FaultKind, seed: number): boolean {

@@ -251,7 +251,7 @@ class Life implements Watcher {
   starting(machine: Machine): void {
     for (const journal of machine.journals) {
       this.states.starting(journal.disk);
-      this.#oracle.checkAcknowledged(journal);
+      this.#oracle.starts(journal);
     }
     const isAfterStop = this.#stopped.delete(machine);
     if (this.#isHealing) return;

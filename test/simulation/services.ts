@@ -8,7 +8,7 @@ import { putFile } from './replaced/files.ts';
 
 export interface PlannedService {
   readonly machine: MachineOptions;
-  /** The journal or upstream behind each destination, by the name of the destination: `hub/d0`. */
+  /** The journal, upstream or engine that each destination is, by its name: `hub/d0`. */
   readonly sendsTo: Readonly<Record<string, string>>;
 }
 

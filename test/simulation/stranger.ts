@@ -50,13 +50,13 @@ export class Stranger {
       // Of a device that removes what it has not sent, a letter says so, and it does not hear that its hub has the event.
       const refusing = machines.filter(({ name, config }) => name !== 'hub' && config.whenBehind === 'refuse');
       const journal = chance.oneOf(refusing.flatMap(({ journals }) => journals));
-      for (const [name, to] of oracle.destinationsOf(journal))
-        if ('machine' in to) await this.#send(journal, name, to, chance);
+      for (const to of oracle.destinationsOf(journal).values())
+        if ('machine' in to) await this.#send(journal, to, chance);
       await world.wait(chance.exponentialMs(MEAN_MS), 'pause');
     }
   }
 
-  async #send(journal: MachineJournal, name: string, hub: MachineJournal, chance: Chance): Promise<void> {
+  async #send(journal: MachineJournal, hub: MachineJournal, chance: Chance): Promise<void> {
     const { network, oracle } = this.#parts;
     const source = sourceOf(journal) ?? '';
     const lines = new Map(linesThere(oracle, journal).map((line) => [line.seq, line]));
@@ -70,7 +70,7 @@ export class Stranger {
     if (kind === partOfGap) {
       // It is taken if the hub has all others by then.
       oracle.history.name(source, [sent.first - 1]);
-      oracle.history.leaveOut(journal.name, name, [lines.get(sent.first - 1)?.id ?? '']);
+      oracle.history.leaveOut(hub, [lines.get(sent.first - 1)?.id ?? '']);
     }
     const [, deployment] = hub.name.split('/');
     const bytes = Buffer.from(sent.lines[0]!);

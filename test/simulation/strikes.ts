@@ -41,6 +41,7 @@ const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 
 /** The files of most calls. */
 const OFTEN = /^(events-\d{20}\.jsonl|forward-.*\.(cursor|state))$/;
+const LETTERS = /^dead-/;
 
 /** Begins a fault. What has a length ends by itself. */
 export function strike(fault: PlannedFault, targets: Targets): void {
@@ -54,8 +55,7 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       chance.oneOf([endInCall, endInCall, endInRequest, end])(machine!, kind, chance, targets);
       break;
     case 'stop':
-      if (machine!.service !== undefined) targets.count(kind);
-      machine!.stop();
+      stop(machine!, chance, targets);
       break;
     case 'torn write':
       tearWrite(machine!, chance, targets);
@@ -64,7 +64,7 @@ export function strike(fault: PlannedFault, targets: Targets): void {
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(machine!, kind, chance.integer(1, 4), chance, targets);
+      failOneCall(machine!, { kind, at: chance.integer(1, 4) }, chance, targets);
       break;
     case 'disk full':
     case 'slow disk':
@@ -101,7 +101,10 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
   let left = at;
   const isOver = () => machine.process !== process;
   if (kind !== 'crash' && kind !== 'power cut') {
-    failOneCall(machine, kind, Math.ceil(at / 3), chance, targets);
+    // What a start reads of dead letters comes after its first calls.
+    const isOfLetters = kind === 'read error' && where === 'writes';
+    const early = Math.ceil(at ** 2 / 120); // most often the first one
+    failOneCall(machine, isOfLetters ? { kind, at, files: LETTERS } : { kind, at: early }, chance, targets);
     return;
   }
   const isIt = (call: Call) => {
@@ -129,7 +132,7 @@ export function strikeSeldomFiles(
   const made = new Map<string, { count: number; due: number }>();
   let number = 0;
   machine.disk.faults.add((call, name, bytes, folder) => {
-    const isLetter = name.startsWith('dead-');
+    const isLetter = LETTERS.test(name);
     if (OFTEN.test(name) || !(SELDOM.includes(call) || (isLetter && call === 'read'))) return undefined;
     const what = `${call} ${name.replace(/\d+/g, '')}`;
     const next = (count: number) =>
@@ -149,6 +152,24 @@ export function strikeSeldomFiles(
       ? endNow(machine, kind, chance, targets)
       : failure(machine, kind, name, chance, targets);
   });
+}
+
+/** At once, or when the next file is begun or a removal is noted: then the service stops while retention works. */
+function stop(machine: Machine, chance: Chance, { world, count }: Targets): void {
+  const now = () => {
+    if (machine.service !== undefined) count('stop');
+    machine.stop();
+  };
+  const { faults } = machine.disk;
+  const fault: FaultOf = (call, name) => {
+    if (call !== 'create' || !name.startsWith('events-')) return undefined;
+    faults.delete(fault);
+    world.plan(0, 'stop', now, null);
+    return undefined;
+  };
+  const removes = machine.config.whenBehind === 'remove';
+  if (!removes && chance.happens(0.5)) now();
+  else faults.add(fault);
 }
 
 function endInCall(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): void {
@@ -263,17 +284,24 @@ function tearNow(
   return isKilled ? { shortBy: bytes - written } : Promise.resolve();
 }
 
-type OneCall = 'write error' | 'sync error' | 'read error' | 'short write';
+interface FailingCall {
+  readonly kind: 'write error' | 'sync error' | 'read error' | 'short write';
+  /** Which call of its kind fails: 1 is the next one. */
+  readonly at: number;
+  /** Those whose calls are counted; chosen by chance if it is undefined. */
+  readonly files?: RegExp;
+}
 
-/** @param left which call of its kind fails: 1 is the next one */
-function failOneCall(machine: Machine, kind: OneCall, left: number, chance: Chance, targets: Targets): void {
+function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance: Chance, targets: Targets): void {
   const { disk } = machine;
   const syncs = chance.oneOf(['sync', 'syncFolder'] as const);
   const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
   const isRare = chance.happens(0.5);
+  const isCounted = (name: string) => files?.test(name) ?? !(isRare && OFTEN.test(name));
+  let left = at;
   const fault: FaultOf = (call, name, bytes) => {
-    if (wanted.includes(call) && !(isRare && OFTEN.test(name))) left -= 1;
+    if (wanted.includes(call) && isCounted(name)) left -= 1;
     if (left > 0) return undefined;
     disk.faults.delete(fault);
     if (kind !== 'short write') return failure(machine, kind, name, chance, targets);

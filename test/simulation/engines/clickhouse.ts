@@ -67,7 +67,7 @@ export class Clickhouse extends Engine {
   /** Some versions write the token before the part. */
   #remember(request: Delivered): void {
     for (const token of partsIn(request).keys()) this.#tokens.add(token);
-    this.met('clickhouse token in vain');
+    this.met('clickhouse token without rows');
   }
 
   /** @param share chooses the part that it stores before it is killed; if it is undefined, all are stored */

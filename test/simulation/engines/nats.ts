@@ -142,7 +142,7 @@ export class Nats extends Engine {
     const expected = headers['Nats-Expected-Last-Subject-Sequence'];
     const last = messages.at(-1)?.seq ?? 0;
     if (expected !== undefined && Number(expected) !== last) {
-      this.met('nats not behind');
+      this.met('nats wrong last');
       answer(errorOf(10_071, `wrong last sequence: ${last}`));
       return;
     }

@@ -67,8 +67,7 @@ export class WaysOut {
     const seq = 1 + Math.max(0, ...lines.filter(({ id }) => to.received.has(id)).map((line) => line.seq));
     const before = lines.filter((line) => line.seq < seq && !to.received.has(line.id));
     oracle.history.leaveOut(
-      journal.name,
-      name,
+      to,
       before.map(({ id }) => id),
     );
     // Its last request may still be on its way, and the cursor that would name it is gone.
@@ -87,27 +86,25 @@ export class WaysOut {
     const { oracle } = this.#parts;
     const [, hasSeq, printed] = /forward identity --new( --seq (\d+|N))?/.exec(reason) ?? [];
     let seq: number | undefined;
-    const source = (await readSource(disk))!;
     if (hasSeq !== undefined) {
       seq = this.#firstAfter(journal, to);
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
       // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
-      const isBetween = (line: { seq: number }) =>
-        low <= line.seq && line.seq < high && !oracle.history.isNamed(source, line.seq);
+      const isBetween = (line: { id: string; seq: number }) =>
+        low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id);
       if (!journal.machine.clock.hasJumped && !journal.machine.wasCopied && linesThere(oracle, journal).some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
     oracle.nameLost();
     // "It continues after its own cursor", also if the hub was restored since it was stopped, or had heard before the restore that
-    // the journal had lost what its copy still has.
+    // the journal, or a copy that sent for it, had lost what is in this folder.
     const next = seq ?? cursorSeq(journal.disk, name) + 1;
     const isGone = (line: { id: string; seq: number }) =>
-      line.seq < next && (oracle.history.rolledBack.has(line.id) || oracle.history.isNamed(source, line.seq));
+      line.seq < next && (oracle.history.rolledBack.has(line.id) || oracle.history.lost.has(line.id));
     const gone = linesOf(oracle, journal).filter(isGone);
     oracle.history.leaveOut(
-      journal.name,
-      name,
+      to,
       gone.map(({ id }) => id),
     );
     while ((await this.#renameOrContinue(journal, seq, disk)) !== undefined);
@@ -151,8 +148,7 @@ export class WaysOut {
       const range = { first: Math.min(...open), last: Math.max(...open) };
       const isIn = ({ seq }: { seq: number }) => range.first <= seq && seq <= range.last;
       oracle.history.leaveOut(
-        journal.name,
-        name,
+        oracle.destinationsOf(journal).get(name)!,
         linesOf(oracle, journal)
           .filter(isIn)
           .map(({ id }) => id),

@@ -2,7 +2,7 @@
 
 import type { Engine, Stored } from '../engines/engine.ts';
 import type { Delivered } from '../network.ts';
-import { cursorIn } from './cursor.ts';
+import { durableCursor } from './cursor.ts';
 import type { History } from './history.ts';
 import type { Watched } from './oracle.ts';
 
@@ -65,8 +65,7 @@ export function wrongAtLeaving(
 ): string | undefined {
   const [destination] = sendsTo.filter(({ to }) => to === engine);
   if (destination === undefined) return undefined;
-  const bytes = journal.disk.durableBytes(`forward-${destination.name}.cursor`);
-  const { sending = 0 } = (bytes && cursorIn(bytes)) ?? {};
+  const { sending = 0 } = durableCursor(journal.disk, destination.name) ?? {};
   for (const { seq, id } of engine.linesIn(request)) {
     if (view.lines.get(seq)?.id !== id) return `event ${seq}, which is not durable`;
     // "A batch's end is in the cursor from before the first try": after a crash the same rows go under the same token.

@@ -6,7 +6,7 @@ import { readSidecar } from '../../../src/journal/keys/sidecar.ts';
 import { backUp } from '../../../src/journal/look/backup.ts';
 import { verify } from '../../../src/journal/look/verify.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { cursorIn } from './cursor.ts';
+import { durableCursor } from './cursor.ts';
 import type { JournalView } from './journal-view.ts';
 
 export interface Folder {
@@ -77,8 +77,7 @@ export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | 
 
 /** All is sent: the cursor is at the last event, and the state says that there is nothing to do. */
 function wrongDestination({ disk, view }: Folder, name: string): string | undefined {
-  const bytes = disk.durableBytes(`forward-${name}.cursor`);
-  const seq = bytes && cursorIn(bytes)?.seq;
+  const seq = durableCursor(disk, name)?.seq;
   if (seq !== view.lastSeq) return `the cursor for ${name} is at ${seq}, and there are ${view.lines.size} events`;
   const state = JSON.parse(disk.text(`forward-${name}.state`) || '{}');
   return state.state === 'idle' ? undefined : `forward-${name}.state says ${state.state}: ${state.reason}`;

@@ -2,6 +2,8 @@
 
 import { crc32 } from 'node:zlib';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
+import type { Destination } from './oracle.ts';
 
 export interface SeenCursor {
   readonly seq: number;
@@ -14,7 +16,7 @@ const SLOT_BYTES = 512;
 const END = /,"crc":"([\da-f]{8})"\} *\n?$/;
 
 /** @returns undefined if no slot is valid */
-export function cursorIn(bytes: Buffer): SeenCursor | undefined {
+function cursorIn(bytes: Buffer | undefined = Buffer.alloc(0)): SeenCursor | undefined {
   let best: (SeenCursor & { readonly number: number }) | undefined;
   for (let at = 0; at < bytes.length; at += SLOT_BYTES) {
     const slot = bytes.toString('utf8', at, at + SLOT_BYTES);
@@ -26,14 +28,42 @@ export function cursorIn(bytes: Buffer): SeenCursor | undefined {
   return best;
 }
 
-/** @returns the seq up to which the cursor of a destination is, durably; 0 if there is none */
-export function cursorSeq(disk: SimulatedDisk, name: string): number {
-  const bytes = disk.durableBytes(`forward-${name}.cursor`);
-  return (bytes && cursorIn(bytes)?.seq) ?? 0;
+/** @returns the cursor of a destination as it is durably; undefined if there is none */
+export function durableCursor(disk: SimulatedDisk, name: string): SeenCursor | undefined {
+  return cursorIn(disk.durableBytes(`forward-${name}.cursor`));
 }
 
 /** @returns the same as a start reads it: the process before may have left a later cursor in the cache, which is true as well */
-export function readCursorSeq(disk: SimulatedDisk, name: string): number {
-  const bytes = disk.bytes(`forward-${name}.cursor`);
-  return (bytes && cursorIn(bytes)?.seq) ?? 0;
+export function readCursor(disk: SimulatedDisk, name: string): SeenCursor | undefined {
+  return cursorIn(disk.bytes(`forward-${name}.cursor`));
+}
+
+/** @returns the seq up to which the cursor of a destination is, durably; 0 if there is none */
+export function cursorSeq(disk: SimulatedDisk, name: string): number {
+  return durableCursor(disk, name)?.seq ?? 0;
+}
+
+/** @returns the seqs of the events that it says are being sent */
+export function sendingIn({ seq, sending = 0 }: SeenCursor = { seq: 0, id: null }): number[] {
+  return Array.from({ length: Math.max(0, sending - seq) }, (_, at) => seq + 1 + at);
+}
+
+/** @returns what is wrong with a cursor that passes events of a journal, if anything is */
+export function wrongCursor(
+  cursor: SeenCursor,
+  { checkedSeq, doubts, letters }: Destination,
+  view: JournalView,
+  isSettled: (line: SeenLine) => boolean,
+): string | undefined {
+  for (let seq = checkedSeq + 1; seq <= cursor.seq; seq += 1) {
+    const line = view.lines.get(seq);
+    if (line === undefined && view.removed.has(seq)) continue; // as a repair says
+    if (line === undefined) return `passes event ${seq}, which is not durable`;
+    if (!isSettled(line)) return `passes event ${seq}, which is neither there nor in a dead letter`;
+    // "At most the event in flight is doubled, and it is named in the dead letters."
+    if (doubts.has(seq) && !letters.named.has(seq))
+      return `passes event ${seq}, which was being sent before the start, and no dead letter says so`;
+  }
+  const isSame = cursor.id === null || cursor.id === view.lines.get(cursor.seq)?.id;
+  return isSame ? undefined : `has another id for event ${cursor.seq}`;
 }

@@ -1,7 +1,7 @@
-/** What a service does with its journal files when a call has failed or a crash has left something behind. */
+/** What a service does with its journal files when a call has failed or a crash has left a part. */
 
 import type { MachineJournal } from '../machine.ts';
-import { cursorIn } from './cursor.ts';
+import { readCursor } from './cursor.ts';
 
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
 
@@ -27,8 +27,8 @@ export class Files {
   creating(name: string): string | undefined {
     const [, destination] = /^\.forwarded-(.+)$/.exec(name) ?? [];
     if (destination === undefined) return undefined;
-    const cursor = this.#journal.disk.bytes(`forward-${destination}.cursor`);
-    return cursor && cursorIn(cursor) ? undefined : `knows ${destination} before its cursor is there`;
+    const cursor = readCursor(this.#journal.disk, destination);
+    return cursor === undefined ? `knows ${destination} before its cursor is there` : undefined;
   }
 
   /** "A sync is never retried." @returns what is wrong with a write, unless a start has put a copy in place of the file */

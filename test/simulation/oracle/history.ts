@@ -3,6 +3,7 @@
  * events the handbook promises less because a folder was restored, copied or given another id.
  */
 
+import type { Place } from './destinations.ts';
 import type { SeenLine } from './journal-view.ts';
 
 interface Known extends Pick<SeenLine, 'seq' | 'time' | 'members'> {
@@ -21,8 +22,10 @@ export class History {
   readonly #forgotten = new Set<string>();
   /** By the id of a journal: the seqs that its dead letters for a hub ever named. */
   readonly #named = new Map<string, Set<number>>();
-  /** By machine and destination: the ids of events that an operator gave up, or whose dead letters are in a folder that was replaced. */
-  readonly #leftOut = new Map<string, Set<string>>();
+  /** The ids of the events that were named so, under whichever id of their journal. */
+  readonly lost = new Set<string>();
+  /** By destination: the ids of events that an operator gave up, or whose dead letters are in a folder that was replaced. */
+  readonly #leftOut = new Map<Place, Set<string>>();
   /** The ids of the events that a hub had before it was restored from a copy that lacks them. */
   readonly rolledBack = new Set<string>();
   /** Those of them whose journals the hub never heard of then, by the ids that they have now. */
@@ -105,14 +108,14 @@ export class History {
     return undefined;
   }
 
-  leaveOut(machine: string, destination: string, ids: Iterable<string>): void {
-    const key = `${machine} ${destination}`;
-    const all = this.#leftOut.get(key) ?? new Set();
+  /** Also by copies of the folder: each event has an id of its own. */
+  leaveOut(to: Place, ids: Iterable<string>): void {
+    const all = this.#leftOut.get(to) ?? new Set();
     for (const id of ids) all.add(id);
-    this.#leftOut.set(key, all);
+    this.#leftOut.set(to, all);
   }
 
-  isLeftOut(machine: string, destination: string, id: string): boolean {
-    return this.#leftOut.get(`${machine} ${destination}`)?.has(id) ?? false;
+  isLeftOut(to: Place, id: string): boolean {
+    return this.#leftOut.get(to)?.has(id) ?? false;
   }
 }

@@ -7,7 +7,7 @@ import type { Upstream } from '../upstream.ts';
 import { wrongAtEngines } from './at-engines.ts';
 import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
-import { cursorIn, cursorSeq, type SeenCursor } from './cursor.ts';
+import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
 import { Files, isJournalFile } from './files.ts';
 import { HeldBack } from './held-back.ts';
@@ -27,6 +27,8 @@ export interface Destination {
   letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;
+  /** What its cursor said at the last start was being sent: a plain one may have these events. */
+  doubts: ReadonlySet<number>;
 }
 
 export interface Watched {
@@ -62,7 +64,13 @@ export class Oracle {
   }
 
   watch(journal: MachineJournal, destinations: Destinations): void {
-    const sendsTo = [...destinations].map(([name, to]) => ({ name, to, letters: new LettersView(), checkedSeq: 0 }));
+    const sendsTo = [...destinations].map(([name, to]) => ({
+      name,
+      to,
+      letters: new LettersView(),
+      checkedSeq: 0,
+      doubts: new Set<number>(),
+    }));
     const view = new JournalView(this.history);
     this.#watched.set(journal, {
       journal,
@@ -110,15 +118,14 @@ export class Oracle {
     const { view, sendsTo } = watched;
     for (const destination of sendsTo) {
       const named = [...destination.letters.named].flatMap((seq) => view.lines.get(seq)?.id ?? []);
-      this.history.leaveOut(journal.name, destination.name, named);
+      this.history.leaveOut(destination.to, named);
       for (const seq of destination.letters.named) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
       // "The event in flight is doubled, and it is named": the cursor that says so is gone.
-      const bytes = journal.disk.durableBytes(`forward-${destination.name}.cursor`);
-      const { seq, sending = 0 } = (bytes && cursorIn(bytes)) ?? { seq: 0 };
-      for (const line of view.lines.values())
-        if (seq < line.seq && line.seq <= sending) this.history.mayBeTwice.add(line.id);
+      for (const seq of sendingIn(durableCursor(journal.disk, destination.name)))
+        this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
       destination.letters = new LettersView();
       destination.checkedSeq = 0;
+      destination.doubts = new Set();
     }
     replace();
     watched.view = view.copiedTo(journal.disk);
@@ -157,8 +164,7 @@ export class Oracle {
       const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id)).map(({ id }) => id);
       if (!sources.has(sourceOf(journal) ?? '')) for (const id of gone) history.forgotten.add(id);
       for (const { name, to } of sendsTo) {
-        const bytes = to === hub ? journal.disk.durableBytes(`forward-${name}.cursor`) : undefined;
-        if (bytes !== undefined && cursorIn(bytes)?.id === null) history.leaveOut(journal.name, name, gone);
+        if (to === hub && durableCursor(journal.disk, name)?.id === null) history.leaveOut(to, gone);
       }
     }
   }
@@ -258,6 +264,14 @@ export class Oracle {
     const problem = isBroken ? undefined : view.lacks(journal.disk);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
     this.#checkCursors(journal);
+  }
+
+  /** A start found the folder as the last process left it. */
+  starts(journal: MachineJournal): void {
+    this.checkAcknowledged(journal);
+    for (const destination of this.#watched.get(journal)!.sendsTo)
+      if ('received' in destination.to)
+        destination.doubts = new Set(sendingIn(readCursor(journal.disk, destination.name)));
   }
 
   /** Reads what is new in the durable bytes of a journal and of its dead letters. */
@@ -382,11 +396,15 @@ export class Oracle {
 
   /** Remembers what dead letters name as lost, under the ids of their journals: a folder may be replaced or thrown away. */
   nameLost(): void {
-    for (const { journal, sendsTo } of this.#watched.values()) {
+    for (const { journal, sendsTo, view } of this.#watched.values()) {
       const source = sourceOf(journal);
       if (source === undefined) continue;
       if (journal.machine.wasCopied) this.look(journal);
-      for (const { to, letters } of sendsTo) if (!('received' in to)) this.history.name(source, letters.named);
+      for (const { to, letters } of sendsTo) {
+        if ('received' in to) continue;
+        this.history.name(source, letters.named);
+        for (const seq of letters.named) this.history.lost.add(view.lines.get(seq)?.id ?? '');
+      }
     }
   }
 
@@ -422,32 +440,14 @@ export class Oracle {
   #checkCursors(journal: MachineJournal): void {
     const { view, sendsTo } = this.#watched.get(journal)!;
     for (const destination of sendsTo) {
-      const bytes = journal.disk.durableBytes(`forward-${destination.name}.cursor`);
-      const cursor = bytes && cursorIn(bytes);
+      const cursor = durableCursor(journal.disk, destination.name);
       if (cursor === undefined || cursor.seq <= destination.checkedSeq) continue;
-      const problem = this.#wrongCursor(cursor, journal, destination, view);
+      const isSettled = this.#settledAt(journal, destination);
+      // A hub that was restored since has said that it has the event.
+      const problem = wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line));
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
       destination.checkedSeq = cursor.seq;
     }
-  }
-
-  #wrongCursor(
-    cursor: SeenCursor,
-    journal: MachineJournal,
-    destination: Destination,
-    view: JournalView,
-  ): string | undefined {
-    const isSettled = this.#settledAt(journal, destination);
-    for (let seq = destination.checkedSeq + 1; seq <= cursor.seq; seq += 1) {
-      const line = view.lines.get(seq);
-      if (line === undefined && view.removed.has(seq)) continue; // as a repair says
-      if (line === undefined) return `passes event ${seq}, which is not durable`;
-      // A hub that was restored since has said that it has the event.
-      if (!isSettled(line) && !this.history.rolledBack.has(line.id))
-        return `passes event ${seq}, which is neither there nor in a dead letter`;
-    }
-    const isSame = cursor.id === null || cursor.id === view.lines.get(cursor.seq)?.id;
-    return isSame ? undefined : `has another id for event ${cursor.seq}`;
   }
 
   /** @returns the first event that is neither at a destination nor in its dead letters */
@@ -465,11 +465,11 @@ export class Oracle {
   }
 
   /** @returns whether an event of a machine is durable at its destination, or in a durable dead letter */
-  #settledAt(journal: MachineJournal, { name, to, letters: { named } }: Destination): (line: SeenLine) => boolean {
+  #settledAt(journal: MachineJournal, { to, letters: { named } }: Destination): (line: SeenLine) => boolean {
     const { history } = this;
     const { removed } = this.viewOf(journal);
     const isExcused = ({ id, seq }: SeenLine) =>
-      history.isLeftOut(journal.name, name, id) ||
+      history.isLeftOut(to, id) ||
       // "One that never heard of the journal gets all there is."
       (history.forgotten.has(id) && removed.has(seq));
     if (!('machine' in to)) return (line) => idsAt(to).has(line.id) || named.has(line.seq) || isExcused(line);

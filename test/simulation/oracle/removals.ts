@@ -1,7 +1,7 @@
 /** Whether a limit asks for what retention removes, by the sizes of the files and the wall clock when the removal is noted. */
 
 import type { MachineJournal } from '../machine.ts';
-import { readCursorSeq } from './cursor.ts';
+import { readCursor } from './cursor.ts';
 
 const DAY_MS = 86_400_000;
 /** What was decided before has been noted by then. */
@@ -65,8 +65,8 @@ export class Removals {
     if (lastSeq > marked) return `removes ${name} before that is noted durably`;
     // "A file with events that a destination has not received yet stays."
     const isHeld = machine.config.whenBehind === 'refuse';
-    const behind = sendsTo.find((to) => isHeld && readCursorSeq(disk, to.name) < lastSeq);
-    if (behind !== undefined) return `removes ${name}, which ${behind.name} has not received`;
+    const lacking = sendsTo.find((to) => isHeld && (readCursor(disk, to.name)?.seq ?? 0) < lastSeq);
+    if (lacking !== undefined) return `removes ${name}, which ${lacking.name} has not received`;
     if (marked === this.markedSeq) return undefined;
     this.markedSeq = marked; // on a full disk an older marker was renamed
     return this.#problemOf(marked);

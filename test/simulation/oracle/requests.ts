@@ -2,7 +2,7 @@
 
 import type { Delivered } from '../network.ts';
 import { wrongAtLeaving } from './at-engines.ts';
-import { cursorIn } from './cursor.ts';
+import { durableCursor } from './cursor.ts';
 import { hostOf } from './destinations.ts';
 import type { Destination, Watched } from './oracle.ts';
 
@@ -37,8 +37,7 @@ export function wrongRequest(
 
 function wrongReport(sender: Watched, seq: number, host: string): string | undefined {
   const { name, letters } = destinationAt(sender, host);
-  const bytes = sender.journal.disk.durableBytes(`forward-${name}.cursor`);
-  const { sending = 0 } = (bytes && cursorIn(bytes)) ?? {};
+  const { sending = 0 } = durableCursor(sender.journal.disk, name) ?? {};
   // "If an event that is sent twice is recorded twice, the cursor says that the event is being sent"; of a retry its letter does.
   if (sending < seq && !letters.isOpen(seq)) return `event ${seq}, and no cursor says so`;
   return unknown(sender, host);

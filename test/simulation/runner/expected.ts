@@ -12,8 +12,8 @@ type Removal = '--retain-bytes' | '--retain-days' | '--keep-free' | 'interrupted
 
 /** What the model of an engine counts. */
 export type EngineState =
-  | `nats ${'stored' | 'not behind' | 'forgotten' | 'stale' | 'new leader'}`
-  | `clickhouse ${'insert' | 'token known' | 'token in vain' | 'lags'}`;
+  | `nats ${'stored' | 'wrong last' | 'forgotten' | 'stale' | 'new leader'}`
+  | `clickhouse ${'insert' | 'token known' | 'token without rows' | 'lags'}`;
 
 export type StateName =
   | EngineState
@@ -93,13 +93,13 @@ const states: Readonly<Record<StateName, string>> = {
   'forwarder dead letters': REACHED,
   'forwarder refusals': NOT_YET,
   'nats stored': REACHED,
-  'nats not behind': REACHED,
+  'nats wrong last': REACHED,
   'nats forgotten': RARE,
   'nats stale': REACHED,
   'nats new leader': REACHED,
   'clickhouse insert': REACHED,
   'clickhouse token known': REACHED,
-  'clickhouse token in vain': RARE,
+  'clickhouse token without rows': RARE,
   'clickhouse lags': RARE,
   'ack open': REACHED,
   'ack closed': REACHED,
