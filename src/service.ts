@@ -76,7 +76,7 @@ export async function startService(config: Config, notices: Notices, parts: Serv
 function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
-  const { fd, collectGarbage, onForwarded, aroundReset, terminal, onRefused } = parts;
+  const { hostName, fd, collectGarbage, onForwarded, aroundReset, terminal, onRefused } = parts;
   const shutdown = new Shutdown();
   const metrics = new Metrics();
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
@@ -98,6 +98,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     listen,
     openClient,
     background,
+    hostName,
     fd,
     collectGarbage,
     onForwarded,
@@ -168,13 +169,15 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 
 /** @returns undefined if nothing is to be forwarded: the code of forwarding is not loaded then */
 async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<Forwarding | undefined> {
-  const { config, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
+  const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
   if (!forwards(config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
   const diskOf = (deployment: string | undefined) =>
     deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
-  return new Forwarding({ config, progress, limits, notices, onForwarded, onAcknowledged, openClient, diskOf });
+  const sourceName = config.name || hostName;
+  const shared = { config, sourceName, progress, limits, notices, openClient };
+  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
@@ -190,6 +193,7 @@ function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | 
     freshVia: async (deployment, asking) => forwarding?.freshVia(deployment, asking) ?? true,
   });
   metrics.hubSources = () => hub.sourceCount;
+  metrics.hubSourcesShare = () => hub.sourcesShare;
   metrics.hubLostEvents = () => hub.lostEvents;
   return hub;
 }

@@ -7,6 +7,7 @@ import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
+import { sources } from './look/sources.ts';
 import { pytest } from './pytest.ts';
 import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
@@ -19,7 +20,7 @@ import { verifyCommand } from './upkeep/verify.ts';
 const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
   'Report to one': { report },
-  'Look at a journal': { events, assets },
+  'Look at a journal': { events, assets, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Test with it': { pytest },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },

@@ -1,7 +1,16 @@
 /** `assetlog serve`: runs the service as a process, with its signals, its logs and its one line on standard output. */
 
+import { hostname } from 'node:os';
 import { resolve } from 'node:path';
-import { type Config, contradictionsIn, forwards, options, readPassedSocket, version } from '../config/config.ts';
+import {
+  type Config,
+  contradictionsIn,
+  forwards,
+  options,
+  readPassedSocket,
+  sourceName,
+  version,
+} from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
@@ -96,6 +105,7 @@ async function runService(config: Config, { say, complain, stdout }: Output): Pr
 
   try {
     const service = await startService(config, notices, {
+      hostName: sourceName.exec(hostname())?.[0],
       fd: passed.kind === 'passed' ? passed.fd : undefined,
       ...partsFor(readMemoryBytesMax(), notices),
       terminal,

@@ -47,6 +47,8 @@ export interface Config {
   readonly forwardCaFile: string;
   readonly forwardTokenFile: string;
   readonly forwardTokenHeader: string;
+  /** What this service calls itself at a hub; empty for the name of the host. */
+  readonly name: string;
   readonly whenBehind: 'refuse' | 'remove';
   /** Name of the destination that has to have each event before its 200; empty for none. */
   readonly ack: string;
@@ -191,6 +193,12 @@ export const options: Options<Config> = {
     initial: '',
     parse: (text) => text, // looked at later: this function's error would show the URL, which is a secret
   },
+  name: {
+    argument: 'TEXT',
+    help: 'what this service calls itself at a hub [the name of the host]',
+    initial: '',
+    parse: (text) => matching(text, sourceName, `is not a name; give ${SOURCE_NAME_WANTED}`),
+  },
   whenBehind: {
     argument: 'WHAT',
     choices: whenBehind,
@@ -263,6 +271,13 @@ export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
 /** The names that a destination may have, safe in the names of files and in metrics. */
 export const destinationName = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+/**
+ * What a service may call itself at a hub: at most 64 characters, and none that a terminal or a page does not show as it is: control
+ * and format characters, such as those that turn the direction of text, and line separators.
+ */
+export const sourceName = /^(?=.*\S)[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
+export const SOURCE_NAME_WANTED = 'at most 64 characters, none for control or format';
 
 /** @param args `--flag value` and `--flag=value`, nothing else */
 export function readConfig(

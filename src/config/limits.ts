@@ -60,6 +60,13 @@ export const limits = {
   insertLinesMax: 10_000,
   /** Journals that a hub takes events of, for each of its own journals. */
   forwardSourcesMax: 10_000,
+  /** Of these, how many percent are a warning. */
+  forwardSourcesWarnedPercent: 90,
+  /** Bytes in which a hub writes down what such a journal said of itself, and how long it may take to do so. */
+  seenBytesMax: 1_024,
+  seenWriteMs: 10_000,
+  /** After so long without an event, a sender asks its hub, which else can not tell a device without events from one that is gone. */
+  forwardIdleMs: 600_000,
   /** Parts of one of these journals between which a repair of the hub has lost events that are asked for again. */
   forwardPartsMax: 8,
   /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */

@@ -10,7 +10,10 @@ import { Link, type LinkOptions } from './link.ts';
 import { openSource } from './source.ts';
 
 export interface ForwardedOptions
-  extends Pick<LinkOptions, 'deployment' | 'disk' | 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient'> {
+  extends Pick<
+    LinkOptions,
+    'deployment' | 'disk' | 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient' | 'sourceName'
+  > {
   readonly config: Pick<Config, 'ack' | 'retainBytes'>;
   /** Of the journal, for the destination that `config.ack` names. */
   readonly ack?: Ack | undefined;

@@ -23,6 +23,8 @@ export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' 
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
   readonly openClient?: OpenClient | undefined;
+  /** As `TargetOptions.sourceName`. */
+  readonly sourceName?: string | undefined;
 }
 
 /** Nothing is sent before the first `check`. */
@@ -98,8 +100,8 @@ export class Link {
   }
 
   #targetOptions(source: string): TargetOptions {
-    const { destination, deployment, limits, openClient } = this.options;
-    return { ...destination, deployment, source, limits, openClient, onVia: this.#onVia };
+    const { destination, deployment, sourceName, limits, openClient } = this.options;
+    return { ...destination, deployment, source, sourceName, limits, openClient, onVia: this.#onVia };
   }
 
   readonly #onVia = (via: readonly string[]) => {

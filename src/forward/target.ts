@@ -11,6 +11,8 @@ export interface Outgoing {
   readonly lost: GoneRange | undefined;
   /** The id of the event directly before the first line, if the destination has said that it has it. */
   readonly after?: string | undefined;
+  /** The last seq of the journal. */
+  readonly lastSeq?: number;
 }
 
 /** Why nothing can be sent until an operator has done something. */

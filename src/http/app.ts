@@ -157,7 +157,16 @@ class Steps {
       const isKeyed = this.#parts.takesKeys && head.method === 'POST';
       const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.#limits) : undefined; // 400
       const deployment = readable?.deployment;
-      outcome = found.route.handler({ keyPath: found.keyPath, body, query, head, deployment, idempotencyKey }); // 400
+      const { tokenName } = incoming;
+      outcome = found.route.handler({
+        keyPath: found.keyPath,
+        body,
+        query,
+        head,
+        deployment,
+        tokenName,
+        idempotencyKey,
+      }); // 400
     } catch (error) {
       respond(this.#refuse(error, incoming));
       return;

@@ -140,6 +140,8 @@ export interface HandlerRequest {
   readonly head: Pick<Head, 'method' | 'fields'>;
   /** In hosted mode, for a route that needs `read`: the deployment whose events may be read. */
   readonly deployment?: string | undefined;
+  /** As `Incoming.tokenName`. */
+  readonly tokenName?: string | undefined;
   /** The header `Idempotency-Key`, without quotes. Undefined without one, or if keys are not looked at. */
   readonly idempotencyKey?: string | undefined;
 }

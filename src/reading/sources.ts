@@ -34,8 +34,8 @@ export function readSources({ sourcesOf, journals, limits, metrics }: ReadingPar
         journals.shared.checkMemory();
         metrics.read('sources');
         const journal = await journals.whenReadable(request.deployment, ending);
-        const silentSinceMs = silent === undefined ? undefined : Date.now() - silent;
-        const found = await sourcesOf(request.deployment, (await journal.range()).last, { silentSinceMs });
+        const { last } = await journal.range();
+        const found = await sourcesOf(request.deployment, last, { silentMs: silent });
         return listReply('sources', () => found, request.head.fields.accept, journals.shared, limits);
       },
     };

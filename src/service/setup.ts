@@ -25,6 +25,8 @@ export interface ServiceParts {
   readonly listen?: Listen;
   /** @returns a client for the requests of forwarding */
   readonly openClient?: OpenClient;
+  /** What the service calls itself at a hub without `Config.name`; nothing by default. */
+  readonly hostName?: string | undefined;
   /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
   readonly fd?: number | undefined;
   /** Whether the process may exit while the service runs, as with `unref`. */
@@ -43,7 +45,7 @@ export interface ServiceParts {
 
 /** What the steps of a start share. Each hands the parts that it makes what they need by name. */
 export interface Setup
-  extends Pick<ServiceParts, 'limits' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
+  extends Pick<ServiceParts, 'limits' | 'hostName' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
     Required<Pick<ServiceParts, 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background'>> {
   readonly config: Config;
   readonly notices: Notices;

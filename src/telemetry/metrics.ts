@@ -91,6 +91,8 @@ export class Metrics {
   forwarding: () => readonly ForwardFigures[] = () => [];
   /** Returns how many journals forward to this service; 0 until one of them has asked since the start. */
   hubSources: () => number = () => 0;
+  /** Returns which share of the journals that a hub takes forward to one of its own, the largest of all. */
+  hubSourcesShare: () => number = () => 0;
   /** Returns how many events such journals said are lost, since the start. */
   hubLostEvents: () => number = () => 0;
   /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
@@ -200,6 +202,7 @@ export class Metrics {
     gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
     this.#addForwarding(add);
     gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
+    gauge('hub_sources_ratio', 'Their share of the most that one journal takes; the largest.', this.hubSourcesShare());
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());

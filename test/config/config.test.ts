@@ -30,6 +30,7 @@ test('without flags and environment there are defaults', () => {
     allowedHost: [],
     segmentBytes: undefined,
     minFreeBytes: undefined,
+    name: '',
     retainBytes: undefined,
     retainDays: undefined,
     keepFree: undefined,

@@ -3,6 +3,7 @@
 import { readForm } from '../../journal/line/chain.ts';
 import { type Asset, assetOf } from '../../journal/look/asset-state.ts';
 import { Line } from '../../journal/look/reading.ts';
+import type { SourceState } from '../../journal/look/source-state.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 
 /** @returns a line of a journal whose members have their types; its crc is not verified. Undefined for anything else */
@@ -22,6 +23,12 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
 export function readAsset(text: string): Asset | undefined {
   const json = parsed(text);
   return has(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
+}
+
+/** @param text a line of `GET /sources` @returns undefined for anything else */
+export function readSourceState(text: string): SourceState | undefined {
+  const json = parsed(text);
+  return has(json, SOURCE) ? (json as unknown as SourceState) : undefined;
 }
 
 /** @param text the data of an event `gap` @returns undefined for anything else */
@@ -53,6 +60,10 @@ const isCount: Test = (value) => Number.isSafeInteger(value) && (value as number
 const isSeq: Test = (value) => isCount(value) && value !== 0;
 const isTime: Test = (value) => typeof value === 'string' && TIME.test(value) && !Number.isNaN(Date.parse(value));
 const isKey: Test = (value) => Array.isArray(value) && value.length > 0 && value.every(isText);
+const orNull =
+  (test: Test): Test =>
+  (value) =>
+    value === null || test(value);
 const optional =
   (test: Test): Test =>
   (value) =>
@@ -96,4 +107,16 @@ const ASSET: Readonly<Record<string, Test>> = {
   materialization: optional(objectWith(LATEST)),
   observation: optional(objectWith(LATEST)),
   checks: listOf(objectWith({ ...LATEST, check_name: isText, passed: isBoolean, severity: isText })),
+};
+
+const SOURCE: Readonly<Record<keyof SourceState, Test>> = {
+  id: isText,
+  name: orNull(isText),
+  token_name: orNull(isText),
+  deployment: orNull(isText),
+  last_seq: isCount,
+  last_event: orNull(isTime),
+  last_seen: orNull(isTime),
+  lost_events: isCount,
+  lag_events: orNull(isCount),
 };

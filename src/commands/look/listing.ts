@@ -4,6 +4,7 @@ import type { ExitCode } from '../../config/exit-codes.ts';
 import { printable } from '../../telemetry/printable.ts';
 import type { Output, Stdout } from '../cli/command.ts';
 import { csvRecord } from '../cli/csv.ts';
+import type { ServiceOptions } from '../cli/service-options.ts';
 import { type Column, Table } from '../cli/table.ts';
 import { withLocalJournals } from './local.ts';
 import type { FormatOptions, LookOptions } from './options.ts';
@@ -12,7 +13,7 @@ import type { JournalSources } from './source.ts';
 
 /** Opens the journals of a folder, or that of a service, and runs `act`: see `withLocalJournals`. */
 export function withJournals(
-  values: LookOptions,
+  values: ServiceOptions & Pick<LookOptions, 'data'>,
   output: Output,
   follow: AbortSignal | undefined,
   act: (sources: JournalSources) => Promise<ExitCode | undefined>,

@@ -4,6 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import type { Filter } from '../../event/search.ts';
+import { type ListedJournal, listSources } from '../../forward/hub/listed.ts';
+import { Sightings } from '../../forward/hub/sightings.ts';
+import { Sources } from '../../forward/hub/sources.ts';
 import { type Disk, openDisk } from '../../journal/disk.ts';
 import { timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
@@ -11,7 +14,7 @@ import type { Remark } from '../../journal/look/reading.ts';
 import { lastLine } from '../../journal/open/scan.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
-import { oncePerName } from '../../telemetry/log.ts';
+import { createNotices, oncePerName } from '../../telemetry/log.ts';
 import type { Output } from '../cli/command.ts';
 import { type DeploymentFolder, type FolderWithJournal, surveyFolder } from '../cli/data-folder.ts';
 import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
@@ -104,6 +107,10 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     readAgain: (filter) => linesOf(filter, undefined, () => {}),
     newest: (count, filter) => newestOf(disk, source, count, filter),
     size: () => sizeOf(disk),
+    sources: async (wanted) => {
+      const lastSeq = await lastSeqOf(disk, source);
+      return listSources({ ...openHubFiles(disk), deployment, lastSeq }, wanted);
+    },
   };
   return source;
 }
@@ -133,6 +140,33 @@ async function newestOf(
     if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
   }
   return found;
+}
+
+/** Reads the last file, whose end may be torn. @returns 0 for an empty journal */
+async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Promise<number> {
+  const [last] = await source.newest(1, {});
+  return last?.seq ?? contentsOf(await disk.list()).removedLast;
+}
+
+/** @returns what a hub keeps of its sources in the folder of its journal */
+function openHubFiles(disk: Disk): Pick<ListedJournal, 'sources' | 'sightings'> {
+  const notices = createNotices('error', false, () => {}); // the reader of the journal reports its damage
+  const options = { disk, progress: () => pollProgress(disk.folder, limits), limits, notices };
+  return { sources: new Sources(options), sightings: new Sightings(options) };
+}
+
+/**
+ * Forgets a source of a hub. The caller holds the lock of the folder.
+ * @returns whether it was known
+ * @throws the error of a system call
+ */
+export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
+  const { sources, sightings } = openHubFiles(disk);
+  const remarks = new ReaderRemarks(undefined, () => {});
+  if (!(await sources.remove(id, await lastSeqOf(disk, sourceOf(disk, undefined, remarks))))) return false;
+  await sightings.load();
+  await sightings.remove(id);
+  return true;
 }
 
 /** Reads the names of the files and the last line only. */

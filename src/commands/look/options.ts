@@ -32,7 +32,10 @@ export const lastOptions = {
 };
 
 /** @returns which options cannot be combined */
-export function problemWith({ json, table, csv, url }: LookOptions, folder: string | undefined): string | undefined {
+export function problemWith(
+  { json, table, csv, url }: FormatOptions & Pick<ServiceOptions, 'url'>,
+  folder: string | undefined,
+): string | undefined {
   if (Number(json) + Number(table) + Number(csv) > 1) return 'use one of --json, --table and --csv';
   return url !== '' && folder !== undefined ? 'give a folder or --url, not both' : undefined;
 }

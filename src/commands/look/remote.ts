@@ -18,9 +18,10 @@ import { type Filter, queryOf } from '../../event/search.ts';
 import { LineCutter, type TakeLine } from '../../journal/line/lines.ts';
 import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
+import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Output } from '../cli/command.ts';
 import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
-import { readAsset, readGap, readLine } from './checked-reply.ts';
+import { readAsset, readGap, readLine, readSourceState } from './checked-reply.ts';
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
 
 /**
@@ -214,6 +215,27 @@ class RemoteJournal implements JournalSource {
         if (page.length > 0) yield page;
         if (count > 0) wait = this.#attempts();
         await wait(problem);
+      }
+    }
+  }
+
+  async sources({ silentMs }: SourceQuery): Promise<readonly SourceState[]> {
+    const silent = silentMs === undefined ? undefined : silentMs % 1000 === 0 ? `${silentMs / 1000}s` : `${silentMs}ms`;
+    for (const wait = this.#attempts(); ; ) {
+      const opened = await this.#open('/sources', { silent }, LINES);
+      if (opened.kind === 'removed') throw this.#notAService('410');
+      const found: SourceState[] = [];
+      const take = (bytes: Buffer, start: number, end: number) => {
+        const source = readSourceState(bytes.toString('utf8', start, end));
+        if (source === undefined) throw this.#notAService('with a line that is no source');
+        found.push(source);
+        if (found.length > limits.forwardSourcesMax) throw this.#notAService('with too many sources');
+      };
+      try {
+        for await (const _ of this.#cut(opened.chunks, take, limits.lineBytesMax));
+        return found;
+      } catch (error) {
+        await wait(incomplete(error));
       }
     }
   }

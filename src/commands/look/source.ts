@@ -3,6 +3,7 @@
 import type { Filter } from '../../event/search.ts';
 import type { Asset } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
+import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Progress } from '../../journal/progress.ts';
 
 /** The seq of a line, with a time by which the lines of several journals are compared. */
@@ -23,6 +24,8 @@ export interface JournalSource {
   newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
   /** @returns how many events there are, and the last seq, without reading all of them. Rejects with the error of a system call */
   size(): Promise<{ readonly events: number; readonly lastSeq: number }>;
+  /** @returns the journals that forward to this one, first the one that was not heard of for the longest time */
+  sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** Only of a service, which knows its assets: the assets that match, in the order of their keys. */
   assets?(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
 }

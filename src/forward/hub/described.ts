@@ -48,6 +48,8 @@ export function describedHub({
           '^[0-9a-f]{8}$',
           'The crc of the line before the first one; 00000000 at the beginning of a file.',
         ),
+        inHeader('Assetlog-Last', '^[1-9][0-9]{0,15}$', 'The last seq of the journal.'),
+        inHeader('Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'What the sender calls itself, percent-encoded.'),
         inHeader('Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'),
         inHeader(
           'Assetlog-Lost',

@@ -24,7 +24,7 @@ import type { JournalHooks } from '../../journal/hooks.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
-import { listed } from './listed.ts';
+import { listSources } from './listed.ts';
 import {
   type ForwardedEvent,
   type ForwardHeaders,
@@ -93,18 +93,21 @@ export class Hub {
    * @returns the journals that forward to that one, first the one that was not heard of for the longest time
    * @throws the error of a system call
    */
-  async sourcesOf(
-    deployment: string | undefined,
-    lastSeq: number,
-    wanted: SourceQuery,
-  ): Promise<Iterable<SourceState>> {
-    const marks = await this.#receiverOf(deployment).sources.view(lastSeq);
-    return listed(marks, deployment ?? null, wanted);
+  sourcesOf(deployment: string | undefined, lastSeq: number, wanted: SourceQuery): Promise<SourceState[]> {
+    const { sources, sightings } = this.#receiverOf(deployment);
+    return listSources({ deployment, sources, sightings, lastSeq }, wanted);
   }
 
   /** Number of journals that it has events of, a sum over its own journals. A journal that was not asked for since the start has none. */
   get sourceCount(): number {
     return [...this.#receivers.values()].reduce((sum, { sources }) => sum + (sources.loaded?.size ?? 0), 0);
+  }
+
+  /** Share of `limits.forwardSourcesMax`, the largest of its own journals. */
+  get sourcesShare(): number {
+    const { forwardSourcesMax } = this.#options.limits;
+    const counts = Array.from(this.#receivers.values(), ({ sources }) => sources.loaded?.size ?? 0);
+    return Math.max(0, ...counts) / forwardSourcesMax;
   }
 
   /** Number of events that other journals said are lost, since the start. */
@@ -117,32 +120,37 @@ export class Hub {
    * @returns hooks that hold nothing back, and keep the watermarks when files are removed
    */
   hooksOf(deployment: string | undefined): JournalHooks {
-    const { sources } = this.#receiverOf(deployment);
+    const { sources, sightings } = this.#receiverOf(deployment);
     this.#options.progress.opening(this.#folderOf(deployment));
     sources.forget();
+    sightings.forget();
     return {
       heldBack: () => undefined,
       opened: (lastSeq) => sources.opened(lastSeq),
       removing: (lastSeq) => sources.removing(lastSeq),
-      closed: (lastSeq) => sources.closed(lastSeq),
+      closed: async (lastSeq) => {
+        await sightings.write();
+        await sources.closed(lastSeq);
+      },
     };
   }
 
-  #ask({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
+  #ask({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterOutcome {
     readQuery(query, this.#options.limits); // nothing in it is used, but a malformed query is refused, as in a report
     const { source } = readForwardPath(keyPath, this.#options.limits);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
     const asking = readAsking(head.fields.raw, this.#options.limits);
     return {
       kind: 'later',
-      reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!, asking),
+      reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!, asking, { tokenName }),
     };
   }
 
-  #take({ keyPath, query, head, body }: HandlerRequest): LaterOutcome {
+  #take({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterOutcome {
     readQuery(query, this.#options.limits);
     const path = readForwardPath(keyPath, this.#options.limits);
-    const headers = readForwardHeaders(head.fields.raw, this.#options.limits);
+    const { said, ...rest } = readForwardHeaders(head.fields.raw, this.#options.limits);
+    const headers = { ...rest, said: { ...said, tokenName } };
     const reason = this.#refusal(body.length);
     if (reason !== undefined) throw unavailableRefusal(reason, this.#options.limits);
     return { kind: 'later', reply: (_ending, journal) => this.#record(path, headers, body, journal!) };

@@ -2,29 +2,56 @@
 
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
-import type { Watermark } from './watermark.ts';
+import type { Sightings } from './sightings.ts';
+import type { Sources } from './sources.ts';
 
-/** Yields the sources that are wanted, first the one that was not heard of for the longest time. */
-export function* listed(
-  marks: ReadonlyMap<string, Watermark>,
-  deployment: string | null,
-  _wanted: SourceQuery,
-): Generator<SourceState> {
-  for (const [id, { seq, id: eventId }] of marks) {
-    yield {
-      id,
-      name: null,
-      token_name: null,
-      deployment,
-      last_seq: seq,
-      last_event: timeText(idTimeMs(eventId)),
-      last_seen: null,
-      lost_events: 0,
-      lag_events: null,
-    };
-  }
+/** A hub's own journal. */
+export interface ListedJournal {
+  /** Undefined in local mode. */
+  readonly deployment: string | undefined;
+  readonly sources: Sources;
+  readonly sightings: Sightings;
+  /** Its last durable seq. */
+  readonly lastSeq: number;
 }
 
-function timeText(ms: number | undefined): string | null {
-  return ms === undefined ? null : new Date(ms).toISOString();
+/**
+ * @returns the sources that are wanted, first the one that was not heard of for the longest time
+ * @throws the error of a system call
+ */
+export async function listSources(
+  { deployment, sources, sightings, lastSeq }: ListedJournal,
+  { silentMs = Number.NEGATIVE_INFINITY }: SourceQuery,
+): Promise<SourceState[]> {
+  await sightings.load();
+  const marks = await sources.view(lastSeq);
+  const untilMs = Date.now() - silentMs;
+  const states = Array.from(marks, ([id, mark]): SourceState => {
+    const said = sightings.get(id);
+    // A crash may have come between a request and the write of what was seen; the lines of its events are there.
+    const seenMs = Math.max(said?.seenMs ?? 0, Date.parse(sources.times.get(id) ?? EPOCH));
+    return {
+      id,
+      name: said?.name ?? null,
+      token_name: said?.tokenName ?? null,
+      deployment: deployment ?? null,
+      last_seq: mark.seq,
+      last_event: timeText(idTimeMs(mark.id)),
+      last_seen: timeText(seenMs),
+      lost_events: said?.lost ?? 0,
+      lag_events: said?.lastSeq === undefined ? null : Math.max(0, said.lastSeq - mark.seq),
+    };
+  });
+  return states.filter(({ last_seen }) => Date.parse(last_seen ?? EPOCH) <= untilMs).sort(bySilence);
+}
+
+/** The order in which the silent source is on top, and above it those of which nothing is known. */
+export function bySilence({ last_seen: one }: SourceState, { last_seen: other }: SourceState): number {
+  return (one ?? EPOCH) < (other ?? EPOCH) ? -1 : 1;
+}
+
+const EPOCH = '1970-01-01T00:00:00Z';
+
+function timeText(ms = 0): string | null {
+  return ms === 0 ? null : new Date(ms).toISOString();
 }

@@ -3,6 +3,7 @@
  * checked as its own journal does, and its event as a report is. The functions are pure.
  */
 
+import { SOURCE_NAME_WANTED, sourceName } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
@@ -44,6 +45,7 @@ export interface Received {
 
 /** As `Received`, before its lines are parsed. */
 export interface Unparsed extends Omit<Received, 'events'> {
+  readonly said?: SaidOfSource;
   /** Called at most once, when it is their turn. @throws Refusal 400 */
   readonly read: () => readonly ForwardedEvent[];
 }
@@ -65,20 +67,44 @@ export function readForwardPath(path: string | undefined, limits: ShownLimits): 
   throw quotingRefusal(400, shown(path ?? '', limits), 'logged', problem);
 }
 
+/** What a request says of its source; undefined for what it does not say. */
+export interface SaidOfSource {
+  readonly name?: string | undefined;
+  readonly tokenName?: string | undefined;
+  /** The last seq of its journal. */
+  readonly lastSeq?: number | undefined;
+}
+
 /** What the headers of a request say of the journal before the first line; undefined for what they do not say. */
 export interface ForwardHeaders extends Pick<Received, 'lost' | 'after'> {
   readonly crc: number | undefined;
+  readonly said: SaidOfSource;
 }
 
 /** @throws Refusal 400 */
-export function readForwardHeaders(raw: readonly string[], limits: ShownLimits): ForwardHeaders {
+export function readForwardHeaders(all: readonly string[], limits: ShownLimits): ForwardHeaders {
+  const raw = all.filter((_, at) => OWN_HEADER.test(all[at - (at % 2)]!));
   const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
   const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
   const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case', limits)?.[0];
-  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after };
+  const lastSeq = matched(raw, 'Assetlog-Last', SEQ, 'a seq', limits);
+  const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
+  const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
+  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after, said };
 }
+
+/** What `matched` needs of a pattern, for a text that is percent-encoded UTF-8. */
+const encodedName = {
+  exec(sent: string): RegExpExecArray | null {
+    try {
+      return sourceName.exec(decodeURIComponent(sent));
+    } catch {
+      return null;
+    }
+  },
+};
 
 /**
  * @returns the journals that wait for the answer; undefined if the request does not ask for a fresh `via`
@@ -98,7 +124,7 @@ export function readAsking(
 function matched(
   raw: readonly string[],
   name: string,
-  form: RegExp,
+  form: Pick<RegExp, 'exec'>,
   wanted: string,
   limits: ShownLimits,
 ): RegExpExecArray | undefined {
@@ -220,6 +246,7 @@ const LINE_FEED = 0x0a;
 const SEPARATOR = /[\u0085\u2028\u2029]/;
 /** What a hub adds to a line, `from` and `recorded` above all, with ample margin. */
 const ADDED_BYTES_MAX = 512;
+const OWN_HEADER = /^assetlog-/i;
 const SEQ = /^[1-9][0-9]{0,15}$/;
 const ASKING = new RegExp(`^${ID_FORM}(?:, ${ID_FORM})*$`);
 const FROM = new RegExp(`^\\["(${ID_FORM})",`);

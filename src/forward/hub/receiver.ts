@@ -13,7 +13,8 @@ import {
 } from '../../http/message.ts';
 import { readSource } from '../source.ts';
 import { Budget } from './budget.ts';
-import type { ForwardedEvent, Received, Unparsed } from './received.ts';
+import type { ForwardedEvent, Received, SaidOfSource, Unparsed } from './received.ts';
+import { apart, Sightings } from './sightings.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
 import { advanced, decide, type Watermark } from './watermark.ts';
 
@@ -34,6 +35,7 @@ interface SourceQueue {
 export class Receiver {
   /** Its snapshot is written when the journal says so. */
   readonly sources: Sources;
+  readonly sightings: Sightings;
   /** Number of events that journals said are lost, since the start. */
   lostEvents = 0;
   readonly #options: ReceiverOptions;
@@ -44,6 +46,8 @@ export class Receiver {
   readonly #taken = new Set<string>();
   /** The id of the journal, which has one if it ever forwarded. */
   #own: string | undefined;
+  /** Whether it was logged that there are nearly as many sources as there may be. */
+  #hasWarned = false;
   /** Requests that are being handled and whose sources are new. */
   #newcomers = 0;
 
@@ -51,15 +55,18 @@ export class Receiver {
     this.#options = options;
     this.#parsing = new Budget(options.limits.forwardParsedBytesMax);
     this.sources = new Sources(options);
+    this.sightings = new Sightings(options);
   }
 
   /**
    * @param asking the journals that wait for a fresh `via`, if that is what the request is for
+   * @param said of the source
    * @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`
    * @throws Refusal 503
    */
-  async ask(source: string, journal: Recorder, asking?: readonly string[]): Promise<Reply> {
+  async ask(source: string, journal: Recorder, asking?: readonly string[], said: SaidOfSource = {}): Promise<Reply> {
     const marks = await this.#ready(journal);
+    if (marks.has(source)) this.sightings.add(source, said);
     // What the destinations last said stops the source for ever, if nothing is sent to them any more.
     const isBack = this.#via.includes(source);
     if (asking !== undefined || isBack) await this.#options.freshVia(asking ?? [source]);
@@ -96,7 +103,7 @@ export class Receiver {
     }
   }
 
-  async #takeNext({ read, ...unparsed }: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
+  async #takeNext({ read, said = {}, ...unparsed }: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
     const { source } = unparsed;
     let marks = await this.#ready(journal);
@@ -106,6 +113,7 @@ export class Receiver {
       marks = await this.#ready(journal);
       refusal = journal.refusal(0);
     }
+    if (marks.has(source)) this.sightings.add(source, said);
     const events = read();
     const received: Received = { ...unparsed, events };
     const known = marks.get(source);
@@ -154,6 +162,8 @@ export class Receiver {
     if (known === undefined) this.#newcomers -= 1;
     if (result.kind === 'recorded') {
       this.lostEvents += lostCount;
+      if (known === undefined) this.#warnIfFull(marks);
+      if (known === undefined || lostCount > 0) this.sightings.add(source, said, lostCount);
       return this.#at(mark);
     }
     if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
@@ -192,7 +202,8 @@ export class Receiver {
 
   async #load(): Promise<void> {
     this.#own = await readSource(this.#options.disk);
-    await this.sources.load();
+    await this.sightings.load();
+    this.#warnIfFull(await this.sources.load());
   }
 
   /** Until a start has recovered the journal, its last lines may be truncated. */
@@ -211,6 +222,15 @@ export class Receiver {
     if (!(await isOpen())) refuse(journal.refusal(0));
   }
 
+  #warnIfFull({ size }: ReadonlyMap<string, Watermark>): void {
+    const { disk, limits, notices } = this.#options;
+    const { forwardSourcesMax: most, forwardSourcesWarnedPercent } = limits;
+    if (this.#hasWarned || 100 * size < forwardSourcesWarnedPercent * most) return;
+    this.#hasWarned = true;
+    const message = 'this hub soon takes no further journal; assetlog sources forget ID makes space';
+    notices.warn(message, { folder: disk.folder, journals: size, most });
+  }
+
   get #via(): readonly string[] {
     const via = this.#options.via();
     return [...new Set(this.#own === undefined ? via : [this.#own, ...via])];
@@ -227,11 +247,6 @@ export class Receiver {
   #position(mark: Watermark | undefined): Readonly<Record<string, unknown>> {
     return { seq: mark?.seq ?? 0, id: mark?.id ?? null, via: this.#via };
   }
-}
-
-/** @returns a copy: a part of a text keeps all of it alive, here a body of 1 MiB for each source */
-function apart(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
 }
 
 function cameBack({ origin, through }: ForwardedEvent, own: string | undefined): string {

@@ -36,9 +36,8 @@ export async function readSnapshot(
     (forwardSourcesMax + 1) * (SOURCE_BYTES_MAX + forwardPartsMax * PART_BYTES_MAX),
   );
   if (bytes === undefined) return 'absent';
-  const text = bytes.toString('latin1');
-  const end = text.lastIndexOf(',"crc":"');
-  if (end === -1 || text.slice(end) !== ending(text.slice(0, end))) return 'bad';
+  const text = unsealed(bytes);
+  if (text === undefined) return 'bad';
   const { seq, sources } = JSON.parse(text); // the crc shows that assetlog wrote it
   return { seq, sources: new Map(sources.map(([source, ...mark]: [string, ...StoredMark]) => [source, markOf(mark)])) };
 }
@@ -46,8 +45,7 @@ export async function readSnapshot(
 /** Replaces the file, durably. @throws the error of a system call, after which the old file is there, or the new one */
 export async function writeSnapshot(disk: Disk, { seq, sources }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
-  const text = `{"seq":${seq},"sources":[${listed}]`;
-  await replaceDurably(disk, NAME, Buffer.from(text + ending(text)));
+  await replaceDurably(disk, NAME, sealed(`{"seq":${seq},"sources":[${listed}]`));
 }
 
 type StoredMark = [seq: number, id: string | null, ahead?: readonly [first: number, last: number, id: string][]];
@@ -62,8 +60,16 @@ function markOf([seq, id, ahead]: StoredMark): Watermark {
     : { seq, id, ahead: ahead.map(([first, last, id]) => ({ first, last, id })) };
 }
 
-function ending(text: string): string {
-  return `,"crc":"${crc32(text).toString(16).padStart(8, '0')}"}\n`;
+/** @param text of an object without its end @returns the content of a file, with the CRC-32 of the text */
+export function sealed(text: string): Buffer {
+  return Buffer.from(`${text},"crc":"${crc32(text).toString(16).padStart(8, '0')}"}\n`);
+}
+
+/** @returns the text of a file that `sealed` made; undefined if it is not whole */
+export function unsealed(bytes: Buffer): string | undefined {
+  const end = bytes.lastIndexOf(',"crc":"');
+  const text = bytes.toString();
+  return end !== -1 && sealed(bytes.toString('utf8', 0, end)).equals(bytes) ? text : undefined;
 }
 
 /** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[]],` has 101; the rest of the file has fewer. */

@@ -7,6 +7,7 @@
 import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
+import { timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Progress } from '../../journal/progress.ts';
@@ -28,6 +29,8 @@ export interface SourcesOptions {
 export class Sources {
   readonly #options: SourcesOptions;
   readonly #isNewDamage: (problem: string) => boolean;
+  /** The time of the last line of each source whose lines were read, as a lower bound of when it was heard of. */
+  readonly times = new Map<string, string>();
   /** Undefined before they are loaded. */
   #marks: Map<string, Watermark> | undefined;
   #loading: Promise<Map<string, Watermark>> | undefined;
@@ -65,6 +68,7 @@ export class Sources {
     this.#openedSeq = undefined;
     this.#writtenSeq = 0;
     this.#viewed = undefined;
+    this.times.clear();
     this.#generation += 1;
   }
 
@@ -118,6 +122,19 @@ export class Sources {
       if (generation === this.#generation) this.#viewed = { seq: lastSeq, sources };
       return sources;
     });
+  }
+
+  /**
+   * Forgets a source, durably, in a journal that no service has open.
+   * @param lastSeq as for `view`
+   * @returns false if it is not known
+   * @throws the error of a system call
+   */
+  async remove(source: string, lastSeq: number): Promise<boolean> {
+    const sources = new Map(await this.view(lastSeq));
+    if (!sources.delete(source)) return false;
+    await this.#write({ seq: lastSeq, sources });
+    return true;
   }
 
   /**
@@ -221,6 +238,7 @@ export class Sources {
         const mark = { seq: origin.seq, id: line.event.id };
         sources.set(source, continued(sources.get(source), mark, isAfterLoss, limits.forwardPartsMax));
         read.set(source, line.seq);
+        this.times.set(source, timeOf(line.bytes, line.start, line.seq));
       }
     }
     if (found === 'absent' && sources.size > 0) report(); // most journals without the file are no hubs

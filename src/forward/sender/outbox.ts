@@ -309,6 +309,19 @@ export class Outbox {
     return contentsOf(await this.#parts.disk.list()).segments[0]?.firstSeq ?? 1;
   }
 
+  /**
+   * Waits for events.
+   * @returns whether there was none for so long that a destination that lists its sources is to hear of this one
+   * @throws as `Unsent.more`
+   */
+  async isQuiet(): Promise<boolean> {
+    const more = this.unsent.more().then(() => false);
+    if (!this.traits.listsSources) return more;
+    const found = new AbortController();
+    const late = this.#pauses.wait(found.signal, this.limits.forwardIdleMs).then(() => true);
+    return Promise.race([more, late]).finally(() => found.abort());
+  }
+
   /** Waits, until `wake` or `close`. */
   async pause(ms: number): Promise<void> {
     if (ms > 0 && !this.isClosing) await this.#pauses.wait(undefined, ms);

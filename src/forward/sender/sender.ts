@@ -228,8 +228,7 @@ export class Sender {
       await outbox.saveIdle();
       if (outbox.value.seq >= outbox.lastSeq) this.#recovered();
       this.#changed();
-      await outbox.unsent.more();
-      return IDLE;
+      return (await outbox.isQuiet()) ? ASKING : IDLE;
     }
     switch (head.kind) {
       case 'lines':

@@ -136,7 +136,7 @@ export class ToAsked {
     // A copy may have sent others meanwhile, to a hub that was restored.
     const after = first === seq + 1 && id !== null ? id : undefined;
     this.#sent = { first, last };
-    const sending = outbox.request({ lines, lost, after });
+    const sending = outbox.request({ lines, lost, after, lastSeq: outbox.lastSeq });
     void outbox.unsent.readAhead(last, outbox.lastSeq, bytesMax);
     return this.#settle(lines, await sending);
   }

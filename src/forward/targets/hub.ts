@@ -18,7 +18,7 @@ type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(options: TargetOptions): Target {
-  const { source, asking, onVia = () => {}, limits } = options;
+  const { source, sourceName, asking, onVia = () => {}, limits } = options;
   const path = `/forward/${source}`;
   const requests = new Requests(options);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
@@ -37,7 +37,7 @@ export function openHub(options: TargetOptions): Target {
     return at === undefined ? notUnderstood(reason) : (loopIn(at) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
-  async function send({ lines, lost, after }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, lost, after, lastSeq }: Outgoing, signal: AbortSignal): Promise<Sent> {
     for (;;) {
       const chosen = firstOf(lines, bodyBytes, limits.batchItemsMax);
       const [{ bytes, start, end, seq }] = chosen as readonly [Line];
@@ -47,6 +47,8 @@ export function openHub(options: TargetOptions): Target {
         'Assetlog-Crc': crcBefore(bytes, start, end),
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
         ...(after !== undefined && { 'Assetlog-After': after }),
+        ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
+        ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
       };
       const found = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
       // On a slow link a large body does not arrive within the timeout.

@@ -27,6 +27,8 @@ export interface KindTraits {
   readonly canBeAsked: boolean;
   /** Whether the destination forwards as well, and says which journals its events reach. */
   readonly saysVia: boolean;
+  /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
+  readonly listsSources: boolean;
   /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
   readonly namesLost: boolean;
   /** Whether the destination keeps the events of deployments apart, also at one URL. */
@@ -58,6 +60,7 @@ const plain = {
   ...http,
   canBeAsked: false,
   saysVia: false,
+  listsSources: false,
   namesLost: false,
   requestBytesMax: () => 0,
 } as const;
@@ -65,6 +68,7 @@ const plain = {
 const engine = {
   canBeAsked: true,
   saysVia: false,
+  listsSources: false,
   namesLost: false,
   keepsDeploymentsApart: true,
   removesOld: true,
@@ -78,6 +82,7 @@ export const traitsOf = {
     openForRetry: openApi, // as reports of its own
     canBeAsked: true,
     saysVia: true,
+    listsSources: true,
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
   },

@@ -23,6 +23,8 @@ export interface TargetOptions
   > {
   /** The id of the journal that is forwarded. */
   readonly source: string;
+  /** What the service calls itself at a hub. */
+  readonly sourceName?: string | undefined;
   /** That of the journal. */
   readonly deployment?: Deployment;
   /** What is masked in each reply besides the token. */

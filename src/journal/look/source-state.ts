@@ -24,6 +24,6 @@ export interface SourceState {
 
 /** Which sources are wanted. */
 export interface SourceQuery {
-  /** Only those without a request since this time, in ms since 1970. */
-  readonly silentSinceMs: number | undefined;
+  /** Only those without a request for so long. */
+  readonly silentMs: number | undefined;
 }

@@ -7,7 +7,7 @@ import { CLEAN_STOP } from './clean-stop.ts';
  * Files of a journal: its lines, its markers of events that are gone, its idempotency keys, copies of damaged ends, and what it
  * has of other journals.
  */
-const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|forward-sources\.json)/;
+const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|forward-(?:sources|seen)\.json)/;
 
 /**
  * Removes the files of a journal that no process has open, durably; other files stay. The marker of the clean stop goes first

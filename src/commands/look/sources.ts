@@ -1,0 +1,140 @@
+/** `assetlog sources`: shows which devices forward their events to a journal, and which of them is silent. */
+
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import type { Option } from '../../config/options.ts';
+import { durationMs } from '../../event/moment.ts';
+import { bySilence } from '../../forward/hub/listed.ts';
+import { lockFolder } from '../../journal/lock.ts';
+import type { SourceState } from '../../journal/look/source-state.ts';
+import { defineCommand, type Output } from '../cli/command.ts';
+import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
+import type { ServiceOptions } from '../cli/service-options.ts';
+import { secondOf } from '../cli/table.ts';
+import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
+import { forgetSource } from './local.ts';
+import { type FormatOptions, lastOptions, problemWith } from './options.ts';
+import type { JournalSources } from './source.ts';
+
+interface SourcesOptions extends FormatOptions, ServiceOptions {
+  readonly data: string;
+  readonly silent: number | undefined;
+}
+
+const silent: Option<number | undefined> = {
+  argument: 'DURATION',
+  help: 'only those without a request for so long, such as 1h; exit code 1 if there is one',
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => {
+    const ms = durationMs(text) ?? Number.NaN;
+    if (ms < 1e12) return ms;
+    throw new Error('is not a duration such as 30m, 1h or 2d');
+  },
+};
+
+export const sources = defineCommand<SourcesOptions>(
+  {
+    summary: 'show which devices forward to a hub, the silent ones first',
+    about:
+      'Shows the journals whose events were forwarded to this one. A device without events makes a request every ten minutes.\n' +
+      'forget ID, with the service stopped, is for one that never comes back: its events stay, and if it does come back, they\n' +
+      'are recorded again.',
+    notes: [
+      'Examples:',
+      '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
+      '  assetlog sources forget 01a1fb95-ce62-7e59-9364-610bf5613940',
+      '',
+      'Exit codes:',
+      '  0 done, 1 one is silent, or the service refuses; 2 flags, no journal or source there; 3 the journal is damaged,',
+      '  4 the data folder is in use, 5 it cannot be read or written, 75 the service was unavailable',
+    ],
+    operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
+    options: { data: folderOption, silent, ...lastOptions },
+  },
+  async (values, output, operands) => {
+    if (operands.length > 0) return forget(values, output, operands);
+    const problem = problemWith(values, undefined);
+    if (problem === undefined) return withJournals(values, output, undefined, (found) => list(found, values, output));
+    output.complain(problem);
+    return exitCodes.configuration;
+  },
+);
+
+/** @returns 1 if only silent sources are wanted and there is one; else undefined */
+async function list(
+  { kind, all }: JournalSources,
+  values: SourcesOptions,
+  { complain, stdout }: Output,
+): Promise<ExitCode | undefined> {
+  const { silent: silentMs } = values;
+  const found = await Promise.all(all.map((journal) => journal.sources({ silentMs })));
+  const rows = found.flat().sort(bySilence);
+  const print = printerOf(values, stdout, kind === 'hosted' ? formsByDeployment : forms);
+  await print([]);
+  await print(rows);
+  if (rows.length > 0) return silentMs === undefined ? undefined : exitCodes.refused;
+  complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for so long');
+  return undefined;
+}
+
+const members = [
+  'id',
+  'name',
+  'token_name',
+  'last_seq',
+  'last_event',
+  'last_seen',
+  'lost_events',
+  'lag_events',
+] as const;
+
+const forms: Forms<SourceState> = {
+  columns: [
+    { title: 'last seen (UTC)', whole: 19 },
+    { title: 'name' },
+    { title: 'last event', whole: 19 },
+    { title: 'last seq', whole: 8 },
+    { title: 'lag', whole: 3 },
+    { title: 'lost', whole: 4 },
+    { title: 'id' },
+  ],
+  row: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
+    secondOf(last_seen ?? '-'),
+    name ?? '',
+    secondOf(last_event ?? '-'),
+    ...[last_seq, lag_events ?? '?', lost_events].map(String),
+    id,
+  ],
+  header: members,
+  record: (row) => members.map((member) => row[member] ?? undefined),
+  json: (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+};
+
+const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
+
+/** Makes a hub forget a source, under the lock that a service has. */
+async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
+  const { say, complain } = output;
+  if (action !== 'forget' || id === undefined) {
+    complain('give forget ID, or nothing');
+    return exitCodes.configuration;
+  }
+  return withFolder(data, output, async (found) => {
+    if (found.kind === 'hosted') {
+      complain(askForOne(found.folder, found.deployments));
+      return exitCodes.configuration;
+    }
+    const lock = await lockFolder(found.disk.folder, limits);
+    try {
+      if (await forgetSource(found.disk, id)) {
+        say(`${id} is forgotten; its events stay`);
+        return exitCodes.done;
+      }
+      complain(`${found.disk.folder} has no source ${id}`);
+      return exitCodes.configuration;
+    } finally {
+      await lock.release();
+    }
+  });
+}

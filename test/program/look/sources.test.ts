@@ -1,0 +1,238 @@
+/** `assetlog sources` and `GET /sources`: which device is silent, as its operator finds out. */
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SourceState } from '../../../src/journal/look/source-state.ts';
+import { runHere } from '../../support/command-output.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
+import { newFolder, type Running, type Scope, startService } from '../../support/program.ts';
+import { serveReads } from '../../support/reading.ts';
+import { eventually } from '../../support/tools.ts';
+
+const SEEN = 'forward-seen.json';
+
+async function report(device: Running): Promise<void> {
+  assert.equal((await fetch(`${device.url}/report_asset_observation/line/1`, { method: 'POST' })).status, 200);
+}
+
+async function sourcesAt(url: string, headers: Record<string, string> = {}): Promise<SourceState[]> {
+  const { sources } = (await (await fetch(`${url}/sources`, { headers })).json()) as { sources: SourceState[] };
+  return sources;
+}
+
+const namesOf = (sources: readonly SourceState[]) => sources.map(({ name }) => name);
+
+async function shown(...args: readonly string[]): Promise<{ code: number | null; names: unknown[]; stderr: string }> {
+  const { code, stdout, stderr } = await runHere(['sources', ...args]);
+  const names = stdout.split('\n').slice(0, -1);
+  return { code, names: names.map((line) => JSON.parse(line).name), stderr };
+}
+
+test('of a hub with three devices, the one that was killed is named', async (t) => {
+  const hub = await startService(t);
+  const names = ['device-1', 'München 2', 'device-3'];
+  const devices = await Promise.all(
+    names.map((name) => startService(t, { args: ['--forward-to', hub.url, '--name', name] })),
+  );
+  const reportAll = async (some: readonly Running[]) => {
+    for (const device of some) await report(device);
+  };
+  await reportAll(devices);
+  await eventually('all are listed', async () => (await sourcesAt(hub.url)).length === 3);
+  await devices[1]!.kill('SIGKILL');
+  await eventually('it is written', () => existsSync(join(hub.data, SEEN)));
+  await sleep(2_500);
+  await reportAll([devices[0]!, devices[2]!]);
+  await eventually('they are seen', async () =>
+    (await sourcesAt(hub.url)).every((one, at) => at === 0 || one.last_seq === 2),
+  );
+  for (const place of [
+    ['--url', hub.url],
+    ['--data', hub.data],
+  ]) {
+    assert.deepEqual(await shown(...place, '--silent', '2s'), { code: 1, names: ['München 2'], stderr: '' });
+    const none = await shown(...place, '--silent', '1h');
+    assert.deepEqual(none, { code: 0, names: [], stderr: 'assetlog: no source was silent for so long\n' });
+    const all = await shown(...place);
+    assert.deepEqual([all.code, all.names[0], all.names.slice(1).sort()], [0, 'München 2', ['device-1', 'device-3']]);
+  }
+  const [silent] = await sourcesAt(hub.url);
+  const { id, last_event, last_seen, ...rest } = silent!;
+  assert.equal(id, readFileSync(join(devices[1]!.data, '.journal-id'), 'utf8').trim());
+  assert.deepEqual(rest, {
+    name: 'München 2',
+    token_name: null,
+    deployment: null,
+    last_seq: 1,
+    lost_events: 0,
+    lag_events: 0,
+  });
+  assert.ok(last_event! <= last_seen!, `${last_event} ${last_seen}`);
+});
+
+test('what is known of a source survives a stop, and but for its name a crash that came before it was written', async (t) => {
+  const hub = await startService(t);
+  const sent = new SentJournal(9);
+  const headers = { 'Assetlog-Name': 'device%20%C3%BC', 'Assetlog-Last': '9' };
+  await sent.put(hub.url, 1, 3, { headers });
+  await sent.put(hub.url, 6, 6, { headers: { ...headers, 'Assetlog-Lost': '4-5' } });
+  const before = await sourcesAt(hub.url);
+  assert.deepEqual(
+    before.map(({ name, last_seq, lost_events, lag_events }) => [name, last_seq, lost_events, lag_events]),
+    [['device ü', 6, 2, 3]],
+  );
+  assert.equal((await hub.kill()).code, 0);
+  const again = await startService(t, { data: hub.data });
+  assert.deepEqual(await sourcesAt(again.url), before);
+  assert.deepEqual(await sourcesAt(again.url), before);
+  await sent.put(again.url, 7, 7);
+  await again.kill('SIGKILL');
+  rmSync(join(hub.data, SEEN));
+  const { code, stdout } = await runHere(['sources', '--data', hub.data]);
+  const [crashed] = stdout
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line)) as [SourceState];
+  assert.deepEqual([code, crashed.name, crashed.last_seq, crashed.lag_events], [0, null, 7, null]);
+  assert.ok(crashed.last_seen! > before[0]!.last_seen!, 'the time of its last event here');
+});
+
+test('what is known of a source is written while the hub runs, and a damaged file is nothing', async (t) => {
+  const hub = await startService(t);
+  await new SentJournal(1).put(hub.url, 1, 1, { headers: { 'Assetlog-Name': 'one' } });
+  await eventually('it is written', () => existsSync(join(hub.data, SEEN)));
+  assert.deepEqual((await shown('--data', hub.data)).names, ['one']);
+  await hub.kill('SIGKILL');
+  writeFileSync(join(hub.data, SEEN), readFileSync(join(hub.data, SEEN), 'utf8').replace('one', 'two'));
+  const again = await startService(t, { data: hub.data });
+  assert.deepEqual(namesOf(await sourcesAt(again.url)), [null]);
+});
+
+test('a name that would not be shown as it is, is refused with its events [sources-name-1]', async (t) => {
+  const hub = await startService(t);
+  const sent = new SentJournal(2);
+  const wrong = [
+    'a%00b',
+    '%1b%5B2J',
+    '%E2%80%AEname',
+    '%E2%80%A8',
+    '%C2%85',
+    '%ff',
+    '%',
+    '%ED%A0%80',
+    '%20',
+    'x'.repeat(65),
+  ];
+  for (const name of [...wrong, encodeURIComponent('ü'.repeat(65))]) {
+    const { status, body } = await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': name } });
+    assert.equal(status, 400, name);
+    assert.match(
+      String(body['error']),
+      /^Assetlog-Name is .*; send at most 64 characters, none for control or format, percent-encoded/,
+    );
+  }
+  assert.equal((await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Last': '-1' } })).status, 400);
+  assert.deepEqual(await sourcesAt(hub.url), []);
+  const longest = '🛰'.repeat(64);
+  await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': encodeURIComponent(longest) } });
+  assert.deepEqual(namesOf(await sourcesAt(hub.url)), [longest]);
+  await sent.put(hub.url, 2, 2, { headers: { 'Assetlog-Name': '<b>&' } });
+  assert.deepEqual(namesOf(await sourcesAt(hub.url)), ['<b>&']);
+  assert.equal((await runHere(['serve', '--name', 'a\nb', '--data', newFolder(t)])).code, 2);
+});
+
+/** A hosted hub with two deployments. */
+async function hosted(t: Scope) {
+  const deployments = writeDeployments(t, ['prod', 'test']);
+  const hub = await startService(t, { args: deployments.args });
+  const headersOf = (name: string) => ({ 'Service-Cloud-Api-Token': deployments.tokenOf(name) });
+  return { ...deployments, hub, headersOf };
+}
+
+test('a deployment has its own sources, for tokens that may read, with the names of their tokens [sources-of-deployment-1]', async (t) => {
+  const { hub, args, file, headersOf } = await hosted(t);
+  for (const [number, name] of ['prod', 'test'].entries()) {
+    const headers = { ...headersOf(name), 'Assetlog-Name': `of-${name}` };
+    assert.equal((await new SentJournal(2, sourceOf(number)).put(`${hub.url}/${name}`, 1, 2, { headers })).status, 200);
+  }
+  const of = (name: string, url = hub.url) => sourcesAt(`${url}/${name}`, headersOf(name));
+  const both = [...(await of('prod')), ...(await of('test'))];
+  assert.deepEqual(
+    both.map(({ id, name, token_name, deployment }) => [id, name, token_name, deployment]),
+    [
+      [sourceOf(0), 'of-prod', 'ci of prod', 'prod'],
+      [sourceOf(1), 'of-test', 'ci of test', 'test'],
+    ],
+  );
+  assert.equal((await fetch(`${hub.url}/prod/sources`, { headers: headersOf('test') })).status, 401);
+  assert.equal((await fetch(`${hub.url}/prod/sources?silent=1`, { headers: headersOf('prod') })).status, 400);
+  assert.equal((await hub.kill()).code, 0);
+  const table = await runHere(['sources', '--data', hub.data, '--table']);
+  assert.match(table.stdout, /deployment/);
+  const again = await startService(t, { data: hub.data, args });
+  assert.deepEqual([...(await of('prod', again.url)), ...(await of('test', again.url))], both, 'no journal is open');
+  writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"read",', ''));
+  await eventually('the right is gone', async () => {
+    return (await fetch(`${again.url}/prod/sources`, { headers: headersOf('prod') })).status === 403;
+  });
+});
+
+test('a source can be forgotten while no service has the folder, and then makes space [sources-forget-1]', async (t) => {
+  const hub = await startService(t);
+  const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
+  await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
+  await stays.put(hub.url, 1, 3, { headers: { 'Assetlog-Name': 'stays' } });
+  const forget = (...more: string[]) => runHere(['sources', 'forget', ...more, '--data', hub.data]);
+  const beside = await forget(SOURCE);
+  assert.equal(beside.code, 4, beside.stderr);
+  assert.equal((await sourcesAt(hub.url)).length, 2);
+  await hub.kill('SIGKILL');
+  assert.deepEqual([(await forget()).code, (await forget(sourceOf(3))).code], [2, 2]);
+  const { code, stdout } = await forget(SOURCE);
+  assert.deepEqual([code, stdout], [0, `${SOURCE} is forgotten; its events stay\n`]);
+  assert.equal((await forget(SOURCE)).code, 2);
+  assert.deepEqual((await shown('--data', hub.data)).names, [null]);
+  const again = await startService(t, { data: hub.data });
+  await stays.put(again.url, 3, 3);
+  assert.deepEqual(
+    (await sourcesAt(again.url)).map(({ id, last_seq }) => [id, last_seq]),
+    [[sourceOf(2), 3]],
+  );
+  const events = await (await fetch(`${again.url}/events`)).text();
+  assert.equal(events.split('\n').length - 1, 5);
+});
+
+test('sources without events are not remembered, and at 90 % of the limit there is a warning [sources-bounded-1]', async (t) => {
+  const hub = await serveReads(t, { limits: { forwardSourcesMax: 10, seenWriteMs: 10 } });
+  for (let number = 1; number <= 8; number += 1) await new SentJournal(1, sourceOf(number)).put(hub.url, 1, 1);
+  for (let number = 20; number <= 60; number += 1) await askHub(hub.url, sourceOf(number));
+  const share = async () =>
+    /^assetlog_hub_sources_ratio (.*)$/m.exec(await (await fetch(`${hub.url}/metrics`)).text())?.[1];
+  const warnings = () => hub.notices.filter((line) => line.includes('assetlog sources forget ID'));
+  assert.deepEqual([await share(), warnings().length], ['0.8', 0]);
+  await new SentJournal(1, sourceOf(9)).put(hub.url, 1, 1);
+  await new SentJournal(1, sourceOf(10)).put(hub.url, 1, 1);
+  assert.deepEqual([await share(), warnings().length], ['1', 1], warnings()[0]);
+  assert.equal((await new SentJournal(1, sourceOf(11)).put(hub.url, 1, 1)).status, 503);
+  await eventually('they are written', () => readFileSync(join(hub.data, SEEN), 'utf8').includes(sourceOf(10)));
+  const written = readFileSync(join(hub.data, SEEN), 'utf8');
+  assert.equal(JSON.parse(written).sources.length, 10);
+});
+
+test('a device without events makes a request now and then', async (t) => {
+  const hub = await serveReads(t);
+  const device = await serveReads(t, {
+    limits: { forwardIdleMs: 200 },
+    args: ['--forward-to', hub.url, '--name', 'quiet'],
+  });
+  assert.equal((await fetch(`${device.url}/report_asset_observation/a`, { method: 'POST' })).status, 200);
+  await eventually('it is listed', async () => (await sourcesAt(hub.url)).length === 1);
+  const [before] = await sourcesAt(hub.url);
+  await eventually('it is seen again', async () => (await sourcesAt(hub.url))[0]!.last_seen! > before!.last_seen!);
+  const [after] = await sourcesAt(hub.url);
+  assert.deepEqual({ ...after, last_seen: '' }, { ...before, last_seen: '' });
+});
