@@ -14,7 +14,7 @@ export interface TokenHeader {
 
 /** One request, without its URL. */
 export interface HttpCall {
-  readonly method: 'GET' | 'POST' | 'PUT';
+  readonly method: 'GET' | 'OPTIONS' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly token?: TokenHeader | undefined;
   /** What else of the request is masked in its reply. */

@@ -3,9 +3,9 @@
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { DeadLetters, readLetterStates } from './dead-letters/file.ts';
-import { type DeadLetter, isOpen } from './dead-letters/letter.ts';
-import type { LetterState } from './dead-letters/states.ts';
+import { DeadLetters } from './dead-letters/file.ts';
+import { skipped } from './dead-letters/letter.ts';
+import { openIn } from './retry.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
 import { replaceSource } from './source.ts';
 import { readState } from './state-file.ts';
@@ -101,12 +101,6 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
   return `the journal has the id ${await replaceSource(disk)} now`;
 }
 
-/** @returns the open letters that are about these events only */
-async function openIn(disk: Disk, name: string, seqs: GoneRange, limits: Limits): Promise<LetterState[]> {
-  const states = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
-  return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
-}
-
 async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open: number): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
   await letters.append(skipped(seqs));
@@ -115,10 +109,6 @@ async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open:
 
 function openLetters(disk: Disk, name: string, limits: Limits): Promise<DeadLetters> {
   return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
-}
-
-function skipped(what: { line: string } | GoneRange, more = ''): DeadLetter {
-  return { time: new Date().toISOString(), outcome: 'skipped', reason: `an operator gave it up${more}`, ...what };
 }
 
 function checkEnd(last: number, seq: number): void {

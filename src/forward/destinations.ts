@@ -7,7 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Notices } from '../telemetry/log.ts';
-import type { Destination } from './destination.ts';
+import type { Deployment, Destination } from './destination.ts';
 import { readOnly } from './only.ts';
 import { readHookUrl } from './targets/hook.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './targets/kinds.ts';
@@ -15,15 +15,32 @@ import { kindsWith, onlyKindOf, schemes, traitsOf } from './targets/kinds.ts';
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
 
-/** @returns the base URL for one deployment, or for a local service */
-export function urlFor({ to }: Pick<Destination, 'to'>, deployment: string | undefined): string {
-  return to.replaceAll(DEPLOYMENT, deployment ?? '');
+/** @returns a destination as one journal has it */
+export function resolved(destination: Destination, deployment: Deployment): Destination {
+  const named = (url: string) => url.replaceAll(DEPLOYMENT, deployment ?? '');
+  const { to, hookPath } = destination;
+  const own = hookPath === undefined ? {} : { hookPath: named(hookPath) };
+  return { ...destination, ...own, to: named(to), deployments: undefined };
 }
 
 /** Whether the events of a deployment, or of a local service, go to this destination: also if it names no deployments. */
 export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, deployment: string | undefined): boolean {
   return deployments === undefined || deployments.includes(deployment ?? '');
 }
+
+/** The options that say where events go. */
+export type DestinationOptions = Pick<
+  Config,
+  | 'forward'
+  | 'forwardTo'
+  | 'forwardTokenFile'
+  | 'forwardTokenHeader'
+  | 'forwardCaFile'
+  | 'onFailedCheck'
+  | 'deployments'
+  | 'whenBehind'
+  | 'ack'
+>;
 
 /** The name of the destination of `--forward-to`. */
 const UPSTREAM = 'upstream';
@@ -38,7 +55,7 @@ const FAILED_CHECKS = 'failed-checks';
  * @throws Error with one line for each problem: `/etc/forward.json, line 1: destinations[0].name must be …`
  */
 export async function watchDestinations(
-  config: Config,
+  config: DestinationOptions,
   { limits, notices }: { readonly limits: Limits; readonly notices: Notices },
   journalsOf: (destination: Destination) => number,
   changed: (destinations: readonly Destination[]) => void,
@@ -77,7 +94,7 @@ export async function watchDestinations(
 export function ackProblem(
   all: readonly Destination[],
   journalsOf: (destination: Destination) => number,
-  { ack }: Config,
+  { ack }: DestinationOptions,
 ): string | undefined {
   if (ack === '') return undefined;
   const one = all.find(({ name }) => name === ack);
@@ -91,7 +108,7 @@ export function ackProblem(
 }
 
 /** @returns the destinations of the options. @throws as `upstreamOf` */
-function ownOf(config: Config): Destination[] {
+function ownOf(config: DestinationOptions): Destination[] {
   return [
     ...(config.forwardTo === '' ? [] : [upstreamOf(config)]),
     ...(config.onFailedCheck === '' ? [] : [hookOf(config)]),
@@ -104,7 +121,7 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 }
 
 /** @throws as `upstreamOf` */
-function hookOf(config: Config): Destination {
+function hookOf(config: DestinationOptions): Destination {
   const to = `hook+${config.onFailedCheck}`;
   const entry = { name: FAILED_CHECKS, to, begin: 'now', only: { type: 'check', passed: false } };
   const found = readDestinations(JSON.stringify({ destinations: [entry] }), { ...config, onFailedCheck: '' });
@@ -113,7 +130,7 @@ function hookOf(config: Config): Destination {
 }
 
 /** @throws Error that says what is wrong with the URL, without the URL */
-function upstreamOf(config: Config): Destination {
+function upstreamOf(config: DestinationOptions): Destination {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
   if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
@@ -150,7 +167,7 @@ function upstreamOf(config: Config): Destination {
  */
 export function readDestinations(
   text: string,
-  config: Config,
+  config: DestinationOptions,
 ): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
   return readJsonFile(text, (file, checker) => {
     const names = new Set([
@@ -179,7 +196,13 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
 };
 
 /** @param names of the destinations before it, to which its own is added */
-function readEntry(entry: Members, path: string, names: Set<string>, config: Config, checker: Checker): Destination {
+function readEntry(
+  entry: Members,
+  path: string,
+  names: Set<string>,
+  config: DestinationOptions,
+  checker: Checker,
+): Destination {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
   const { name, to, deployments, hold = true, ...more } = entry as Partial<Destination>;
   if (!isText(name) || !destinationName.test(name)) {
@@ -231,7 +254,7 @@ function readEntry(entry: Members, path: string, names: Set<string>, config: Con
  * @param isListed whether the destination lists its deployments
  * @returns what is wrong with the URL of a destination, after its name; it does not contain a password
  */
-function urlProblem(to: unknown, { deployments }: Config, isListed: boolean): string | undefined {
+function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: boolean): string | undefined {
   const given = isText(to) ? to : '';
   const scheme = schemeOf(given);
   if (scheme !== '' && !schemes.has(scheme.toLowerCase())) {

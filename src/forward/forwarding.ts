@@ -11,7 +11,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import type { Deployment, Destination } from './destination.ts';
-import { ackProblem, appliesTo, tooMany, urlFor, watchDestinations } from './destinations.ts';
+import { ackProblem, appliesTo, resolved, tooMany, watchDestinations } from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Link } from './link.ts';
 import { Rounds } from './rounds.ts';
@@ -279,13 +279,6 @@ export class Forwarding {
       this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error as Error) });
     }
   }
-}
-
-/** @returns a destination as one journal has it */
-function resolved(destination: Destination, deployment: Deployment): Destination {
-  const { hookPath } = destination;
-  const own = hookPath === undefined ? {} : { hookPath: urlFor({ to: hookPath }, deployment) };
-  return { ...destination, ...own, to: urlFor(destination, deployment), deployments: undefined };
 }
 
 /** Also the states of none, so that each has a time series. */

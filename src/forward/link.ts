@@ -228,14 +228,15 @@ export class Link {
     try {
       const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
       if (result !== undefined) {
-        const { sent, refused, left } = result;
-        notices.info('dead letters were sent again', { destination: name, sent, refused, left });
-        if (sent > 0) sender.tryNow(); // there is space for others
+        const { givenUp, ...counts } = result;
+        if (givenUp === undefined) notices.info('dead letters were sent again', { destination: name, ...counts });
+        else notices.info('dead letters were given up', { destination: name, count: givenUp });
+        if (counts.sent > 0 || givenUp !== undefined) sender.tryNow(); // there is space for others
         ack?.lacksOnly(await letters.openRanges());
       }
     } catch (error) {
       const problem = describe(error as Error);
-      notices.warn('dead letters could not be sent again', { destination: name, problem });
+      notices.warn('dead letters could not be sent again or given up', { destination: name, problem });
     }
     this.#retrying = undefined;
   }

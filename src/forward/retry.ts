@@ -4,7 +4,8 @@
  * the sender, which is not held up.
  *
  * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
- * doubt, and it is sent a second time only if an operator names it.
+ * doubt, and it is sent a second time only if an operator names it. The file may also say that letters are given up: only the
+ * service may append to theirs.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +15,7 @@ import { readSmall } from '../journal/file-io.ts';
 import { Line } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import { type DeadLetters, readDeadLetters, readLetterStates } from './dead-letters/file.ts';
-import { isOpen, type LetterOutcome, seqsOf } from './dead-letters/letter.ts';
+import { isOpen, type LetterOutcome, seqsOf, skipped } from './dead-letters/letter.ts';
 import type { LetterState } from './dead-letters/states.ts';
 import type { Sent, Target } from './target.ts';
 
@@ -22,6 +23,8 @@ import type { Sent, Target } from './target.ts';
 export interface Retry {
   /** The letters of these seqs; if it is absent, letters that were refused: an event in doubt may be there already. */
   readonly seqs?: GoneRange | undefined;
+  /** The letters of these seqs are given up instead. */
+  readonly givesUp?: boolean;
   /** A service has taken it up. */
   readonly isRunning?: boolean;
 }
@@ -34,6 +37,8 @@ export interface RetryResult {
   readonly refused: number;
   /** Not tried. */
   readonly left: number;
+  /** Number of letters that were given up; undefined if they were to be sent again. */
+  readonly givenUp?: number;
 }
 
 export interface RetryParts {
@@ -91,10 +96,28 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
     // A process that has died had taken up a retry that is running: which event is in doubt is in the letters.
     if (asked === undefined || asked.isRunning === true) return undefined;
     await writeRetry(disk, name, { ...asked, isRunning: true });
-    return await sendAgain(parts, asked.seqs);
+    return await (asked.givesUp === true ? giveUp(parts, asked.seqs) : sendAgain(parts, asked.seqs));
   } finally {
     if (isThere) await disk.remove(retryName(name)).catch(unlessAbsent(undefined));
   }
+}
+
+/** Closes each letter by one of its own, as the count of open letters needs it. */
+async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
+  const open = seqs === undefined ? [] : await openIn(disk, name, seqs, limits);
+  for (const { first, last } of open) await letters.append(skipped({ first, last }), true);
+  return { sent: 0, refused: 0, left: 0, givenUp: open.length };
+}
+
+/** @returns the open letters that are about these events only */
+export async function openIn(
+  disk: ReadableDisk,
+  name: string,
+  seqs: GoneRange,
+  limits: RetryParts['limits'],
+): Promise<LetterState[]> {
+  const states = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
+  return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
 async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { runHere } from '../support/command-output.ts';
 import { deadLettersIn, forwardStatus } from '../support/forwarded.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, type Running, startService } from '../support/program.ts';
@@ -82,4 +83,16 @@ test('a check that the reference stores and answers with 500 is a dead letter, a
   await eventually('the last one', isThere);
   const letters = deadLettersIn(service.data).map(({ outcome, status }) => [outcome, status]);
   assert.deepEqual(letters, [['in doubt', 500]]);
+});
+
+test('forward test finds that the reference takes reports, and leaves nothing there', {
+  skip: withoutReference,
+}, async (t) => {
+  const reference = await startReference(t, String(referenceExecutable));
+  const to = `http://127.0.0.1:${reference.port}`;
+  const { code, stdout } = await runHere(['forward', 'test', '--forward-to', to]);
+  const says = 'it is no hub but takes reports, as its refusal of one without a key shows';
+  assert.deepEqual([code, stdout], [0, `upstream: works: ${to}: ${says}\n`]);
+  const wrong = await runHere(['forward', 'test', '--forward-to', `${to}/prod`]);
+  assert.equal(wrong.code, 1, wrong.stdout);
 });

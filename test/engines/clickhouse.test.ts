@@ -335,3 +335,17 @@ test('a backlog of a million events is stored once, with five kills of the engin
     bad,
   );
 });
+
+test('forward test says whether the table is there, and inserts nothing', { skip }, async (t) => {
+  const engine = await startClickhouse(t);
+  const to = `clickhouse+http://127.0.0.1:${engine.port}/assets.events`;
+  const tried = () => runHere(['forward', 'test', '--forward-to', to]);
+  const before = await tried();
+  assert.equal(before.code, 1);
+  assert.match(before.stdout, /^upstream: DOES NOT WORK: \S+: .*forward ddl clickhouse/);
+  await engine.run(clickhouseDdl(false));
+  const { code, stdout } = await tried();
+  assert.equal(code, 0);
+  assert.match(stdout, /: its table can be read; whether the login may insert was not tried\n$/);
+  assert.deepEqual(await countsOf(engine), [0, 0, 0]);
+});

@@ -548,3 +548,16 @@ test('single reports, batches, repeated keys, pipelined requests and files are i
   assert.equal(eventsIn(service.data).length, 2_507);
   assertInStream(await nats.messages(), service.data);
 });
+
+test('forward test says whether the stream is set up, and publishes nothing', { skip }, async (t) => {
+  const nats = await startNats(t);
+  const tried = () => runHere(['forward', 'test', '--forward-to', natsUrl(nats)]);
+  const before = await tried();
+  assert.equal(before.code, 1);
+  assert.match(before.stdout, /^upstream: DOES NOT WORK: \S+: .*nats stream add ASSETLOG/);
+  await nats.createStream();
+  const { code, stdout } = await tried();
+  assert.equal(code, 0);
+  assert.match(stdout, /: its stream is set up and can be read; whether the login may publish was not tried\n$/);
+  assert.deepEqual(await nats.messages(), []);
+});

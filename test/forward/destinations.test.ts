@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { type Config, readConfig } from '../../src/config/config.ts';
 import { limits } from '../../src/config/limits.ts';
-import { appliesTo, readDestinations, urlFor, watchDestinations } from '../../src/forward/destinations.ts';
+import { appliesTo, readDestinations, resolved, watchDestinations } from '../../src/forward/destinations.ts';
 import { newFolder } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
 
@@ -255,7 +255,7 @@ test('deployments do not share a URL unless they are listed', () => {
   );
   const [all] = good(fileOf({ name: 'a', to: 'https://hub.example/{deployment}/x/{deployment}/' }), hosted);
   assert.ok(all !== undefined);
-  assert.deepEqual([urlFor(all, 'prod'), appliesTo(all, 'prod')], ['https://hub.example/prod/x/prod', true]);
+  assert.deepEqual([resolved(all, 'prod').to, appliesTo(all, 'prod')], ['https://hub.example/prod/x/prod', true]);
   const [some] = good(fileOf({ name: 'a', to: 'https://hub.example/all', deployments: ['prod', 'eu'] }), hosted);
   assert.ok(some !== undefined);
   assert.deepEqual([appliesTo(some, 'prod'), appliesTo(some, 'test')], [true, false]);

@@ -3,12 +3,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { keyText } from '../../event/asset-key.ts';
+import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../forward/by-hand.ts';
 import { readDeadLetters, readLetterStates } from '../../forward/dead-letters/file.ts';
 import { type DeadLetter, encodeDeadLetter, isOpen, seqsOf } from '../../forward/dead-letters/letter.ts';
 import type { LetterState } from '../../forward/dead-letters/states.ts';
-import { isWanted, readRetry, writeRetry } from '../../forward/retry.ts';
-import { readStatus } from '../../forward/status.ts';
+import { isWanted, openIn, type Retry, readRetry, writeRetry } from '../../forward/retry.ts';
+import { type DestinationStatus, readStatus } from '../../forward/status.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf, lockFolder } from '../../journal/lock.ts';
 import type { GoneRange } from '../../journal/segments.ts';
@@ -33,12 +35,11 @@ interface ForwardAction {
   readonly output: Output;
 }
 
-/** The actions by name. The last three throw InUseError beside a service. */
+/** The actions by name. The last three throw InUseError beside a service, but `skip` only for events without a letter. */
 export const actions = {
   dead: showDead,
   retry: retryDeadLetters,
-  skip: (action: ForwardAction) =>
-    stopped(action, '--seq N', action.values.seq, (seqs) => skip(action.disk, action.name, seqs, limits)),
+  skip: giveUp,
   from: (action: ForwardAction) =>
     stopped(action, '--seq N', action.values.seq, ({ first }) => continueFrom(action.disk, action.name, first, limits)),
   identity: (action: ForwardAction) =>
@@ -52,6 +53,8 @@ const columns: readonly Column[] = [
   { title: 'time', whole: 19 },
   { title: 'outcome', whole: 8 },
   { title: 'status', whole: 6 },
+  { title: 'event', whole: 15 },
+  { title: 'asset key', shownPart: 'end' }, // keys differ in their last parts
   { title: 'reason' },
 ];
 
@@ -60,16 +63,23 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
   const { columns: width, write } = output.stdout;
   const isWhole = json || (seq !== undefined && seq.first === seq.last);
   const open = new Map<number, LetterState[]>();
-  for (const state of (await readLetterStates(disk, name, limits)).values()) {
+  const states = await readLetterStates(disk, name, limits);
+  for (const state of states.values()) {
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
   const table = new Table(columns, width);
+  /** What the last letter with a line says of the event, by its seq: a later letter may have no line. */
+  const events = new Map<number, readonly [type: string, key: string]>();
   let at = -1;
   for await (const letter of readDeadLetters(disk, name, limits)) {
     at += 1;
     const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
     if (isWhole && !isAsked(seqsOf(letter))) continue;
-    const rows = (open.get(at) ?? []).filter(isAsked).map((state) => rowOf(letter, state));
+    if (letter.line !== undefined && states.has(seqsOf(letter).first)) {
+      const { type, asset_key: key } = JSON.parse(letter.line);
+      events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, keyText(key)]);
+    }
+    const rows = (open.get(at) ?? []).filter(isAsked).map((state) => rowOf(letter, state, events.get(state.first)));
     if (!isWhole && rows.length === 0) continue;
     const text = encodeDeadLetter(letter);
     const line = `${width === undefined ? text : printable(text)}\n`;
@@ -78,32 +88,28 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
   return exitCodes.done;
 }
 
-/** @param state of the events that the letter still speaks for */
-function rowOf(letter: DeadLetter, { first, last }: GoneRange): string[] {
+/**
+ * @param state of the events that the letter still speaks for
+ * @param event its type and key, if they are known
+ */
+function rowOf(letter: DeadLetter, { first, last }: GoneRange, event: readonly [string, string] = ['', '']): string[] {
   const { time, outcome, became, status = '', reason } = letter;
   const seqs = first === last ? `${first}` : `${first}-${last}`;
-  return [seqs, secondOf(time), became === undefined ? outcome : `${outcome}, ${became}`, `${status}`, reason];
+  const what = became === undefined ? outcome : `${outcome}, ${became}`;
+  return [seqs, secondOf(time), what, `${status}`, ...event, reason];
 }
 
 /** Asks the service to send dead letters again, and waits until it has. @returns 0 if all were taken, 1 if some were not, 75 if no service takes it up @throws the error of a system call */
 async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
   const { say, complain } = output;
   const wanted = [...(await readLetterStates(disk, name, limits)).values()].filter((state) => isWanted(state, seq));
-  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits), limits);
-  const status = statuses.find((one) => one.name === name);
   if (wanted.length > 0) {
+    const status = await statusOf(disk, name);
     if (status === undefined || !isServed(status)) {
       complain(`nothing was sent, since only a service has the token: ${status?.reason}`);
       return exitCodes.tryLater;
     }
-    if ((await readRetry(disk, name)) !== undefined) {
-      complain('another retry is under way; wait for it');
-      return exitCodes.tryLater;
-    }
-    await writeRetry(disk, name, { seqs: seq });
-    while ((await readRetry(disk, name)) !== undefined && (await holderOf(disk.folder, limits)) !== undefined) {
-      await sleep(limits.followMs);
-    }
+    if (!(await askService({ disk, name, output }, { seqs: seq }))) return exitCodes.tryLater;
   }
   const after = await readLetterStates(disk, name, limits);
   // A letter that is closed may be gone from a file that was full.
@@ -112,6 +118,42 @@ async function retryDeadLetters({ disk, name, values: { seq }, output }: Forward
   if (sent === wanted.length) return exitCodes.done;
   complain(`assetlog forward dead ${name} says why the others were not`);
   return exitCodes.refused;
+}
+
+/** Gives up dead letters, through the service if that forwards to the destination; without a service also what comes next. */
+async function giveUp(action: ForwardAction): Promise<ExitCode> {
+  const { disk, name, values, output } = action;
+  const { seq } = values;
+  const count = async () => (seq === undefined ? 0 : (await openIn(disk, name, seq, limits)).length);
+  const open = await count();
+  const status = open === 0 ? undefined : await statusOf(disk, name);
+  if (status === undefined || !isServed(status))
+    return stopped(action, '--seq N', seq, (seqs) => skip(disk, name, seqs, limits));
+  if (!(await askService(action, { seqs: seq, givesUp: true }))) return exitCodes.tryLater;
+  const left = await count();
+  output.say(`given up: ${open - left}`);
+  return left === 0 ? exitCodes.done : exitCodes.refused;
+}
+
+async function statusOf(disk: Disk, name: string): Promise<DestinationStatus | undefined> {
+  const statuses = await readStatus(disk, null, await holderOf(disk.folder, limits), limits);
+  return statuses.find((one) => one.name === name);
+}
+
+/** Leaves a request for the service, and waits until that is done with it. @returns whether it was left */
+async function askService(
+  { disk, name, output }: Pick<ForwardAction, 'disk' | 'name' | 'output'>,
+  request: Retry,
+): Promise<boolean> {
+  if ((await readRetry(disk, name)) !== undefined) {
+    output.complain('another retry is under way; wait for it');
+    return false;
+  }
+  await writeRetry(disk, name, request);
+  while ((await readRetry(disk, name)) !== undefined && (await holderOf(disk.folder, limits)) !== undefined) {
+    await sleep(limits.followMs);
+  }
+  return true;
 }
 
 /** Runs a change under the lock, which a service has as long as it forwards the journal. */

@@ -1,5 +1,6 @@
 /** `assetlog forward`: how far the destinations are, and what an operator does about events that they did not take. */
 
+import { options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { type Option, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
@@ -10,6 +11,7 @@ import { defineCommand, type Output } from '../cli/command.ts';
 import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
 import { actions, type ForwardValues } from './actions.ts';
 import { showStatus } from './status.ts';
+import { type TryValues, tryDestinations } from './try.ts';
 
 const seq: Option<GoneRange | undefined> = {
   argument: 'N[-M]',
@@ -24,13 +26,35 @@ const seq: Option<GoneRange | undefined> = {
   },
 };
 
-const names = ['status', ...Object.keys(actions), 'ddl'];
+const names = ['status', 'test', ...Object.keys(actions), 'ddl'];
 
-export const forward = defineCommand<ForwardValues>(
+/** Those of the service, with its variables. */
+const {
+  forward: file,
+  forwardTo,
+  forwardTokenFile,
+  forwardTokenHeader,
+  forwardCaFile,
+  onFailedCheck,
+  deployments,
+} = options;
+const destinationOptions = {
+  forwardTo: { ...forwardTo, help: 'test: the destination' },
+  forward: { ...file, help: 'test: the file with the destinations' },
+  forwardTokenFile: { ...forwardTokenFile, help: 'test: file with the token for --forward-to' },
+  forwardTokenHeader: { ...forwardTokenHeader, help: 'test: header with that token' },
+  forwardCaFile: { ...forwardCaFile, help: 'test: file with the CA of --forward-to' },
+  onFailedCheck: { ...onFailedCheck, help: 'test: the hook for failed checks' },
+  deployments: { ...deployments, help: 'test: the deployments file, if the service has one' },
+};
+
+export const forward = defineCommand<ForwardValues & TryValues>(
   {
     summary: 'show how far forwarding is, and decide about events that were not taken',
     about:
       'status    how far each destination of serve --forward-to or --forward is, since when, why, and what to do\n' +
+      'test      try each destination of the same options, or of --forward, and say what works or what to do; nothing\n' +
+      '          changes there, and the journal need not exist\n' +
       'dead      the dead letters of a destination: events that it refused, or may have twice, and why; --seq N shows all\n' +
       '          about one event, with its line as it was, and --json the whole file\n' +
       'retry     send dead letters again: those that were refused, or those of --seq\n' +
@@ -39,15 +63,16 @@ export const forward = defineCommand<ForwardValues>(
       'identity  the id by which hubs and engines know the journal; --new gives a copied folder an id of its own\n' +
       'ddl       print the SQL of the table that a ClickHouse destination needs, each setting with its reason\n' +
       '\n' +
-      'status, dead and retry work beside a running service. skip, from and identity --new need it stopped. NAME is that of\n' +
-      'the destination (upstream for --forward-to); it may be left out if there is one.',
+      'status, test, dead, retry and skip of dead letters work beside a running service. The others need it stopped. NAME is\n' +
+      'that of the destination (upstream for --forward-to); it may be left out if there is one.',
     notes: [
       'Examples:',
       '  assetlog forward status --data /var/lib/assetlog',
       "  assetlog forward status --json | jq '.destinations[] | select(.lag_seconds > 3600) | .name'",
+      '  assetlog forward test --forward-to https://hub.example/prod --forward-token-file hub.token',
       '  assetlog forward dead upstream --seq 54            why it was refused, and its line',
       '  assetlog forward retry upstream --seq 54-60        after the upstream was mended',
-      '  assetlog forward skip upstream --seq 54            with the service stopped',
+      '  assetlog forward skip upstream --seq 54            it is given up',
       '  assetlog forward from upstream --seq 1208          after its cursor was lost: 1208 is sent next',
       '  assetlog forward identity --new                    in a folder that was copied, before both are forwarded',
       '  assetlog forward ddl clickhouse | clickhouse-client --multiquery',
@@ -61,7 +86,7 @@ export const forward = defineCommand<ForwardValues>(
       '  To a hub, which has later events by then, an event is sent again as a report, with a seq and an id of its own.',
       '',
       'Exit codes:',
-      '  0 all is well, or it was done; 1 a destination is stopped, a service does not run, or events were not taken;',
+      '  0 all is well, or it was done; 1 a destination is stopped or does not work, no service runs, or events were not taken;',
       '  2 flags, no such destination, or it cannot be done: nothing was changed; 4 a service has the folder: stop it;',
       '  5 it cannot be read or written; 75 no service runs that could send events again',
     ],
@@ -71,6 +96,7 @@ export const forward = defineCommand<ForwardValues>(
       seq,
       new: switchOption('identity: make a new id'),
       replicated: switchOption('ddl: for a table that several servers have'),
+      ...destinationOptions,
       json: switchOption('JSON instead of text, for programs'),
     },
   },
@@ -78,7 +104,7 @@ export const forward = defineCommand<ForwardValues>(
 );
 
 async function act(
-  values: ForwardValues,
+  values: ForwardValues & TryValues,
   output: Output,
   [action = 'status', name]: readonly string[],
 ): Promise<ExitCode> {
@@ -87,6 +113,7 @@ async function act(
     complain(`there is no ${action}; give one of ${names.join(', ')}${didYouMean(action, names)}`);
     return exitCodes.configuration;
   }
+  if (action === 'test') return tryDestinations(values, name, output);
   if (action === 'ddl') return printDdl(values, output, name);
   return withFolder(values.data, output, async (found) => {
     if (action === 'status') return showStatus(found, values, name, output);

@@ -196,7 +196,7 @@ export class DeadLetters {
     if (!isTooMuch()) return;
     const { bytes: has } = this.#summary;
     throw new LettersFullError(
-      `the dead letters of ${this.#name} take ${has} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or stop the service and give them up with assetlog forward skip ${this.#name} --seq N-M`,
+      `the dead letters of ${this.#name} take ${has} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or give them up with assetlog forward skip ${this.#name} --seq N-M`,
     );
   }
 

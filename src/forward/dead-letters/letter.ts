@@ -58,6 +58,11 @@ export function seqsOf({ line, first, last }: DeadLetter): GoneRange {
   return { first: seq, last: last ?? seq };
 }
 
+/** @returns the letter of events that an operator gives up. @param more what else is to be said of them, as a clause */
+export function skipped(what: { line: string } | GoneRange, more = ''): DeadLetter {
+  return { time: new Date().toISOString(), outcome: 'skipped', reason: `an operator gave it up${more}`, ...what };
+}
+
 /** Whether an operator still has to decide about a letter: its event is sent again, or given up. */
 export function isOpen({ outcome, became }: Pick<DeadLetter, 'outcome' | 'became'>): boolean {
   return outcome !== 'sent again' && outcome !== 'skipped' && became !== 'taken';

@@ -7,7 +7,7 @@ import { objectOf } from '../../client/submission.ts';
 import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import type { Line } from '../../journal/look/reading.ts';
-import type { Outgoing, Sent, Target } from '../target.ts';
+import type { Again, Outgoing, Sent, Stopped, Target } from '../target.ts';
 import { type Answer, otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
 
 /** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
@@ -19,14 +19,9 @@ export function openApi(options: TargetOptions): Target {
       const final = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
       return { ...answer, kind: 'in doubt', final };
     }
-    const { status, said, reason } = answer;
-    const isError = said !== undefined && 'error' in said;
-    if (status === 200 && said !== undefined && !isError) return { kind: 'recorded', seq: event.seq, id: event.id };
-    if (isError && REFUSED.has(status)) return { kind: 'refused', status, reason };
-    if (!REFUSED.has(status) || status === 200) return otherwise(answer);
-    return turnedAway(
-      `${reason}; this is no JSON with an "error", so it is not from the upstream; check the proxy in front of it`,
-    );
+    const { status, said } = answer;
+    const isDone = status === 200 && said !== undefined && !('error' in said);
+    return isDone ? { kind: 'recorded', seq: event.seq, id: event.id } : refusalIn(answer);
   };
   const request = (line: Line) => ({ path: `${endpointOf(line).path}/`, body: bodyOf(line, options.stamp) });
   return openPlain(new Requests(options), request, judge);
@@ -54,6 +49,30 @@ export function openPlain(
     haveFilesChanged: () => requests.haveFilesChanged(),
     close: () => requests.close(),
   };
+}
+
+/**
+ * Sends a report without a key, which no such server records: its refusal shows that the URL, the token and the CA are right.
+ * @returns undefined if they are
+ */
+export async function tryApi(options: TargetOptions, signal: AbortSignal): Promise<Again | Stopped | undefined> {
+  const requests = new Requests(options);
+  const headers = { 'Content-Type': 'application/json' };
+  const answer = await requests.send({ method: 'POST', path: `${endpoints[0]!.path}/`, headers, body: '{}', signal });
+  requests.close();
+  if (answer.kind === 'unclear') return { ...answer, kind: 'again' };
+  const found = answer.kind === 'answer' ? refusalIn(answer) : answer;
+  return found.kind === 'refused' ? undefined : found;
+}
+
+/** @returns what an answer means that is no success */
+function refusalIn(answer: Extract<Answer, { kind: 'answer' }>): Extract<Sent, { kind: 'refused' }> | Stopped {
+  const { status, said, reason } = answer;
+  if (said !== undefined && 'error' in said && REFUSED.has(status)) return { kind: 'refused', status, reason };
+  if (!REFUSED.has(status) || status === 200) return otherwise(answer);
+  return turnedAway(
+    `${reason}; this is no JSON with an "error", so it is not from the upstream; check the proxy in front of it`,
+  );
 }
 
 /** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */

@@ -5,7 +5,7 @@
 
 import type { Line } from '../../journal/look/reading.ts';
 import { decode } from '../../telemetry/masked.ts';
-import type { Sent, Target } from '../target.ts';
+import type { Again, Sent, Stopped, Target } from '../target.ts';
 import { type FinalAnswer, openPlain, REFUSED } from './api.ts';
 import { otherwise, Requests, type TargetOptions } from './requests.ts';
 
@@ -22,8 +22,7 @@ export function readHookUrl(url: string): { readonly to: string; readonly hookPa
 /** @returns a hook, not connected yet. @throws TypeError if `to` is no URL of one */
 export function openHook(options: TargetOptions): Target {
   const { hookPath = '', deployment } = options;
-  const { origin } = new URL(withoutHook(options.to));
-  const requests = new Requests({ ...options, to: origin, secrets: partsOf(hookPath) });
+  const requests = requestsTo(options);
   // As `assetlog events` prints the lines of several deployments.
   const bodyOf = ({ text }: Line) =>
     deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`;
@@ -34,6 +33,20 @@ export function openHook(options: TargetOptions): Target {
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
   };
   return openPlain(requests, (line) => ({ path: hookPath, body: bodyOf(line) }), judge);
+}
+
+/** Sends OPTIONS, since some hooks take any GET for a call. @returns undefined for an answer of any kind but a refused token */
+export async function tryHook(options: TargetOptions, signal: AbortSignal): Promise<Again | Stopped | undefined> {
+  const requests = requestsTo(options);
+  const answer = await requests.send({ method: 'OPTIONS', path: options.hookPath ?? '', signal });
+  requests.close();
+  if (answer.kind === 'unclear') return { ...answer, kind: 'again' };
+  return answer.kind === 'answer' ? undefined : answer;
+}
+
+function requestsTo(options: TargetOptions): Requests {
+  const { origin } = new URL(withoutHook(options.to));
+  return new Requests({ ...options, to: origin, secrets: partsOf(options.hookPath ?? '') });
 }
 
 function withoutHook(url: string): string {

@@ -3,11 +3,11 @@
 import { parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Destination } from '../destination.ts';
-import type { Target } from '../target.ts';
-import { openApi } from './api.ts';
+import type { Again, Stopped, Target } from '../target.ts';
+import { openApi, tryApi } from './api.ts';
 import { openClickhouse } from './clickhouse/target.ts';
 import { readEngineUrl } from './engine-url.ts';
-import { openHook, readHookUrl } from './hook.ts';
+import { openHook, readHookUrl, tryHook } from './hook.ts';
 import { openHub } from './hub.ts';
 import { openNats, openNatsForRetry } from './nats/target.ts';
 import type { TargetOptions } from './requests.ts';
@@ -41,6 +41,10 @@ export interface KindTraits {
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
+  /** Tries a destination of a kind that can not be asked, and changes nothing there. @returns undefined if it works */
+  readonly probe?: (options: TargetOptions, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
+  /** What that, or an answer about a position, shows and leaves out. */
+  readonly tried: string;
   /** Requests a second unless `ratePerSecond` says otherwise. */
   readonly ratePerSecond: number;
 }
@@ -85,8 +89,15 @@ export const traitsOf = {
     listsSources: true,
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
+    tried: 'it is a hub, and says how far it is with the journal',
   },
-  api: { ...plain, open: openApi, openForRetry: openApi },
+  api: {
+    ...plain,
+    open: openApi,
+    openForRetry: openApi,
+    probe: tryApi,
+    tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
+  },
   hook: {
     ...plain,
     schemes: ['hook+http', 'hook+https'],
@@ -95,6 +106,8 @@ export const traitsOf = {
     open: openHook,
     openForRetry: openHook,
     keepsDeploymentsApart: true,
+    probe: tryHook,
+    tried: 'it answers; whether it takes a failed check was not tried',
   },
   nats: {
     ...engine,
@@ -105,6 +118,7 @@ export const traitsOf = {
     openForRetry: openNatsForRetry,
     sendsSameAgain: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
+    tried: 'its stream is set up and can be read; whether the login may publish was not tried',
     ratePerSecond: Number.POSITIVE_INFINITY,
   },
   clickhouse: {
@@ -116,6 +130,7 @@ export const traitsOf = {
     openForRetry: openClickhouse,
     sendsSameAgain: true,
     requestBytesMax: ({ insertBytes }) => insertBytes,
+    tried: 'its table can be read; whether the login may insert was not tried',
     ratePerSecond: 1,
   },
 } satisfies Readonly<Record<string, KindTraits>>;

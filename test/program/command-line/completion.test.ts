@@ -27,7 +27,7 @@ const offers: readonly (readonly [string, readonly string[]])[] = [
   ['assetlog events --key ', []],
   ['assetlog report materialization orders --partition ', []],
   ['assetlog report materialization or', []],
-  ['assetlog forward ', ['ddl', 'dead', 'from', 'identity', 'retry', 'skip', 'status']],
+  ['assetlog forward ', ['ddl', 'dead', 'from', 'identity', 'retry', 'skip', 'status', 'test']],
   ['assetlog forward skip upstream --s', ['--seq']],
   ['assetlog completion ', ['bash', 'zsh']],
   ['assetlog nonsense ', []],

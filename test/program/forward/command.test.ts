@@ -257,11 +257,11 @@ test('dead lists the open letters, and shows all of one event with its line as i
   assert.deepEqual(
     table.stdout.split('\n').map((line) => line.split(/ {2,}/)),
     [
-      ['seq', 'time', 'outcome', 'status', 'reason'],
-      ['2', '2026-11-20 15:04:05', 'refused', '400', 'asset_key is missing'],
+      ['seq', 'time', 'outcome', 'status', 'event', 'asset key', 'reason'],
+      ['2', '2026-11-20 15:04:05', 'refused', '400', 'materialization', 'a/2', 'asset_key is missing'],
       ['5-7', '2026-11-20 15:04:05', 'removed', 'retention'],
-      ['9', '2026-11-20 15:04:05', 'in doubt, given up', '502', 'answers 502'],
-      ['10', '2026-11-20 15:04:05', 'in doubt', '502', 'answers 502'],
+      ['9', '2026-11-20 15:04:05', 'in doubt, given up', '502', 'materialization', 'a/9', 'answers 502'],
+      ['10', '2026-11-20 15:04:05', 'in doubt', '502', 'materialization', 'a/10', 'answers 502'],
       [''],
     ],
   );
@@ -351,7 +351,7 @@ test('what can not be done is refused with 2, and says what can [program-forward
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [
       ['stauts'],
-      /there is no stauts; give one of status, dead, retry, skip, from, identity, ddl; did you mean status\?/,
+      /there is no stauts; give one of status, test, dead, retry, skip, from, identity, ddl; did you mean status\?/,
     ],
     [['dead', 'hub'], /name a destination of .*: upstream/],
     [['from', '../x', '--seq', '1'], /name a destination of .*: upstream/],
@@ -402,7 +402,7 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
   );
 });
 
-test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is', async (t) => {
+test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is [program-forward-2]', async (t) => {
   let isMended = false;
   const recorded: string[] = [];
   const atMs: number[] = [];
@@ -429,15 +429,21 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
   const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
   const three = 'assetlog_forward_dead_letters{destination="upstream"} 3';
   await eventually('the metrics say so too', async () => (await metrics()).includes(three));
-  assert.equal((await run(['forward', 'skip', '--seq', '2', '--data', service.data])).code, 4);
+  const skipped = await run(['forward', 'skip', '--seq', '2', '--data', service.data]);
+  assert.deepEqual([skipped.code, skipped.stdout], [0, 'given up: 1\n']);
+  assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 2'));
+  for (const seq of ['2', '4']) {
+    const { code, stderr } = await run(['forward', 'skip', '--seq', seq, '--data', service.data]);
+    assert.deepEqual([code, /is in use by process \d+; stop it/.test(stderr)], [4, true], 'it has no open letter');
+  }
   isMended = true;
   const { code, stdout } = await run(['forward', 'retry', '--data', service.data]);
-  assert.deepEqual([code, stdout], [0, '3 of 3 were taken\n']);
+  assert.deepEqual([code, stdout], [0, '2 of 2 were taken\n']);
   assert.deepEqual(
     recorded,
-    service.events().map(({ id }) => `"${id}"`),
+    [0, 2].map((at) => `"${service.events()[at]?.['id']}"`),
   );
-  assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 300, `three within ${atMs}, at most two a second`);
+  assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 300, `two within ${atMs}, at most two a second`);
   const figures = await metrics();
   assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'none is open any more');
   await service.kill('SIGKILL');

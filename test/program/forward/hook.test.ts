@@ -121,7 +121,7 @@ test('a refused check is a dead letter, the next ones are posted, and a retry po
   for (let at = 0; at < 3; at += 1) await check(service, false);
   await eventually('the others', () => hook.taken.length === 2);
   const { stdout } = await runHere(['forward', 'dead', NAME, '--data', service.data]);
-  assert.match(stdout, /^2 .* refused +400 +answers 400: invalid_payload/m);
+  assert.match(stdout, /^2 .* refused +400 +check +warehouse\/orders +answers 400: invalid_payload/m);
   hook.answer = async () => [200, 'ok'];
   const retried = await runHere(['forward', 'retry', NAME, '--data', service.data]);
   assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were taken\n']);

@@ -1,0 +1,89 @@
+/** `assetlog forward test`: whether each destination works, before anything is forwarded. */
+
+import { join } from 'node:path';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { watchDeployments } from '../../deployments/file.ts';
+import type { Deployment, Destination } from '../../forward/destination.ts';
+import { appliesTo, type DestinationOptions, resolved, watchDestinations } from '../../forward/destinations.ts';
+import { probe } from '../../forward/probe.ts';
+import { readSource } from '../../forward/source.ts';
+import { openDisk } from '../../journal/disk.ts';
+import { uuids } from '../../journal/line/uuid.ts';
+import { createNotices } from '../../telemetry/log.ts';
+import { printable } from '../../telemetry/printable.ts';
+import type { Output } from '../cli/command.ts';
+
+export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'> {
+  readonly data: string;
+  readonly json: boolean;
+}
+
+/**
+ * Tries the destinations that a service with the same options has, all at once.
+ * @param name of the only one to try; undefined for all
+ * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong, or there is none
+ */
+export async function tryDestinations(
+  values: TryValues,
+  name: string | undefined,
+  { say, complain }: Output,
+): Promise<ExitCode> {
+  let wanted: readonly (readonly [Destination, Deployment])[];
+  try {
+    wanted = (await readWanted(values)).filter(([destination]) => (name ?? destination.name) === destination.name);
+  } catch (error) {
+    for (const problem of (error as Error).message.split('\n')) complain(problem);
+    return exitCodes.configuration;
+  }
+  if (wanted.length === 0) {
+    complain(`there is no destination ${name ?? ''}; give --forward-to URL, or --forward FILE, as to the service`);
+    return exitCodes.configuration;
+  }
+  const signal = AbortSignal.timeout(limits.attemptMs);
+  const tried = await Promise.all(
+    wanted.map(async ([destination, deployment]) => {
+      const source = await sourceOf(join(values.data, deployment ?? ''));
+      const { kind, works, reason } = await probe(destination, { deployment, source, limits }, signal);
+      return { name: destination.name, deployment: deployment ?? null, to: destination.to, kind, works, reason };
+    }),
+  );
+  if (values.json) say(JSON.stringify({ destinations: tried }));
+  else
+    for (const { name, deployment, to, works, reason } of tried)
+      say(
+        printable(
+          `${name}${deployment === null ? '' : ` (${deployment})`}: ${works ? 'works' : 'DOES NOT WORK'}: ${to}: ${reason}`,
+        ),
+      );
+  return tried.every(({ works }) => works) ? exitCodes.done : exitCodes.refused;
+}
+
+/** @throws Error with one line for each problem of the options and the files */
+async function readWanted(values: TryValues): Promise<(readonly [Destination, Deployment])[]> {
+  const shared = { limits, notices: createNotices('error', false, () => {}) };
+  let deployments: Deployment[] = [undefined];
+  if (values.deployments !== '') {
+    const file = await watchDeployments(values.deployments, shared, () => {});
+    file.stop();
+    deployments = [...file.current.tokensOf.keys()];
+  }
+  const of = (destination: Destination) => deployments.filter((deployment) => appliesTo(destination, deployment));
+  const options = { ...values, whenBehind: 'refuse', ack: '' } as const;
+  const found = await watchDestinations(
+    options,
+    shared,
+    (destination) => of(destination).length,
+    () => {},
+  );
+  found?.stop();
+  return (found?.current ?? []).flatMap((destination) =>
+    of(destination).map((deployment) => [resolved(destination, deployment), deployment] as const),
+  );
+}
+
+/** @returns the id of the journal in a folder; another one if there is none, which a hub does not keep */
+async function sourceOf(folder: string): Promise<string> {
+  const source = await readSource(openDisk(folder)).catch(() => undefined);
+  return source ?? uuids(new Date())();
+}
