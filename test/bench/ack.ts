@@ -45,7 +45,7 @@ interface Side {
 
 /**
  * `alone`, `against`, or the other end, such as `nats-3`, with `ack-` before it if replies wait for it, `two-ack-` if they are of two
- * services, and `-slow` behind it if the link to it is slow.
+ * services, and `-slow` after it if the link to it is slow.
  */
 async function startSide(t: Scope, scratch: Scratch, name: string): Promise<Side> {
   const start = (args: readonly string[] = [], program?: string) =>

@@ -1,4 +1,4 @@
-/** What the program relies on of a NATS server: batches that are stored whole, and only behind the message that the sender names. */
+/** What the program relies on of a NATS server: batches that are stored whole, and only after the message that the sender names. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -113,7 +113,7 @@ test('a line of a server is read in one pass, whatever is in it', async (t) => {
   assert.ok(processorMs() - before < 1000, `${processorMs() - before} ms`);
 });
 
-test('a batch has the lines as they are, behind the message that the stream has, also of a deployment [nats-2]', async (t) => {
+test('a batch has the lines as they are, after the message that the stream has, also of a deployment [nats-2]', async (t) => {
   const stub = await startNatsStub(t);
   for (const deployment of [undefined, 'prod']) {
     const target = open(t, stub.to, { deployment });

@@ -43,11 +43,9 @@ export function readFrames(
   }
 }
 
-/** @returns the headers of a message of a batch, in ASCII */
-export type HeadersAt = (index: number, isLast: boolean) => string;
-
 /**
  * @param reply the subject of the answers to the first and the last message
+ * @param headers of each message, in ASCII
  * @param into where the bytes are written, if it is long enough
  * @returns the bytes of a batch, each message of which is a line
  */
@@ -55,15 +53,15 @@ export function publish(
   subject: string,
   reply: string,
   lines: readonly Line[],
-  headersAt: HeadersAt,
+  headers: readonly string[],
   into: Buffer,
 ): Buffer {
   let size = 0;
   const heads = lines.map(({ start, end }, index) => {
-    const isLast = index === lines.length - 1;
-    const headers = headersAt(index, isLast);
-    const sizes = `${headers.length} ${headers.length + end - start}`;
-    const head = `HPUB ${subject} ${index === 0 || isLast ? reply : ''} ${sizes}\r\n${headers}`;
+    const own = headers[index]!;
+    const isAnswered = index === 0 || index === lines.length - 1;
+    const sizes = `${own.length} ${own.length + end - start}`;
+    const head = `HPUB ${subject} ${isAnswered ? reply : ''} ${sizes}\r\n${own}`;
     size += head.length + end - start + CRLF.length;
     return head;
   });

@@ -1,6 +1,6 @@
 /**
  * A stream of NATS JetStream. Each journal has a subject of its own there, whose messages are its lines. A request is an atomic
- * batch, which the stream takes only behind the message that was the subject's last one when the stream was asked. So a batch
+ * batch, which the stream takes only after the message that was the subject's last one when the stream was asked. So a batch
  * that arrives late or twice, or from a copy of the journal, is refused whole.
  */
 
@@ -11,7 +11,7 @@ import { Credentials } from '../credentials.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
 import { NOTHING, positionOf, quote, readObject, type Said, type TargetOptions, turnedAway } from '../requests.ts';
 import { Connection, NatsFailure } from './client.ts';
-import { type HeadersAt, publish } from './protocol.ts';
+import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
 export function openNats(options: TargetOptions): Target {
@@ -116,7 +116,7 @@ class NatsTarget implements Target {
     const said = await this.#call(connection, 'STREAM.MSG.GET', { last_by_subj: subject }, signal);
     const isNothing = said['error'] !== undefined;
     const { seq, hdrs, data } = (said['message'] ?? {}) as Said;
-    // 0 is also what the stream expects behind messages that max_age removed, as measured with 2.15.2.
+    // 0 is also what the stream expects after messages that max_age removed, as measured with 2.15.2.
     this.#last = isNothing ? 0 : (seq as number);
     // Such a marker is what `subject_delete_marker_ttl` leaves of them.
     if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return NOTHING;
@@ -129,7 +129,7 @@ class NatsTarget implements Target {
     const [last, linesMax, { limits }] = [this.#last, this.#lines, this.#options];
     if (last === undefined) return { kind: 'elsewhere', reason: 'has not been asked yet' };
     const messageBytesMax = Math.min(this.#messageBytesMax, Number(connection.info['max_payload']));
-    const headersAt = headersBehind(last);
+    const headersAt = headersAfter(last);
     const end = lines.findIndex((line, index) => {
       return index === linesMax || headersAt(index, true).length + line.end - line.start > messageBytesMax;
     });
@@ -140,7 +140,8 @@ class NatsTarget implements Target {
       return { kind: 'refused', status: 413, reason };
     }
     this.#lines = Math.max(1, count >> 1); // unless they are taken
-    const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headersAt, this.#buffer);
+    const headers = batch.map((_, index) => headersAt(index, index === count - 1));
+    const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headers, this.#buffer);
     const said = this.#checked(await connection.request(bytesFor, signal), WRONG_LAST);
     if (said['error'] !== undefined) {
       this.#last = undefined;
@@ -193,8 +194,8 @@ class NatsTarget implements Target {
   }
 }
 
-/** For a batch that the stream takes only behind the message `last`. */
-function headersBehind(last: number): HeadersAt {
+/** For a batch that the stream takes only after the message `last`. */
+function headersAfter(last: number): (index: number, isLast: boolean) => string {
   // No space after a colon: headers are stored with each message.
   const begin = `NATS/1.0\r\nNats-Batch-Id:${randomBytes(12).toString('base64url')}\r\nNats-Batch-Sequence:`;
   return (index, isLast) => {
