@@ -220,7 +220,7 @@ export const options: Options<Config> = {
   },
   tokenHeader: {
     argument: 'NAME',
-    help: 'hosted: token header, besides Dagster-Cloud-Api-Token and Bearer',
+    help: 'hosted: token header beside Dagster-Cloud-Api-Token and Bearer',
     initial: 'Service-Cloud-Api-Token',
     parse: (text) => matching(text, headerName, 'is not the name of a header'),
   },
