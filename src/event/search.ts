@@ -28,6 +28,15 @@ export interface Filter extends Bounds {
   /** The sort key of the time at which it happened, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
   readonly eventTime?: string | undefined;
   readonly idempotencyKey?: string | undefined;
+  readonly source?: SourceFilter | undefined;
+}
+
+/** The journals that an event may come from: those with an id or a name. */
+export interface SourceFilter {
+  /** The id or the name. */
+  readonly text: string;
+  /** Whether a journal with this id is one of them. */
+  readonly has: (id: string) => boolean;
 }
 
 /** Bounds of seq and time. Files outside of them need not be read. */
@@ -49,6 +58,7 @@ export type SearchKind =
   | 'key start'
   | 'type'
   | 'text'
+  | 'source'
   | 'boolean'
   | 'severity'
   | 'event time'
@@ -179,6 +189,14 @@ export const searches = {
     embedded: true,
     matches: ({ idempotency_key }, value) => idempotency_key === value,
   },
+  source: {
+    kind: 'source',
+    line: 'from',
+    query: 'source',
+    option: 'source',
+    what: 'only events that a device forwarded: its id or its name, as sources shows them',
+    matches: ({ from }, value) => from !== undefined && value.has(from[0]),
+  },
   since: {
     kind: 'moment',
     query: 'since',
@@ -243,7 +261,7 @@ export function queryOf(filter: Filter): Readonly<Record<string, string | boolea
   for (const { member, query: name } of allSearches) {
     const value = filter[member];
     if (name === undefined || value === undefined || typeof value === 'number') continue;
-    query[name] = typeof value === 'object' ? JSON.stringify(value) : value;
+    query[name] = typeof value !== 'object' ? value : 'text' in value ? value.text : JSON.stringify(value);
   }
   return query;
 }

@@ -14,6 +14,7 @@ import {
   type QueryLimits,
   type QueryParameter,
   readParameters,
+  sourceParameter,
   textParameter,
   timeParameter,
   typeParameter,
@@ -31,6 +32,7 @@ function parameterOf(kind: SearchKind): QueryParameter<unknown> {
   if (kind === 'type') return typeParameter;
   if (kind === 'boolean') return booleanParameter(undefined);
   if (kind === 'moment') return timeParameter;
+  if (kind === 'source') return sourceParameter;
   return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
 }
 

@@ -11,14 +11,16 @@ import type { ReadableJournal, ReadingParts } from './journals.ts';
 import { type FollowedLines, follow, recorded, startOfLast } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
-export function readEvents({ journals, limits, metrics }: ReadingParts): Handler {
+export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingParts): Handler {
   const streams = new Streams(limits, metrics);
   const table = eventsParameters(limits);
   return (request) => {
     const question = readEventsQuestion(request, table, limits);
     const reply = async (ending: AbortSignal): Promise<Reply> => {
       journals.shared.checkMemory();
-      const filter = question.filter(Date.now());
+      const asked = question.filter(Date.now());
+      const source = asked.source && (await sourceFilter(request.deployment, asked.source.text));
+      const filter = source === undefined ? asked : { ...asked, source };
       const journal = await journals.whenReadable(request.deployment, ending);
       metrics.read(question.form);
       if (question.form === 'stream') return streams.reply(journal, question, filter, ending);

@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import type { Limits } from '../config/limits.ts';
+import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
 import type { AssetStates } from '../journal/look/asset-state.ts';
@@ -30,6 +31,8 @@ export interface ReadingParts {
     lastSeq: number,
     wanted: SourceQuery,
   ) => Promise<Iterable<SourceState>>;
+  /** As `Hub.sourceFilter`. */
+  readonly sourceFilter: (deployment: string | undefined, text: string) => Promise<SourceFilter>;
   readonly limits: Limits;
   readonly metrics: Metrics;
 }

@@ -7,7 +7,7 @@ import { type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
-import { readEventType } from '../event/search.ts';
+import { readEventType, type SourceFilter } from '../event/search.ts';
 import { type HandlerRequest, quotingRefusal, type Refusal, type ShownLimits, shown } from '../http/message.ts';
 import { readBody, readQuery } from '../http/request.ts';
 
@@ -114,6 +114,13 @@ export const textParameter: QueryParameter<string | undefined> = {
   initial: undefined,
   schema: { type: 'string', minLength: 1 },
   parse: (text) => text,
+};
+
+/** The id or the name of a source. The events of a name are known when the sources are. */
+export const sourceParameter: QueryParameter<SourceFilter | undefined> = {
+  initial: undefined,
+  schema: textParameter.schema,
+  parse: (text) => ({ text, has: (id) => id === text }),
 };
 
 /** The type of an event, in its short or its long form: `check` is `AssetCheckEvaluation`. */

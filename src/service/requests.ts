@@ -44,6 +44,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const troubles = () => new Map([...(acks?.troubles(recording.deployments()) ?? []), ...recording.troubles()]);
   metrics.deploymentsInTrouble = () => troubles().size;
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
+  const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
   const readiness = () => readinessOf(problem(), troubles(), limits);
   const app = createApp({
     takesKeys,
@@ -53,7 +54,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     tokenHeaders: recording.tokenHeaders,
     findRecorder: recording.findRecorder,
     readings: [
-      ...readingRoutes({ journals, assets, refusals, sourcesOf, limits, metrics }),
+      ...readingRoutes({ journals, assets, refusals, sourcesOf, sourceFilter, limits, metrics }),
       ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
       ...hub.routes(),
     ],

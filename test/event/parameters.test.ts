@@ -150,7 +150,7 @@ test('the paths in a 401 and a 404 are those of the table', async (t) => {
   assert.equal(refused.status, 401);
   assert.match(
     errorOf(refused),
-    /a path that begins with \/NAME\/report_renamed\/, .*\/NAME\/events, \/NAME\/assets, \/NAME\/refusals$/,
+    /a path that begins with \/NAME\/report_renamed\/, .*\/NAME\/events, \/NAME\/assets, \/NAME\/sources, \/NAME\/refusals$/,
   );
 });
 

@@ -6,6 +6,7 @@ import { switchOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import { type SourceFilter, searches } from '../../event/search.ts';
 import {
   type Asset,
   AssetStates,
@@ -34,6 +35,7 @@ import {
   problemWith,
   rangeOptions,
   rangeTest,
+  sourceOption,
 } from './options.ts';
 import type { JournalSource, JournalSources } from './source.ts';
 
@@ -41,6 +43,7 @@ interface AssetsOptions extends LookOptions {
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
   readonly failing: boolean;
+  readonly source: SourceFilter | undefined;
 }
 
 export const assets = defineCommand<AssetsOptions>(
@@ -65,6 +68,7 @@ export const assets = defineCommand<AssetsOptions>(
       key: keyOption('only this asset'),
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
+      source: sourceOption(searches.source.what),
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
       ...lastOptions,
@@ -87,8 +91,8 @@ async function showAssets(values: AssetsOptions, output: Output, [folder]: reado
 }
 
 async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<void> {
-  const { by, key, keyPrefix, failing, since, until } = values;
-  const filter = { assetKey: key, keyPrefix, ...(by === 'time' && { since, until }) };
+  const { by, key, keyPrefix, failing, source, since, until } = values;
+  const filter = { assetKey: key, keyPrefix, source, ...(by === 'time' && { since, until }) };
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
   const known = knownAssets(all, values);
@@ -130,13 +134,13 @@ async function readEvents(
 
 /** @returns the assets that match as a service knows them, without reading its events; undefined if they depend on times */
 function knownAssets(
-  [source]: readonly JournalSource[],
-  { by, since, until, key, keyPrefix, failing }: AssetsOptions,
+  [journal]: readonly JournalSource[],
+  { by, since, until, key, keyPrefix, failing, source }: AssetsOptions,
 ): AsyncGenerator<readonly Asset[]> | undefined {
-  if (by !== 'time' || since !== undefined || until !== undefined || source?.assets === undefined) return undefined;
+  if (by !== 'time' || (since ?? until ?? source) !== undefined || journal?.assets === undefined) return undefined;
   return key === undefined
-    ? source.assets({ keyPrefix, failing })
-    : onlyKey(source.assets({ keyPrefix: key }), key, keyPrefix);
+    ? journal.assets({ keyPrefix, failing })
+    : onlyKey(journal.assets({ keyPrefix: key }), key, keyPrefix);
 }
 
 /** Of the assets whose keys begin with a key, that one is the first. */

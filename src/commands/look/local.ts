@@ -10,7 +10,7 @@ import { Sources } from '../../forward/hub/sources.ts';
 import { type Disk, openDisk } from '../../journal/disk.ts';
 import { timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
-import type { Remark } from '../../journal/look/reading.ts';
+import type { Line, Remark } from '../../journal/look/reading.ts';
 import { lastLine } from '../../journal/open/scan.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
@@ -90,11 +90,17 @@ function hosted(
 }
 
 function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRemarks): JournalSource {
-  const linesOf = (filter: Filter, follow: FollowOptions | undefined, report: (remark: Remark) => void) => {
+  async function* linesOf(
+    given: Filter,
+    follow: FollowOptions | undefined,
+    report: (remark: Remark) => void,
+  ): AsyncGenerator<readonly Line[]> {
     const polled = pollProgress(disk.folder, limits);
     const progress = { durable: polled.durable, more: follow?.more ?? polled.more };
-    return readJournal(disk, { filter, follow: follow?.signal, progress, limits }, report);
-  };
+    const asked = given.source;
+    const filter = asked ? { ...given, source: await openHubFiles(disk).sightings.filterFor(asked.text) } : given;
+    yield* readJournal(disk, { filter, follow: follow?.signal, progress, limits }, report);
+  }
   const source: JournalSource = {
     deployment,
     async *read(filter, follow) {

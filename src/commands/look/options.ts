@@ -6,7 +6,14 @@ import type { Event } from '../../event/event.ts';
 import { type By, sortKeyOf } from '../../event/event-time.ts';
 import { readMoment, timeAt } from '../../event/moment.ts';
 import { endpoints } from '../../event/parameters.ts';
-import { allSearches, type Filter, type OptionName, readEventType, type Search } from '../../event/search.ts';
+import {
+  allSearches,
+  type Filter,
+  type OptionName,
+  readEventType,
+  type Search,
+  type SourceFilter,
+} from '../../event/search.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
 /** The values of the options that both commands have. */
@@ -77,6 +84,15 @@ export const keyOption = (help: string): Option<readonly string[] | undefined> =
   parse: (text) => readKey([text]),
 });
 
+/** The journal that is read then knows which ids have the name. */
+export const sourceOption = (help: string): Option<SourceFilter | undefined> => ({
+  argument: 'SOURCE',
+  help,
+  initial: undefined,
+  flagOnly: true,
+  parse: (text) => ({ text, has: (id) => id === text }),
+});
+
 /** The values of the options. A switch is false if it is not given, any other option undefined. */
 export type SearchOptions = { readonly [Name in OptionName]: unknown };
 
@@ -131,6 +147,7 @@ function timeOption(help: string): Option<string | undefined> {
 function optionsOf({ kind, option, what = '', help = what, opposite }: Search): [string, unknown][] {
   if (option === undefined) return [];
   if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
+  if (kind === 'source') return [[option, sourceOption(help)]];
   if (kind === 'type') return [[option, { ...text('TYPE', help), choices: types, parse: readType }]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [

@@ -7,6 +7,7 @@
 
 import { join } from 'node:path';
 import type { Limits } from '../../config/limits.ts';
+import type { SourceFilter } from '../../event/search.ts';
 import { itemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
 import {
   type Handler,
@@ -96,6 +97,11 @@ export class Hub {
   sourcesOf(deployment: string | undefined, lastSeq: number, wanted: SourceQuery): Promise<SourceState[]> {
     const { sources, sightings } = this.#receiverOf(deployment);
     return listSources({ deployment, sources, sightings, lastSeq }, wanted);
+  }
+
+  /** @returns the filter for the id or the name of a source. @throws the error of a system call */
+  sourceFilter(deployment: string | undefined, text: string): Promise<SourceFilter> {
+    return this.#receiverOf(deployment).sightings.filterFor(text);
   }
 
   /** Number of journals that it has events of, a sum over its own journals. A journal that was not asked for since the start has none. */

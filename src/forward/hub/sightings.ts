@@ -7,8 +7,10 @@
  */
 
 import type { Limits } from '../../config/limits.ts';
+import type { SourceFilter } from '../../event/search.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
+import { isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
 import { sealed, unsealed } from './snapshot.ts';
 
@@ -51,6 +53,16 @@ export class Sightings {
     const bytes = await readSmall(disk, NAME, (limits.forwardSourcesMax + 1) * limits.seenBytesMax);
     const text = bytes && unsealed(bytes);
     this.#known ??= new Map(text === undefined ? [] : JSON.parse(text).sources); // the crc shows that assetlog wrote it
+  }
+
+  /**
+   * @param text the id of a source, or the name of any number of them; what has the form of an id is no name
+   * @throws the error of a system call
+   */
+  async filterFor(text: string): Promise<SourceFilter> {
+    await this.load();
+    const has = isId(text) ? (id: string) => id === text : (id: string) => this.get(id)?.name === text;
+    return { text, has };
   }
 
   /** A request of a source has come; it is not kept before `load`. @param lost events that the request says are lost */

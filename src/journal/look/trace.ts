@@ -14,7 +14,7 @@ export function traceOf(filter: Filter): Buffer | undefined {
 }
 
 /** The kinds of values that many events share. */
-const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean'];
+const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'source'];
 
 /** @returns the JSON text of the value of a filter, or the beginning of the text if a longer one may match as well */
 function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {
@@ -24,6 +24,7 @@ function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {
   // The last part may be incomplete: `["warehouse","ord`. If it is empty, another part may follow or not: `["warehouse"`.
   if (kind === 'key start')
     return parts.at(-1) === '' ? quoteAll(parts.slice(0, -1)).slice(0, -1) : quoteAll(parts).slice(0, -2);
+  if (kind === 'source') return '["'; // the id is one of those with a name
   if (kind === 'boolean') return String(value);
   const text = quote(value as string);
   return kind === 'event time' ? text.slice(0, -1) : text;

@@ -5,12 +5,13 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Event } from '../../../src/event/event.ts';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
 import { newFolder, type Running, type Scope, startService } from '../../support/program.ts';
-import { serveReads } from '../../support/reading.ts';
+import { StreamClient, serveReads } from '../../support/reading.ts';
 import { eventually } from '../../support/tools.ts';
 
 const SEEN = 'forward-seen.json';
@@ -235,4 +236,48 @@ test('a device without events makes a request now and then', async (t) => {
   await eventually('it is seen again', async () => (await sourcesAt(hub.url))[0]!.last_seen! > before!.last_seen!);
   const [after] = await sourcesAt(hub.url);
   assert.deepEqual({ ...after, last_seen: '' }, { ...before, last_seen: '' });
+});
+
+test('events and assets of one device are found by its id or its name, in a folder and at a service [sources-filter-1]', async (t) => {
+  const hub = await startService(t);
+  const check = (passed: boolean) => (): Event => ({
+    type: 'AssetCheckEvaluation',
+    assetKey: ['line'],
+    checkName: 'fits',
+    passed,
+    severity: 'ERROR',
+  });
+  const [one, two] = [new SentJournal(2, sourceOf(1), check(true)), new SentJournal(3, sourceOf(2), check(false))];
+  await one.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'device-1' } });
+  await two.put(hub.url, 1, 3, { headers: { 'Assetlog-Name': sourceOf(1) } }); // calls itself as the other one is identified
+  await fetch(`${hub.url}/report_asset_observation/line`, { method: 'POST' });
+  await eventually('the names are written', () => existsSync(join(hub.data, SEEN)));
+  for (const place of [
+    ['--url', hub.url],
+    ['--data', hub.data],
+  ]) {
+    const lines = async (...args: string[]) => {
+      const { code, stdout } = await runHere([...args, '--json', ...place]);
+      assert.equal(code, 0);
+      return stdout
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line));
+    };
+    const seqs = async (...args: string[]) => (await lines('events', ...args)).map(({ seq }) => seq);
+    assert.deepEqual(await seqs('--source', 'device-1'), [1, 2]);
+    assert.deepEqual(await seqs('--source', sourceOf(1)), [1, 2]);
+    assert.deepEqual(await seqs('--source', sourceOf(2), '--failed', '--last', '2'), [4, 5]);
+    assert.deepEqual(await seqs('--source', 'device-2'), []);
+    assert.deepEqual(await seqs('--source', 'device-1', '--key', 'line'), [1, 2]);
+    const ofAssets = async (source: string) =>
+      (await lines('assets', '--source', source)).map(({ check }) => check.count);
+    assert.deepEqual([await ofAssets('device-1'), await ofAssets(sourceOf(2))], [[2], [3]]);
+  }
+  const stream = await StreamClient.open(`${hub.url}/events?after_seq=0&source=device-1`);
+  await one.grow(1);
+  await one.put(hub.url, 3, 3);
+  await stream.until('the later event has come', () => stream.seqs.length === 3);
+  assert.deepEqual(stream.seqs, [1, 2, 7]);
+  stream.close();
 });
