@@ -123,6 +123,8 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 /** @throws as `upstreamOf` */
 function hookOf(config: DestinationOptions): Destination {
   const to = `hook+${config.onFailedCheck}`;
+  if (readHookUrl(to) === undefined)
+    throw new Error('--on-failed-check must be a URL such as https://hooks.example/path');
   const entry = { name: FAILED_CHECKS, to, begin: 'now', only: { type: 'check', passed: false } };
   const found = readDestinations(JSON.stringify({ destinations: [entry] }), { ...config, onFailedCheck: '' });
   if (found.kind === 'valid') return found.value[0]!;

@@ -68,8 +68,9 @@ async function list(
   { complain, stdout }: Output,
 ): Promise<ExitCode | undefined> {
   const { silent: silentMs } = values;
-  const found = await Promise.all(all.map((journal) => journal.sources({ silentMs })));
-  const rows = found.flat().sort(bySilence);
+  const rows: SourceState[] = [];
+  for (const journal of all) rows.push(...(await journal.sources({ silentMs }))); // thousands at once would need as many open files
+  rows.sort(bySilence);
   const print = printerOf(values, stdout, kind === 'hosted' ? formsByDeployment : forms);
   await print([]);
   await print(rows);

@@ -89,13 +89,18 @@ export function readForwardHeaders(all: readonly string[], limits: ShownLimits):
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
   const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case', limits)?.[0];
-  const lastSeq = matched(raw, 'Assetlog-Last', SEQ, 'a seq', limits);
+  const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq', limits);
   const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
   const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
   return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after, said };
 }
 
-/** What `matched` needs of a pattern, for a text that is percent-encoded UTF-8. */
+/** What `matched` needs of a pattern, for a seq that a number holds: readers of `/sources` take no other lag. */
+const exactSeq = {
+  exec: (sent: string): RegExpExecArray | null => (Number.isSafeInteger(Number(sent)) ? SEQ.exec(sent) : null),
+};
+
+/** The same for a text that is percent-encoded UTF-8. */
 const encodedName = {
   exec(sent: string): RegExpExecArray | null {
     try {

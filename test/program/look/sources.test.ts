@@ -1,7 +1,7 @@
 /** `assetlog sources` and `GET /sources`: which device is silent, as its operator finds out. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
-import { newFolder, type Running, type Scope, startService } from '../../support/program.ts';
+import { newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
 import { eventually } from '../../support/tools.ts';
 
@@ -136,7 +136,8 @@ test('a name that would not be shown as it is, is refused with its events [sourc
       /^Assetlog-Name is .*; send at most 64 characters, none for control or format, percent-encoded/,
     );
   }
-  assert.equal((await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Last': '-1' } })).status, 400);
+  for (const last of ['-1', '9007199254740992'])
+    assert.equal((await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Last': last } })).status, 400);
   assert.deepEqual(await sourcesAt(hub.url), []);
   const longest = '🛰'.repeat(64);
   await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': encodeURIComponent(longest) } });
@@ -180,6 +181,15 @@ test('a deployment has its own sources, for tokens that may read, with the names
   await eventually('the right is gone', async () => {
     return (await fetch(`${again.url}/prod/sources`, { headers: headersOf('prod') })).status === 403;
   });
+});
+
+test('the folder of a hub with many deployments is listed with few open files', async (t) => {
+  const [one, many] = [await startService(t), newFolder(t)];
+  await report(one);
+  assert.equal((await one.kill()).code, 0);
+  for (let number = 1; number <= 200; number += 1) cpSync(one.data, join(many, `d${number}`), { recursive: true });
+  const { code, stderr } = await run(['sources', '--data', many], { openFilesMax: 64 });
+  assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
 test('a source can be forgotten while no service has the folder, and then makes space [sources-forget-1]', async (t) => {
