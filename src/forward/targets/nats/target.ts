@@ -29,7 +29,10 @@ class NatsTarget implements Target {
   readonly #credentials: Credentials;
   readonly #subject: string;
   #connection: Connection | undefined;
-  /** For the bytes of a batch: new ones for each would stay until the next collection. */
+  /**
+   * For the bytes of a batch: new ones for each would stay until the next collection. Those of a batch have left before the next one:
+   * it was acknowledged, or an ask after it was answered, or its connection was closed.
+   */
   readonly #buffer: Buffer;
   /** Bytes of a message with its headers that the stream takes. */
   #messageBytesMax = 0;
