@@ -18,6 +18,7 @@ import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { AssetMemory } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
+import { WatchedAssets } from './reading/watched-assets.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
 import { addressToListenAt, listenAt } from './service/listening.ts';
@@ -300,10 +301,16 @@ async function watchFreeSpace(
 
 /** What the routes that read share. */
 function createReadings(setup: Setup, { disk }: DataFolder): Pick<RequestParts, 'journals' | 'assets'> {
-  const { openDisk, progress, limits, notices, collectGarbage, shutdown } = setup;
+  const { config, openDisk, progress, limits, notices, metrics, collectGarbage, shutdown } = setup;
   const journals = new ReadableJournals({ data: disk.folder, openDisk, progress, limits, notices, collectGarbage });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
+  const { watchAsset: keys, deployments } = config;
+  if (keys.length > 0) {
+    const watched = new WatchedAssets({ keys, isHosted: deployments !== '', journals, notices, limits });
+    metrics.watched = watched;
+    shutdown.add(() => watched.close());
+  }
   return { journals, assets };
 }
 

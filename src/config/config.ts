@@ -1,5 +1,6 @@
 /** The options of the service: flags, environment variables and defaults. */
 
+import { readKey } from '../event/asset-key.ts';
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
 import {
@@ -57,6 +58,8 @@ export interface Config {
   readonly tokenHeader: string;
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
+  /** Keys, or the first parts of keys; in hosted mode after the deployment. */
+  readonly watchAsset: readonly (readonly string[])[];
   /** Undefined for the default: `limits.idempotencyKeysMax`. */
   readonly idempotencyKeys: number | undefined;
   /** With neither `read` nor `noRead`, reading over HTTP is on if only this machine reaches the address. */
@@ -199,6 +202,16 @@ export const options: Options<Config> = {
     initial: '',
     parse: (text) => matching(text, sourceName, `is not a name; give ${SOURCE_NAME_WANTED}`),
   },
+  watchAsset: {
+    argument: 'KEY',
+    help: 'a metric with the age of the oldest asset under this key; may be repeated',
+    initial: [],
+    repeated: true,
+    parse: (text, before) => {
+      if (before.length === limits.watchedKeysMax) throw new Error(`is one more than ${limits.watchedKeysMax}`);
+      return [...before, readKey([matching(text, /^[^\0-\x1f]+$/, 'is not a key')])];
+    },
+  },
   whenBehind: {
     argument: 'WHAT',
     choices: whenBehind,
@@ -308,6 +321,7 @@ type ContradictingValues = ForwardingValues &
     | 'test'
     | 'deployments'
     | 'ack'
+    | 'watchAsset'
     | 'forwardTokenFile'
     | 'forwardCaFile'
   >;
@@ -328,6 +342,7 @@ export function contradictionsIn({
   ack,
   forwardTokenFile,
   forwardCaFile,
+  watchAsset,
 }: ContradictingValues): string[] {
   const problems: string[] = [];
   if (read && noRead) problems.push('--read and --no-read contradict each other; leave one of them out');
@@ -345,6 +360,9 @@ export function contradictionsIn({
   }
   if (ack !== '' && !isForwarded) {
     problems.push('--ack names a destination, and there is none; give --forward-to or --forward');
+  }
+  if (deployments !== '' && watchAsset.some(([name = '']) => !deploymentName.test(name))) {
+    problems.push('--watch-asset begins with the deployment, as in prod/warehouse');
   }
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);

@@ -198,6 +198,10 @@ export const limits = {
   assetBytesMax: 192 * MIB,
   /** How long a request waits while the state of the assets is being built; after that it gets 503 and may ask again. */
   assetsWaitMs: 5_000,
+  /** Keys of `--watch-asset`. */
+  watchedKeysMax: 20,
+  /** How long `/metrics` waits for what was recorded of them. */
+  watchWaitMs: 1_000,
   /** After how long it is tried again to build a state that took more memory. */
   assetsAgainMs: 3_600_000,
   /** Greatest value of `--last`, whose search keeps the seq of each of these events in memory. */

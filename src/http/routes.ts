@@ -58,7 +58,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     body: metrics.render(readiness().status === 200, freeBytes()),
     contentType: metricsType,
   });
-  const readRoute = (path: string, answer: () => Reply): Route<Handler> => ({
+  const readRoute = (path: string, answer: () => Reply, before?: () => Promise<void>): Route<Handler> => ({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
@@ -68,14 +68,15 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
       // They are not used, but must be well-formed, as in a report: a request inside of a body must not look accepted.
       readBody(body, limits);
       readQuery(query, limits);
-      return { kind: 'answer', reply: answer() };
+      if (before === undefined) return { kind: 'answer', reply: answer() };
+      return { kind: 'later', reply: () => before().then(answer) };
     },
   });
   return [
     readRoute('/livez', () => OK),
     readRoute('/readyz', readiness),
     readRoute('/openapi.json', readContract),
-    readRoute('/metrics', showMetrics),
+    readRoute('/metrics', showMetrics, metrics.watched && (() => metrics.watched!.update())),
   ];
 }
 

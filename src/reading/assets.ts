@@ -4,12 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
 import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
-import { type AssetStates, assetJson, isFailing, keyOf } from '../journal/look/asset-state.ts';
+import { type AssetStates, assetJson, isFailing, isStale, keyOf } from '../journal/look/asset-state.ts';
 import type { ReadableJournals, ReadingParts } from './journals.ts';
 import { LiveAssets } from './live-assets.ts';
 import {
   booleanParameter,
   described,
+  durationParameter,
   keyParameter,
   keyStartParameter,
   numberParameter,
@@ -22,6 +23,7 @@ interface AssetsQuery {
   readonly key_prefix: readonly string[] | undefined;
   readonly key_begins_with: readonly string[] | undefined;
   readonly failing: boolean;
+  readonly stale: number | undefined;
   readonly after_key: readonly string[] | undefined;
   readonly limit: number;
 }
@@ -31,6 +33,7 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
     failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
+    stale: described('only assets without a materialization, an observation or a check for so long', durationParameter),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
   };
@@ -58,11 +61,13 @@ async function* assetsOf(states: AssetStates, query: AssetsQuery): AsyncGenerato
   let left = query.limit;
   let looked = 0;
   const start = query.key_begins_with;
+  const staleMs = query.stale === undefined ? undefined : Date.now() - query.stale;
   const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
   for (const asset of states.inOrder(query.after_key, query.key_prefix ?? whole)) {
     looked += 1;
     if (looked % LOOKED_ASSETS === 0) await turn();
     if (query.failing && !isFailing(asset)) continue;
+    if (staleMs !== undefined && !isStale(asset, staleMs)) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     left -= 1;
     yield assetJson(asset, 'time');

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { readKey, readKeyStart } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
-import { type Moment, readMoment } from '../event/moment.ts';
+import { durationMs, type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
@@ -151,6 +151,17 @@ export const timeParameter: QueryParameter<Moment | undefined> = {
     } catch {
       throw new Error('send a time such as 2026-11-20 or 2026-11-20T15:04:05Z, or 2h for two hours ago');
     }
+  },
+};
+
+/** In milliseconds. */
+export const durationParameter: QueryParameter<number | undefined> = {
+  initial: undefined,
+  schema: { type: 'string', pattern: '^[0-9]{1,9}(ms|s|m|h|d)$' },
+  parse: (text) => {
+    const ms = durationMs(text);
+    if (ms !== undefined) return ms;
+    throw new Error('send a duration such as 30m, 1h or 2d');
   },
 };
 

@@ -1,24 +1,13 @@
 /** `GET /sources`: the journals that forward their events here, first the one that was not heard of for the longest time. */
 
-import { durationMs } from '../event/moment.ts';
 import type { Handler } from '../http/message.ts';
 import type { ReadingParts } from './journals.ts';
-import { described, type QueryParameter, type QueryTable, readParameters } from './query.ts';
+import { described, durationParameter, type QueryTable, readParameters } from './query.ts';
 import { listReply } from './texts.ts';
 
 interface SourcesQuery {
   readonly silent: number | undefined;
 }
-
-const durationParameter: QueryParameter<number | undefined> = {
-  initial: undefined,
-  schema: { type: 'string', pattern: '^[0-9]{1,9}(ms|s|m|h|d)$' },
-  parse: (text) => {
-    const ms = durationMs(text);
-    if (ms !== undefined) return ms;
-    throw new Error('send a duration such as 30m, 1h or 2d');
-  },
-};
 
 export const sourcesParameters: QueryTable<SourcesQuery> = {
   silent: described('only sources without a request for so long', durationParameter),

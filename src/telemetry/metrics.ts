@@ -48,6 +48,18 @@ export interface ForwardFigures {
   readonly heldBytes: number;
 }
 
+/** The assets of `--watch-asset`. */
+export interface WatchedFigures {
+  /** Reads what was recorded, for a limited time. Never rejects. */
+  update(): Promise<void>;
+  /**
+   * @param nowMs in ms since 1970
+   * @returns the seconds since the last event of the asset whose last event is the oldest, by key; Infinity if there is no asset. A key
+   *   whose assets are not known yet is left out
+   */
+  ages(nowMs: number): ReadonlyMap<string, number>;
+}
+
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
 const BATCH_EVENTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000];
 /** Histogram buckets: up to `limits.batchItemsMax`. */
@@ -95,6 +107,8 @@ export class Metrics {
   hubSourcesShare: () => number = () => 0;
   /** Returns how many events such journals said are lost, since the start. */
   hubLostEvents: () => number = () => 0;
+  /** Undefined without `--watch-asset`. */
+  watched: WatchedFigures | undefined;
   /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -193,6 +207,11 @@ export class Metrics {
     gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
     gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));
     gauge('journal_files', 'Files of open journals.', sumOf('files'));
+    const watched = [...(this.watched?.ages(Date.now()) ?? [])].map(
+      ([key, seconds]) =>
+        `{key="${key.replace(/["\\]/g, '\\$&')}"} ${seconds === Number.POSITIVE_INFINITY ? '+Inf' : seconds}`,
+    );
+    add('watched_asset_age_seconds', 'gauge', 'Time since the last event of the oldest asset under a key.', watched);
     if (freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', freeBytes);
     gauge('connections', 'Open connections.', this.connections.size);
     const failures = [` ${this.authFailures}`];

@@ -46,6 +46,7 @@ test('without flags and environment there are defaults', () => {
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
     maxConnections: 256,
+    watchAsset: [],
     idempotencyKeys: undefined,
     read: false,
     noRead: false,

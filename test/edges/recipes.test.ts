@@ -569,7 +569,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const folder = newFolder(t);
   const [rules = ''] = blocksOf(handbook, 'yaml').filter((text) => text.startsWith('groups:'));
   writeFileSync(join(folder, 'rules.yml'), rules);
-  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 10 rules found/);
+  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 11 rules found/);
   // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -592,6 +592,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     ],
     AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
     AssetlogTokenExpires: [{ 'assetlog_tokens{state="expiring"}': '0x30 1x20' }, 31],
+    AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
@@ -603,6 +604,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     AssetlogDown: 'job: assetlog',
     AssetlogForwardStopped: 'state: stopped',
     AssetlogTokenExpires: 'state: expiring',
+    AssetlogAssetStale: 'key: w',
   };
   const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
     '  - interval: 1m',

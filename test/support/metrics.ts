@@ -14,7 +14,7 @@ export function samplesOf(text: string): Map<string, number> {
     if (line.startsWith('#')) continue;
     const [, name = '', value] = /^([a-z_]+(?:\{.*\})?) (\S+)$/.exec(line) ?? assert.fail(line);
     assert.ok(!samples.has(name), `${name} is there twice`);
-    samples.set(name, Number(value));
+    samples.set(name, value === '+Inf' ? Number.POSITIVE_INFINITY : Number(value));
   }
   return samples;
 }

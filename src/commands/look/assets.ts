@@ -2,10 +2,11 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
-import { switchOption } from '../../config/options.ts';
+import { switchOption, text } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import { durationMs } from '../../event/moment.ts';
 import { type SourceFilter, searches } from '../../event/search.ts';
 import {
   type Asset,
@@ -15,6 +16,7 @@ import {
   deploymentOf,
   failingOf,
   isFailing,
+  isStale,
   keyOf,
   type Latest,
   latestCheck,
@@ -44,6 +46,8 @@ interface AssetsOptions extends LookOptions {
   readonly keyPrefix: readonly string[] | undefined;
   readonly failing: boolean;
   readonly source: SourceFilter | undefined;
+  /** A duration: `26h`. */
+  readonly stale: string | undefined;
 }
 
 export const assets = defineCommand<AssetsOptions>(
@@ -58,6 +62,7 @@ export const assets = defineCommand<AssetsOptions>(
       'Examples:',
       '  assetlog assets --failing',
       '  assetlog assets --key-prefix warehouse --csv',
+      '  assetlog assets --stale 26h --url https://assets.example/prod || echo a nightly load is missing',
       '  assetlog assets --by event_time --until 2026-11-20',
       '',
       lookNotes,
@@ -69,6 +74,13 @@ export const assets = defineCommand<AssetsOptions>(
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
       source: sourceOption(searches.source.what),
+      stale: {
+        ...text('DURATION', 'only assets without an event for so long, such as 26h; ends with 1 if there is one'),
+        parse: (word) => {
+          if (durationMs(word) === undefined) throw new Error('is not a duration such as 30m, 26h or 2d');
+          return word;
+        },
+      },
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
       ...lastOptions,
@@ -83,15 +95,18 @@ async function showAssets(values: AssetsOptions, output: Output, [folder]: reado
     output.complain(problem);
     return exitCodes.configuration;
   }
+  let isAlarming = false;
   const act = async (sources: JournalSources) => {
-    await listAssets(sources, values, output);
+    isAlarming = (await listAssets(sources, values, output)) && values.stale !== undefined;
     return undefined;
   };
-  return withJournals(values, output, undefined, act);
+  const code = await withJournals(values, output, undefined, act);
+  return code === exitCodes.done && isAlarming ? exitCodes.refused : code;
 }
 
-async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<void> {
-  const { by, key, keyPrefix, failing, source, since, until } = values;
+/** @returns whether there are any, or there is none under the keys or of the source that was asked for */
+async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<boolean> {
+  const { by, key, keyPrefix, source, since, until } = values;
   const filter = { assetKey: key, keyPrefix, source, ...(by === 'time' && { since, until }) };
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
@@ -108,13 +123,22 @@ async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, 
     );
   }
   let count = 0;
-  if (!(await print([]))) return;
+  if (!(await print([]))) return false;
   for await (const assets of known ?? states.pages()) {
-    const page = assets.filter((asset) => !failing || isFailing(asset));
+    const page = known === undefined ? assets.filter(stateTest(values)) : assets;
     count += page.length;
-    if (!(await print(page))) return;
+    if (!(await print(page))) break;
   }
-  if (count === 0) output.complain(await assetsMatchingAlone(all, values));
+  if (count > 0) return true;
+  const { text, isKeyUnknown } = await assetsMatchingAlone(all, values);
+  output.complain(text);
+  return isKeyUnknown || (source !== undefined && states.size === 0);
+}
+
+/** @returns whether an asset has the state that was asked for */
+function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>): (asset: Asset) => boolean {
+  const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
+  return (asset) => (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
 }
 
 /** @param afterPage called after the events of each page */
@@ -135,12 +159,12 @@ async function readEvents(
 /** @returns the assets that match as a service knows them, without reading its events; undefined if they depend on times */
 function knownAssets(
   [journal]: readonly JournalSource[],
-  { by, since, until, key, keyPrefix, failing, source }: AssetsOptions,
+  { by, since, until, key, keyPrefix, failing, stale, source }: AssetsOptions,
 ): AsyncGenerator<readonly Asset[]> | undefined {
   if (by !== 'time' || (since ?? until ?? source) !== undefined || journal?.assets === undefined) return undefined;
   return key === undefined
-    ? journal.assets({ keyPrefix, failing })
-    : onlyKey(journal.assets({ keyPrefix: key }), key, keyPrefix);
+    ? journal.assets({ keyPrefix, failing, stale })
+    : onlyKey(journal.assets({ keyPrefix: key, failing, stale }), key, keyPrefix);
 }
 
 /** Of the assets whose keys begin with a key, that one is the first. */
@@ -159,13 +183,20 @@ function begins(asset: Asset, parts: readonly string[]): boolean {
   return parts.every((part, at) => keyOf(asset)[at] === part);
 }
 
-/** @returns the sentence for a result without assets: how many there are, and how many match each filter alone */
-async function assetsMatchingAlone(sources: readonly JournalSource[], values: AssetsOptions): Promise<string> {
-  const { key, keyPrefix, failing, by, since, until } = values;
+/**
+ * @returns the sentence for a result without assets: how many there are, and how many match each filter alone; and whether none
+ *   matches a key
+ */
+async function assetsMatchingAlone(
+  sources: readonly JournalSource[],
+  values: AssetsOptions,
+): Promise<{ readonly text: string; readonly isKeyUnknown: boolean }> {
+  const { key, keyPrefix, failing, stale, by, since, until } = values;
   const states = new AssetStates(by);
   const inRange = new AssetStates(by);
   const isInRange = rangeTest(values);
-  const known = knownAssets(sources, { ...values, key: undefined, keyPrefix: undefined, failing: false });
+  const all = { key: undefined, keyPrefix: undefined, failing: false, stale: undefined };
+  const known = knownAssets(sources, { ...values, ...all });
   await readEvents(
     known === undefined ? sources : [],
     (source) => source.readAgain({}),
@@ -182,7 +213,9 @@ async function assetsMatchingAlone(sources: readonly JournalSource[], values: As
   if (keyPrefix !== undefined) {
     single.set(`keys that begin with ${keyText(keyPrefix)}`, (asset) => begins(asset, keyPrefix));
   }
+  const keys = [...single.keys()];
   if (failing) single.set('with a failing check', isFailing);
+  if (stale !== undefined) single.set(`without an event for ${stale}`, stateTest({ failing: false, stale }));
   const alone = new Map([...single.keys()].map((words) => [words, 0]));
   let total = 0;
   for await (const page of known ?? states.pages()) {
@@ -193,7 +226,7 @@ async function assetsMatchingAlone(sources: readonly JournalSource[], values: As
     const bounds = [since && `since ${since}`, until && `until ${until}`].filter((words) => words !== undefined);
     alone.set(`with events ${bounds.join(' and ')}`, inRange.size);
   }
-  return noMatch('assets', total, alone);
+  return { text: noMatch('assets', total, alone), isKeyUnknown: keys.some((words) => alone.get(words) === 0) };
 }
 
 /** @throws Error if the states of the assets of a service take too much memory: it may send assets without end */

@@ -180,8 +180,8 @@ class RemoteJournal implements JournalSource {
   }
 
   /** Continues after the last asset that arrived, when the connection breaks. */
-  async *assets({ keyPrefix, failing }: AssetQuery) {
-    const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined };
+  async *assets({ keyPrefix, failing, stale }: AssetQuery) {
+    const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined, stale };
     let last: Asset | undefined;
     for (let wait = this.#attempts(); ; ) {
       const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };

@@ -33,6 +33,8 @@ export interface JournalSource {
 export interface AssetQuery {
   readonly keyPrefix?: readonly string[] | undefined;
   readonly failing?: boolean;
+  /** A duration: `26h`. */
+  readonly stale?: string | undefined;
 }
 
 export interface FollowOptions {

@@ -309,12 +309,27 @@ export function isFailing({ checks }: Asset): boolean {
 export function latestCheck(asset: Asset): Latest | undefined {
   const checks = checksOf(asset).map(([, check]) => check);
   if (checks.length === 0) return undefined;
-  const newest = checks.reduce((most, check) => (isLater(check, most) ? check : most));
-  return { ...newest, count: checks.reduce((sum, { count }) => sum + count, 0) };
+  return { ...newestOf(checks), count: checks.reduce((sum, { count }) => sum + count, 0) };
 }
 
-function isLater(check: Check, other: Check): boolean {
-  return check.happened === other.happened ? check.seq > other.seq : check.happened > other.happened;
+/** @returns the latest event of an asset, of any kind */
+export function latestEvent({ materialization, observation, checks }: AssetState): Latest {
+  return newestOf([materialization, observation, ...(checks?.values() ?? [])].filter((one) => one !== undefined));
+}
+
+/** Whether the latest event of an asset was recorded at a time in ms since 1970 or before; by `event_time`, whether it happened then. */
+export function isStale(asset: AssetState, ms: number): boolean {
+  const { happened, timeMs } = latestEvent(asset);
+  return (happened === '' ? timeMs : Date.parse(`${happened}Z`)) <= ms;
+}
+
+/** @param all at least one */
+function newestOf(all: readonly Latest[]): Latest {
+  return all.reduce((newest, one) => (isLater(one, newest) ? one : newest));
+}
+
+function isLater(one: Latest, other: Latest): boolean {
+  return one.happened === other.happened ? one.seq > other.seq : one.happened > other.happened;
 }
 
 /**

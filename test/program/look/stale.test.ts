@@ -1,0 +1,119 @@
+/** `assets --stale` and `GET /assets?stale=`: what was not heard of for too long, and the exit code that a cron job relies on. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Event } from '../../../src/event/event.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { runHere } from '../../support/command-output.ts';
+import { newFolder, startService } from '../../support/program.ts';
+import { record } from '../../support/report.ts';
+import { FIRST, START } from '../../support/segments.ts';
+
+const HOUR_MS = 3_600_000;
+const ago = (hours: number) => new Date(Date.now() - hours * HOUR_MS);
+
+const materialized = (key: string): Event => ({ type: 'AssetMaterialization', assetKey: key.split('/') });
+const observed = (key: string): Event => ({ type: 'AssetObservation', assetKey: key.split('/') });
+const checked = (key: string, passed: boolean): Event => ({
+  type: 'AssetCheckEvaluation',
+  assetKey: key.split('/'),
+  checkName: 'c',
+  passed,
+  severity: 'ERROR',
+});
+
+/** @param events with how many hours ago each was recorded, the oldest first */
+function journal(t: TestContext, events: readonly (readonly [hours: number, event: Event])[]): string {
+  const data = newFolder(t);
+  let chain: ChainPosition = START;
+  const lines = events.map(([hours, event]) => {
+    const batch = encodeBatch([encodeMembers(event)], chain, ago(hours));
+    chain = batch.chain;
+    return Buffer.from(batch.bytes);
+  });
+  writeFileSync(join(data, FIRST), Buffer.concat(lines));
+  return data;
+}
+
+const OLD_AND_NEW = [
+  [60, materialized('w/old')],
+  [50, materialized('w/checked')],
+  [50, materialized('w/observed')],
+  [49, materialized('w/materialized')],
+  [48, checked('w/old', false)],
+  [20, checked('w/checked', true)],
+  [10, observed('w/observed')],
+  [1, materialized('w/materialized')],
+] as const;
+
+const keysIn = (lines: string) => [...lines.matchAll(/"asset_key":\["w","(\w+)"\]/g)].map(([, name]) => name);
+
+test('an asset is stale if it was neither materialized nor observed nor checked for so long, and there is one [stale-1]', async (t) => {
+  const data = journal(t, OLD_AND_NEW);
+  const shown = async (...args: string[]) => {
+    const { code, stdout } = await runHere(['assets', data, ...args]);
+    return [code, keysIn(stdout)];
+  };
+  assert.deepEqual(await shown('--stale', '26h'), [1, ['old']]);
+  assert.deepEqual(await shown('--stale', '47h'), [1, ['old']]);
+  assert.deepEqual(await shown('--stale', '49h'), [0, []]);
+  assert.deepEqual(await shown('--stale', '19h'), [1, ['checked', 'old']]);
+  assert.deepEqual(await shown('--stale', '30m'), [1, ['checked', 'materialized', 'observed', 'old']]);
+  assert.deepEqual(await shown('--stale', '26h', '--failing'), [1, ['old']]);
+  assert.deepEqual(await shown('--stale', '26h', '--since', '2d'), [0, []]);
+  assert.deepEqual(await shown('--stale', '26h', '--key', 'w/observed'), [0, []]);
+  assert.deepEqual((await shown())[0], 0);
+});
+
+test('a key without an asset is stale, and the sentence about it says so', async (t) => {
+  const data = journal(t, OLD_AND_NEW);
+  const { code, stderr } = await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'x']);
+  assert.equal(code, 1);
+  assert.match(stderr, /no assets match \(4 in the journal; keys that begin with x: 0, without an event for 100d: 0\)/);
+  assert.equal((await runHere(['assets', data, '--stale', '100d', '--key', 'w'])).code, 1);
+  assert.equal((await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'w'])).code, 0);
+  assert.equal((await runHere(['assets', data, '--key', 'w'])).code, 0, 'without --stale as ever');
+  const wrong = await runHere(['assets', data, '--stale', '26']);
+  assert.deepEqual([wrong.code, /is not a duration such as 30m, 26h or 2d/.test(wrong.stderr)], [2, true]);
+});
+
+test('by event_time an asset is stale if nothing happened for so long, whatever was recorded since', async (t) => {
+  const late = { ...observed('w/late'), eventTime: ago(40).toISOString() };
+  const data = journal(t, [[1, late]]);
+  assert.equal((await runHere(['assets', data, '--stale', '26h'])).code, 0);
+  const { code, stdout } = await runHere(['assets', data, '--stale', '26h', '--by', 'event_time']);
+  assert.deepEqual([code, keysIn(stdout)], [1, ['late']]);
+});
+
+test('damage counts for more than what is stale', async (t) => {
+  const data = journal(t, OLD_AND_NEW);
+  const file = join(data, FIRST);
+  writeFileSync(join(data, 'events-00000000000000000020.jsonl'), 'no line\n');
+  const { code } = await runHere(['assets', data, '--stale', '26h']);
+  assert.equal(code, 3, file);
+});
+
+test('a service says the same over HTTP, and after a new event no more', async (t) => {
+  const service = await startService(t, { data: journal(t, OLD_AND_NEW) });
+  const lines = async (query: string) => {
+    const reply = await fetch(`${service.url}/assets${query}`, { headers: { accept: 'application/x-ndjson' } });
+    return [reply.status, keysIn(await reply.text())];
+  };
+  assert.deepEqual(await lines('?stale=26h'), [200, ['old']]);
+  assert.deepEqual(await lines('?stale=19h&key_prefix=w'), [200, ['checked', 'old']]);
+  assert.deepEqual(await lines('?stale=19h&failing=true'), [200, ['old']]);
+  assert.deepEqual(await lines('?stale=26'), [400, []]);
+  const remote = async (...args: string[]) => {
+    const { code, stdout } = await runHere(['assets', '--url', service.url, ...args]);
+    return [code, keysIn(stdout)];
+  };
+  assert.deepEqual(await remote('--stale', '26h'), [1, ['old']]);
+  assert.deepEqual(await remote('--stale', '26h', '--key', 'w/old'), [1, ['old']]);
+  assert.deepEqual(await remote('--stale', '26h', '--key', 'w/observed'), [0, []]);
+  assert.deepEqual(await remote('--stale', '26h', '--key', 'nothing'), [1, []]);
+  await record(service, 'observation/w/old');
+  assert.deepEqual(await remote('--stale', '26h'), [0, []]);
+  assert.deepEqual(await lines('?stale=26h'), [200, []]);
+});

@@ -1,0 +1,147 @@
+/** `--watch-asset`: the metric with the age of the oldest asset under a key, right after a restart too. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import type { Event } from '../../../src/event/event.ts';
+import { type ChainPosition, encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { writeDeployments } from '../../support/deployments.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
+import { newFolder, run, startService } from '../../support/program.ts';
+import { record } from '../../support/report.ts';
+import { START } from '../../support/segments.ts';
+import { eventually, missing } from '../../support/tools.ts';
+
+const NAME = 'assetlog_watched_asset_age_seconds';
+const HOUR_MS = 3_600_000;
+
+/** A file of a journal: for each event of an asset how many hours ago it was recorded, the oldest first. */
+function fileOf(events: readonly (readonly [hours: number, key: string])[], first = 1): Buffer {
+  let chain: ChainPosition = { ...START, seq: first };
+  const lines = events.map(([hours, key]) => {
+    const event: Event = { type: 'AssetObservation', assetKey: key.split('/') };
+    const batch = encodeBatch([encodeMembers(event)], chain, new Date(Date.now() - hours * HOUR_MS));
+    chain = batch.chain;
+    return Buffer.from(batch.bytes);
+  });
+  return Buffer.concat(lines);
+}
+
+/** @returns by key how many hours old its oldest asset is, to a tenth */
+async function agesOf(service: { readonly port: number }): Promise<Record<string, number>> {
+  const ages = [...samplesOf(await metricsOf(service))].filter(([name]) => name.startsWith(NAME));
+  return Object.fromEntries(
+    ages.map(([name, seconds]) => [/key="(.*)"/.exec(name)?.[1] ?? '', Math.round(seconds / 360) / 10]),
+  );
+}
+
+const watch = (...keys: string[]) => keys.flatMap((key) => ['--watch-asset', key]);
+
+test('the age is that of the last event of the oldest asset under the key, at once after a restart too [watched-1]', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(
+    join(data, segmentName(1)),
+    fileOf([
+      [90, 'w/a'],
+      [80, 'other'],
+      [50, 'w/b'],
+      [30, 'w/a'],
+      [20, 'w2'],
+      [10, 'w/c/d'],
+    ]),
+  );
+  const args = watch('w', 'w/a', 'w/c', 'nothing', '["w/a"]', 'o"\\x');
+  let service = await startService(t, { data, args });
+  const nothing = { nothing: Infinity, '[\\"w/a\\"]': Infinity, 'o\\"\\\\x': Infinity };
+  assert.deepEqual(await agesOf(service), { w: 50, 'w/a': 30, 'w/c': 10, ...nothing });
+  await record(service, 'check/w/b?check_name=c&passed=true');
+  assert.deepEqual(await agesOf(service), { w: 30, 'w/a': 30, 'w/c': 10, ...nothing });
+  await record(service, 'materialization/w/a');
+  await service.kill('SIGKILL');
+  service = await startService(t, { data, args });
+  assert.deepEqual(await agesOf(service), { w: 10, 'w/a': 0, 'w/c': 10, ...nothing });
+  await record(service, 'observation/nothing');
+  assert.equal((await agesOf(service))['nothing'], 0);
+});
+
+test('an asset of which retention left nothing is not known, neither before nor after a restart [watched-2]', async (t) => {
+  const data = newFolder(t);
+  const [first, second] = [segmentName(1), segmentName(3)];
+  writeFileSync(
+    join(data, first),
+    fileOf([
+      [90, 'w/a'],
+      [80, 'w/b'],
+    ]),
+  );
+  writeFileSync(
+    join(data, second),
+    fileOf(
+      [
+        [30, 'w/b'],
+        [20, 'x'],
+      ],
+      3,
+    ),
+  );
+  const service = await startService(t, { data, args: watch('w', 'w/a') });
+  assert.deepEqual(await agesOf(service), { w: 90, 'w/a': 90 });
+  writeFileSync(join(data, goneName({ first: 1, last: 2 }, 'removed')), ''); // as retention does it
+  rmSync(join(data, first));
+  assert.deepEqual(await agesOf(service), { w: 30, 'w/a': Infinity });
+  await service.kill();
+  assert.deepEqual(await agesOf(await startService(t, { data, args: watch('w', 'w/a') })), { w: 30, 'w/a': Infinity });
+});
+
+test('in hosted mode a key begins with the deployment, whose idle journal is read as it is', async (t) => {
+  const data = newFolder(t);
+  const { args } = writeDeployments(t, ['prod', 'dev']);
+  const service = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
+  assert.deepEqual(await agesOf(service), { 'prod/w': Infinity, prod: Infinity, dev: Infinity });
+  await service.kill();
+  const folder = join(data, 'prod');
+  assert.deepEqual(readdirSync(data).includes('prod'), false, 'a metric makes no folder');
+  mkdirSync(folder, { mode: 0o700 });
+  writeFileSync(
+    join(folder, segmentName(1)),
+    fileOf([
+      [50, 'w'],
+      [40, 'v'],
+    ]),
+  );
+  const again = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
+  assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
+});
+
+test('while much is read, the other metrics are there, and the age follows [watched-3]', async (t) => {
+  const data = newFolder(t);
+  writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => [50, `w/${at % 10}`])));
+  const service = await startService(t, { data, args: watch('w') });
+  const startMs = performance.now();
+  const ready = samplesOf(await metricsOf(service)).get('assetlog_ready');
+  assert.equal(ready, 1);
+  assert.ok(performance.now() - startMs < limits.watchWaitMs + 3_000);
+  await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
+});
+
+const noPromtool = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
+
+test('promtool finds nothing to say about it', { skip: noPromtool }, async (t) => {
+  const service = await startService(t, { args: watch('nothing', '["a\\"b"]') });
+  const body = await metricsOf(service);
+  assert.match(body, /^assetlog_watched_asset_age_seconds\{key="nothing"\} \+Inf$/m);
+  assert.equal(execFileSync('promtool', ['check', 'metrics'], { input: body, stdio: 'pipe' }).toString(), '');
+});
+
+test('without the option there is no age, and there are at most 20 keys', async (t) => {
+  assert.deepEqual(await agesOf(await startService(t)), {});
+  const many = await run(['serve', ...watch(...Array.from({ length: 21 }, (_, at) => `a${at}`))]);
+  assert.deepEqual([many.code, /--watch-asset "a20" is one more than 20/.test(many.stderr)], [2, true]);
+  for (const key of ['a//b', 'a\u0007']) assert.equal((await run(['serve', '--watch-asset', key])).code, 2, key);
+  const hosted = await run(['serve', '--deployments', 'x', ...watch('.x/a')]);
+  assert.match(hosted.stderr, /--watch-asset begins with the deployment, as in prod\/warehouse/);
+});
