@@ -83,7 +83,8 @@ export interface ForwardHeaders extends Pick<Received, 'lost' | 'after'> {
 
 /** @throws Refusal 400 */
 export function readForwardHeaders(all: readonly string[], limits: ShownLimits): ForwardHeaders {
-  const raw = all.filter((_, at) => OWN_HEADER.test(all[at - (at % 2)]!));
+  const raw: string[] = [];
+  for (let at = 0; at < all.length; at += 2) if (OWN_HEADER.test(all[at]!)) raw.push(all[at]!, all[at + 1]!);
   const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
   const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);

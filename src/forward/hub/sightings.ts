@@ -19,10 +19,13 @@ const NAME = 'forward-seen.json';
 const NAME_CHARACTERS_MAX = 64;
 
 /** What the requests of a source said, and when the last one came, in ms since 1970. */
-interface Sighting extends SaidOfSource {
-  readonly seenMs: number;
+interface Sighting {
+  name?: string | undefined;
+  tokenName?: string | undefined;
+  lastSeq?: number | undefined;
+  seenMs: number;
   /** Number of events that it said are lost. */
-  readonly lost: number;
+  lost: number;
 }
 
 interface SightingsOptions {
@@ -42,7 +45,7 @@ export class Sightings {
     this.#options = options;
   }
 
-  get(source: string): Sighting | undefined {
+  get(source: string): Readonly<Sighting> | undefined {
     return this.#known?.get(source);
   }
 
@@ -67,14 +70,16 @@ export class Sightings {
 
   /** A request of a source has come; it is not kept before `load`. @param lost events that the request says are lost */
   add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
-    const known = this.get(source);
-    this.#known?.set(apart(source), {
-      name: name ?? known?.name,
-      tokenName: tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known?.tokenName,
-      lastSeq: lastSeq ?? known?.lastSeq,
-      seenMs: Date.now(),
-      lost: (known?.lost ?? 0) + lost,
-    });
+    let known = this.#known?.get(source);
+    if (known === undefined) {
+      known = { seenMs: 0, lost: 0 };
+      this.#known?.set(apart(source), known);
+    }
+    known.name = name ?? known.name;
+    known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
+    known.lastSeq = lastSeq ?? known.lastSeq;
+    known.seenMs = Date.now();
+    known.lost += lost;
     this.#timer ??= setTimeout(() => void this.write(), this.#options.limits.seenWriteMs).unref();
   }
 
