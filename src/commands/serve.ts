@@ -14,6 +14,7 @@ import {
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
+import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
@@ -143,12 +144,15 @@ function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
 }
 
 /** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */
-function firstSteps({ data, tokenHeader }: Config, { url, deployment }: Service): string {
+function firstSteps(config: Config, { url, deployment }: Service): string {
+  const { data, tokenHeader } = config;
+  const isShown = isReadingOn(config, new URL(url).hostname.replace(/[[\]]/g, ''));
   const hosted = deployment !== undefined;
   const under = hosted ? `/${deployment}` : '';
   const token = hosted ? `-H '${tokenHeader.replaceAll("'", "'\\''")}: TOKEN' ` : '';
   return [
     `  events go to  ${printable(resolve(data, hosted ? deployment : ''))}`,
+    ...(isShown ? [`  the page is   ${url}${under}/`] : []),
     `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
     ...(hosted ? ['                (TOKEN is what assetlog token printed; the deployments file has its SHA-256)'] : []),
   ].join('\n');

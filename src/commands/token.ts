@@ -19,10 +19,10 @@ export const token = defineCommand<TokenValues>(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
-      'Prints two lines: the token, which is for the client and is stored nowhere but in the file of --out, and its entry for\n' +
-      'the tokens of a deployment. A deployment may have any number of tokens, so you can issue a new one before you revoke the old one;\n' +
-      'its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says what its clients may\n' +
-      'do: report, read, and forward what other journals have. Without "may" they may report and forward.',
+      'Prints two lines: the token, which is for the client and is stored nowhere but in the file of --out, and its entry\n' +
+      'for the tokens of a deployment. A deployment may have any number of tokens, so you can issue a new one before you\n' +
+      'revoke the old one; its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says\n' +
+      'what its clients may do: report, read, and forward what other journals have. Without it they may report and forward.',
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',

@@ -421,6 +421,113 @@ test('a search misses nothing after events that retention removes while it reads
   await sees(page, `${COLUMN}('seq').join() === '1800'`);
 });
 
+test(
+  'the address of a web page in metadata is a link, and any other text is not [edges-page-4]',
+  options,
+  async (t) => {
+    const service = await startService(t);
+    const hostile = [
+      'javascript:alert(1)',
+      ' javascript:alert(1)//https://a.example',
+      'data:text/html,<script>alert(1)</script>',
+      'file:///etc/passwd',
+      'vbscript:x',
+      'https://bank.example@evil.example/',
+      'see https://a.example',
+      'https://a.example/ and more',
+      'https:\\\\a.example',
+      '//a.example',
+      'https://',
+    ];
+    const good = [
+      'https://a.example/run?id=7#logs',
+      'HTTP://b.example',
+      'https://a.example/\u202egpj"><img src=x onerror=alert(1)>'.replaceAll(' ', '%20'),
+    ];
+    await report(service, [{ ...materialization('a'), metadata: { good, one: good[0], hostile, ...hostile } }]);
+    const page = await open(`${service.url}/#events?open=1`);
+    await sees(page, has('#detail', 'Metadata'));
+    const links = await page.evaluate<string[][]>(
+      `[...document.querySelectorAll('#detail a')].map(({ href, rel, target, innerText }) => [href, rel, target, innerText])`,
+    );
+    const more = ['noopener noreferrer', '_blank'];
+    const [first, second, third = ''] = good;
+    assert.deepEqual(links, [
+      [first, ...more, `"${first}"`],
+      ['http://b.example/', ...more, `"${second}"`],
+      [new URL(third).href, ...more, JSON.stringify(third).replace('\u202e', '\\u202e')],
+      [first, ...more, first],
+    ]);
+    assert.equal(await page.evaluate(count('main :is(img, script)')), 0);
+  },
+);
+
+test('times have an age, which grows', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [materialization('a')]);
+  const page = await open(`${service.url}/#events?open=1`);
+  await sees(page, `/UTC, \\d+ s ago$/m.test(document.querySelector('#detail').innerText)`);
+  const before = await textOf(page, '#detail time');
+  await sees(page, `document.querySelector('#detail time').innerText !== ${JSON.stringify(before)}`);
+});
+
+test(
+  'the page of a service for tests says so, with its faults and how often each was met, and resets it',
+  options,
+  async (t) => {
+    const service = await startService(t, { args: ['--test'] });
+    const page = await open(service.url);
+    await sees(page, has('#tests', 'Service for tests: no faults'));
+    const faults =
+      '[{"match":{"type":"check","check_name":"<b>\u202e"},"then":{"status":503}},{"then":{"status":500}}]';
+    const set = await fetch(`${service.url}/test/faults`, {
+      method: 'PUT',
+      headers: { 'Content-Type': 'application/json' },
+      body: `{"faults":${faults}}`,
+    });
+    assert.equal(set.status, 200);
+    assert.equal((await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' })).status, 500);
+    await sees(page, has('#tests', '{"status":503} for {"type":"check","check_name":"<b>\\u202e"} (met by 0 of 0)'));
+    await sees(page, has('#tests', '{"status":500} for any report (met by 1 of 1)'));
+    await page.evaluate(readFileSync(axe, 'utf8'));
+    assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+    await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
+    await page.click('#reset');
+    await sees(page, has('#tests', 'no faults'));
+    await report(service, [materialization('after')]);
+    await sees(page, `${COLUMN}('key').join() === 'after'`);
+    await page.goto(`${(await startService(t)).url}/`);
+    await sees(page, isLive);
+    assert.ok(
+      await page.evaluate(`document.querySelector('#tests').hidden && document.querySelector('#sources').hidden`),
+    );
+  },
+);
+
+test('a hub lists its devices, the silent one first', options, async (t) => {
+  const hub = await startService(t);
+  const names = ['<b>roof</b>', 'M\u00fcnchen'];
+  const devices = [];
+  for (const name of names) {
+    const device = await startService(t, { args: ['--forward-to', hub.url, '--name', name] });
+    await report(device, [materialization('orders')]);
+    devices.push(device);
+  }
+  const page = await open(hub.url);
+  await sees(page, `${count('.row')} === 2`);
+  await page.reload();
+  await sees(page, `!document.querySelector('#sources').hidden`);
+  await devices[1]?.kill('SIGKILL');
+  await page.click('#sources');
+  await report(devices[0] as Running, [materialization('orders')]);
+  await sees(page, `${COLUMN}('key').join() === 'M\u00fcnchen,<b>roof</b>' && ${COLUMN}('seq').join() === '1,2'`);
+  await page.click('.row');
+  await sees(page, `/last seen\\s+2.* UTC, \\d+ \\w+ ago/.test(document.querySelector('#detail').innerText)`);
+  assert.equal(await page.evaluate(count('main b:not(.badge)')), 0);
+  await page.evaluate(readFileSync(axe, 'utf8'));
+  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+});
+
 test('names from outside are text, and do not reorder what is beside them [edges-page-1]', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
@@ -593,6 +700,7 @@ test('hosted, the page shows a deployment to a client with its token [edges-page
 
   const named = await open(`${url}/`);
   await sees(named, `document.querySelector('[name=deployment]').value === 'prod'`);
+  assert.equal(await named.evaluate('document.activeElement.name'), 'token');
   await signIn(named, 'prod', reader.token);
   await sees(named, has('.row', 'secret'));
   await named.goto(`${url}/#events?key_prefix=none`);

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { pageLimits } from '../../src/config/limits.ts';
 import { addressOf, hashOf, readAddress, views } from '../../src/http/page/browser/address.ts';
+import { ageOf } from '../../src/http/page/browser/age.ts';
 import { EventStore } from '../../src/http/page/browser/event-store.ts';
 import { indented, membersOf } from '../../src/http/page/browser/json.ts';
 import { MessageParser } from '../../src/http/page/browser/stream.ts';
@@ -119,4 +120,13 @@ test('an address is read back from its hash, and an unknown view is that of the 
     }),
   );
   for (const hash of ['', '#', '#nothing', '#__proto__?x']) assert.deepEqual(readAddress(hash), addressOf('events'));
+});
+
+test('an age is in the largest unit of which there are two', () => {
+  const now = Date.parse('2026-11-20T15:00:00Z');
+  const ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800, -1, -7_200].map((seconds) =>
+    ageOf(new Date(now - seconds * 1_000).toISOString(), now),
+  );
+  const past = ['0 s', '119 s', '2 min', '119 min', '2 h', '47 h', '2 d'].map((age) => `${age} ago`);
+  assert.deepEqual(ages, [...past, 'in 1 s', 'in 2 h']);
 });

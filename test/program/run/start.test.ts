@@ -30,7 +30,7 @@ test('on a terminal a start says where it listens, where events go and one comma
   const shown = (await serveOnTerminal(t, ['--data', data, '--path-prefix', "/it's/$a"])).shown();
   assert.match(
     shown,
-    /\nassetlog listening on http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\n {2}events go to {2}\/\S+\n {2}to try it {5}curl /,
+    /\nassetlog listening on http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\n {2}events go to {2}\/\S+\n {2}the page is {3}http:\/\/127\.0\.0\.1:\d+\/it's\/\$a\/\n {2}to try it {5}curl /,
   );
   assert.ok(shown.includes(`  events go to  ${data}\n`));
   const [, command = ''] = /to try it +(curl .*)\n/.exec(shown) ?? [];

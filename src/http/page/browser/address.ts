@@ -1,7 +1,7 @@
 /** What the page shows, kept in the hash of its address, so that a link leads to it: `#events?type=check&failed=1&open=17`. */
 
 /** The views of the page. */
-export const views = ['events', 'assets', 'refusals'] as const;
+export const views = ['events', 'assets', 'refusals', 'sources'] as const;
 export type ViewName = (typeof views)[number];
 
 export interface Address {

@@ -5,7 +5,7 @@ import { keyText } from '../../../event/asset-key.ts';
 import { addressOf, hashOf } from './address.ts';
 import { type Content, element } from './dom.ts';
 import { type PolledOptions, PolledView } from './polled.ts';
-import { badge, cell, counted, type DetailParts, keyShown, longTime, shortTime, table } from './view.ts';
+import { badge, cell, counted, type DetailParts, keyShown, shortTime, table, timeShown } from './view.ts';
 
 /** The latest event of a kind. */
 interface Latest {
@@ -102,7 +102,7 @@ function latest(title: string, event: Latest | undefined): Content[] {
   return [
     element('h3', {}, title),
     table([
-      ['time', longTime(time)],
+      ['time', timeShown(time)],
       ['event', eventLink(seq)],
       ['partition', partition],
       ['data_version', data_version],
@@ -115,7 +115,7 @@ function result({ passed, severity, time, seq, count }: Check): HTMLElement {
   const shown = passed
     ? badge('good', 'passed')
     : badge(severity === 'WARN' ? 'warn' : 'bad', `failed (${severity.toLowerCase()})`);
-  return element('span', {}, shown, ` ${longTime(time)}, `, eventLink(seq), `, ${counted(count, 'result')}`);
+  return element('span', {}, shown, ' ', timeShown(time), ', ', eventLink(seq), `, ${counted(count, 'result')}`);
 }
 
 function eventLink(seq: number): HTMLElement {

@@ -4,7 +4,7 @@ import { pageLimits } from '../../../config/limits.ts';
 import { type Content, copyButton, element, visible } from './dom.ts';
 import type { EventLine } from './event-store.ts';
 import { indented, kindOf, membersOf, unquote } from './json.ts';
-import { badge, type DetailParts, keyShown, longTime, table } from './view.ts';
+import { badge, type DetailParts, keyShown, table, timeShown } from './view.ts';
 
 /** @returns what kind of event it is, as a coloured word */
 export function eventBadge({ shown: { type, passed, severity } }: EventLine): HTMLElement {
@@ -39,7 +39,7 @@ export function eventDetail(event: EventLine): DetailParts {
 function fieldOf(name: string, value: string): Content {
   if (kindOf(value) !== 'string') return value;
   const text = unquote(value);
-  return name === 'time' || name === 'recorded' ? longTime(text) : text;
+  return name === 'time' || name === 'recorded' ? timeShown(text) : text;
 }
 
 function metadataOf(metadata: string | undefined): Content[] {
@@ -60,7 +60,7 @@ function metadataOf(metadata: string | undefined): Content[] {
 /** @returns a value: a string as its text, another scalar as it was sent, an array or object indented */
 function valueShown(value: string, budget: { tokens: number }): HTMLElement {
   const kind = kindOf(value);
-  if (kind === 'string') return element('span', { class: 'string' }, visible(unquote(value)));
+  if (kind === 'string') return textShown(unquote(value), unquote(value));
   if (kind !== 'mark') return element('span', { class: kind }, value);
   const shown = element('pre', { tabindex: '0' });
   for (const { kind, text } of indented(value)) {
@@ -69,9 +69,22 @@ function valueShown(value: string, budget: { tokens: number }): HTMLElement {
       break;
     }
     budget.tokens -= 1;
-    shown.append(kind === 'mark' ? text : element('span', { class: kind }, visible(text)));
+    if (kind === 'string') shown.append(textShown(unquote(text), text));
+    else shown.append(kind === 'mark' ? text : element('span', { class: kind }, visible(text)));
   }
   return shown;
+}
+
+/**
+ * @param shown the same text as it is shown
+ * @returns a link for the address of a web page and nothing else: no other scheme, and no user, which may look like a host
+ */
+function textShown(text: string, shown: string): HTMLElement {
+  const attributes = { class: 'string' };
+  const url = /^https?:\/\/[^\s\\]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.username + url.password !== '') return element('span', attributes, visible(shown));
+  const link = { ...attributes, href: url.href, target: '_blank', rel: 'noopener noreferrer' };
+  return element('a', link, visible(shown));
 }
 
 /** The line is built when it is opened: it may have a megabyte. */

@@ -15,7 +15,7 @@ type Figures = Map<string, number>;
  */
 export async function watchForwarding(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
   for (let isForwarding = true; isForwarding && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
-    const all = destinationsIn(await service.metrics(signal).catch(() => ''));
+    const all = destinationsIn(await service.text('metrics', signal).catch(() => ''));
     if (signal.aborted) return; // another one has begun
     isForwarding = all.size > 0;
     const spans = [...all].map(([name, figures]) => element('span', {}, `${name} `, ...shown(figures)));

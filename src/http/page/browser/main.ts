@@ -9,11 +9,13 @@ import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';
 import { refusalsView } from './refusals.ts';
 import { Service } from './service.ts';
-import type { DetailParts, View } from './view.ts';
+import { showIfAny, sourcesView } from './sources.ts';
+import { watchTests } from './tests.ts';
+import { type DetailParts, keepAges, type View } from './view.ts';
 
 /** The keys of the page, as its dialog lists them. */
 const keys: readonly (readonly [key: string, does: string])[] = [
-  ['1 2 3', 'events, assets, refusals'],
+  ['1 2 3 4', 'events, assets, refusals, sources'],
   ['/', 'search'],
   ['↓ ↑ or j k', 'next and previous row'],
   ['Enter', 'show the row as a whole'],
@@ -22,7 +24,12 @@ const keys: readonly (readonly [key: string, does: string])[] = [
   ['?', 'these keys'],
 ];
 
-const NOUNS: Readonly<Record<ViewName, string>> = { events: 'event', assets: 'asset', refusals: 'refused request' };
+const NOUNS: Readonly<Record<ViewName, string>> = {
+  events: 'event',
+  assets: 'asset',
+  refusals: 'refused request',
+  sources: 'source',
+};
 
 const service = new Service();
 const connection = new Connection(showState);
@@ -47,6 +54,7 @@ const all = {
   }),
   assets: assetsView(shared),
   refusals: refusalsView(shared),
+  sources: sourcesView(shared),
 };
 let address = readAddress(location.hash);
 let isFound = false; // how the service is addressed
@@ -99,6 +107,8 @@ function connect(): void {
     showAccess('');
     if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
     watchForwarding(service, signal, byId('forwarding'));
+    watchTests(service, signal, byId('tests'));
+    showIfAny(service, signal, byId('sources'));
     await attempt(signal, live);
   });
 }
@@ -134,6 +144,7 @@ function whyNothing(): Node[] {
     return [element('h2', {}, `No ${NOUNS[address.view]} matches`), button('Clear the filters', clear)];
   }
   if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
+  if (address.view === 'sources') return [element('h2', {}, 'No journal forwards to here')];
   return firstReport();
 }
 
@@ -225,6 +236,7 @@ function showState(state: ConnectionState): void {
 function showAccess(problem: string): void {
   const form = byId<HTMLFormElement>('access');
   const isNeeded = service.isHosted && (problem !== '' || !service.hasAccess);
+  const appears = isNeeded && form.hidden;
   form.hidden = !isNeeded;
   byId('leave').hidden = !service.hasAccess || !service.isHosted;
   byId('turned-away').textContent = problem;
@@ -234,6 +246,7 @@ function showAccess(problem: string): void {
     ?.replaceChildren('assetlog', ...(service.deployment === '' ? [] : [element('span', {}, service.deployment)]));
   const input = form.elements.namedItem('deployment') as HTMLInputElement;
   if (input.value === '') input.value = service.deployment;
+  if (appears) (input.value === '' ? input : (form.elements.namedItem('token') as HTMLElement)).focus();
   if (!isNeeded || problem !== '') return;
   byId('state').className = 'refused';
   byId('state').textContent = 'Token needed';
@@ -254,6 +267,7 @@ function signIn(): void {
 
 function signOut(): void {
   service.signOut();
+  byId('sources').hidden = true;
   for (const one of Object.values(all)) one.clear();
   show({ ...address, open: '' }, true);
 }
@@ -311,6 +325,9 @@ function listen(): void {
     signIn();
   });
   byId('leave').addEventListener('click', signOut);
+  byId('reset').addEventListener('click', () => {
+    service.text('test/reset', AbortSignal.timeout(10_000), 'POST').catch(({ message }: Error) => notify(message));
+  });
   byId('more').addEventListener('click', ({ currentTarget }) =>
     showFilters((currentTarget as Element).getAttribute('aria-expanded') !== 'true'),
   );
@@ -335,4 +352,5 @@ function listen(): void {
 }
 
 listen();
+keepAges();
 show(address, true);

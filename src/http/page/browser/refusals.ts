@@ -1,7 +1,7 @@
 /** The view of the requests that the service refused lately, and why. */
 
 import { type PolledOptions, PolledView } from './polled.ts';
-import { badge, cell, longTime, shortTime, table } from './view.ts';
+import { badge, cell, shortTime, table, timeShown } from './view.ts';
 
 /** A request in the reply of `/refusals`. */
 interface Refusal {
@@ -10,6 +10,8 @@ interface Refusal {
   readonly path?: string;
   readonly status: number;
   readonly error: string;
+  /** Why, if the client did not get that. */
+  readonly reason?: string;
   readonly [more: string]: unknown;
 }
 
@@ -25,18 +27,18 @@ export function refusalsView(shared: Shared): PolledView<Refusal> {
     pathFor: () => 'refusals',
     itemsIn: ({ refusals = [] }) => refusals,
     idOf: (refusal) => String(refusal['request_id'] ?? JSON.stringify(refusal)),
-    cells: ({ time, status, method = '', path = '', error }) => [
+    cells: ({ time, status, method = '', path = '', error, reason = error }) => [
       cell('time', shortTime(time)),
       cell('what', badge(status < 500 ? 'warn' : 'bad', String(status))),
       cell('key', `${method} ${path}`),
-      cell('says', error),
+      cell('says', reason),
     ],
     detail: ({ time, status, method = '', path = '', error, ...more }) => ({
       title: `${status}: ${method} ${path}`,
       content: [
         table([
           ['why', error],
-          ['time', longTime(time)],
+          ['time', timeShown(time)],
           ...Object.entries(more).map(([name, value]) => [name, String(value)] as const),
         ]),
       ],

@@ -73,9 +73,9 @@ export class Service {
     return checked(await fetch(this.#base() + path, { headers: { ...headers, ...token }, signal, cache: 'no-store' }));
   }
 
-  /** @returns the metrics of a local service, as Prometheus reads them. @throws RefusedError, or TypeError if it does not answer */
-  async metrics(signal: AbortSignal): Promise<string> {
-    return this.isHosted ? '' : (await checked(await fetch('./metrics', { signal, cache: 'no-store' }))).text();
+  /** @returns what a local service has at a path: its `metrics`. @throws RefusedError, or TypeError if it does not answer */
+  async text(path: string, signal: AbortSignal, method = 'GET'): Promise<string> {
+    return this.isHosted ? '' : (await checked(await fetch(`./${path}`, { method, signal, cache: 'no-store' }))).text();
   }
 
   /** @returns the URL that reports go below: `http://127.0.0.1:3000/prod` */

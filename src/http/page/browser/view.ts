@@ -1,6 +1,7 @@
 /** What a view of the page is, and the parts that views share. */
 
 import type { Address } from './address.ts';
+import { ageOf } from './age.ts';
 import type { Attempt } from './connection.ts';
 import { type Content, element, visible } from './dom.ts';
 import type { Rows } from './list.ts';
@@ -97,6 +98,26 @@ export function shortTime(time: string): string {
 /** @returns a time with its date: `2026-11-20 15:19:45.266 UTC` */
 export function longTime(time: string): string {
   return time.replace('T', ' ').replace('Z', ' UTC');
+}
+
+/** @returns a time with its date and its age */
+export function timeShown(time: string): HTMLElement {
+  return element('span', {}, `${longTime(time)}, `, ageShown(time));
+}
+
+/** @returns the age of a time, which `keepAges` keeps right */
+export function ageShown(time: string): HTMLElement {
+  return element('time', { datetime: time }, ageOf(time));
+}
+
+/** Keeps all ages of the page right. */
+export function keepAges(): void {
+  setInterval(() => {
+    for (const shown of document.querySelectorAll('time')) {
+      const age = ageOf(shown.dateTime);
+      if (shown.textContent !== age) shown.textContent = age;
+    }
+  }, 1_000);
 }
 
 /** @returns a number and what it counts: `1,000 events`, `1 event`; `1,000` without a noun */

@@ -1,0 +1,77 @@
+/** The view of the journals that forward to a hub: the one that was not heard of for the longest time comes first. */
+
+import { element } from './dom.ts';
+import { type PolledOptions, PolledView } from './polled.ts';
+import type { Service } from './service.ts';
+import { ageShown, badge, cell, counted, shortTime, table, timeShown } from './view.ts';
+
+/** A journal in the reply of `/sources`. */
+interface Source {
+  readonly id: string;
+  readonly name: string | null;
+  readonly token_name: string | null;
+  readonly deployment: string | null;
+  readonly last_seq: number;
+  readonly last_event: string | null;
+  readonly last_seen: string | null;
+  readonly lost_events: number;
+  readonly lag_events: number | null;
+}
+
+type Shared = Pick<PolledOptions<Source>, 'service' | 'onChange' | 'open'>;
+
+/** @returns the view of the sources */
+export function sourcesView(shared: Shared): PolledView<Source> {
+  return new PolledView<Source>({
+    ...shared,
+    columns: {
+      time: 'last seen',
+      key: 'source',
+      seq: 'last seq',
+      what: 'lost',
+      partition: 'lag',
+      says: 'last event (UTC), id',
+    },
+    label: 'Sources, the silent one first',
+    noun: 'source',
+    pathFor: () => 'sources',
+    itemsIn: ({ sources = [] }) => sources,
+    idOf: ({ id }) => id,
+    cells: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
+      cell('time', last_seen === null ? 'not yet' : ageShown(last_seen)),
+      cell('key', name ?? id),
+      cell('seq', counted(last_seq)),
+      cell('what', lost_events === 0 ? '' : badge('bad', counted(lost_events))),
+      cell('partition', lag_events === null ? '' : counted(lag_events)),
+      cell('says', last_event === null ? '' : shortTime(last_event), ' ', id),
+    ],
+    detail: ({ id, name, token_name, deployment, last_seq, last_event, last_seen, lost_events, lag_events }) => ({
+      title: element('bdi', {}, name ?? id),
+      content: [
+        table([
+          ['id', id],
+          ['name', name ?? 'not told'],
+          ['token', token_name ?? undefined],
+          ['deployment', deployment ?? undefined],
+          ['last seq', counted(last_seq)],
+          ['last event', last_event === null ? undefined : timeShown(last_event)],
+          ['last seen', last_seen === null ? 'not since it is recorded' : timeShown(last_seen)],
+          ['lost', counted(lost_events, 'event')],
+          ['lag', lag_events === null ? 'not told' : counted(lag_events, 'event')],
+        ]),
+      ],
+    }),
+  });
+}
+
+/** Shows a link if any journal forwards to the service, of whose list only the beginning is read. Never rejects. */
+export async function showIfAny(service: Service, signal: AbortSignal, link: HTMLElement): Promise<void> {
+  try {
+    const reply = await service.ask('sources', { Accept: 'application/x-ndjson' }, signal);
+    const reader = reply.body?.getReader();
+    link.hidden = (await reader?.read())?.done !== false;
+    await reader?.cancel();
+  } catch {
+    // A service that does not answer shows so by itself.
+  }
+}
