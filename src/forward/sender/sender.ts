@@ -226,7 +226,7 @@ export class Sender {
     const head = outbox.unsent.head(0);
     if (head === undefined) {
       await outbox.saveIdle();
-      if (outbox.value.seq >= outbox.lastSeq) this.#recovered();
+      if (Math.max(outbox.value.seq, outbox.namedSeq) >= outbox.lastSeq) this.#recovered();
       this.#changed();
       return (await outbox.isQuiet()) ? ASKING : IDLE;
     }

@@ -289,6 +289,18 @@ test('an outage is logged once, with its end', async () => {
   );
 });
 
+test('an outage ends also if the last event is lost, and none follows it [forwarder-26]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2), ...gone(3, 3, 'lost'), [segmentName(4)]: Buffer.alloc(0) });
+  await saveCursor(disk, { seq: 2, kind: 'hub' });
+  const hub = hubAt(disk, 2);
+  hub.answer = (what) => (what === 'ask' && hub.asked < 3 ? 'stopped' : 'record');
+  const bench = startSender(disk, 3, () => hub);
+  await eventually('it has answered', () => hub.asked === 3);
+  await bench.until('idle');
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [3]);
+  await bench.sender.close();
+});
+
 test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>
