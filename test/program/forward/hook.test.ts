@@ -196,10 +196,14 @@ test('the relay of the handbook turns the line of a failed check into a text for
     return count === 1 ? [503, 'later'] : [200, 'ok'];
   };
   const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-  const [, relay = ''] = /^```python\n(import http\.server.*?)^```$/ms.exec(handbook) ?? [];
+  const [, relay = ''] = /^```python\n(import http\.client, http\.server.*?)^```$/ms.exec(handbook) ?? [];
   const port = await freePort(t);
-  const env = { ...process.env, SLACK_URL: slack.url + SECRET, no_proxy: '*' };
-  const child = spawn('python3', ['-c', relay.replace('8080', `${port}`)], { env, stdio: 'ignore' });
+  const env = { ...process.env, SLACK_PATH: SECRET };
+  const at = slack.url.slice('http://'.length);
+  const script = relay
+    .replace('8080', `${port}`)
+    .replace('HTTPSConnection("hooks.slack.com"', `HTTPConnection("${at}"`);
+  const child = spawn('python3', ['-c', script], { env, stdio: 'ignore' });
   t.after(() => child.kill());
   const service = await startService(t, { args: ['--on-failed-check', `http://127.0.0.1:${port}`] });
   await check(service, false);
