@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type IsToken, masked, tokensIn } from '../telemetry/masked.ts';
-import { type Deployments, sha256, type Token } from './tokens.ts';
+import { type Deployments, sha256 } from './tokens.ts';
 
 /** How many failures are logged in which time, and how much of a value. */
 export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
@@ -85,23 +85,29 @@ type Reason = {
 
 /** @returns what the readers of the deployment may know of the reason, so nothing of other deployments: `expired token ci` */
 export function shownReason(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): string {
-  const { reason, token_name } = reasonOf(failure, deployments, nowMs);
-  if (reason === 'token of another deployment') return 'unknown token';
-  return reason === 'expired token' ? `${reason} ${token_name}` : reason;
+  const { reason, token_name } = ownReason(failure, deployments, nowMs);
+  return token_name === undefined ? reason : `${reason} ${token_name}`;
 }
 
-/** @returns why a token that was refused at `nowMs` is not valid */
-function reasonOf({ deployment, token }: AuthenticationFailure, { tokensOf }: Deployments, nowMs: number): Reason {
-  if (token === undefined) return { reason: 'missing token' };
-  const digest = sha256(token);
-  const same = ({ sha256: known }: Token) => known.equals(digest);
-  const own = tokensOf.get(deployment)?.find(same);
-  if (own !== undefined && nowMs >= (own.notAfterMs ?? Number.POSITIVE_INFINITY))
-    return { reason: 'expired token', token_name: own.name };
-  if (!tokensOf.has(deployment)) return { reason: 'unknown deployment' };
-  for (const [name, tokens] of tokensOf) {
-    const other = tokens.find(same);
+/** @returns why a token that was refused at `nowMs` is not valid. It may look at each token that there is, so it is for few failures */
+function reasonOf(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): Reason {
+  const own = ownReason(failure, deployments, nowMs);
+  if (own.reason !== 'unknown token') return own;
+  const digest = sha256(failure.token!);
+  for (const [name, tokens] of deployments.tokensOf) {
+    const other = tokens.find(({ sha256: known }) => known.equals(digest));
     if (other !== undefined) return { reason: 'token of another deployment', token_name: other.name, belongs_to: name };
   }
-  return { reason: 'unknown token' };
+  return own;
+}
+
+/** As `reasonOf`, as far as the tokens of the deployment itself say it. */
+function ownReason({ deployment, token }: AuthenticationFailure, { tokensOf }: Deployments, nowMs: number): Reason {
+  if (token === undefined) return { reason: 'missing token' };
+  const tokens = tokensOf.get(deployment);
+  if (tokens === undefined) return { reason: 'unknown deployment' };
+  const digest = sha256(token);
+  const own = tokens.find(({ sha256: known }) => known.equals(digest));
+  const isExpired = own !== undefined && nowMs >= (own.notAfterMs ?? Number.POSITIVE_INFINITY);
+  return isExpired ? { reason: 'expired token', token_name: own.name } : { reason: 'unknown token' };
 }
