@@ -117,7 +117,7 @@ test('in hosted mode a key begins with the deployment, whose idle journal is rea
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
 });
 
-test('while much is read, the other metrics are there, and the age follows [watched-3]', async (t) => {
+test('while much is read, the other metrics are there, and the age follows', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => [50, `w/${at % 10}`])));
   const service = await startService(t, { data, args: watch('w') });
