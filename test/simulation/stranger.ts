@@ -98,13 +98,16 @@ function overlap({ seq }: SeenLine, lines: Lines): Sent {
   return { first, lines: some.flat() };
 }
 
-function gap({ seq }: SeenLine, lines: Lines): Sent | undefined {
-  const later = lines.get(seq + 3);
-  return later && { first: later.seq, lines: [later.text] };
+/** A later line than the next one. If the hub has all before it by then, it is after another one. */
+function gap({ seq, text }: SeenLine): Sent {
+  const first = seq + 2 + (seq % 2);
+  const after = JSON.parse(withId(text, seq, 3)).id;
+  return { first, lines: [withId(text, first, 6)], headers: { 'Assetlog-After': after } };
 }
 
-function partOfGap(own: SeenLine, lines: Lines): Sent | undefined {
-  const sent = gap(own, lines);
+function partOfGap({ seq }: SeenLine, lines: Lines): Sent | undefined {
+  const later = lines.get(seq + 3);
+  const sent = later && { first: later.seq, lines: [later.text] };
   return sent && { ...sent, headers: { 'Assetlog-Lost': `${sent.first - 1}-${sent.first - 1}` } };
 }
 

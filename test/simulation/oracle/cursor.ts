@@ -50,11 +50,12 @@ export function sendingIn({ seq, sending = 0 }: SeenCursor = { seq: 0, id: null 
 
 /** @returns what is wrong with a cursor that passes events of a journal, if anything is */
 export function wrongCursor(
-  cursor: SeenCursor,
+  cursor: SeenCursor | undefined,
   { checkedSeq, doubts, letters }: Destination,
   view: JournalView,
   isSettled: (line: SeenLine) => boolean,
 ): string | undefined {
+  if (cursor === undefined || cursor.seq <= checkedSeq) return undefined;
   for (let seq = checkedSeq + 1; seq <= cursor.seq; seq += 1) {
     const line = view.lines.get(seq);
     if (line === undefined && view.removed.has(seq)) continue; // as a repair says
@@ -66,4 +67,18 @@ export function wrongCursor(
   }
   const isSame = cursor.id === null || cursor.id === view.lines.get(cursor.seq)?.id;
   return isSame ? undefined : `has another id for event ${cursor.seq}`;
+}
+
+/** @returns what is wrong if a plain destination has an event that the cursor neither passes nor says is being sent */
+export function forgottenBy(
+  { seq, sending = 0 }: SeenCursor = { seq: 0, id: null },
+  { to, letters }: Destination,
+  { lines }: JournalView,
+): string | undefined {
+  if (!('received' in to)) return undefined;
+  for (let next = Math.max(seq, sending) + 1, line = lines.get(next); line !== undefined; line = lines.get(next)) {
+    if (to.received.has(line.id) && !letters.named.has(next)) return `does not say that event ${next} was sent`;
+    next += 1;
+  }
+  return undefined;
 }

@@ -7,7 +7,7 @@ import type { Upstream } from '../upstream.ts';
 import { wrongAtEngines } from './at-engines.ts';
 import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
-import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
+import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
 import { Files, isJournalFile } from './files.ts';
 import { HeldBack } from './held-back.ts';
@@ -441,12 +441,13 @@ export class Oracle {
     const { view, sendsTo } = this.#watched.get(journal)!;
     for (const destination of sendsTo) {
       const cursor = durableCursor(journal.disk, destination.name);
-      if (cursor === undefined || cursor.seq <= destination.checkedSeq) continue;
       const isSettled = this.#settledAt(journal, destination);
       // A hub that was restored since has said that it has the event.
-      const problem = wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line));
+      const problem =
+        wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line)) ??
+        (this.history.wasRestored ? undefined : forgottenBy(cursor, destination, view));
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
-      destination.checkedSeq = cursor.seq;
+      destination.checkedSeq = Math.max(destination.checkedSeq, cursor?.seq ?? 0);
     }
   }
 
