@@ -23,7 +23,7 @@ interface SourcesOptions extends FormatOptions, ServiceOptions {
 
 const silent: Option<number | undefined> = {
   argument: 'DURATION',
-  help: 'only those without a request for so long, such as 1h; exit code 1 if there is one',
+  help: 'only those without a request for so long, such as 1h',
   initial: undefined,
   flagOnly: true,
   parse: (text) => {
@@ -37,17 +37,15 @@ export const sources = defineCommand<SourcesOptions>(
   {
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
-      'Shows the journals whose events were forwarded to this one. A device without events makes a request every ten minutes.\n' +
-      'forget ID, with the service stopped, is for one that never comes back: its events stay, and if it does come back, they\n' +
-      'are recorded again.',
+      'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID, with\n' +
+      'the service stopped, is for one that never comes back: its events would be recorded again.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
-      '  assetlog sources forget 01a1fb95-ce62-7e59-9364-610bf5613940',
       '',
       'Exit codes:',
-      '  0 done, 1 one is silent, or the service refuses; 2 flags, no journal or source there; 3 the journal is damaged,',
-      '  4 the data folder is in use, 5 it cannot be read or written, 75 the service was unavailable',
+      '  0 done, 1 one is silent, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
+      '  5 it cannot be read or written, 75 the service was unavailable',
     ],
     operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
     options: { data: folderOption, silent, ...lastOptions },

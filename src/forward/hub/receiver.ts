@@ -227,7 +227,7 @@ export class Receiver {
     const { forwardSourcesMax: most, forwardSourcesWarnedPercent } = limits;
     if (this.#hasWarned || 100 * size < forwardSourcesWarnedPercent * most) return;
     this.#hasWarned = true;
-    const message = 'this hub soon takes no further journal; assetlog sources forget ID makes space';
+    const message = 'soon no further journal is taken; assetlog sources forget ID makes space';
     notices.warn(message, { folder: disk.folder, journals: size, most });
   }
 
