@@ -101,8 +101,7 @@ export function ackProblem(
   if (one === undefined) {
     return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
   }
-  if (onlyKindOf(one.to) === 'hook')
-    return `has the hook ${ack}, which does not say what it has, and --ack needs that; name a hub or an engine`;
+  if (onlyKindOf(one.to) === 'hook') return `has ${ack} as a hook, and --ack needs a hub or an engine`;
   if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
 }

@@ -33,7 +33,7 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
     key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
     failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
-    stale: described('only assets without a materialization, an observation or a check for so long', durationParameter),
+    stale: described('only assets without an event for so long', durationParameter),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
   };

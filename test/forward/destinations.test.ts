@@ -241,7 +241,7 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
     await assert.rejects(watch('--on-failed-check', url), { message });
   }
   await assert.rejects(watch('--on-failed-check', 'http://h', '--ack', 'failed-checks'), {
-    message: /^--on-failed-check .* which does not say what it has, and --ack needs that; name a hub or an engine$/,
+    message: /^--on-failed-check has failed-checks as a hook, and --ack needs a hub or an engine$/,
   });
   const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
   assert.match(JSON.stringify(named), /as that of another destination/);

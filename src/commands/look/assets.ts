@@ -62,7 +62,7 @@ export const assets = defineCommand<AssetsOptions>(
       'Examples:',
       '  assetlog assets --failing',
       '  assetlog assets --key-prefix warehouse --csv',
-      '  assetlog assets --stale 26h --url https://assets.example/prod || echo a nightly load is missing',
+      '  assetlog assets --stale 26h || echo a load is missing',
       '  assetlog assets --by event_time --until 2026-11-20',
       '',
       lookNotes,

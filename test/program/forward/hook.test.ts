@@ -162,7 +162,7 @@ test('a wrong URL of a hook is not shown, and --ack can not name a hook', async 
   const url = `https://hooks.example${SECRET}`;
   const acked = await run(['serve', '--port', '0', '--on-failed-check', url, '--ack', NAME]);
   assert.deepEqual([acked.code, acked.stderr.includes('services')], [2, false]);
-  assert.match(acked.stderr, /has the hook failed-checks, which does not say what it has/);
+  assert.match(acked.stderr, /has failed-checks as a hook, and --ack needs a hub or an engine/);
 });
 
 test('a hook of the file gets what its filter says, and in hosted mode the name of the deployment', async (t) => {
