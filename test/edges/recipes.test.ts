@@ -597,6 +597,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
     AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
+    AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };
   const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
   assert.deepEqual(names, Object.keys(cases));
