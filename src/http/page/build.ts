@@ -6,14 +6,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { deflateRawSync } from 'node:zlib';
+import { brotliCompressSync } from 'node:zlib';
 import { build } from 'esbuild';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 
 /** @returns the page as the built program holds it, a third as long: see `loadPage` */
 export async function packPage(): Promise<string> {
-  return deflateRawSync(await buildPage()).toString('base64');
+  return brotliCompressSync(await buildPage()).toString('base64');
 }
 
 export async function buildPage(): Promise<string> {

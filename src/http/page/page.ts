@@ -110,8 +110,8 @@ declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    const { inflateRawSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since that takes time
-    return inflateRawSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
+    const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since that takes time
+    return brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
     const { buildPage } = await import('./build.ts'); // from the source
     return buildPage();
