@@ -48,7 +48,7 @@ export interface StartOptions<Deployment extends string = string> {
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
-  /** What its token may do: send reports, read what was recorded. The default is both. */
+  /** What its token may do: send reports, read what was recorded, forward events of others. The default is all of it. */
   readonly may?: readonly ('report' | 'read' | 'forward')[] | undefined;
 }
 

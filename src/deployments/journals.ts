@@ -85,11 +85,14 @@ export class DeploymentJournals {
   /**
    * Closes the journals of deployments that were removed, after the reports they had accepted are durable.
    * @param isThere whether a deployment still exists
+   * @param onClosed called with the name of one that does not, whose folder may be that of another journal next time
    */
-  keepOnly(isThere: (name: string) => boolean): void {
-    for (const [name, journal] of this.#deployments) {
-      if (!isThere(name)) void journal.retire().then(() => this.#deployments.delete(name));
-    }
+  keepOnly(isThere: (name: string) => boolean, onClosed: (name: string) => void): void {
+    const retire = async (name: string, journal: DeploymentJournal) => {
+      await journal.retire();
+      if (this.#deployments.delete(name)) onClosed(name);
+    };
+    for (const [name, journal] of this.#deployments) if (!isThere(name)) void retire(name, journal);
   }
 
   /**

@@ -74,9 +74,10 @@ export class OwnProgress {
     this.#onRecorded = callback;
   }
 
-  /** Forgets how far a journal is durable, because another journal replaces it. */
+  /** Forgets how far a journal is durable, because another journal replaces it, or may replace it. */
   forget(folder: string): void {
     this.#nextSeqs.delete(folder);
+    this.#openedSeqs.delete(folder);
   }
 
   /** @returns the seq of the first line that is not durable yet; undefined until the first `recorded` */

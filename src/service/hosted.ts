@@ -25,13 +25,14 @@ export async function recordForDeployments(
   options: RecordingOptions,
   onLockLost: (error: Error) => void,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, metrics, onDeployments } = options;
+  const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, { limits, notices }, (current) => {
     warnOfEnds(current, options);
     readings.checkAll();
     // What is forwarded of a deployment that was removed ends before its journal is closed.
-    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name)));
+    const forget = (name: string) => progress.forget(join(folder.disk.folder, name));
+    void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), forget));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });

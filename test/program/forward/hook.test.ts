@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runHere } from '../../support/command-output.ts';
-import { writeDeployments } from '../../support/deployments.ts';
+import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { freePort, journalText, newFolder, root, run, startService } from '../../support/program.ts';
@@ -182,6 +182,31 @@ test('a hook of the file gets what its filter says, and in hosted mode the name 
     assert.equal(hook.taken.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
   }
   assert.equal(hook.posts.length, 2);
+});
+
+test('a deployment that was removed with its folder and added again begins with its first event', async (t) => {
+  const hook = await startHook(t);
+  const forward = join(newFolder(t), 'forward.json');
+  const deployments = writeDeployments(t, ['prod']);
+  const listed = readFileSync(deployments.file, 'utf8');
+  forwardFile(forward);
+  const service = await startService(t, { args: ['--forward', forward, ...deployments.args] });
+  const at = { url: `${service.url}/prod` };
+  const headers = { 'Service-Cloud-Api-Token': deployments.tokenOf('prod') };
+  const fail = () => record(at, 'check/a?check_name=c&passed=false', { headers });
+  for (let count = 0; count < 3; count += 1) await fail();
+  rewrite(deployments.file, { name: 'dev', tokens: [] });
+  process.kill(service.pid, 'SIGHUP');
+  await eventually('it is removed', async () => (await fetch(`${at.url}/events`, { headers })).status === 401);
+  await eventually('it is closed', () => readdirSync(join(service.data, 'prod')).some((name) => /stop/.test(name)));
+  rmSync(join(service.data, 'prod'), { recursive: true });
+  forwardFile(forward, { name: 'team', to: `hook+${hook.url}`, begin: 'now' });
+  writeFileSync(deployments.file, listed);
+  process.kill(service.pid, 'SIGHUP');
+  await eventually('it is there', async () => (await fetch(`${at.url}/events`, { headers })).status === 200);
+  await fail();
+  await eventually('it is posted', () => hook.taken.length === 1);
+  assert.equal(hook.taken[0]?.seq, 1);
 });
 
 const withoutPython = missing('there is no Python', 'python3', ['--version']);
