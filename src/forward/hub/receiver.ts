@@ -201,8 +201,11 @@ export class Receiver {
   }
 
   async #load(): Promise<void> {
-    this.#own = await readSource(this.#options.disk);
-    await this.sightings.load();
+    const { disk, notices } = this.#options;
+    this.#own = await readSource(disk);
+    await this.sightings.load().catch(({ message }: Error) => {
+      notices.warn('what the devices said of themselves can not be read', { folder: disk.folder, reason: message });
+    });
     this.#warnIfFull(await this.sources.load());
   }
 

@@ -40,6 +40,8 @@ export class Sightings {
   /** Undefined before they are loaded. */
   #known: Map<string, Sighting> | undefined;
   #timer: NodeJS.Timeout | undefined;
+  /** One write at a time: both would use the same file. */
+  #writing = Promise.resolve();
 
   constructor(options: SightingsOptions) {
     this.#options = options;
@@ -96,12 +98,14 @@ export class Sightings {
   }
 
   /** Writes what is known of sources, if anything is. Never rejects. */
-  async write(): Promise<void> {
+  write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (!this.#known?.size) return;
+    if (!this.#known?.size) return this.#writing;
     const text = `{"sources":${JSON.stringify([...this.#known])}`;
-    await this.#options.disk.replace(NAME, sealed(text)).catch(() => {}); // the next write has it
+    const replace = () => this.#options.disk.replace(NAME, sealed(text)).catch(() => {}); // the next write has it
+    this.#writing = this.#writing.then(replace);
+    return this.#writing;
   }
 }
 

@@ -1,7 +1,7 @@
 /** `assetlog sources` and `GET /sources`: which device is silent, as its operator finds out. */
 
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -104,13 +104,21 @@ test('what is known of a source survives a stop, and but for its name a crash th
 
 test('what is known of a source is written while the hub runs, and a damaged file is nothing', async (t) => {
   const hub = await startService(t);
-  await new SentJournal(1).put(hub.url, 1, 1, { headers: { 'Assetlog-Name': 'one' } });
+  const sent = new SentJournal(2);
+  await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': 'one' } });
   await eventually('it is written', () => existsSync(join(hub.data, SEEN)));
   assert.deepEqual((await shown('--data', hub.data)).names, ['one']);
   await hub.kill('SIGKILL');
   writeFileSync(join(hub.data, SEEN), readFileSync(join(hub.data, SEEN), 'utf8').replace('one', 'two'));
   const again = await startService(t, { data: hub.data });
   assert.deepEqual(namesOf(await sourcesAt(again.url)), [null]);
+  await again.kill('SIGKILL');
+  rmSync(join(hub.data, SEEN));
+  symlinkSync(SEEN, join(hub.data, SEEN)); // a loop, which no open resolves
+  const without = await startService(t, { data: hub.data });
+  assert.equal((await sent.put(without.url, 2, 2)).status, 200, 'one that can not be read stops no event');
+  assert.match(without.stderr(), /what the devices said of themselves can not be read/);
+  assert.equal((await fetch(`${without.url}/sources`)).status, 503);
 });
 
 test('a name that would not be shown as it is, is refused with its events [sources-name-1]', async (t) => {
