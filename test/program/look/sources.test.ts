@@ -195,8 +195,8 @@ test('the folder of a hub with many deployments is listed with few open files', 
   const [one, many] = [await startService(t), newFolder(t)];
   await report(one);
   assert.equal((await one.kill()).code, 0);
-  for (let number = 1; number <= 200; number += 1) cpSync(one.data, join(many, `d${number}`), { recursive: true });
-  const { code, stderr } = await run(['sources', '--data', many], { openFilesMax: 64 });
+  for (let number = 1; number <= 500; number += 1) cpSync(one.data, join(many, `d${number}`), { recursive: true });
+  const { code, stderr } = await run(['sources', '--data', many], { openFilesMax: 300 });
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
