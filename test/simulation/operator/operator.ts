@@ -154,9 +154,12 @@ export class Operator {
   #backUp(journal: MachineJournal): void {
     const { world, oracle } = this.#parts;
     const { machine, folder, name } = journal;
-    const isStopped = machine.process === undefined && (journal.disk.bytes('.stopped-cleanly')?.length ?? 0) > 0;
     // What only the cache of the system has after a crash is no part of the journal if the power goes then.
-    if (machine.durableIn(folder).kind === 'unsaid' && !isStopped) return;
+    const hasCrashed = () => {
+      const isStopped = machine.process === undefined && (journal.disk.bytes('.stopped-cleanly')?.length ?? 0) > 0;
+      return machine.durableIn(folder).kind === 'unsaid' && !isStopped;
+    };
+    if (hasCrashed()) return;
     this.#running.get(journal)?.end(); // it hangs, since the power went
     const backup = this.#backups.get(journal) ?? {
       disk: new SimulatedDisk(`/backup/${name}`),
@@ -177,7 +180,7 @@ export class Operator {
         const { findings } = await verify(backup.disk, limits);
         const damage = findings.find(({ decision }) => decision === 'refuse');
         if (damage !== undefined) oracle.breaks(`the backup of ${name} is damaged: ${damage.problem}`);
-        if (!isComplete || checkBackup(oracle, journal, backup, acknowledged))
+        if (!hasCrashed() && (!isComplete || checkBackup(oracle, journal, backup, acknowledged)))
           this.#keep(journal, filesOf(backup.disk));
         else this.#backups.delete(journal);
       } catch (error) {
