@@ -269,12 +269,13 @@ export class Outbox {
     return this.passOthers(finish);
   }
 
-  async request(outgoing: Outgoing): Promise<Sent> {
+  /** @param sendingSeq up to which events may be there after a crash */
+  async request(outgoing: Outgoing, sendingSeq = outgoing.lines.at(-1)!.seq): Promise<Sent> {
     await this.pause(this.pace.turnMs());
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
     // What is there after a crash is known to such a destination alone, or to none.
     if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
-      await this.save({ ...this.value, sending: Math.max(outgoing.lines.at(-1)!.seq, ...this.doubts.keys()) });
+      await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
     const sent = await this.target.send(outgoing, this.signal);
     count(this.answers, sent.kind);
     return sent;

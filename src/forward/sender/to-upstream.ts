@@ -102,9 +102,12 @@ export class ToUpstream {
     this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
     const wasLast = state.wasLast || outbox.lastSeq === line.seq;
     const { only } = outbox.destination;
-    if (only !== undefined) await outbox.unsent.readAhead(line.seq, outbox.lastSeq, outbox.limits.forwardBatchBytes);
+    const { forwardBatchBytes: bytesMax } = outbox.limits;
+    if (only !== undefined) await outbox.unsent.readAhead(line.seq, outbox.lastSeq, bytesMax);
     const next = outbox.unsent.nextAfter(line.seq);
     if (next === undefined) {
+      const far = only && (await outbox.unsent.findWanted(line.seq, outbox.lastSeq, bytesMax));
+      if (far !== undefined) return wasLast ? IDLE : this.#probe(line, far);
       if (only !== undefined) return outbox.waiting(state, IDLE); // the next one that is wanted may come in days
       await outbox.unsent.more();
       return { ...state, wasLast };
@@ -122,6 +125,16 @@ export class ToUpstream {
       return this.#settle(second, sent);
     const settle = () => outbox.passOthers(() => this.#settle(second, sent));
     return this.#settled(line, outbox.doubts.get(line.seq), settle);
+  }
+
+  /** Sends an event that is far after the first one. A hook may get an event twice, so this one is sent again when it is its turn. */
+  async #probe(line: Line, far: Line): Promise<State> {
+    const outbox = this.#outbox;
+    const sent = await outbox.request({ lines: [far], lost: undefined }, line.seq);
+    if (sent.kind === 'in doubt' && !sent.final) return outbox.waiting(sent, IDLE);
+    if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt') return this.#settle(far, sent);
+    outbox.pace.succeeded();
+    return this.#settled(line, outbox.doubts.get(line.seq), () => IDLE);
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {

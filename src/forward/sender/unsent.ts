@@ -49,6 +49,9 @@ export class Unsent {
   #lines: readonly Line[] = [];
   #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
+  /** Up to here `findWanted` has looked, and what it found after that. */
+  #lookedTo = 0;
+  #far: Line | undefined;
 
   constructor(source: UnsentSource) {
     this.#source = source;
@@ -88,6 +91,23 @@ export class Unsent {
     const next = this.head(0, seq);
     if (next?.kind === 'unwanted') return this.nextAfter(next.last.seq);
     return next?.kind === 'gap' ? this.nextAfter(next.gone.last) : next;
+  }
+
+  /**
+   * Looks for the next wanted event in all of the journal, if what `readAhead` may read has none. Reads nothing twice.
+   * @param lastSeq of the journal
+   * @param bytesMax as for `readAhead`
+   * @returns undefined if there is none
+   * @throws the error of a system call
+   */
+  async findWanted(after: number, lastSeq: number, bytesMax: number): Promise<Line | undefined> {
+    if (sizeOf(this.#after(after)) < bytesMax) return undefined;
+    if (this.#far === undefined || this.#far.seq <= after) {
+      const afterSeq = Math.max(after, this.#lookedTo);
+      this.#far = await firstLine(this.#source, { ...this.#source.only, afterSeq });
+      this.#lookedTo = this.#far?.seq ?? lastSeq;
+    }
+    return this.#far;
   }
 
   /**
@@ -174,6 +194,8 @@ export class Unsent {
     this.#seq = seq;
     this.#lines = [];
     this.#gone = [];
+    this.#lookedTo = 0;
+    this.#far = undefined;
     this.#ending.abort();
     this.#ending = new AbortController();
     await pages?.return(undefined);
@@ -184,8 +206,11 @@ export class Unsent {
  * @returns the line with a seq, as it is in the journal now; undefined if it is not there, or damaged
  * @throws the error of a system call
  */
-export async function lineAt({ disk, progress, limits }: UnsentSource, seq: number): Promise<Line | undefined> {
-  const filter = { afterSeq: seq - 1, untilSeq: seq };
+export function lineAt(source: UnsentSource, seq: number): Promise<Line | undefined> {
+  return firstLine(source, { afterSeq: seq - 1, untilSeq: seq });
+}
+
+async function firstLine({ disk, progress, limits }: UnsentSource, filter: Filter): Promise<Line | undefined> {
   const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
   for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
   return undefined;
