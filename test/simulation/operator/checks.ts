@@ -56,9 +56,16 @@ export function checkRepaired(
 ): void {
   const there = new Map(linesThere(oracle, journal).map((line) => [line.seq, line.id]));
   const view = oracle.viewOf(journal);
-  const isNamed = (seq: number) => lost.some(({ first, last }) => first <= seq && seq <= last);
+  // A file that retention removed comes back if the power goes, and its marker names it still.
+  const markers = journal.disk.durableNames().flatMap((name) => {
+    const [, first, last] = /^events-(\d+)-(\d+)\.removed$/.exec(name) ?? [];
+    return first === undefined ? [] : [{ first: Number(first), last: Number(last) }];
+  });
+  const isNamed = (seq: number) => [...lost, ...markers].some(({ first, last }) => first <= seq && seq <= last);
   for (const { seq, id } of view.lines.values()) {
     if (there.get(seq) === id || (view.removed.has(seq) && !mayBeLost.has(seq))) continue;
+    // A part of a failed write that was durable for a moment, and was cut off before.
+    if (!view.acknowledged.has(seq) && !view.shown.has(seq)) continue;
     if (!mayBeLost.has(seq)) oracle.breaks(`event ${seq} of ${journal.name} was good, and a repair lost it`);
     else if (!isNamed(seq)) oracle.breaks(`event ${seq} of ${journal.name} is gone, and no file names it as lost`);
   }

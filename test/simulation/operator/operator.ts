@@ -249,6 +249,12 @@ export class Operator {
     const after = await verify(disk, limits);
     const left = after.findings.find(({ decision }) => decision === 'refuse');
     if (left !== undefined) oracle.breaks(`${journal.name} is damaged after its repair: ${left.problem}`);
+    // A torn end is named as lost too: a repair can not know that no client has a 200 for it.
+    const view = oracle.viewOf(journal);
+    const named = after.lost.flatMap(({ first, last }) =>
+      Array.from({ length: last + 1 - first }, (_, at) => first + at),
+    );
+    view.mayLose(named.filter((seq) => !view.acknowledged.has(seq) && !view.shown.has(seq)));
     oracle.repaired(journal);
     checkRepaired(oracle, journal, damage.seqs, after.lost);
     this.#damages.delete(journal);

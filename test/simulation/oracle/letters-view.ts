@@ -22,7 +22,8 @@ export class LettersView {
     this.#bytes = bytes;
     const states = new Map<number, boolean>();
     let hasZeros = false;
-    for (const text of bytes?.toString().split('\n') ?? []) {
+    const end = bytes?.lastIndexOf('\n') ?? -1; // what follows is torn, also if only the line feed is missing
+    for (const text of bytes?.toString('utf8', 0, Math.max(end, 0)).split('\n') ?? []) {
       // A power cut may leave zeros in the last letter, or in place of it. A start cuts it off before another is written.
       hasZeros ||= text.includes('\0');
       const isWhole = text.endsWith('}') && text.lastIndexOf('\0') < text.lastIndexOf('{"time":');
