@@ -106,10 +106,10 @@ export class Operator {
     return true;
   }
 
-  /** @param error of an operator's work, which may be that of a disk: it is done again */
+  /** @param error of an operator's work, which may be that of a disk, or of a short write: it is done again */
   worked(machine: Machine, error: Error | undefined): void {
     this.#tries = error === undefined ? 0 : this.#tries + 1;
-    if (error === undefined || (/simulated,/.test(error.message) && this.#tries < TRIES_MAX)) return;
+    if (error === undefined || (/simulated,|takes nothing more/.test(error.message) && this.#tries < TRIES_MAX)) return;
     this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
   }
 

@@ -60,6 +60,8 @@ export class JournalView {
   readonly #history: History;
   #mayRepeat: boolean;
   readonly #files = new Map<string, SeenFile>();
+  /** Of the durable files. */
+  #names: readonly string[] = [];
 
   /** @param mayRepeat whether its lines are those of another view, which looks for repeats: they may be of files that retention removed there */
   constructor(history = new History(), mayRepeat = false) {
@@ -138,9 +140,16 @@ export class JournalView {
     return this.#broken.has(`${from}`);
   }
 
+  /** Whether an event is in a durable file now. One that retention removed comes back if the power goes at once. */
+  isThere(seq: number): boolean {
+    const isIn = (file: SeenFile | undefined) => file !== undefined && file.firstSeq <= seq && seq < file.nextSeq;
+    return this.#names.some((name) => isIn(this.#files.get(name)));
+  }
+
   /** @returns what is wrong with the durable lines that are new, if anything is */
   refresh(disk: SimulatedDisk): string | undefined {
-    for (const name of disk.durableNames()) {
+    this.#names = disk.durableNames();
+    for (const name of this.#names) {
       const bytes = disk.durableBytes(name);
       let file = this.#files.get(name);
       if (file !== undefined && file.bytes === bytes) continue;

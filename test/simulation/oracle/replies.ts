@@ -33,16 +33,13 @@ function isOfAnother({ byKey }: JournalView, { key = '', mark }: SentEvent): boo
 }
 
 /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
-function notRecorded(
-  { byMark, acknowledged, removed }: JournalView,
-  event: SentEvent,
-  { body, arrivedMs, lacks }: Answer,
-): string | undefined {
+function notRecorded(view: JournalView, event: SentEvent, { body, arrivedMs, lacks }: Answer): string | undefined {
+  const { byMark, acknowledged, removed } = view;
   const line = byMark.get(event.mark)?.at(-1);
   if (line === undefined) return 'which is not durable';
   const member = differing(line, event, body);
   if (member !== undefined) return `whose ${member} is not as it was sent`;
-  if (arrivedMs > (removed.get(line.seq) ?? Number.POSITIVE_INFINITY))
+  if (arrivedMs > (removed.get(line.seq) ?? Number.POSITIVE_INFINITY) && !view.isThere(line.seq))
     return 'whose line retention had removed before the request came';
   if (lacks(line)) return `which is event ${line.seq} and not at the destination of --ack`;
   acknowledged.add(line.seq);
