@@ -159,21 +159,17 @@ function readingsOf(pageHost: string): number {
 /** @returns the statuses of the requests of a path by the log of the service, when there are as many as expected */
 async function arrivals(service: Running, path: string, count: number): Promise<number[]> {
   let statuses: number[] = [];
-  await eventually(
-    `${count} requests of ${path}`,
-    () => {
-      const entries = service
-        .stderr()
-        .split('\n')
-        .slice(0, -1)
-        .map((line) => JSON.parse(line));
-      statuses = entries
-        .filter((entry) => entry.message === 'request' && entry.path === path)
-        .map(({ status }) => status);
-      return statuses.length >= count;
-    },
-    10_000,
-  ).catch((error) => assert.fail(`${error.message}; there were ${statuses.length}`));
+  await eventually(`${count} requests of ${path}`, () => {
+    const entries = service
+      .stderr()
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line));
+    statuses = entries
+      .filter((entry) => entry.message === 'request' && entry.path === path)
+      .map(({ status }) => status);
+    return statuses.length >= count;
+  }).catch((error) => assert.fail(`${error.message}; there were ${statuses.length}`));
   return statuses;
 }
 
