@@ -17,7 +17,7 @@ import { shrink } from './runner/shrink.ts';
 
 const HELP = `npm run test:simulation: services, a network and disks in virtual time, with faults and an oracle.
 
-  npm run test:simulation                          the saved lives, then new ones for 110 s, on two cores
+  npm run test:simulation                          the saved lives, then new ones for a minute, on two cores
   npm run test:simulation -- --seconds 600         the same for longer
   npm run test:simulation -- --seed 7              that one life
       --steps 100000     steps with faults, before all heals
@@ -35,7 +35,7 @@ test/simulation/NOTES.md says what is simulated, and what is not.
 `;
 
 const STEPS = 100_000;
-const SECONDS = 110;
+const SECONDS = 60;
 const AT_ONCE = 2;
 const SHRINK_MS = 60_000;
 /** With fewer lives, what a run has not met is chance. */
