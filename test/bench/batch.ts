@@ -14,6 +14,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { countText, medianOf, ratioText, table } from './figures.ts';
+import { batchOf, itemOf } from './load.ts';
 import { Scratch } from './scratch.ts';
 import { ROOT, startAssetlog } from './subjects.ts';
 
@@ -28,17 +29,6 @@ const { values } = parseArgs({
   },
 });
 const endMs = Number(values.seconds) * 1000;
-
-function itemOf(index: number): string {
-  return JSON.stringify({
-    type: 'materialization',
-    asset_key: ['warehouse', `orders_${index}`],
-    partition: '2026-11-20',
-    description: 'nightly load',
-    data_version: 'v1',
-    metadata: { rows: index, took_s: 1.5, path: 's3://bucket/warehouse/orders' },
-  });
-}
 
 function requestOf(path: string, type: string, body: string): Buffer {
   const head = [`POST ${path} HTTP/1.1`, 'Host: localhost', `Content-Type: ${type}`, `Content-Length: ${body.length}`];
@@ -108,7 +98,7 @@ async function main(): Promise<void> {
     await once(socket, 'connect');
     const single = requestOf('/report_asset_materialization/', 'application/json', itemOf(0));
     const batches = ITEMS.map((items) => {
-      const body = Array.from({ length: items }, (_, index) => itemOf(index)).join('\n');
+      const body = batchOf(items);
       return { items, body, request: requestOf('/report_asset_batch/', 'application/x-ndjson', body) };
     });
     const largest = batches.at(-1)!;

@@ -1,17 +1,22 @@
 /** What of the benchmark computes; that it runs, `npm run bench -- --quick` shows. */
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { withoutHistory } from '../support/older-program.ts';
 import { newFolder, run } from '../support/program.ts';
 import { ratioText, spreadOf, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
 import { readLoadResult, reportOf } from './load.ts';
 import { lineOf } from './machine.ts';
 import { beside, type Figure } from './rounds.ts';
-import { countLines } from './subjects.ts';
+import { Scratch } from './scratch.ts';
+import { ASSETLOG, buildVersions, countLines, ROOT, type Version } from './subjects.ts';
 
 function figure(rate: number, more: Partial<Figure> = {}): Figure {
-  return { rate, p99Ms: 1, memoryBytes: 1, processorUs: 1, errors: 0, ...more };
+  return { rate, p99Ms: 1, memoryBytes: 1, processorUs: 1, userUs: 1, errors: 0, ...more };
 }
 
 test('the median and the quartiles lie between the figures that they separate', () => {
@@ -21,11 +26,11 @@ test('the median and the quartiles lie between the figures that they separate', 
 });
 
 test('a ratio is the median of the ratios of the rounds, not the ratio of the medians', () => {
-  const base = [figure(100), figure(1000), figure(10)];
-  const own = [figure(50), figure(100), figure(9)];
-  const { ratio, rate } = beside(base, own, 'x', 1);
-  assert.equal(ratio?.median, 0.5);
-  assert.equal(rate, 50);
+  const base = [figure(100, { userUs: 10 }), figure(1000, { userUs: 40 }), figure(10, { userUs: 20 })];
+  const own = [figure(50, { userUs: 9 }), figure(100, { userUs: 20 }), figure(9, { userUs: 22 })];
+  const { ratio, rate, userRatio, userUs } = beside(base, own, 'x', 1);
+  assert.deepEqual([ratio?.median, rate], [0.5, 50]);
+  assert.deepEqual([userRatio?.median, userUs], [0.9, 20]);
 });
 
 test('one round that is void, on either side, makes the figure void', () => {
@@ -35,8 +40,8 @@ test('one round that is void, on either side, makes the figure void', () => {
     [good, bad],
     [bad, good],
   ] as const) {
-    const { ratio, voids } = beside(base, own, 'x', 1);
-    assert.equal(ratio, undefined);
+    const { ratio, userRatio, voids } = beside(base, own, 'x', 1);
+    assert.deepEqual([ratio, userRatio], [undefined, undefined]);
     assert.deepEqual(voids, ['3 errors']);
   }
 });
@@ -56,7 +61,32 @@ test('a report has the size that is asked for, and its line holds all of it', ()
     assert.equal(reportOf(bytes).length, bytes);
     const { metadata, tags } = JSON.parse(lineOf(reportOf(bytes)).toString());
     assert.deepEqual([metadata, tags.data_version], [JSON.parse(reportOf(bytes)).metadata, 'v1']);
+    const spaced = reportOf(bytes, true);
+    assert.deepEqual([spaced.length, spaced.match(/[,:] /g)?.length], [bytes, 13]);
+    assert.deepEqual({ ...JSON.parse(spaced), metadata }, { ...JSON.parse(reportOf(bytes)), metadata });
   }
+});
+
+test('two commits are compared by what both build to', { skip: withoutHistory }, (t) => {
+  const scratch = new Scratch(newFolder(t));
+  t.after(() => scratch.end());
+  assert.throws(() => buildVersions(scratch, 'nowhere'), /^Error: nowhere is no commit of this repository$/);
+  const [{ name, program }, own] = buildVersions(scratch, 'HEAD') as [Version, Version];
+  assert.match(name, /^[0-9a-f]{7,}$/);
+  assert.deepEqual(own, { ...own, name: 'the work tree', program: ASSETLOG });
+  assert.match(execFileSync(process.execPath, [program, '--version'], { encoding: 'utf8' }), /^assetlog \d/);
+});
+
+test('the help of the benchmark has each of its options', () => {
+  const bench = readFileSync(join(ROOT, 'test/bench/bench.ts'), 'utf8');
+  const options = /options: \{\n(.*?)\n {2}\}/s.exec(bench)?.[1] ?? '';
+  const names = [...options.matchAll(/^ +(\w+): \{/gm)].map(([, name = '']) => name).filter((name) => name !== 'help');
+  const help = execFileSync(process.execPath, ['--import', 'tsx', 'test/bench/bench.ts', '--help'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  const described = [...help.matchAll(/^ +--(\w+) /gm)].map(([, name]) => name);
+  assert.deepEqual(described.toSorted(), names.toSorted());
 });
 
 test('a journal that was made for a measurement is a good one', async (t) => {

@@ -1,8 +1,7 @@
 /**
- * assetlog beside others, in turn, several rounds: `npm run bench [-- --quick] [--rounds 5] [--seconds 3]
- * [--connections 1,16,64,256] [--bodies 300] [--nodes PATH,PATH] [--scratch FOLDER]`. Needs wrk.
+ * assetlog beside others, or two commits, in turn, several rounds: `npm run bench -- --help` lists the options. Needs wrk.
  *
- * The figures are medians of the ratios to the bare server round by round: on a shared machine only figures of one round can be
+ * The figures are medians of the ratios to the first subject round by round: on a shared machine only figures of one round can be
  * compared. After each run the lines that a subject recorded are counted against its replies; a figure that they do not match
  * is void, and the exit code is 1 then. subjects.ts says what is measured, rounds.ts how; load.ts speaks to wrk.
  */
@@ -16,35 +15,65 @@ import {
   countText,
   mebibytesText,
   medianOf,
+  microsecondsText,
   millisecondsText,
   ratioText,
   spreadText,
   table,
 } from './figures.ts';
-import { reportOf, writeScript } from './load.ts';
+import { batchOf, reportOf, type Script, writeScript } from './load.ts';
 import { lineOf, loopOfSyncs, machineText, mountUnder, versionOf, wrkVersion } from './machine.ts';
 import { measureRounds, type Result } from './rounds.ts';
 import { Scratch } from './scratch.ts';
-import { ASSETLOG, buildPrograms, startAssetlog, subjects } from './subjects.ts';
+import { ASSETLOG, buildPrograms, buildVersions, neighbours, type Subject, startAssetlog } from './subjects.ts';
 
 const PROBE_MS = 1_000;
 const START_PAIRS = 11;
+const BATCH_ITEMS = 1_000;
+/** More of them would wait for the space that bodies share. */
+const BATCH_CONNECTIONS_MAX = 4;
+
+const HELP = `npm run bench [-- OPTIONS]
+
+Measures assetlog beside a bare node:http server and others, or beside another commit of itself.
+
+  --compare REF           the work tree beside the commit REF, pair by pair: reports of 300 bytes
+                          and of 20 KB, and batches of 1,000 items
+  --quick                 3 rounds of 2 s with 64 connections
+  --rounds N              5 by default, 8 with --compare
+  --seconds N             of each load: 3 by default, 2 with --compare
+  --connections N,N       1,16,64,256 by default, 64 with --compare
+  --bodies BYTES,BYTES    sizes of a report: 300 by default, 300,20000 with --compare
+  --spaced                reports have a space after each comma and colon, as Python writes them
+  --nodes PATH,PATH       executables of Node; by default the one that runs the benchmark
+  --scratch FOLDER        where it writes and removes what it wrote: the current folder by default
+
+A pair (or a round) starts each program anew, warms it up for 1 s, and begins with another one than the
+last. A figure is the median of the ratios of the pairs, with their quartiles. Rates depend on the disk
+and on what else the machine does; processor time in user mode hardly does.`;
 
 const { values } = parseArgs({
   options: {
+    help: { type: 'boolean', default: false },
+    compare: { type: 'string' },
     quick: { type: 'boolean', default: false },
     rounds: { type: 'string' },
     seconds: { type: 'string' },
     connections: { type: 'string' },
-    bodies: { type: 'string', default: '300' },
+    bodies: { type: 'string' },
+    spaced: { type: 'boolean', default: false },
     nodes: { type: 'string', default: process.execPath },
     scratch: { type: 'string', default: '.' },
   },
 });
-const rounds = Number(values.rounds ?? (values.quick ? 3 : 5));
-const seconds = Number(values.seconds ?? (values.quick ? 2 : 3));
-const connectionCounts = (values.connections ?? (values.quick ? '64' : '1,16,64,256')).split(',').map(Number);
-const bodies = values.bodies.split(',').map(Number);
+const versions = { rounds: 8, seconds: 2, connections: '64', bodies: '300,20000' };
+const quick = { rounds: 3, seconds: 2, connections: '64', bodies: '300' };
+const thorough = { rounds: 5, seconds: 3, connections: '1,16,64,256', bodies: '300' };
+const defaults = { ...(values.compare === undefined ? thorough : versions), ...(values.quick && quick) };
+const rounds = Number(values.rounds ?? defaults.rounds);
+const seconds = Number(values.seconds ?? defaults.seconds);
+const connectionCounts = (values.connections ?? defaults.connections).split(',').map(Number);
+const bodies = (values.bodies ?? defaults.bodies).split(',').map(Number);
 const nodes = values.nodes.split(',');
 
 const terminal = process.stderr.isTTY === true;
@@ -54,6 +83,7 @@ function progress(text: string): void {
 }
 
 async function main(): Promise<void> {
+  if (values.help) return console.log(HELP);
   if (wrkVersion() === undefined) throw new Error('wrk is not installed: apt-get install wrk, or brew install wrk');
   for (const node of nodes) versionOf(node);
   const scratch = new Scratch(values.scratch);
@@ -69,15 +99,24 @@ async function main(): Promise<void> {
 async function report(scratch: Scratch): Promise<void> {
   checkDisk(scratch);
   progress('building the programs');
-  await buildPrograms(scratch);
+  const subjects = values.compare === undefined ? neighbours : buildVersions(scratch, values.compare);
+  if (subjects === neighbours) await buildPrograms(scratch);
   const head = machineText(scratch, nodes);
   const line = lineOf(reportOf(bodies[0]!));
   const before = loopOfSyncs(scratch, line, PROBE_MS);
-  const { text, voids } = await comparison(scratch);
+  const { text, voids } = await comparison(scratch, subjects);
   const after = loopOfSyncs(scratch, line, PROBE_MS);
 
   const syncs = `a write and fdatasync of ${line.length} bytes: ${before} before the run; ${after} after it`;
-  console.log(['# assetlog beside others', '', ...[...head, syncs].map((item) => `- ${item}`), '', ...text].join('\n'));
+  console.log(
+    [
+      `# assetlog beside ${values.compare ?? 'others'}`,
+      '',
+      ...[...head, syncs].map((item) => `- ${item}`),
+      '',
+      ...text,
+    ].join('\n'),
+  );
   if (voids.length === 0) return;
   console.log(['', 'Void:', ...voids.map((why) => `- ${why}`)].join('\n'));
   process.exitCode = 1;
@@ -96,29 +135,41 @@ interface Report {
   readonly voids: string[];
 }
 
-async function comparison(scratch: Scratch): Promise<Report> {
+async function comparison(scratch: Scratch, subjects: readonly Subject[]): Promise<Report> {
+  const [{ name }] = subjects as [Subject];
   const text = [
-    `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to the bare server in the same round, and the quartiles say how`,
-    'far the rounds lay apart. The rows of `bare` are its own figures. Memory is the most that was resident.',
+    `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to ${name} in the same round, and the quartiles say how`,
+    `far the rounds lay apart. The rows of ${name} are its own figures. Memory is the most that was resident.`,
     '',
   ];
   const voids: string[] = [];
-  const tick = countDown();
+  const loads = loadsOf(scratch);
+  const tick = countDown(subjects.length * nodes.length * connectionCounts.length * loads.length * rounds);
   for (const node of nodes) {
     progress('starting');
     text.push(`## Node ${versionOf(node)}`, '', await startText(scratch, node), '');
-    for (const bodyBytes of bodies) {
-      const script = writeScript(scratch, reportOf(bodyBytes));
+    for (const { load, script } of loads) {
       const results: Result[] = [];
-      for (const connections of connectionCounts) {
-        const conditions = { scratch, node, rounds, seconds, connections, script, progress: tick };
+      const most = script.items === undefined ? Number.POSITIVE_INFINITY : BATCH_CONNECTIONS_MAX;
+      for (const connections of new Set(connectionCounts.map((count) => Math.min(count, most)))) {
+        const conditions = { scratch, subjects, node, rounds, seconds, connections, script, progress: tick };
         results.push(...(await measureRounds(conditions)));
       }
-      text.push(`### A body of ${bodyBytes} bytes`, '', tableOf(results), '');
-      voids.push(...voidsOf(results, `Node ${versionOf(node)}, ${bodyBytes} bytes`));
+      text.push(`### ${load}`, '', tableOf(results), '');
+      voids.push(...voidsOf(results, `Node ${versionOf(node)}, ${load}`));
     }
   }
   return { text, voids };
+}
+
+function loadsOf(scratch: Scratch): { readonly load: string; readonly script: Script }[] {
+  const reports = bodies.map((bytes) => ({
+    load: `A body of ${countOf(bytes, 'byte')}${values.spaced ? ', spaced' : ''}`,
+    script: writeScript(scratch, reportOf(bytes, values.spaced)),
+  }));
+  if (values.compare === undefined) return reports;
+  const batch = writeScript(scratch, batchOf(BATCH_ITEMS), BATCH_ITEMS);
+  return [...reports, { load: `Batches of ${countOf(BATCH_ITEMS, 'item')}`, script: batch }];
 }
 
 /** @returns how long a start takes, beside a Node that does nothing */
@@ -143,8 +194,7 @@ async function startText(scratch: Scratch, node: string): Promise<string> {
 }
 
 /** @returns what shows how far the run is, and how long the rest will take at this rate */
-function countDown(): (text: string) => void {
-  const runs = subjects.length * nodes.length * connectionCounts.length * bodies.length * rounds;
+function countDown(runs: number): (text: string) => void {
   const start = performance.now();
   let done = 0;
   return (text) => {
@@ -155,28 +205,34 @@ function countDown(): (text: string) => void {
 }
 
 function tableOf(results: readonly Result[]): string {
+  const first = results[0]?.name ?? '';
   const rows = results.map((result) => {
-    const { name, connections, ratio, p99Ratio, memoryRatio, processorUs, errors } = result;
+    const { name, connections, ratio, userRatio, p99Ratio, memoryRatio, userUs, processorUs, errors } = result;
     const own = [`${countText(result.rate)}/s`, '', millisecondsText(result.p99Ms), mebibytesText(result.memoryBytes)];
     const median = ratio === undefined ? 'void' : ratioText(ratio.median);
     const ratios = [median, spreadText(ratio), ratioText(p99Ratio), ratioText(memoryRatio)];
-    const processor = Number.isNaN(processorUs) ? '' : `${processorUs.toFixed(1)} µs`;
+    const users = [ratioText(userRatio?.median ?? Number.NaN), spreadText(userRatio)];
     return [
       String(connections),
       name,
-      ...(name === 'bare' && ratio !== undefined ? own : ratios),
-      processor,
+      ...(name === first && ratio !== undefined ? own : ratios),
+      microsecondsText(userUs),
+      ...(name === first ? ['', ''] : users),
+      microsecondsText(processorUs),
       String(errors),
     ];
   });
   const head = [
     'connections',
     'subject',
-    'requests ÷ bare',
+    `reports ÷ ${first}`,
     'quartiles',
-    '99th percentile ÷ bare',
-    'memory ÷ bare',
-    'processor a request',
+    `99th percentile ÷ ${first}`,
+    `memory ÷ ${first}`,
+    'user mode a report',
+    `÷ ${first}`,
+    'quartiles',
+    'processor a report',
     'errors',
   ];
   return table(head, rows);

@@ -50,6 +50,10 @@ export function millisecondsText(ms: number): string {
   return Number.isFinite(ms) ? `${ms < 10 ? ms.toPrecision(2) : Math.round(ms)} ms` : '–';
 }
 
+export function microsecondsText(us: number): string {
+  return Number.isFinite(us) ? `${us.toFixed(1)} µs` : '–';
+}
+
 export function mebibytesText(bytes: number): string {
   return Number.isFinite(bytes) ? `${Math.round(bytes / 1024 / 1024)} MiB` : '–';
 }

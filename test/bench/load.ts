@@ -8,6 +8,7 @@ import type { Scratch } from './scratch.ts';
 /** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
 const TIMEOUT_SECONDS = 60;
 export const PATH = '/report_asset_materialization/';
+const BATCH_PATH = '/report_asset_batch/';
 
 export interface LoadResult {
   readonly requests: number;
@@ -21,10 +22,15 @@ export interface Script {
   /** For wrk. */
   readonly file: string;
   readonly body: string;
+  /** How many lines of a batch the body has; undefined for a single report. */
+  readonly items?: number | undefined;
 }
 
-/** @returns a report of so many bytes, with every parameter that a materialization has */
-export function reportOf(bytes: number): string {
+/**
+ * @param spaced whether a space follows each comma and colon, as Python writes JSON
+ * @returns a report of so many bytes, with every parameter that a materialization has
+ */
+export function reportOf(bytes: number, spaced = false): string {
   const report = (note: string) =>
     JSON.stringify({
       asset_key: ['warehouse', 'orders'],
@@ -32,22 +38,46 @@ export function reportOf(bytes: number): string {
       description: 'nightly load',
       data_version: 'v1',
       metadata: { rows: 10, note },
-    });
+    }).replace(/[,:]/g, spaced ? '$& ' : '$&');
   return report('x'.repeat(Math.max(0, bytes - report('').length)));
 }
 
+/** @returns the lines of a batch, each with a key of its own */
+export function batchOf(items: number): string {
+  return Array.from({ length: items }, (_, index) => itemOf(index)).join('\n');
+}
+
+export function itemOf(index: number): string {
+  return JSON.stringify({
+    type: 'materialization',
+    asset_key: ['warehouse', `orders_${index}`],
+    partition: '2026-11-20',
+    description: 'nightly load',
+    data_version: 'v1',
+    metadata: { rows: index, took_s: 1.5, path: 's3://bucket/warehouse/orders' },
+  });
+}
+
 /** Writes what wrk sends. */
-export function writeScript(scratch: Scratch, body: string): Script {
+export function writeScript(scratch: Scratch, body: string, items?: number): Script {
   const file = join(scratch.newFolder('script'), 'post.lua');
+  const script = { file, body, items };
+  const { path, type } = endpointOf(script);
   const lines = [
     'wrk.method = "POST"',
-    `wrk.path = "${PATH}"`,
-    `wrk.body = '${body}'`,
-    'wrk.headers["Content-Type"] = "application/json"',
+    `wrk.path = "${path}"`,
+    `wrk.body = [==[${body}]==]`,
+    `wrk.headers["Content-Type"] = "${type}"`,
     DONE,
   ];
   writeFileSync(file, `${lines.join('\n')}\n`);
-  return { file, body };
+  return script;
+}
+
+function endpointOf({ items }: Script): { readonly path: string; readonly type: string } {
+  return items === undefined
+    ? { path: PATH, type: 'application/json' }
+    : { path: BATCH_PATH, type: 'application/x-ndjson' };
 }
 
 /** wrk's own summary rounds; this does not. */
@@ -86,11 +116,13 @@ export function readLoadResult(text: string): LoadResult {
 
 /**
  * One request whose reply is looked at: wrk takes a redirect for a success.
- * @throws Error where it is not 200 with the empty object
+ * @throws Error where it is not what a service that recorded all of it replies
  */
-export async function ask(url: string, { body }: Script): Promise<void> {
-  const headers = { 'Content-Type': 'application/json' };
-  const reply = await fetch(url + PATH, { method: 'POST', headers, body, redirect: 'manual' });
+export async function ask(url: string, script: Script): Promise<void> {
+  const { path, type } = endpointOf(script);
+  const headers = { 'Content-Type': type };
+  const reply = await fetch(url + path, { method: 'POST', headers, body: script.body, redirect: 'manual' });
   const text = await reply.text();
-  if (reply.status !== 200 || text !== '{}') throw new Error(`it answers ${reply.status} ${text.slice(0, 200)}`);
+  const expected = script.items === undefined ? '{}' : JSON.stringify({ recorded: script.items });
+  if (reply.status !== 200 || text !== expected) throw new Error(`it answers ${reply.status} ${text.slice(0, 200)}`);
 }

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs';
 import { medianOf, type Spread, spreadOf } from './figures.ts';
 import { ask, load, type Script } from './load.ts';
 import type { Scratch } from './scratch.ts';
-import { countLines, type Server, type Subject, subjects } from './subjects.ts';
+import { countLines, type Server, type Subject } from './subjects.ts';
 
 const WARM_UP_SECONDS = 1;
 /** Requests whose reply is looked at, before the warm-up and after it. */
@@ -13,6 +13,8 @@ const ASKED = 2;
 /** Where, on what and with what load each is measured. */
 export interface Conditions {
   readonly scratch: Scratch;
+  /** The first is what the others are compared with. */
+  readonly subjects: readonly Subject[];
   readonly node: string;
   readonly rounds: number;
   readonly seconds: number;
@@ -23,11 +25,14 @@ export interface Conditions {
 
 /** What one run gave. NaN for what could not be had. */
 export interface Figure {
+  /** Reports a second. */
   readonly rate: number;
   readonly p99Ms: number;
   readonly memoryBytes: number;
-  /** What a request cost the processors, in all threads of the server. */
+  /** What a report cost the processors, in all threads of the server. */
   readonly processorUs: number;
+  /** The part in user mode. */
+  readonly userUs: number;
   readonly errors: number;
   /** Why it does not count. */
   readonly void?: string;
@@ -39,6 +44,7 @@ export interface Result extends Omit<Figure, 'void'> {
   readonly connections: number;
   /** Undefined where a round is void. */
   readonly ratio: Spread | undefined;
+  readonly userRatio: Spread | undefined;
   readonly p99Ratio: number;
   readonly memoryRatio: number;
   readonly voids: readonly string[];
@@ -46,6 +52,7 @@ export interface Result extends Omit<Figure, 'void'> {
 
 /** Measures all of them in each round, one after the other; each round begins with another one. */
 export async function measureRounds(conditions: Conditions): Promise<Result[]> {
+  const { subjects } = conditions;
   const figures = new Map(subjects.map((subject) => [subject, [] as Figure[]]));
   for (let round = 0; round < conditions.rounds; round += 1) {
     const first = round % subjects.length;
@@ -66,33 +73,36 @@ export function beside(base: readonly Figure[], own: readonly Figure[], name: st
     name,
     connections,
     ratio: voids.length > 0 ? undefined : spreadOf(ratios(({ rate }) => rate)),
+    userRatio: voids.length > 0 ? undefined : spreadOf(ratios(({ userUs }) => userUs)),
     p99Ratio: medianOf(ratios(({ p99Ms }) => p99Ms)),
     memoryRatio: medianOf(ratios(({ memoryBytes }) => memoryBytes)),
     rate: medianOf(own.map(({ rate }) => rate)),
     p99Ms: medianOf(own.map(({ p99Ms }) => p99Ms)),
     memoryBytes: medianOf(own.map(({ memoryBytes }) => memoryBytes)),
     processorUs: medianOf(own.map(({ processorUs }) => processorUs)),
+    userUs: medianOf(own.map(({ userUs }) => userUs)),
     errors: own.reduce((sum, { errors }) => sum + errors, 0),
     voids: [...new Set(voids)],
   };
 }
 
 async function measure(subject: Subject, conditions: Conditions): Promise<Figure> {
-  const { scratch, node, connections } = conditions;
+  const { scratch, node, connections, script } = conditions;
   const data = scratch.newFolder('data');
   try {
     const server = await subject.start({ scratch, node, data });
-    const { figure, replies } = await measureServer(server, conditions);
+    const { figure, reports } = await measureServer(server, conditions);
     if (figure.rate === 0) return { ...figure, void: 'no reply came while the load lasted' };
     if (figure.errors > 0) return { ...figure, void: `${figure.errors} errors` };
     if (!subject.records) return figure;
     const lines = countLines(data);
-    // wrk ends without waiting for the replies on their way: each load may leave one more line for each connection.
-    if (lines >= replies && lines <= replies + 2 * connections) return figure;
-    return { ...figure, void: `${lines} lines recorded for ${replies} replies` };
+    // wrk ends without waiting for the replies on their way: each load may leave one more request for each connection.
+    if (lines >= reports && lines <= reports + 2 * connections * (script.items ?? 1)) return figure;
+    return { ...figure, void: `${lines} lines recorded, ${reports} acknowledged` };
   } catch (error) {
     const none = Number.NaN;
-    return { rate: none, p99Ms: none, memoryBytes: none, processorUs: none, errors: 0, void: (error as Error).message };
+    const figure = { rate: none, p99Ms: none, memoryBytes: none, processorUs: none, userUs: none, errors: 0 };
+    return { ...figure, void: (error as Error).message };
   } finally {
     rmSync(data, { recursive: true, force: true, maxRetries: 5 });
   }
@@ -101,23 +111,27 @@ async function measure(subject: Subject, conditions: Conditions): Promise<Figure
 async function measureServer(
   server: Server,
   { scratch, script, connections, seconds }: Conditions,
-): Promise<{ figure: Figure; replies: number }> {
+): Promise<{ figure: Figure; reports: number }> {
+  const { items = 1 } = script;
   try {
     await ask(server.url, script);
     // Compiled code is what a service runs for all but its first seconds.
     const warmUp = await load(scratch, server.url, script, connections, WARM_UP_SECONDS);
     await ask(server.url, script); // what the warm-up left on its way comes first
     const usedBefore = server.processorSeconds();
+    const userBefore = server.userSeconds();
     const result = await load(scratch, server.url, script, connections, seconds);
+    const loaded = result.requests * items;
     return {
       figure: {
-        rate: result.requests / result.seconds,
+        rate: loaded / result.seconds,
         p99Ms: result.p99Ms,
         memoryBytes: server.memoryBytes(),
-        processorUs: ((server.processorSeconds() - usedBefore) / result.requests) * 1e6,
+        processorUs: ((server.processorSeconds() - usedBefore) / loaded) * 1e6,
+        userUs: ((server.userSeconds() - userBefore) / loaded) * 1e6,
         errors: warmUp.errors + result.errors,
       },
-      replies: ASKED + warmUp.requests + result.requests,
+      reports: (ASKED + warmUp.requests) * items + loaded,
     };
   } finally {
     await server.stop();

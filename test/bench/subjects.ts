@@ -1,8 +1,8 @@
 /** What is measured: how each is started, and how what it recorded is counted. */
 
-import type { ChildProcess } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, openSync, readdirSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readFileSync, readSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +16,12 @@ export interface Subject {
   /** Whether each report becomes a line of its folder. */
   readonly records: boolean;
   readonly start: (place: Place) => Promise<Server>;
+}
+
+/** assetlog as a commit or the work tree has it. */
+export interface Version extends Subject {
+  /** The built file. */
+  readonly program: string;
 }
 
 /** Where a server runs. */
@@ -46,8 +52,8 @@ export const ASSETLOG = join(ROOT, 'dist/server.js');
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const READY_MS = 90_000;
 const STOP_MS = 15_000;
-/** The first is what the others are compared with. */
-export const subjects: readonly Subject[] = [
+/** assetlog beside others. */
+export const neighbours: readonly Subject[] = [
   {
     name: 'bare',
     records: false,
@@ -69,6 +75,29 @@ export const subjects: readonly Subject[] = [
     start: (place) => startServer(place, [place.node, programOf(place, 'fastify.mjs'), place.data, '--sync']),
   },
 ];
+
+/**
+ * Builds the program of another commit, as `npm run bundle` builds that of the work tree.
+ * @param ref what names the commit, such as `HEAD~3`
+ * @returns that program and the work tree's
+ * @throws Error if there is no such commit
+ */
+export function buildVersions(scratch: Scratch, ref: string): readonly Version[] {
+  const git = (...args: string[]) => spawnSync('git', ['-C', ROOT, ...args], { maxBuffer: 256 * 1024 * 1024 });
+  const commit = git('rev-parse', '--verify', '--quiet', '--short', `${ref}^{commit}`).stdout?.toString().trim();
+  if (!commit) throw new Error(`${ref} is no commit of this repository`);
+  const folder = scratch.newFolder('version');
+  execFileSync('tar', ['-x', '-C', folder], { input: git('archive', commit).stdout });
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  execFileSync(process.execPath, ['--import', 'tsx', 'src/build.ts', 'server'], { cwd: folder });
+  const version = (name: string, program: string): Version => ({
+    name,
+    program,
+    records: true,
+    start: (place) => startAssetlog({ ...place, program }),
+  });
+  return [version(commit, join(folder, 'dist/server.js')), version('the work tree', ASSETLOG)];
+}
 
 /** Bundles the others, as assetlog is bundled, so that no loader shares their memory and their start. */
 export async function buildPrograms(scratch: Scratch): Promise<void> {
