@@ -34,6 +34,11 @@ export function readKeyStart(text: string): string[] {
   return parts;
 }
 
+/** Whether a key begins with these parts, whole: `['warehouse']` begins `['warehouse', 'orders']`. */
+export function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
+  return parts.every((part, index) => key[index] === part);
+}
+
 /** Whether a key begins with what `readKeyStart` returned; `['warehouse', '']` is the beginning of the key `warehouse` too. */
 export function startsWith(key: readonly string[], start: readonly string[]): boolean {
   const last = start.length - 1;

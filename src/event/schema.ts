@@ -7,3 +7,8 @@ export type Schema = Readonly<Record<string, unknown>>;
 export function keyPartSchema(): Schema {
   return { type: 'string', pattern: '^[^\\x00-\\x1f\\x7f]+$' };
 }
+
+/** @returns the schema of what may be null as well */
+export function orNull(schema: Schema): Schema {
+  return { anyOf: [schema, { type: 'null' }] };
+}

@@ -5,7 +5,7 @@
  * compile. (`EventFilter` in `embed.ts`, which refers to no other file, has it as well.)
  */
 
-import { startsWith } from './asset-key.ts';
+import { beginsWith, startsWith } from './asset-key.ts';
 import type { Event, Recorded, Severity } from './event.ts';
 import { sortKeyOf } from './event-time.ts';
 import { endpoints, findEndpoint } from './parameters.ts';
@@ -270,8 +270,4 @@ function holds<Name extends Member>(event: Recorded, filter: Filter, name: Name)
   const value = filter[name];
   const row: Rows[Name] = searches[name];
   return value === undefined || row.matches(event, value as never);
-}
-
-function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
-  return parts.every((part, index) => key[index] === part);
 }

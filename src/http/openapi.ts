@@ -5,7 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import { eventTimePattern } from '../event/event-time.ts';
 import { batchPath, ignoredMembers } from '../event/item.ts';
 import { allParameters, endpoints, type Parameter } from '../event/parameters.ts';
-import { keyPartSchema, type Schema } from '../event/schema.ts';
+import { keyPartSchema, orNull, type Schema } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';
 import { idempotencyKeyPattern } from './idempotency.ts';
 import type { Route } from './router.ts';
@@ -255,10 +255,6 @@ function batchItem(limits: Limits): Schema {
 function propertiesOf(parameters: readonly Parameter[]): Readonly<Record<string, Schema>> {
   const schemas = parameters.map((one) => [one.name, one.required ? schemaOf(one) : orNull(schemaOf(one))]);
   return Object.fromEntries(schemas);
-}
-
-function orNull(schema: Schema): Schema {
-  return { anyOf: [schema, { type: 'null' }] };
 }
 
 /** @returns the two headers that a token with the right may be in */

@@ -1,7 +1,7 @@
 /** The routes that read journals, for the OpenAPI document. */
 
 import type { Limits } from '../config/limits.ts';
-import type { Schema } from '../event/schema.ts';
+import { orNull, type Schema } from '../event/schema.ts';
 import type { DescribedRoute } from '../http/openapi.ts';
 import { linesType } from './accept.ts';
 import { assetsParameters } from './assets.ts';
@@ -85,10 +85,6 @@ const refused = object(
 /** @param required the schemas of the members that are always there, by their names. @param others of those that may be absent */
 function object(required: Readonly<Record<string, Schema>>, others: Readonly<Record<string, Schema>> = {}): Schema {
   return { type: 'object', properties: { ...required, ...others }, required: Object.keys(required) };
-}
-
-function orNull(schema: Schema): Schema {
-  return { anyOf: [schema, { type: 'null' }] };
 }
 
 function list(items: Schema): Schema {

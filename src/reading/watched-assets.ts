@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { keyText } from '../event/asset-key.ts';
+import { beginsWith, keyText } from '../event/asset-key.ts';
 import { AssetStates, latestEvent } from '../journal/look/asset-state.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -113,8 +113,7 @@ class WatchedJournal {
     const reading = { filter, seek: true, follow: once, progress: journal.progress(), limits };
     for await (const lines of readJournal(journal.diskFor({ signal }), reading, journal.remarks())) {
       for (const { seq, event } of lines) {
-        if (this.prefixes.some((parts) => parts.every((part, at) => event.asset_key[at] === part)))
-          this.#states.take(event, undefined);
+        if (this.prefixes.some((parts) => beginsWith(event.asset_key, parts))) this.#states.take(event, undefined);
         this.#seq = seq;
       }
       if (this.#states.bytes <= limits.assetBytesMax) continue;
