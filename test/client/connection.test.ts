@@ -11,9 +11,9 @@ import { freePort } from '../support/program.ts';
 import { listenOn } from '../support/sent-lines.ts';
 import { within } from '../support/tools.ts';
 
-const TIMEOUT_MS = 5_000;
+const TIMEOUT_MS = 60_000;
 /** Less than a second timeout that would begin later, and far more than a busy machine adds. */
-const SLACK_MS = 900;
+const SLACK_MS = 2_900;
 
 async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
   return new URL(`http://127.0.0.1:${await listenOn(t, server)}/`);
@@ -187,10 +187,10 @@ test('however a connection ends, the call settles, and the delivery is decided',
     table.map(async ([what, pieces, last, expected]) => {
       const url = await listen(t, rawServer(t, pieces, last));
       const { call } = client(t);
-      const attempt = () => call(url, { method: 'POST', body: '{}', timeoutMs: 500 });
+      const attempt = () => call(url, { method: 'POST', body: '{}', timeoutMs: 3_000 });
       const mayRepeat = async () => ({ kind: 'no' }) as const;
       const policy = { retryForMs: 0, stopped: new AbortController().signal, limits, onWait: () => {} };
-      const late = sleep(10_000, { kind: 'it never settled' }, { ref: false });
+      const late = sleep(60_000, { kind: 'it never settled' }, { ref: false });
       assert.equal(
         (await Promise.race([deliver({ attempt, accept: acceptReport, mayRepeat }, policy), late])).kind,
         expected,
@@ -223,8 +223,8 @@ test('a call settles whatever events a version of Node leaves out', async (t) =>
       return asked;
     });
     // A connection that was closed is not waited for until the deadline.
-    const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 20_000 });
-    const late = sleep(5_000, 'it never settled', { ref: false });
+    const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 120_000 });
+    const late = sleep(60_000, 'it never settled', { ref: false });
     const settled = Promise.race([called, late]);
     await assert.rejects(settled, (error: Error) => error instanceof NoReply && error.sent, names.join());
     t.mock.restoreAll();
@@ -253,7 +253,7 @@ test('a connection that is not established in time is given up, and counts as no
 });
 
 test('a call takes no longer than its timeout, however slow its parts are', async (t) => {
-  const timeoutMs = 1_000;
+  const timeoutMs = 3_000;
   const trickle = (head: string) =>
     createNetServer((socket) => {
       socket
@@ -270,19 +270,18 @@ test('a call takes no longer than its timeout, however slow its parts are', asyn
     // More than the buffers of the kernel hold.
     ['a server that does not read', createNetServer({ pauseOnConnect: true }), 'x'.repeat(32 * 1024 * 1024)],
   ];
-  for (const [what, server, body] of table) {
-    server.on('connection', (socket) => t.after(() => socket.destroy()));
-    const url = await listen(t, server);
-    const { call } = client(t);
-    const startedMs = performance.now();
-    const called = within('the end of the call', TIMEOUT_MS, call(url, { method: 'POST', body, timeoutMs }));
-    await assert.rejects(called, {
-      sent: true,
-      message: 'no complete reply within 1 s',
-    });
-    const tookMs = performance.now() - startedMs;
-    assert.ok(tookMs >= timeoutMs - 1 && tookMs < timeoutMs + SLACK_MS, `${what}: ${tookMs} ms`);
-  }
+  await Promise.all(
+    table.map(async ([what, server, body]) => {
+      server.on('connection', (socket) => t.after(() => socket.destroy()));
+      const url = await listen(t, server);
+      const { call } = client(t);
+      const startedMs = performance.now();
+      const called = within('the end of the call', TIMEOUT_MS, call(url, { method: 'POST', body, timeoutMs }));
+      await assert.rejects(called, { sent: true, message: 'no complete reply within 3 s' });
+      const tookMs = performance.now() - startedMs;
+      assert.ok(tookMs >= timeoutMs - 1 && tookMs < timeoutMs + SLACK_MS, `${what}: ${tookMs} ms`);
+    }),
+  );
 });
 
 test('the time that a connection takes to be established counts', async (t) => {
@@ -298,14 +297,14 @@ test('the time that a connection takes to be established counts', async (t) => {
       const emit: EventEmitter['emit'] = socket.emit;
       socket.emit = (name: string, ...values: unknown[]) => {
         if (name !== 'connect') return emit.call(socket, name, ...values);
-        setTimeout(() => emit.call(socket, name, ...values), 1_500);
+        setTimeout(() => emit.call(socket, name, ...values), 3_000);
         return true;
       };
       return socket;
     },
   );
   const startedMs = performance.now();
-  await assert.rejects(client(t).call(url, { method: 'GET', timeoutMs: 2_000 }), { sent: true });
+  await assert.rejects(client(t).call(url, { method: 'GET', timeoutMs: 5_000 }), { sent: true });
   const tookMs = performance.now() - startedMs;
-  assert.ok(tookMs < 2_000 + SLACK_MS, `${tookMs} ms`);
+  assert.ok(tookMs < 5_000 + SLACK_MS, `${tookMs} ms`);
 });
