@@ -184,7 +184,8 @@ test('events that are removed before a page has its first one are 410, but not f
 });
 
 test('a long poll gets the event that comes, and an empty reply at its end or at a stop [reading-events-5]', async (t) => {
-  const service = await serveReads(t);
+  const drainMs = 60_000;
+  const service = await serveReads(t, { limits: { drainMs } });
   await service.report('a');
   const waiting = json(service, '?after_seq=1&wait=30&key=c');
   await service.report('b', 'c', 'd');
@@ -199,13 +200,14 @@ test('a long poll gets the event that comes, and an empty reply at its end or at
   await eventually('the poll', async () => /kind="lines"} 1\n/.test(await (await service.get('/metrics')).text()));
   const stopped = service.stop();
   assert.equal((await wire.reply())?.body, '');
-  assert.ok(await wire.ends(limits.drainMs / 2), 'its connection is closed before a stop cuts off what is left');
+  assert.ok(await wire.ends(drainMs / 2), 'its connection is closed before a stop cuts off what is left');
   wire.close();
   await stopped;
 });
 
 test('256 long polls that wait lock out no report, and the polls that yield get their empty reply [reading-events-1]', async (t) => {
-  const service = await serveReads(t, { args: ['--max-connections', '257'] }); // one for the metrics
+  const limits = { evictableMs: 60_000 }; // no reporter is idle for so long
+  const service = await serveReads(t, { args: ['--max-connections', '257'], limits }); // one for the metrics
   const port = Number(new URL(service.url).port);
   await service.report('a');
   const reporters: Wire[] = [];
