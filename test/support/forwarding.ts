@@ -3,6 +3,7 @@
 import type { Event } from '../../src/event/event.ts';
 import type { ChainPosition } from '../../src/journal/line/record.ts';
 import { makeLines, START } from './segments.ts';
+import { eventually } from './tools.ts';
 
 /** @returns the id of the journal with this number */
 export function sourceOf(number: number): string {
@@ -76,19 +77,25 @@ export async function put(
   body: Buffer | string,
   { headers = {} }: Sending = {},
 ): Promise<Answer> {
-  return answerOf(
-    await fetch(`${url}/forward/${source}/${first}`, {
-      method: 'PUT',
-      headers: { 'Content-Type': 'application/x-ndjson', ...headers },
-      body: new Uint8Array(Buffer.from(body)),
-    }),
-  );
+  return answerOnceOpen(`${url}/forward/${source}/${first}`, {
+    method: 'PUT',
+    headers: { 'Content-Type': 'application/x-ndjson', ...headers },
+    body: new Uint8Array(Buffer.from(body)),
+  });
 }
 
 export async function askHub(url: string, source = SOURCE, headers: Record<string, string> = {}): Promise<Answer> {
-  return answerOf(await fetch(`${url}/forward/${source}`, { headers }));
+  return answerOnceOpen(`${url}/forward/${source}`, { headers });
 }
 
-async function answerOf(reply: Response): Promise<Answer> {
-  return { status: reply.status, headers: reply.headers, body: (await reply.json()) as Record<string, unknown> };
+/** As a sender does, it asks again while a slow disk keeps the hub from opening its journal or reading its watermarks. */
+async function answerOnceOpen(url: string, request: RequestInit): Promise<Answer> {
+  let answer: Answer | undefined;
+  await eventually('the hub is open', async () => {
+    const reply = await fetch(url, request);
+    const body = (await reply.json()) as Record<string, unknown>;
+    answer = { status: reply.status, headers: reply.headers, body };
+    return reply.status !== 503 || !/ is being (opened|read)$/.test(String(body['error']));
+  });
+  return answer!;
 }
