@@ -60,7 +60,7 @@ export class Wire {
   }
 
   /** Whether the service ends the connection in time, having sent nothing more. */
-  async ends(withinMs = 7_000): Promise<boolean> {
+  async ends(withinMs = REPLY_MS): Promise<boolean> {
     for (const late = performance.now() + withinMs; performance.now() < late && !this.#ended; ) await sleep(5);
     return this.#ended && this.#text === '';
   }

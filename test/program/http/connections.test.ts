@@ -30,7 +30,7 @@ test('slow requests get 408, in their turn, and the connection ends', async (t) 
     assert.equal(reply?.status, 408, bytes);
     assert.equal(reply?.headers.get('connection'), 'close');
     assert.match(errorOf(reply), error);
-    assert.equal(await wire.ends(2_000), true);
+    assert.equal(await wire.ends(), true);
   }
   assert.equal((await ask(port, LIVE)).status, 200);
 });
@@ -41,7 +41,7 @@ test('an idle connection is closed after its time, and an endless refused upload
   const idle = await Wire.open(port);
   idle.send(LIVE);
   assert.equal((await idle.reply())?.status, 200);
-  assert.equal(await idle.ends(3_000), true);
+  assert.equal(await idle.ends(), true);
 
   for (const pauseMs of [1, 400]) {
     const upload = await Wire.open(port);
@@ -51,31 +51,31 @@ test('an idle connection is closed after its time, and an endless refused upload
       upload.send(Buffer.alloc(100_000));
       await sleep(pauseMs);
     }
-    assert.equal(upload.ended, true, 'it was read on and on');
+    assert.equal(await upload.ends(), true, 'it was read on and on');
     upload.close();
   }
 });
 
 test('a connection on which a reply is due, or requests come, is not idle', async (t) => {
   const { disk, port } = await serveSimulated(t, {
-    limits: { idleMs: 800, deadlineCheckMs: 20 },
+    limits: { idleMs: 2_500, deadlineCheckMs: 20 },
   });
   const wire = await Wire.open(port);
-  disk.fault = (call) => (call === 'sync' ? sleep(1_200) : undefined);
+  disk.fault = (call) => (call === 'sync' ? sleep(3_000) : undefined);
   wire.send(post(`${TARGET}slow`));
   assert.equal((await wire.reply())?.status, 200);
   disk.fault = () => undefined;
   for (let count = 0; count < 5; count += 1) {
-    await sleep(250);
+    await sleep(600);
     wire.send(post(`${TARGET}quick`));
     const reply = await wire.reply();
-    assert.deepEqual([reply?.status, reply?.headers.get('keep-alive')], [200, 'timeout=0']);
+    assert.deepEqual([reply?.status, reply?.headers.get('keep-alive')], [200, 'timeout=2']);
   }
-  assert.equal(await wire.ends(3_000), true);
+  assert.equal(await wire.ends(), true);
 });
 
 test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not [service-2]', async (t) => {
-  const limits = { idleMs: 1_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
+  const limits = { idleMs: 5_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
   const { port } = await serve(t, { limits });
   const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB: more than the system buffers
   const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
@@ -93,12 +93,10 @@ test('a connection whose client reads no replies is cut off after the idle time,
   for (const wire of [unread, slow]) wire.send(documents);
   const beat = setInterval(() => slow.socket.resume(), 20);
   t.after(() => clearInterval(beat));
-  for (const late = performance.now() + 10_000; (await connectionsOf({ port })) > 2; await sleep(20))
-    assert.ok(performance.now() < late, 'the connection that is not read is still there');
+  await eventually('the end of the connection that is not read', async () => (await connectionsOf({ port })) <= 2);
   assert.equal(slow.socket.destroyed, false);
   const before = read;
-  for (const late = performance.now() + 5_000; read === before; await sleep(5))
-    assert.ok(performance.now() < late, 'the slow reader gets nothing more');
+  await eventually('more for the slow reader', () => read > before);
   for (const wire of [unread, slow]) wire.close();
 });
 
@@ -112,7 +110,7 @@ test('the last of too many unanswered requests ends its connection, and what com
     const reply = await wire.reply();
     assert.deepEqual([reply?.status, reply?.headers.get('connection')], [200, count < max ? 'keep-alive' : 'close']);
   }
-  assert.equal(await wire.ends(3_000), true);
+  assert.equal(await wire.ends(), true);
   wire.close();
   disk.fault = () => undefined;
   assert.equal((await ask(port, post(`${TARGET}after`))).status, 200);
@@ -147,7 +145,7 @@ test('reading pauses while replies are due, and continues when they are sent', a
 });
 
 test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply [service-4]', async (t) => {
-  const limits = { evictableMs: 1_000, deadlineCheckMs: 20 };
+  const limits = { evictableMs: 3_000, deadlineCheckMs: 20 };
   const { disk, port, notices } = await serveSimulated(t, { args: ['--max-connections', '3'], limits });
   const { opened: syncing, open: release } = gate();
   const waiting = await Wire.open(port);

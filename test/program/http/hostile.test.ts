@@ -9,6 +9,7 @@ import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { limits } from '../../../src/config/limits.ts';
 import {
   deployments,
   FOREIGN_FOLDER,
@@ -310,5 +311,5 @@ async function checkEnds(
     wire.send(good);
     wire.socket.end();
   }
-  assert.equal(await wire.ends(3_000), true, 'the connection does not end, or more came than should');
+  assert.equal(await wire.ends(limits.discardMs - 500), true, 'the connection does not end, or more came than should');
 }
