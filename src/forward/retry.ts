@@ -18,6 +18,7 @@ import { type DeadLetters, readDeadLetters, readLetterStates } from './dead-lett
 import { isOpen, type LetterOutcome, seqsOf, skipped } from './dead-letters/letter.ts';
 import type { LetterState } from './dead-letters/states.ts';
 import type { Sent, Target } from './target.ts';
+import { recordedUpTo } from './targets/answers.ts';
 
 /** What the file says: `{"seqs":{"first":7,"last":12}}`. */
 export interface Retry {
@@ -157,9 +158,17 @@ async function sendOne(
   const reason = 'it was being sent again when the service stopped';
   await note({ outcome: 'in doubt', reason }, isOpen(state));
   const bytes = Buffer.from(line);
-  const sent = await target.send({ lines: [new Line(bytes, 0, bytes.length, seq)], lost: undefined }, signal);
+  const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), target, signal);
   await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status }, true);
   return sent;
+}
+
+/** If the answer to the last retry was lost, its event may be the last one that the destination has. */
+async function sendUnlessThere(line: Line, target: Target, signal: AbortSignal): Promise<Sent> {
+  const asked = await target.ask(signal);
+  if (asked.kind === 'again' || asked.kind === 'stopped') return asked;
+  if (asked.kind === 'at' && asked.id === line.event.id) return recordedUpTo(line);
+  return target.send({ lines: [line], lost: undefined }, signal);
 }
 
 /** @param before what the letter said before it was sent again */

@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
+import { traitsOf } from '../../src/forward/targets/kinds.ts';
 import { type Frame, readFrames } from '../../src/forward/targets/nats/protocol.ts';
-import { openNats, openNatsForRetry } from '../../src/forward/targets/nats/target.ts';
+import { openNats } from '../../src/forward/targets/nats/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { errorOf, messageOf, type NatsStub, type Published, startNatsStub } from '../support/nats-stub.ts';
 import { processorMs } from '../support/processor-time.ts';
@@ -94,7 +95,7 @@ test('frames are read the same wherever their bytes are cut [nats-1]', () => {
 });
 
 test('what is no NATS, or longer than it may be, is refused before it is all there', () => {
-  const small = { natsControlBytesMax: 40, natsMessageBytesMax: 100 };
+  const small = { ...limits, natsControlBytesMax: 40, natsMessageBytesMax: 100 };
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
   texts.push('MSG a 1 x\r\n', 'HMSG a 1 12 10\r\n', 'HMSG a 1 -2 10\r\n', '\r\n');
   for (const text of texts) assert.throws(() => readFrames(Buffer.from(text), small), /protocol|bytes/, text);
@@ -236,13 +237,14 @@ test('a request that a stream without a leader dropped is sent again, a batch is
   assert.equal(batchesOf(stub).length, 2);
 });
 
-test('what an operator sends again leaves the position where it is, and is there once [nats-6]', async (t) => {
+test('what an operator sends again leaves the position where it is, and is found by the next retry [nats-6]', async (t) => {
   const stub = await startNatsStub(t);
   const target = open(t, stub.to);
   await target.ask(NEVER);
   const sent = outgoing(2);
   await target.send(sent, NEVER);
-  const retry = open(t, stub.to, {}, openNatsForRetry);
+  const retry = open(t, stub.to, {}, traitsOf.nats.openForRetry);
+  assert.deepEqual(await retry.ask(NEVER), { kind: 'at', seq: 0, id: null });
   const first = { lines: sent.lines.slice(0, 1), lost: undefined };
   assert.equal((await retry.send(first, NEVER)).kind, 'recorded');
   assert.equal(((await target.ask(NEVER)) as { seq?: number }).seq, 2);
@@ -251,7 +253,8 @@ test('what an operator sends again leaves the position where it is, and is there
   const second = { lines: sent.lines.slice(1), lost: undefined };
   assert.equal((await retry.send(second, NEVER)).kind, 'again', 'its answer is lost');
   stub.answersBatches = true;
-  assert.equal((await retry.send(second, NEVER)).kind, 'recorded');
+  const { seq, event } = second.lines[0]!;
+  assert.deepEqual(await retry.ask(NEVER), { kind: 'at', seq, id: event.id });
   assert.deepEqual(
     stub.stored.map(({ subject }) => subject.endsWith('.again')),
     [false, false, true, false, true],

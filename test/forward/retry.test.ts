@@ -63,9 +63,18 @@ test('an event in doubt, or given up, is sent again only if it is named', async 
   assert.deepEqual(model.recorded, [5, 6]);
 });
 
+test('an event whose retry was recorded without an answer is not sent again by the next retry [retry-3]', async () => {
+  const [disk, model] = [await folder(), new Model('nats')];
+  model.answer = (what) => (what === 'ask' ? 'record' : 'lost');
+  const seqs = { first: 2, last: 2 };
+  assert.deepEqual(await retry(disk, model, { seqs }), { sent: 0, refused: 1, left: 0 });
+  assert.deepEqual(await retry(disk, model, { seqs }), { sent: 1, refused: 0, left: 0 });
+  assert.deepEqual(model.recorded, [2]);
+});
+
 test('what is refused again stays open with the new reason, and an outage leaves the rest as it was', async () => {
   const [disk, model] = [await folder(), new Model('api')];
-  model.answer = (_, seq) => (seq === 2 ? 'refused' : seq === 3 ? 'in doubt' : 'again');
+  model.answer = (what, seq) => (what === 'ask' ? 'no hub' : seq === 2 ? 'refused' : seq === 3 ? 'in doubt' : 'again');
   assert.deepEqual(await retry(disk, model), { sent: 0, refused: 2, left: 1 });
   const { 2: second, 3: third, 4: fourth } = await outcomes(disk);
   assert.deepEqual([second, third, fourth], ['refused', 'in doubt', 'refused']);

@@ -3,7 +3,7 @@
 import { type Filter, isMatch } from '../../event/search.ts';
 import type { ReadableDisk } from '../../journal/disk.ts';
 import { readJournal } from '../../journal/look/reader.ts';
-import { type Line, type Reading, sizeOf } from '../../journal/look/reading.ts';
+import { type Line, linesBefore, type Reading, sizeOf } from '../../journal/look/reading.ts';
 import { traceOf } from '../../journal/look/trace.ts';
 import type { Progress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
@@ -237,9 +237,8 @@ function linesAfter(lines: readonly Line[], seq: number): readonly Line[] {
 function consecutive(lines: readonly Line[], bytesMax: number): readonly Line[] {
   const [first] = lines;
   let bytes = 0;
-  const end = lines.findIndex(({ seq, start, end }, at) => {
+  return linesBefore(lines, ({ seq, start, end }, at) => {
     bytes += end + 1 - start;
     return seq !== first!.seq + at || (at > 0 && bytes > bytesMax);
   });
-  return end === -1 ? lines : lines.slice(0, end);
 }

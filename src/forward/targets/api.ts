@@ -8,20 +8,21 @@ import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Again, Outgoing, Sent, Stopped, Target } from '../target.ts';
-import { type Answer, otherwise, Requests, type TargetOptions, turnedAway } from './requests.ts';
+import { otherwise, recordedUpTo, turnedAway } from './answers.ts';
+import { type Answer, Requests, type TargetOptions } from './requests.ts';
 
 /** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
 export function openApi(options: TargetOptions): Target {
-  const judge = (answer: FinalAnswer, { event }: Line): Sent => {
+  const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') {
-      const { type, partition } = event;
+      const { type, partition } = line.event;
       // The reference answers so to the second result of a check for a partition, though it has recorded it.
       const final = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
       return { ...answer, kind: 'in doubt', final };
     }
     const { status, said } = answer;
     const isDone = status === 200 && said !== undefined && !('error' in said);
-    return isDone ? { kind: 'recorded', seq: event.seq, id: event.id } : refusalIn(answer);
+    return isDone ? recordedUpTo(line) : refusalIn(answer);
   };
   const request = (line: Line) => ({ path: `${endpointOf(line).path}/`, body: bodyOf(line, options.stamp) });
   return openPlain(new Requests(options), request, judge);

@@ -6,8 +6,9 @@
 import type { Line } from '../../journal/look/reading.ts';
 import { decode } from '../../telemetry/masked.ts';
 import type { Again, Sent, Stopped, Target } from '../target.ts';
+import { otherwise, recordedUpTo } from './answers.ts';
 import { type FinalAnswer, openPlain, REFUSED } from './api.ts';
-import { otherwise, Requests, type TargetOptions } from './requests.ts';
+import { Requests, type TargetOptions } from './requests.ts';
 
 /** The path of the URL is the secret, and the name of the host is not: Slack and others give each channel a path of its own. */
 const FORM = /^(hook\+https?:\/\/[^/?#@\\\s]+)([/?][^#\\\s]*)?$/i;
@@ -26,10 +27,10 @@ export function openHook(options: TargetOptions): Target {
   // As `assetlog events` prints the lines of several deployments.
   const bodyOf = ({ text }: Line) =>
     deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`;
-  const judge = (answer: FinalAnswer, { event }: Line): Sent => {
+  const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', final: false };
     const { status, reason } = answer;
-    if (status >= 200 && status < 300) return { kind: 'recorded', seq: event.seq, id: event.id };
+    if (status >= 200 && status < 300) return recordedUpTo(line);
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
   };
   return openPlain(requests, (line) => ({ path: hookPath, body: bodyOf(line) }), judge);

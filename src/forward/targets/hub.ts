@@ -4,10 +4,11 @@
  */
 
 import { crcBefore } from '../../journal/line/chain.ts';
-import { bytesOf, type Line } from '../../journal/look/reading.ts';
+import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import { isId } from '../source.ts';
 import type { Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
-import { type Answer, NOTHING, otherwise, positionOf, Requests, type Said, type TargetOptions } from './requests.ts';
+import { NOTHING, otherwise, positionOf, type Said } from './answers.ts';
+import { type Answer, Requests, type TargetOptions } from './requests.ts';
 
 interface HubPosition extends Position {
   /** The journals that its events reach. */
@@ -136,9 +137,8 @@ function fork(reason: string): Stopped {
 
 function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {
   let bytes = 0;
-  const end = lines.findIndex((line, index) => {
-    bytes += line.end - line.start + 1;
+  return linesBefore(lines, ({ start, end }, index) => {
+    bytes += end - start + 1;
     return index === linesMax || (index > 0 && bytes > bytesMax);
   });
-  return end === -1 ? lines : lines.slice(0, end);
 }

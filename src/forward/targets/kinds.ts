@@ -9,7 +9,7 @@ import { openClickhouse } from './clickhouse/target.ts';
 import { readEngineUrl } from './engine-url.ts';
 import { openHook, readHookUrl, tryHook } from './hook.ts';
 import { openHub } from './hub.ts';
-import { openNats, openNatsForRetry } from './nats/target.ts';
+import { openNats } from './nats/target.ts';
 import type { TargetOptions } from './requests.ts';
 
 export interface KindTraits {
@@ -115,7 +115,7 @@ export const traitsOf = {
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
     withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only'],
     open: openNats,
-    openForRetry: openNatsForRetry,
+    openForRetry: (options) => openNats({ ...options, source: `${options.source}.again` }), // a subject of its own
     sendsSameAgain: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'its stream is set up and can be read; whether the login may publish was not tried',

@@ -1,4 +1,4 @@
-/** The requests to one destination: its URL, token and CA, and what an answer means whatever the kind of the destination. */
+/** The requests to one destination over HTTP: its URL, token and CA. */
 
 import {
   type HttpCall,
@@ -8,12 +8,12 @@ import {
   type OpenClient,
   openClient,
 } from '../../client/connection.ts';
-import { isChallenge, isTlsError, isTokenLimit, onOneLine, retryAfterMs } from '../../client/delivery.ts';
+import { isChallenge, isTlsError, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Deployment, Destination } from '../destination.ts';
-import { isId } from '../source.ts';
-import type { Again, Position, Sent, Stopped } from '../target.ts';
+import type { Again, Stopped } from '../target.ts';
+import { loginHint, notSent, quote, readObject, type Said, tlsProblem, turnedAway, unreached } from './answers.ts';
 import { Credentials } from './credentials.ts';
 
 export interface TargetOptions
@@ -46,9 +46,6 @@ export type Answer =
   | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
   | Again
   | Stopped;
-
-/** The members of a JSON object. */
-export type Said = Readonly<Record<string, unknown>>;
 
 /** One request, without what all requests have in common. */
 export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
@@ -142,86 +139,9 @@ export class Requests<Own extends { readonly kind: string } = never> {
 
   /** @param error `NoReply`, or that of reading a file or a certificate */
   #judgeError(error: Error): Answer {
-    if (!(error instanceof NoReply)) return turnedAway(`no request was sent: ${onOneLine(error.message)}`);
+    if (!(error instanceof NoReply)) return notSent(error);
     const { sent, code } = error;
     const problem = isTlsError(code) ? tlsProblem(code, quote(error.message)) : quote(error.message);
     return sent ? { kind: 'unclear', reason: `sent no complete reply: ${problem}` } : unreached(error, this.#options);
   }
 }
-
-/** @returns what to do about a login that was refused; undefined if there is no file with one */
-export function loginHint({ tokenFile, passwordFile }: TargetOptions): string | undefined {
-  if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
-  return tokenFile && `check the token in ${tokenFile}`;
-}
-
-/** @returns the line that a destination names; undefined unless it has a seq above 0 and an id */
-export function positionOf({ seq, id }: Said = {}): Position | undefined {
-  return Number.isSafeInteger(seq) && (seq as number) > 0 && isId(id) ? { seq: seq as number, id } : undefined;
-}
-
-/** Text from a server may have any length. It is cut between words. */
-export function quote(text: string): string {
-  if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
-  return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
-}
-
-export function turnedAway(reason: string): Stopped {
-  return { kind: 'stopped', why: 'turned away', reason };
-}
-
-/** @returns what an answer means to every kind of destination that sent lines and does not know its status: 404 is the wrong URL */
-export function otherwise({ status, reason }: { readonly status: number; readonly reason: string }): Sent & Stopped {
-  if (status < 300) return { kind: 'stopped', why: 'not understood', reason: `${reason}; check the URL` };
-  return turnedAway(`${reason}; check the URL, and a proxy in front of it`);
-}
-
-/** @returns what it means that no connection to a destination was established */
-export function unreached(
-  { message, code }: Pick<NoReply, 'message' | 'code'>,
-  { caFile }: Pick<TargetOptions, 'caFile'>,
-): Again | Stopped {
-  if (!isTlsError(code)) return { kind: 'again', reason: `cannot be reached: ${quote(message)}` };
-  return turnedAway(`cannot be reached: ${tlsProblem(code, quote(message))}; ${tlsHint(code, caFile)}`);
-}
-
-function tlsHint(code = '', caFile: string | undefined): string {
-  if (/EXPIRED|NOT_YET/.test(code)) {
-    return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
-  }
-  if (/ALTNAME/.test(code)) return 'use a name that its certificate has, unless a captive portal is in between';
-  if (/SSL|EPROTO/.test(code)) return 'is it an http:// address, or is a captive portal in between?';
-  return caFile === undefined ? 'name a CA file that has the certificate of its CA' : `check that ${caFile} has its CA`;
-}
-
-/** @returns an error of TLS in a few words, without the lines of OpenSSL */
-function tlsProblem(code = '', message: string): string {
-  const [, detail] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? /altnames: (.*?):?$/.exec(message) ?? [];
-  const [, problem] = TLS_PROBLEMS.find(([pattern]) => pattern.test(`${code} ${detail}`)) ?? [];
-  if (problem === undefined) return message;
-  return detail === undefined ? problem : `${problem} (${detail})`;
-}
-
-/** The first that the code, or what OpenSSL says, matches. */
-const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
-  [/ALTNAME/, 'its certificate is not for this name'],
-  [/EXPIRED/, 'its certificate has expired'],
-  [/NOT_YET/, 'its certificate is not yet valid'],
-  [/SELF_SIGNED|ISSUER|LEAF|UNTRUSTED/, 'its certificate is of no authority that is trusted here'],
-  [/ alert /, 'it ends the TLS handshake'],
-  [/SSL|EPROTO/, 'it does not speak TLS'],
-];
-
-/** @returns undefined for what is no JSON object */
-export function readObject(body: string): Said | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Said) : undefined;
-  } catch {
-    return undefined; // the page of a proxy
-  }
-}
-
-/** What a destination says that has no event of the journal. */
-export const NOTHING: Position = { seq: 0, id: null };
-const QUOTED_CHARACTERS_MAX = 200;

@@ -105,6 +105,12 @@ export function bytesOf(lines: readonly Line[]): Buffer {
   return Buffer.concat(pieces);
 }
 
+/** @returns the lines up to the first one that ends them, without it */
+export function linesBefore(lines: readonly Line[], isEnd: (line: Line, index: number) => boolean): readonly Line[] {
+  const end = lines.findIndex(isEnd);
+  return end === -1 ? lines : lines.slice(0, end);
+}
+
 /** @returns the number of bytes that `bytesOf` returns */
 export function sizeOf(lines: readonly Line[]): number {
   return lines.reduce((bytes, { start, end }) => bytes + end + 1 - start, 0);

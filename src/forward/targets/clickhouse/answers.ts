@@ -2,7 +2,7 @@
 
 import type { HttpReply } from '../../../client/connection.ts';
 import type { Again, Stopped } from '../../target.ts';
-import { quote, turnedAway } from '../requests.ts';
+import { quote, turnedAway } from '../answers.ts';
 
 export type ClickhouseAnswer =
   /** What was asked for was done. */

@@ -7,10 +7,11 @@
  */
 
 import { timeOf } from '../../../journal/line/members.ts';
-import { type Line, sizeOf } from '../../../journal/look/reading.ts';
+import { type Line, linesBefore, sizeOf } from '../../../journal/look/reading.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../target.ts';
+import { isOlder, NOTHING, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
 import { engineUrlOf } from '../engine-url.ts';
-import { NOTHING, otherwise, positionOf, quote, Requests, type TargetOptions } from '../requests.ts';
+import { Requests, type TargetOptions } from '../requests.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
 
 /** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
@@ -53,8 +54,7 @@ class Clickhouse implements Target {
       const answer = await this.#insert(batch, signal);
       const { length } = batch;
       if (answer.kind === 'done') {
-        const { seq, event } = batch.at(-1)!;
-        recorded = { kind: 'recorded', seq, id: event.id };
+        recorded = recordedUpTo(batch.at(-1)!);
         const count = (this.#bad?.count ?? length) - length;
         if (count === 0) return recorded;
         rest = rest.slice(length);
@@ -147,8 +147,7 @@ class Clickhouse implements Target {
     const { insertLinesMax } = this.#options.limits;
     const monthOf = ({ bytes, start, seq }: Line) => timeOf(bytes, start, seq).slice(0, '2026-11'.length);
     const month = monthOf(lines[0]!);
-    const end = lines.findIndex((line, at) => at === insertLinesMax || monthOf(line) !== month);
-    return end === -1 ? lines : lines.slice(0, end);
+    return linesBefore(lines, (line, at) => at === insertLinesMax || monthOf(line) !== month);
   }
 }
 
@@ -188,17 +187,17 @@ function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOpti
 
 /** @param body `[7,"01a1fb95-…","26.9.2.1"]`; some versions quote the number */
 function readPosition(body: string): Found {
-  const [, digits, id = '', major, minor] = POSITION.exec(body) ?? [];
+  const [, digits, id = '', version = ''] = POSITION.exec(body) ?? [];
   const seq = Number(digits);
   const at = seq === 0 ? NOTHING : positionOf({ seq, id });
   if (at === undefined) {
     return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
   }
-  if (Number(major) * 100 + Number(minor) < 24_08) {
-    return notSetUp(`is version ${major}.${minor}; inserts that are stored once need 24.8 or later`);
+  if (isOlder(version, '24.8')) {
+    return notSetUp(`is version ${version}; inserts that are stored once need 24.8 or later`);
   }
   return { kind: 'at', ...at };
 }
 
 const LINE_FEED = 0x0a;
-const POSITION = /^\["?(\d+)"?, ?"([^"]*)", ?"(\d+)\.(\d+)[^"]*"\]\s*$/;
+const POSITION = /^\["?(\d+)"?, ?"([^"]*)", ?"(\d+\.\d+)[^"]*"\]\s*$/;

@@ -6,9 +6,10 @@ import { checkServerIdentity, NoReply } from '../../../client/connection.ts';
 import { version } from '../../../config/config.ts';
 import { withoutSecret } from '../../../telemetry/masked.ts';
 import type { Again, StopKind, Stopped } from '../../target.ts';
+import { loginHint, quote, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
-import type { EngineHost } from '../engine-url.ts';
-import { loginHint, quote, type Said, type TargetOptions, unreached } from '../requests.ts';
+import type { EngineHost, EngineUrl } from '../engine-url.ts';
+import type { TargetOptions } from '../requests.ts';
 import { type Frame, readFrames } from './protocol.ts';
 
 /** Why a request came to nothing. */
@@ -21,10 +22,7 @@ export class NatsFailure extends Error {
   }
 }
 
-export interface ConnectOptions extends TargetOptions, Secrets, EngineHost {
-  /** Whether a server without TLS gets no login. At one that requires TLS it is used anyway. */
-  readonly isTlsRequired: boolean;
-}
+export type ConnectOptions = TargetOptions & Secrets & EngineHost & Pick<EngineUrl, 'scheme'>;
 
 export class Connection {
   readonly #options: ConnectOptions;
@@ -32,7 +30,7 @@ export class Connection {
   #requests = 0;
   #socket: Socket;
   /** The beginning of a frame. */
-  #held = NO_BYTES;
+  #held: Buffer = Buffer.alloc(0);
   /** What the server said of itself last. */
   info: Said = {};
   /** Why it is closed; null while it is open. */
@@ -51,7 +49,7 @@ export class Connection {
   static async open(options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(options);
     await connection.#next(({ verb }) => verb === 'INFO' || undefined, signal);
-    if (options.isTlsRequired || connection.info['tls_required'] === true) connection.#secure();
+    if (options.scheme === 'nats+tls' || connection.info['tls_required'] === true) connection.#secure();
     else connection.#logIn(false);
     await connection.#next(({ verb }) => verb === 'PONG' || undefined, signal);
     return connection;
@@ -93,7 +91,7 @@ export class Connection {
       throw this.close('offers no TLS; set tls in its configuration', 'turned away');
     }
     this.#socket.removeAllListeners('data');
-    this.#held = NO_BYTES;
+    this.#held = Buffer.alloc(0);
     const { host, ca } = this.#options;
     const servername = isIP(host) === 0 ? host : undefined;
     const tls = process.getBuiltinModule('node:tls'); // loaded only if needed, since that takes time
@@ -166,4 +164,3 @@ export class Connection {
 }
 
 const NO_LOGIN = 'name a token file, or a user and a password file';
-const NO_BYTES: Buffer = Buffer.alloc(0);

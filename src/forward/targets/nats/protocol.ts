@@ -1,7 +1,7 @@
 /** The client protocol of NATS. */
 
 import type { Limits } from '../../../config/limits.ts';
-import type { Line } from '../../../journal/look/reading.ts';
+import { type Line, sizeOf } from '../../../journal/look/reading.ts';
 
 /** A line that a server sends, with the message that follows it. */
 export interface Frame {
@@ -17,8 +17,9 @@ export interface Frame {
 /** @returns the frames that are complete, and the bytes after them @throws Error if this is not NATS, or longer than the limits */
 export function readFrames(
   bytes: Buffer,
-  { natsControlBytesMax, natsMessageBytesMax }: Pick<Limits, 'natsControlBytesMax' | 'natsMessageBytesMax'>,
+  limits: Limits,
 ): { readonly frames: readonly Frame[]; readonly rest: Buffer } {
+  const { natsControlBytesMax, natsMessageBytesMax } = limits;
   const frames: Frame[] = [];
   for (let rest = bytes; ; ) {
     const newline = rest.indexOf('\n');
@@ -45,7 +46,7 @@ export function readFrames(
 
 /**
  * @param reply the subject of the answers to the first and the last message
- * @param headers of each message, in ASCII
+ * @param headersAt of a message, in ASCII
  * @param into where the bytes are written, if it is long enough
  * @returns the bytes of a batch, each message of which is a line
  */
@@ -53,28 +54,26 @@ export function publish(
   subject: string,
   reply: string,
   lines: readonly Line[],
-  headers: readonly string[],
+  headersAt: (index: number, isLast: boolean) => string,
   into: Buffer,
 ): Buffer {
-  let size = 0;
-  const heads = lines.map(({ start, end }, index) => {
-    const own = headers[index]!;
-    const isAnswered = index === 0 || index === lines.length - 1;
-    const sizes = `${own.length} ${own.length + end - start}`;
-    const head = `HPUB ${subject} ${isAnswered ? reply : ''} ${sizes}\r\n${own}`;
-    size += head.length + end - start + CRLF.length;
-    return head;
-  });
   // One buffer for all: those of each message would take longer than all else that is done for it.
-  const published = size <= into.length ? into.subarray(0, size) : Buffer.allocUnsafe(size);
+  const sizeMax = sizeOf(lines) + lines.length * (subject.length + reply.length + HEAD_BYTES_MAX);
+  const published = sizeMax <= into.length ? into : Buffer.allocUnsafe(sizeMax);
   let at = 0;
   lines.forEach(({ bytes, start, end }, index) => {
-    at += published.write(heads[index]!, at, 'latin1');
+    const isLast = index === lines.length - 1;
+    const headers = headersAt(index, isLast);
+    const sizes = `${headers.length} ${headers.length + end - start}`;
+    const to = index === 0 || isLast ? `${subject} ${reply}` : subject;
+    at += published.write(`HPUB ${to} ${sizes}\r\n${headers}`, at, 'latin1');
     at += bytes.copy(published, at, start, end);
     at += CRLF.copy(published, at);
   });
-  return published;
+  return published.subarray(0, at);
 }
 
+/** Of a message with its headers, but for the subjects. */
+const HEAD_BYTES_MAX = 256;
 const LINE = /^(H(?=MSG ))?(INFO|MSG|PING|PONG|\+OK|-ERR)(?:\s+(.*))?$/s;
 const CRLF = Buffer.from('\r\n');

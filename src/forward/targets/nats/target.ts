@@ -5,22 +5,18 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import type { Line } from '../../../journal/look/reading.ts';
+import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import type { Again, Asked, Outgoing, Position, Sent, Stopped, Target } from '../../target.ts';
+import { isOlder, NOTHING, notSent, positionOf, quote, readObject, recordedUpTo, type Said } from '../answers.ts';
 import { Credentials } from '../credentials.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
-import { NOTHING, positionOf, quote, readObject, type Said, type TargetOptions, turnedAway } from '../requests.ts';
+import type { TargetOptions } from '../requests.ts';
 import { Connection, NatsFailure } from './client.ts';
 import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
 export function openNats(options: TargetOptions): Target {
-  return new NatsTarget(options, '');
-}
-
-/** As `openNats`: lines go to a subject of their own, so that the position stays. */
-export function openNatsForRetry(options: TargetOptions): Target {
-  return new NatsTarget(options, AGAIN);
+  return new NatsTarget(options);
 }
 
 class NatsTarget implements Target {
@@ -43,28 +39,22 @@ class NatsTarget implements Target {
   /** Most lines of the next batch: fewer after a failure, as a large batch may not arrive in time. */
   #lines: number;
 
-  constructor(options: TargetOptions, suffix: string) {
+  constructor(options: TargetOptions) {
     const { to, deployment = '_', source, limits } = options;
     this.#options = options;
     this.#url = engineUrlOf(to);
     this.#credentials = new Credentials(options, limits);
-    this.#subject = `assetlog.${deployment}.${source}${suffix}`;
+    this.#subject = `assetlog.${deployment}.${source}`;
     this.#lines = limits.natsBatchLinesMax;
     this.#buffer = Buffer.allocUnsafe(2 * limits.forwardBatchBytes);
   }
 
   ask(signal: AbortSignal): Promise<Asked> {
-    return this.#attempt(async (connection) => ({ kind: 'at', ...(await this.#ask(connection, signal)) }), signal);
+    return this.#attempt(async () => ({ kind: 'at', ...(await this.#ask(signal)) }), signal);
   }
 
   send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
-    return this.#attempt(async (connection) => {
-      const { seq, event } = lines[0]!;
-      // If the last retry was recorded and its answer lost, its event is the last one there.
-      if (this.#subject.endsWith(AGAIN) && (await this.#ask(connection, signal)).id === event.id)
-        return { kind: 'recorded', seq, id: event.id };
-      return this.#send(connection, lines, signal);
-    }, signal);
+    return this.#attempt(() => this.#send(lines, signal), signal);
   }
 
   haveFilesChanged(): Promise<boolean> {
@@ -75,48 +65,39 @@ class NatsTarget implements Target {
     this.#connection?.close();
   }
 
-  /** After each failure another host is connected to, and the stream looked at anew. */
-  async #attempt<Found>(
-    work: (connection: Connection) => Promise<Found>,
-    signal: AbortSignal,
-  ): Promise<Found | Again | Stopped> {
-    try {
-      if (this.#connection?.failure !== null) await this.#connect(signal);
-      return await work(this.#connection!);
-    } catch (error) {
-      this.close();
-      this.#credentials.forget();
-      this.#failures += 1;
-      this.#last = undefined;
-      if (error instanceof NatsFailure) return error.result;
-      return turnedAway(`no request was sent: ${quote((error as Error).message)}`);
+  /** After each failure the stream is looked at anew, through the next host: at once after one that could not be reached. */
+  async #attempt<Found>(work: () => Promise<Found>, signal: AbortSignal): Promise<Found | Again | Stopped> {
+    for (let left = this.#url.hosts.length - 1; ; left -= 1) {
+      try {
+        if (this.#connection?.failure !== null) await this.#connect(signal);
+        return await work();
+      } catch (error) {
+        const wasReached = this.#connection !== undefined;
+        this.close();
+        this.#credentials.forget();
+        this.#failures += 1;
+        this.#last = undefined;
+        if (!(error instanceof NatsFailure)) return notSent(error as Error);
+        if (wasReached || left === 0 || signal.aborted || error.result.kind === 'stopped') return error.result;
+      }
     }
   }
 
-  /** Connects to the first host that can be reached, from the next one on. */
   async #connect(signal: AbortSignal): Promise<void> {
+    this.#connection = undefined;
     const { hosts, scheme } = this.#url;
-    const login = { ...this.#options, ...(await this.#credentials.read()), isTlsRequired: scheme === 'nats+tls' };
-    for (let left = hosts.length - 1; ; left -= 1) {
-      try {
-        this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
-        break;
-      } catch (error) {
-        if (left === 0 || signal.aborted || (error as Partial<NatsFailure>).result?.kind !== 'again') throw error;
-        this.#failures += 1;
-      }
-    }
-    const { version } = this.#connection.info;
-    const [major = 0, minor = 0] = `${version}`.split('.').map(Number);
-    if (100 * major + minor < 2_12)
+    const host = hosts[this.#failures % hosts.length]!;
+    const login = { ...this.#options, ...(await this.#credentials.read()), ...host, scheme };
+    this.#connection = await Connection.open(login, signal);
+    const version = `${this.#connection.info['version']}`;
+    if (isOlder(version, '2.12'))
       throw new NatsFailure(`is version ${version}, which has no atomic batches; 2.12 has them`, 'not set up');
-    this.#checkStream(await this.#call(this.#connection, 'STREAM.INFO', {}, signal));
+    this.#checkStream(await this.#call('STREAM.INFO', {}, signal));
   }
 
   /** The leader of the stream answers. A direct get would be answered by any replica, also by one that lags behind. */
-  async #ask(connection: Connection, signal: AbortSignal): Promise<Position> {
-    const subject = this.#subject;
-    const said = await this.#call(connection, 'STREAM.MSG.GET', { last_by_subj: subject }, signal);
+  async #ask(signal: AbortSignal): Promise<Position> {
+    const said = await this.#call('STREAM.MSG.GET', { last_by_subj: this.#subject }, signal);
     const isNothing = said['error'] !== undefined;
     const { seq, hdrs, data } = (said['message'] ?? {}) as Said;
     // 0 is also what the stream expects after messages that max_age removed, as measured with 2.15.2.
@@ -125,44 +106,42 @@ class NatsTarget implements Target {
     if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return NOTHING;
     const at = positionOf(readObject(textIn(data)));
     if (at !== undefined) return at;
-    throw new NatsFailure(`has a message ${seq} of ${subject} that is no line of a journal`, 'not understood');
+    throw new NatsFailure(`has a message ${seq} of ${this.#subject} that is no line of a journal`, 'not understood');
   }
 
-  async #send(connection: Connection, lines: readonly Line[], signal: AbortSignal): Promise<Sent> {
-    const [last, linesMax, { limits }] = [this.#last, this.#lines, this.#options];
+  async #send(lines: readonly Line[], signal: AbortSignal): Promise<Sent> {
+    const [connection, last, linesMax] = [this.#connection!, this.#last, this.#lines];
     if (last === undefined) return { kind: 'elsewhere', reason: 'has not been asked yet' };
     const messageBytesMax = Math.min(this.#messageBytesMax, Number(connection.info['max_payload']));
     const headersAt = headersAfter(last);
-    const end = lines.findIndex((line, index) => {
-      return index === linesMax || headersAt(index, true).length + line.end - line.start > messageBytesMax;
+    const batch = linesBefore(lines, ({ start, end }, index) => {
+      return index === linesMax || headersAt(index, true).length + end - start > messageBytesMax;
     });
-    const batch = end === -1 ? lines : lines.slice(0, end);
-    const { length: count } = batch;
-    if (count === 0) {
+    if (batch.length === 0) {
       const reason = `takes messages of ${messageBytesMax} bytes (max_payload, max_msg_size), and this one would be larger`;
       return { kind: 'refused', status: 413, reason };
     }
-    this.#lines = Math.max(1, count >> 1); // unless they are taken
-    const headers = batch.map((_, index) => headersAt(index, index === count - 1));
-    const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headers, this.#buffer);
+    this.#lines = Math.max(1, batch.length >> 1); // unless they are taken
+    const bytesFor = (reply: string) => publish(this.#subject, reply, batch, headersAt, this.#buffer);
     const said = this.#checked(await connection.request(bytesFor, signal), WRONG_LAST);
     if (said['error'] !== undefined) {
       this.#last = undefined;
       return { kind: 'elsewhere', reason: 'has another last message of this journal than before' };
     }
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
-    if (said['count'] !== count) throw new NatsFailure(`acknowledges ${said['count'] ?? 1} events of ${count}`);
+    const { count = 'one' } = said;
+    if (count !== batch.length) throw new NatsFailure(`acknowledges ${count} of ${batch.length} events`);
     this.#last = said['seq'] as number;
-    this.#lines = Math.min(2 * linesMax, limits.natsBatchLinesMax);
-    const { seq, event } = lines[count - 1]!;
-    return { kind: 'recorded', seq, id: event.id };
+    this.#lines = Math.min(2 * linesMax, this.#options.limits.natsBatchLinesMax);
+    return recordedUpTo(batch.at(-1)!);
   }
 
-  async #call(connection: Connection, name: string, request: object, signal: AbortSignal): Promise<Said> {
+  async #call(name: string, request: object, signal: AbortSignal): Promise<Said> {
     const subject = `$JS.API.${name}.${this.#url.path}`;
     const json = JSON.stringify(request);
     const bytesFor = (reply: string) => `PUB ${subject} ${reply} ${json.length}\r\n${json}\r\n`;
-    return this.#checked(await connection.request(bytesFor, signal, this.#options.limits.natsRepeatMs), NO_MESSAGE);
+    const { natsRepeatMs } = this.#options.limits;
+    return this.#checked(await this.#connection!.request(bytesFor, signal, natsRepeatMs), NO_MESSAGE);
   }
 
   /** @returns an answer without an error, or with one of these @throws NatsFailure for other errors */
@@ -172,9 +151,8 @@ class NatsTarget implements Target {
     const reason = `answers ${code}: ${quote(`${description}`)}`;
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
     if (code !== NO_STREAM) throw new NatsFailure(FULL.has(code) ? `${reason}; ${WHEN_FULL}` : reason);
-    const options = `--subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults`;
-    const { path: stream } = this.#url;
-    throw new NatsFailure(`has no stream ${stream}; run: nats stream add ${stream} ${options}`, 'not set up');
+    const add = `${this.#url.path} --subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults`;
+    throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
   }
 
   /** @throws NatsFailure if the stream can not be used */
@@ -218,8 +196,6 @@ function isMatch(pattern: string, subject: string): boolean {
   return parts.every((part, index) => part === '*' || part === '>' || part === tokens[index]);
 }
 
-/** What the subject of events that are sent again ends with. */
-const AGAIN = '.again';
 const NO_MESSAGE = [10_037];
 const WRONG_LAST = [10_071, 10_164];
 const NO_STREAM = 10_059;
