@@ -12,6 +12,8 @@ interface CommonEvent {
   readonly idempotencyKey?: string | undefined;
   /** Only in an event that another assetlog recorded first and forwarded. */
   readonly origin?: EventOrigin | undefined;
+  /** What a line has of all the members above but `origin`, if that is known: it need not be made again. */
+  readonly encoded?: string | undefined;
 }
 
 /** The line of a forwarded event in the journals that had the event before. */

@@ -5,10 +5,8 @@
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
-import { uuids } from '../journal/line/uuid.ts';
+import { ID_FORM, uuids } from '../journal/line/uuid.ts';
 
-/** Pattern of an id of a journal or of an event, a UUID in lower case. */
-export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 export const ID = new RegExp(`^${ID_FORM}$`);
 
 /** Name of the file with the id. */

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
+import type { Event } from '../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
 import { type Mount, mountOf } from '../../src/journal/open/mount.ts';
 import { millisecondsText, quantile } from './figures.ts';
@@ -30,10 +31,14 @@ export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): stri
 
 /** @returns the journal's line for a report */
 export function lineOf(body: string): Buffer {
+  return encodeBatch([encodeMembers(eventOf(body))], { seq: 1, crc: 0 }, new Date()).bytes;
+}
+
+/** @returns the event of a report from `reportOf` */
+export function eventOf(body: string): Event {
   const { asset_key: assetKey, partition, description, data_version: dataVersion, metadata } = JSON.parse(body);
   const event = { assetKey, partition, description, dataVersion, metadata: JSON.stringify(metadata) };
-  const members = encodeMembers({ type: 'AssetMaterialization', ...event });
-  return encodeBatch([members], { seq: 1, crc: 0 }, new Date()).bytes;
+  return { type: 'AssetMaterialization', ...event };
 }
 
 /** @returns the mount that a folder is on; undefined off Linux */

@@ -3,7 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
+import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
+import { ItemError } from '../../src/event/item.ts';
+import { readForwarded } from '../../src/forward/hub/received.ts';
+import { itemReader } from '../../src/http/batch.ts';
+import { Refusal } from '../../src/http/message.ts';
+import { encodeMembers } from '../../src/journal/line/record.ts';
 import { runHere } from '../support/command-output.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { journalText } from '../support/program.ts';
@@ -124,6 +130,86 @@ test('what is taken is written in the form of a line, whatever form it came in',
   );
   await hub.stop();
   assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);
+});
+
+/** @returns the event of a line and the members that it gets here, or why it is refused, without the column */
+function readingOf(members: string): unknown {
+  try {
+    const [{ encoded, ...event } = assert.fail()] = readForwarded(
+      lineOf(members),
+      { source: SOURCE, firstSeq: 1 },
+      0,
+      itemReader(limits),
+      limits,
+    );
+    return [encodeMembers({ ...event, encoded }), encodeMembers(event), event.origin];
+  } catch (error) {
+    assert.ok(error instanceof ItemError || error instanceof Refusal, String(error));
+    return error.message.replace(/column \d+/, 'column');
+  }
+}
+
+const HEAD = `"id":"${ID}","time":"${TIME}",`;
+const CHECK = '"type":"AssetCheckEvaluation","asset_key":["a"]';
+const RESULT = ',"check_name":"c","passed":true,"severity":"WARN"';
+const OBSERVATION = '"type":"AssetObservation","asset_key":["a"]';
+const edgeMembers = [
+  CHECK,
+  `${OBSERVATION}${RESULT}`,
+  `${CHECK}${RESULT},"description":"d"`,
+  `${CHECK}${RESULT.replace('"c"', '""')}`,
+  `${CHECK}${RESULT.replace('WARN', 'warn')}`,
+  `${CHECK}${RESULT.replace('true', 'false')}`,
+  ...['""', '"a",""', '"a" ,"b"', '"a","b",', '"\u007f"', '"é/ü"', '"a\\u0062"', '"a\\"","b"', '"]"', '"[\\"]'].map(
+    (key) => OBSERVATION.replace('"a"', key),
+  ),
+  ...[0, 1].map((more) => OBSERVATION.replace('"a"', `"${'é'.repeat(limits.keyBytesMax / 2)}${'x'.repeat(more)}"`)),
+  OBSERVATION.replace('"a"', Array(101).fill('"a"').join(',')),
+  ...[1, 255, 256, 263, 264].map((length) => `${OBSERVATION},"idempotency_key":"${'}'.repeat(length)}"`),
+  ...['"a b"', '""', '"\\u0062"', '"a\\"b"', 'null', '7'].map((key) => `${OBSERVATION},"idempotency_key":${key}`),
+  ...['2026-02-30T00:00:00Z', '2026-02-20T00:00:00.25Z', '2026-02-20T00:00:00+01:00', '2026-02-20t00:00:00z', ''].map(
+    (time) => `${OBSERVATION},"event_time":"${time}"`,
+  ),
+  ...[
+    '{}',
+    '{"a": 1}',
+    '{"a":1}}',
+    '{"a":01}',
+    '{"a":"}","b":{}}',
+    '{"a":1,}',
+    '[]',
+    'null',
+    '{"a":"\t"}',
+    '{"a":"\\n"}',
+  ].map((metadata) => `${OBSERVATION},"metadata":${metadata}`),
+  `${OBSERVATION},"metadata":{"a":1},"event_time":"2026-02-20T00:00:00Z","metadata":{"a":2}`,
+  `${OBSERVATION},"metadata":{"a":{"b":1},"event_time":"2026-02-20T00:00:00Z"}`,
+  ...[126, 127].map((depth) => `${OBSERVATION},"metadata":{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`),
+  `${OBSERVATION},"from":["${SOURCE}",7],"recorded":"1999-12-31T23:59:59.999Z"`,
+  `${OBSERVATION},"from":["${SOURCE}",7],"recorded":"1999-02-30T23:59:59.999Z"`,
+  `${OBSERVATION},"from":["${SOURCE}",7]`,
+  `${OBSERVATION},"tags":{"data_version":"1"},"partition":"p"`,
+  `${OBSERVATION},"tags":{"data_version":"1","x":"2"}`,
+];
+
+test('a line in the form of a journal is taken and refused as one with a space in it [received-2]', () => {
+  const differently = (members: string) => assert.deepEqual(readingOf(HEAD + members), readingOf(`${HEAD} ${members}`));
+  for (const members of edgeMembers) differently(members);
+  const text = fc.string({ unit: 'grapheme' }).map((any) => any.replace(/[\u0085\u2028\u2029]/g, ''));
+  const optional = fc.option(text, { nil: undefined });
+  const metadata = fc.option(
+    fc.json().map((any) => `{"a":${any}}`),
+    { nil: undefined },
+  );
+  const shared = { assetKey: fc.array(text, { minLength: 1 }), partition: optional, metadata };
+  const observation = { type: fc.constant('AssetObservation' as const), description: optional, dataVersion: optional };
+  const result = { passed: fc.boolean(), severity: fc.constantFrom('WARN' as const, 'ERROR' as const) };
+  const check = { type: fc.constant('AssetCheckEvaluation' as const), checkName: text, ...result };
+  const events = fc.oneof(fc.record({ ...shared, ...observation }), fc.record({ ...shared, ...check }));
+  fc.assert(
+    fc.property(events, (event) => differently(encodeMembers(event))),
+    { numRuns: 1_000 },
+  );
 });
 
 test('the chain of checksums is checked from the first byte to the last, and may begin anew between files [received-1]', async (t) => {

@@ -4,7 +4,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Schema } from '../../event/schema.ts';
 import { lineTypes } from '../../http/batch.ts';
 import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
-import { ID_FORM } from '../source.ts';
+import { ID_FORM } from '../../journal/line/uuid.ts';
 
 /** @returns their descriptions: `[{ needs: 'forward', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
 export function describedHub({

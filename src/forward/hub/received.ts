@@ -8,14 +8,15 @@ import type { Limits } from '../../config/limits.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
-import type { Json } from '../../event/json.ts';
+import { type Json, readJson } from '../../event/json.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
 import { readText } from '../../http/request.ts';
 import { checkForm, checkLine } from '../../journal/line/chain.ts';
-import { partsOf } from '../../journal/line/members.ts';
+import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
+import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { ID, ID_FORM } from '../source.ts';
+import { ID } from '../source.ts';
 
 export interface ForwardPath {
   /** The id of the journal that sends. */
@@ -25,11 +26,12 @@ export interface ForwardPath {
 }
 
 /** An event of another journal, with its origin there. */
-export type ForwardedEvent = Event & {
-  readonly origin: EventOrigin;
+export type ForwardedEvent = Event & { readonly origin: ForwardedOrigin };
+
+interface ForwardedOrigin extends EventOrigin {
   /** The id of the journal that the sender has it from; undefined if the sender recorded it first. */
-  readonly through?: string | undefined;
-};
+  readonly through: string | undefined;
+}
 
 /** Lines of one journal that have been checked. */
 export interface Received {
@@ -178,13 +180,11 @@ export function readForwarded(
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const { id, time: own, members } = readLine(text.slice(at, textEnd), limits);
-      const json = members.get('recorded')?.text ?? own;
-      if (json !== time.json) time = { json, text: timeIn(json, limits) }; // the lines of a batch have the same one
-      const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
-      const event = readItem(members); // takes the members
-      const origin = { source, seq, id, recorded: time.text };
-      events.push(Object.assign(event, { origin, through }));
+      const { id, recorded, through, event } = readLine(text.slice(at, textEnd), readItem, limits);
+      if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
+      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through };
+      event.origin = origin;
+      events.push(event as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
       throw wrongLine(count, seq, error.message, loggedOf(error));
@@ -222,15 +222,26 @@ function chained(
   return check.kind === 'good' ? check.chain.crc : check.problem;
 }
 
-/** @returns the id of a line, the JSON text of its time, and its members, perhaps without ignored ones. @throws ItemError */
-function readLine(line: string, limits: BatchLimits): { id: string; time: string; members: Map<string, Json> } {
-  const parts = partsOf(line); // faster than to parse all members
-  if (parts === undefined) {
-    const members = readItemText(line, limits);
-    return { id: idIn(members, limits), time: members.get('time')?.text ?? 'missing', members };
+/** @throws ItemError or Refusal 400 if its event could not be reported */
+function readLine(line: string, readItem: ReadItem, limits: BatchLimits): WrittenLine {
+  const written = readWritten(line); // faster than to parse all members
+  if (written !== undefined && isReportable(written.event, limits)) return written;
+  const members = readItemText(line, limits);
+  const id = idIn(members, limits);
+  const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
+  const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
+  return { id, recorded, through, event: readItem(members) };
+}
+
+/** Whether an event of `readWritten` is one that `readItem` takes, and in the form in which it is recorded. */
+function isReportable({ assetKey, metadata = '{}', eventTime }: Event, limits: BatchLimits): boolean {
+  if (Buffer.byteLength(assetKey.join('/')) > limits.keyBytesMax) return false;
+  if (eventTime !== undefined && !isUtc(eventTime)) return false;
+  try {
+    return readJson(metadata, limits.jsonDepthMax - 1).text === metadata;
+  } catch {
+    return false; // `readItem` says what is wrong
   }
-  const members = readItemText(`{${parts.members}}`, limits, parts.membersStart - 1);
-  return { id: parts.id, time: parts.time, members };
 }
 
 function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
@@ -242,9 +253,13 @@ function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
 /** @param json of the time of the line in the journal that recorded it first */
 function timeIn(json: string, limits: ShownLimits): string {
   const text = json.slice(1, -1);
-  const time = readEventTime(text);
-  if (json === `"${text}"` && time.kind === 'time' && time.utc === text && text.length === TIME_CHARACTERS) return text;
+  if (json === `"${text}"` && isUtc(text) && text.length === TIME_CHARACTERS) return text;
   throw new ItemError(`its time is ${shownJson(json, limits)}; a line of a journal has one in UTC with milliseconds`);
+}
+
+function isUtc(text: string): boolean {
+  const time = readEventTime(text);
+  return time.kind === 'time' && time.utc === text;
 }
 
 const NOTHING = 'nothing was recorded';

@@ -131,7 +131,7 @@ export class Receiver {
       if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
       return this.#at(mark);
     }
-    const back = fresh.find(({ through }) => through !== undefined && via.has(through));
+    const back = fresh.find(({ origin: { through } }) => through !== undefined && via.has(through));
     if (back !== undefined) {
       this.#taken.delete(source); // before the next request the destinations are asked again
       return this.#conflict('loop', cameBack(back, this.#own), known);
@@ -252,10 +252,10 @@ export class Receiver {
   }
 }
 
-function cameBack({ origin, through }: ForwardedEvent, own: string | undefined): string {
+function cameBack({ origin: { seq, through } }: ForwardedEvent, own: string | undefined): string {
   const way =
     through === own ? 'was recorded here before' : `is from the journal ${through}, which gets the events of this one`;
-  return `event ${origin.seq} of this journal ${way}: it would be here twice`;
+  return `event ${seq} of this journal ${way}: it would be here twice`;
 }
 
 function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermark | undefined): string {

@@ -3,7 +3,7 @@
  * `start` of its first byte, and `end`, the index of its newline.
  */
 
-import type { Recorded } from '../../event/event.ts';
+import type { Event, EventOrigin, Recorded } from '../../event/event.ts';
 import {
   CLOSING_BRACE,
   COMMA,
@@ -16,6 +16,7 @@ import {
   TIME_PREFIX_BYTES,
   TIME_SUFFIX_BYTES,
 } from './record.ts';
+import { ID_FORM } from './uuid.ts';
 
 /** @throws SyntaxError only for a line that assetlog did not write */
 export function readRecorded(bytes: Buffer, start: number, end: number): Recorded {
@@ -87,20 +88,42 @@ export function readTime(line: Buffer): string | undefined {
 }
 
 /** A line as text, taken apart without a parse of its members. */
-export interface LineParts {
+export interface WrittenLine {
   readonly id: string;
-  /** JSON text. */
-  readonly time: string;
-  /** The members between the time and the crc, without braces, and where they begin in the line. */
-  readonly members: string;
-  readonly membersStart: number;
+  /** When it was recorded first, as JSON text. */
+  readonly recorded: string;
+  /** The id of the journal that recorded it first; undefined for its own journal. */
+  readonly through: string | undefined;
+  /** With a key of at least one part, none of them empty. Its metadata and its times are not checked. */
+  readonly event: Event & { origin?: EventOrigin | undefined };
 }
 
-/** @returns undefined if the text does not begin as a journal begins its lines */
-export function partsOf(line: string): LineParts | undefined {
-  const [head, id, time] = LINE_HEAD.exec(line) ?? [];
-  if (head === undefined) return undefined;
-  return { id: id!, time: time!, members: line.slice(head.length, -CRC_MEMBER_BYTES), membersStart: head.length };
+/**
+ * @returns undefined if the text is not in the form in which a journal writes its lines, or has an escape outside of metadata, or
+ *   more than 100 parts of a key: then it may be a line all the same
+ */
+export function readWritten(line: string): WrittenLine | undefined {
+  const found = WRITTEN.exec(line);
+  if (found === null) return undefined;
+  const type = found[4] as Event['type'];
+  const checkName = found[7];
+  if ((type === 'AssetCheckEvaluation') !== (checkName !== undefined)) return undefined;
+  const event = {
+    type,
+    assetKey: found[5]!.split('","'),
+    partition: found[6],
+    checkName,
+    passed: found[8] === 'true',
+    severity: found[9],
+    description: found[10],
+    dataVersion: found[11],
+    metadata: found[12],
+    eventTime: found[13],
+    idempotencyKey: found[14],
+    encoded: found[3],
+    origin: undefined,
+  };
+  return { id: found[1]!, recorded: found[16] ?? found[2]!, through: found[15], event: event as Event };
 }
 
 /** Bytes at the beginning of a line that include its time. */
@@ -119,7 +142,18 @@ const MEMBERS_AFTER_METADATA = [
   { prefix: KEY_PREFIX, isList: false },
   { prefix: Buffer.from(',"event_time":"'), isList: false },
 ];
-const LINE_HEAD = /^\{"seq":[0-9]+,"id":"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})","time":("[^"\\]{24}"),/;
+const PLAIN = '[^"\\\\\u0000-\u001f]';
+const PART = '[^"\\\\\u0000-\u001f\u007f]+';
+/** Members after the metadata end in a quote or a bracket, so the metadata ends with the last brace before them. */
+const WRITTEN = new RegExp(
+  `^\\{"seq":[0-9]+,"id":"(${ID_FORM})","time":("[^"\\\\]{24}"),` +
+    `("type":"(Asset(?:Materialization|Observation|CheckEvaluation))","asset_key":\\["(${PART}(?:","${PART}){0,99})"\\]` +
+    `(?:,"partition":"(${PLAIN}*)")?` +
+    `(?:,"check_name":"(${PLAIN}+)","passed":(true|false),"severity":"(WARN|ERROR)"` +
+    `|(?:,"description":"(${PLAIN}*)")?(?:,"tags":\\{"data_version":"(${PLAIN}*)"\\})?)` +
+    `(?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
+    `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
+);
 const SHORT_LINE_BYTES = 1024;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 

@@ -30,6 +30,12 @@ export type LineMembers = string | Buffer;
 
 /** Encodes the members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
 export function encodeMembers(event: Event): string {
+  const { encoded = encodeReported(event), origin } = event;
+  if (origin === undefined) return encoded;
+  return `${encoded},"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
+}
+
+function encodeReported(event: Event): string {
   let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
   if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
   if (event.type === 'AssetCheckEvaluation') {
@@ -39,12 +45,9 @@ export function encodeMembers(event: Event): string {
     if (event.dataVersion !== undefined) members += `,"tags":{"data_version":${quote(event.dataVersion)}}`;
   }
   if (event.metadata !== undefined) members += `,"metadata":${event.metadata}`;
-  const { eventTime, idempotencyKey, origin } = event;
+  const { eventTime, idempotencyKey } = event;
   if (eventTime !== undefined) members += `,"event_time":"${eventTime}"`;
   if (idempotencyKey !== undefined) members += `,"idempotency_key":${quote(idempotencyKey)}`;
-  if (origin !== undefined) {
-    members += `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
-  }
   return members;
 }
 

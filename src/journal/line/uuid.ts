@@ -2,6 +2,9 @@
 
 import { randomUUID } from 'node:crypto';
 
+/** Pattern of an id of a journal or of an event, a UUID in lower case. */
+export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
+
 /**
  * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the
  * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
