@@ -15,7 +15,7 @@ import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { type Deployments, writeDeployments } from '../support/deployments.ts';
 import type { Load } from '../support/load.ts';
 import { eventsIn, launch, newFolder, type Running, startService } from '../support/program.ts';
-import { eventually, runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
+import { eventually, HANG_MS, runWithin, withoutMounts, withoutXfs } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
 import { assertOnce, assertOnly, compare, report, startLoad } from './load.ts';
 import { type Kind, type Mount, type MountOptions, mountNew } from './mounts.ts';
@@ -25,7 +25,6 @@ const TARGET = '/report_asset_materialization/';
 const READY = 'GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const LIVE = READY.replace('readyz', 'livez');
 const CLIENTS = 8;
-const PATIENCE_MS = 10_000;
 
 for (const kind of ['ext4', 'tmpfs'] as const) {
   test(`a full ${kind} gets 503 until there is space again, and nothing is lost or torn`, {
@@ -115,7 +114,7 @@ test('a full folder that another process holds is in use, and is not waited for'
   const service = await startService(t, { data });
   mount.fillInodes();
   // One that waited for space instead would not end by itself.
-  const { code, stderr } = await runWithin(PATIENCE_MS, ['serve', '--port', '0', '--data', data]);
+  const { code, stderr } = await runWithin(HANG_MS, ['serve', '--port', '0', '--data', data]);
   assert.equal(code, 4, stderr);
   assert.match(stderr, new RegExp(`is in use by process ${service.pid}`));
 });
@@ -193,7 +192,7 @@ test('a disk that fills while the hub is gone keeps what it has not sent and the
 test('space to keep free that the whole disk does not have is refused with 2', { skip: withoutMounts }, async (t) => {
   const { folder } = mountNew(t, 'tmpfs', { bytes: 8 * MIB });
   const args = ['serve', '--port', '0', '--data', join(folder, 'data'), '--keep-free', '8MiB'];
-  const { code, stderr } = await runWithin(PATIENCE_MS, args);
+  const { code, stderr } = await runWithin(HANG_MS, args);
   assert.equal(code, 2, stderr);
   assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
 });

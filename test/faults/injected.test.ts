@@ -17,7 +17,7 @@ import { type Strace, type TraceOptions, underStrace } from './strace.ts';
 
 const TARGET = '/report_asset_materialization/';
 const FIRST = segmentName(1);
-const EXIT_MS = 10_000;
+const EXIT_MS = 60_000;
 /** Two at a time, since what they mostly do is wait. */
 const AT_ONCE = 2;
 /** Why a disk says that it can not take a write, which space or an administrator may mend. */
@@ -60,8 +60,10 @@ function assertRefused(reply: WireReply, reason: RegExp): void {
   assert.match(errorOf(reply), reason);
 }
 
-async function assertNotReady(port: number, reason: RegExp): Promise<void> {
+/** @param refusedMs when the write was refused, if the next one is taken: on a busy machine the journal may have tried it by now */
+async function assertNotReady(port: number, reason: RegExp, refusedMs = Number.POSITIVE_INFINITY): Promise<void> {
   const { status, body } = await ready(port);
+  if (status === 200 && performance.now() - refusedMs > limits.probeMs) return;
   assert.equal(status, 503);
   assert.match(body, reason);
 }
@@ -111,9 +113,10 @@ test('a write that is refused gets 503 with a reason, and the next that is taken
   await each(REFUSALS, AT_ONCE, async (code) => {
     const { service, strace } = await startFaulty(t, [`pwrite64:error=${code}:when=2`]);
     assert.equal(await report(service.port, 'a'), 200);
+    const askedMs = performance.now();
     assertRefused(await ask(service.port, post(`${TARGET}b`)), REFUSES);
     assert.match(service.stderr(), new RegExp(`"problem":"${code}: `));
-    await assertNotReady(service.port, /the disk refuses writes/);
+    await assertNotReady(service.port, /the disk refuses writes/, askedMs);
     assert.equal(await report(service.port, 'c'), 200);
     assert.equal((await ready(service.port)).status, 200);
     assert.match(service.stderr(), /"problem":"[^"]+, write"(.*\n)+.*"the disk takes writes again"/);
@@ -237,8 +240,9 @@ test('a file that can not be begun gets 503, and 200 when it can, without a rest
     });
     const service = await startService(t, { data, args: ['--segment-bytes', '4096'], ...strace.options });
     for (const key of ['a', 'b']) assert.equal((await ask(service.port, post(TARGET + key, FILLING))).status, 200);
+    const askedMs = performance.now();
     assertRefused(await ask(service.port, post(`${TARGET}c`)), REFUSES);
-    await assertNotReady(service.port, /the disk refuses writes/);
+    await assertNotReady(service.port, /the disk refuses writes/, askedMs);
     await eventually('reports are taken again', async () => (await report(service.port, 'd')) === 200);
     assert.equal((await ready(service.port)).status, 200);
     await assertStops(service);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { memoryMib } from '../support/memory.ts';
 import { type Running, startService } from '../support/program.ts';
-import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from '../support/tools.ts';
+import { createMemoryGroup, HANG_MS, withoutMemoryGroups, withoutStrace } from '../support/tools.ts';
 import { runBeside } from './beside.ts';
 import type { CrowdOptions, CrowdSeen, Kind } from './crowd.ts';
 import { assertOnce, report } from './load.ts';
@@ -21,7 +21,6 @@ const SMALL_CLIENTS = 256;
  */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 350 : 450;
 const SAMPLE_MS = 100;
-const PATIENCE_MS = 60_000;
 /** Each kind costs the service something else; the last is held whole where only what is recorded is counted. */
 const crowds: Readonly<Record<string, readonly Kind[]>> = {
   'of every kind': ['text', 'two-byte text', 'one wide character', 'many members', 'small chunks', 'no key'],
@@ -80,5 +79,5 @@ async function assertServed(service: Running, seen: CrowdSeen, bodies: readonly 
 }
 
 function crowd(options: CrowdOptions): Promise<CrowdSeen> {
-  return runBeside('crowd.ts', options, PATIENCE_MS);
+  return runBeside('crowd.ts', options, HANG_MS);
 }

@@ -19,6 +19,7 @@ import {
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { Scope } from '../support/program.ts';
+import { HANG_MS } from '../support/tools.ts';
 
 /** `plain ext4` has no journal: nothing becomes durable but what was synced itself. */
 export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs';
@@ -44,7 +45,6 @@ export interface Mount {
   breakDown(): void;
 }
 
-const COMMAND_MS = 20_000;
 const MOUNTS = '/proc/self/mounts';
 const FILLER = 'filler';
 const UNRESERVED_BYTES = 16 * 1024 * 1024;
@@ -187,5 +187,5 @@ function fillInodes(fillers: string): () => void {
 }
 
 function command(program: string, ...args: readonly string[]): void {
-  execFileSync(program, args, { timeout: COMMAND_MS, stdio: 'pipe' });
+  execFileSync(program, args, { timeout: HANG_MS, stdio: 'pipe' });
 }

@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newFolder, root, startService } from '../support/program.ts';
-import { eventually, runWithin, withoutStrace } from '../support/tools.ts';
+import { eventually, HANG_MS, runWithin, withoutStrace } from '../support/tools.ts';
 import { report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS, type Order } from './order.ts';
 import { type Call, openOn, underStrace } from './strace.ts';
@@ -50,7 +50,7 @@ test('a folder that was made by a start that died is synced into its parent befo
   const data = join(parent, 'data');
   const args = ['--port', '0', '--data', data];
   const dying = underStrace(t, { calls: ['fsync'], inject: ['fsync:signal=KILL:when=1'], paths: [parent] });
-  assert.equal((await runWithin(10_000, args, dying.options)).signal, 'SIGKILL');
+  assert.equal((await runWithin(HANG_MS, args, dying.options)).signal, 'SIGKILL');
   assert.deepEqual(readdirSync(parent), ['data'], 'the folder is there, and was not synced');
   const strace = underStrace(t, { calls: ['fsync'] });
   const service = await startService(t, { data, ...strace.options });
@@ -64,7 +64,7 @@ function callsOf(t: TestContext, folder: string, calls: readonly string[], scrip
   const [tool = '', ...args] = strace.options.under;
   const node = [process.execPath, '--import', 'tsx', '--input-type=module', '-e', script, folder, ...own];
   // The tracer ends with the program, and holds its output until then.
-  execFileSync(tool, [...args, ...node], { cwd: root, timeout: 20_000 });
+  execFileSync(tool, [...args, ...node], { cwd: root, timeout: HANG_MS });
   return strace.calls();
 }
 

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventsIn, launch, type RunOptions, startService } from '../support/program.ts';
-import { eventually, withoutPowerCut, withoutXfs } from '../support/tools.ts';
+import { eventually, HANG_MS, withoutPowerCut, withoutXfs } from '../support/tools.ts';
 import { assertOnce, compare, report, startLoad } from './load.ts';
 import { type Kind, type Mount, mountNew } from './mounts.ts';
 
@@ -21,7 +21,6 @@ const ROUNDS = 5;
 const ARGS = ['--segment-bytes', '65536'];
 /** More than a file has. */
 const EVENTS_OF_FILE = 120;
-const PATIENCE_MS = 30_000;
 
 for (const kind of ['ext4', 'xfs'] as const) {
   const skip = withoutPowerCut || (kind === 'xfs' && withoutXfs);
@@ -127,7 +126,7 @@ async function cutUnderLoad(
   const load = startLoad(service.port, { clients: 8, name, bodyBytes: 400 });
   t.after(load.stop);
   const reach = (count: number) =>
-    eventually(`${count} acknowledged events`, () => load.acknowledged.size >= count, PATIENCE_MS);
+    eventually(`${count} acknowledged events`, () => load.acknowledged.size >= count, HANG_MS);
   await reach(1);
   await sleep(delayMs);
   await reach(EVENTS_OF_FILE); // also on a slow machine

@@ -5,13 +5,12 @@ import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { memoryMib } from '../support/memory.ts';
 import { type Running, startService } from '../support/program.ts';
-import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
+import { createMemoryGroup, HANG_MS, withoutMemoryGroups } from '../support/tools.ts';
 import { runBeside } from './beside.ts';
 import { assertOnce, startLoad } from './load.ts';
 import type { ReadersOptions, ReadersSeen } from './readers.ts';
 
 const SECONDS = 6;
-const PATIENCE_MS = 60_000;
 const CROWD = { aborting: 8, deaf: 256, waiting: 256, seconds: SECONDS };
 /** For all of them, and the reports. */
 const FOR_ALL = ['--max-connections', '600'];
@@ -83,5 +82,5 @@ function filesOf(pid: number): number {
 }
 
 function readers(options: ReadersOptions): Promise<ReadersSeen> {
-  return runBeside('readers.ts', options, PATIENCE_MS);
+  return runBeside('readers.ts', options, HANG_MS);
 }
