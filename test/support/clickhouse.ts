@@ -10,15 +10,13 @@ import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { freePort, newFolder, root, type Scope } from './program.ts';
 import { listenOn } from './sent-lines.ts';
-import { within } from './tools.ts';
+import { HANG_MS, within } from './tools.ts';
 
 const python = process.env['ASSETLOG_TEST_CHDB'];
 
 /** Why tests that need it are skipped; false if it is there. */
 export const withoutClickhouse =
   python === undefined && 'no chdb here: name a Python that has it in ASSETLOG_TEST_CHDB (pip install chdb==4.4.0)';
-
-const READY_MS = 60_000;
 
 export interface Clickhouse {
   readonly port: number;
@@ -40,7 +38,7 @@ export async function startClickhouse(t: Scope): Promise<Clickhouse> {
   const start = async () => {
     const script = join(root, 'test/support/clickhouse.py');
     child = spawn(python!, [script, join(folder, 'engine'), `${port}`], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [text] = await within('a line of the engine', READY_MS, once(child.stdout!, 'data'));
+    const [text] = await within('a line of the engine', HANG_MS, once(child.stdout!, 'data'));
     assert.equal(`${text}`.trim(), 'ready');
   };
   const kill = async () => {

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { sourceIn } from './forwarded.ts';
 import { type Answered, type Login, NatsClient, type Stored } from './nats-client.ts';
 import { freePort, journalText, newFolder, type Scope } from './program.ts';
-import { eventually, missing } from './tools.ts';
+import { eventually, HANG_MS, missing } from './tools.ts';
 
 export const natsServer = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
 /** The `nats` program. Tests do without. */
@@ -25,7 +25,6 @@ export const withoutOlderNats =
   withoutNats || missing('ASSETLOG_TEST_NATS_OLD names no nats-server', olderServer, ['--version']);
 
 /** Longer than a cluster takes for a leader on a busy machine. */
-const READY_MS = 60_000;
 const ASK_MS = 300;
 
 export interface NatsNode {
@@ -106,7 +105,7 @@ export async function startNats(t: Scope, options: Options = {}): Promise<Nats> 
   }
   await Promise.all(nodes.map((node) => node.start()));
   const nats = new RunningNats(nodes, login);
-  await eventually('JetStream answers', () => nats.answers(), READY_MS);
+  await eventually('JetStream answers', () => nats.answers(), HANG_MS);
   return nats;
 }
 
@@ -197,7 +196,7 @@ function createNode(command: string, folder: string, name: string, port: number,
           if (!isRunning()) throw new Error(`${name} ended: ${log()}`);
           return listens(port);
         },
-        READY_MS,
+        HANG_MS,
       );
     },
     kill: async () => {

@@ -12,6 +12,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { endGroup, freePort, type Scope } from './program.ts';
+import { HANG_MS } from './tools.ts';
 
 export const referenceExecutable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
 
@@ -36,7 +37,6 @@ export type Member =
 /** The JSON text of each, in which numbers that are equal are written alike. */
 export type Members = Readonly<Record<Member, string>>;
 
-const READY_MS = 60_000;
 const STOP_MS = 3_000;
 const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -105,14 +105,14 @@ async function launchReference(
   child.on('error', (error) => {
     log += String(error);
   });
-  for (const late = performance.now() + READY_MS; performance.now() < late; ) {
+  for (const late = performance.now() + HANG_MS; performance.now() < late; ) {
     await sleep(100);
     assert.ok(isRunning(child), `${executable} ended: ${log}`);
     const reply = await fetch(`http://127.0.0.1:${port}/server_info`).catch(() => undefined);
     if ((await reply?.text().catch(() => undefined)) !== undefined && reply?.status === 200) return child;
   }
   endGroup(child, 'SIGKILL');
-  throw new Error(`${executable} is not ready after ${READY_MS} ms: ${log}`);
+  throw new Error(`${executable} is not ready after ${HANG_MS} ms: ${log}`);
 }
 
 function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {

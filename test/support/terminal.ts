@@ -4,7 +4,7 @@ import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { shellWord } from '../../src/telemetry/printable.ts';
 import { program, root, type Scope } from './program.ts';
-import { eventually } from './tools.ts';
+import { eventually, HANG_MS } from './tools.ts';
 
 /** @returns why there is no terminal to be had, or false */
 export function noTerminal(...tools: string[]): string | false {
@@ -18,15 +18,15 @@ export function noTerminal(...tools: string[]): string | false {
 }
 
 /**
- * Runs the program with its output on a terminal, to its end or for so long.
+ * Runs the program with its output on a terminal, to its end.
  * @param code that it has to exit with
  * @returns what a person would get to see
  */
-export function onTerminal(args: readonly string[], columns: number, endMs = 20_000, code = 0): Promise<string> {
+export function onTerminal(args: readonly string[], columns: number, code = 0): Promise<string> {
   const words = [...program, ...args].map(shellWord);
   const command = `stty cols ${columns}; exec ${words.join(' ')}`;
   return new Promise((resolve, reject) => {
-    const options = { cwd: root, timeout: endMs, encoding: 'utf8' } as const;
+    const options = { cwd: root, timeout: HANG_MS, encoding: 'utf8' } as const;
     execFile('script', ['-qec', command, '/dev/null'], options, (error, stdout) =>
       (error?.code ?? 0) === code ? resolve(stdout.replaceAll('\r\n', '\n')) : reject(error),
     ).stdin?.end();

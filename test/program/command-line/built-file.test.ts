@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { commands, texts } from '../../../src/commands/all-commands.ts';
 import { version } from '../../../src/config/config.ts';
 import { newFolder, root, run } from '../../support/program.ts';
-import { each } from '../../support/tools.ts';
+import { each, HANG_MS } from '../../support/tools.ts';
 
 const built = join(root, 'dist/server.js');
 const embedded = join(root, 'dist/embed.cjs');
@@ -82,7 +82,7 @@ const olderNodes = process.env['ASSETLOG_TEST_LONG'] === '1' ? ['14.21.3', '16.2
 for (const node of olderNodes) {
   test(`Node ${node} parses the built files up to that line`, {
     skip: withoutBuilt || withoutEmbedded,
-    timeout: 110_000,
+    timeout: 3 * HANG_MS,
   }, (t) => {
     const folder = newFolder(t);
     const install = ['install', '--silent', '--no-audit', '--no-fund', '--prefix', folder, `node@${node}`];

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { newFolder, run } from '../../support/program.ts';
+import { HANG_MS } from '../../support/tools.ts';
 
 /** A line up to the cursor, and what is offered for its last word. */
 const offers: readonly (readonly [string, readonly string[]])[] = [
@@ -69,7 +70,7 @@ for (const [shell, args] of Object.entries(shells)) {
   test(`${shell} completes commands, options, their values, and paths`, { skip: withoutShell(shell) }, async (t) => {
     const { folder, script } = await prepare(t, shell);
     const lines = offers.map(([line]) => line);
-    const { stdout } = await promisify(execFile)(shell, [...args, script, ...lines], { cwd: folder, timeout: 30_000 });
+    const { stdout } = await promisify(execFile)(shell, [...args, script, ...lines], { cwd: folder, timeout: HANG_MS });
     const [, ...blocks] = `\n${stdout}`.split('\n=== ');
     const offered = blocks.map((block) => {
       const [line = '', ...words] = block.split('\n');

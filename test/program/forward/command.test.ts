@@ -237,7 +237,7 @@ upstream: http://upstream.example:3000 (api), event 8 of 12, last success
   assert.doesNotMatch(screen, /\u001b/);
 
   await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason: 'answers 401: no' });
-  const [, row] = (await onTerminal(['forward', '--data', data], 80, 20_000, 1)).split('\n');
+  const [, row] = (await onTerminal(['forward', '--data', data], 80, 1)).split('\n');
   assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
 });
 

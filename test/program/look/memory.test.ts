@@ -12,7 +12,7 @@ import { rounds } from '../../support/long.ts';
 import { endWithPeak, memoryMib } from '../../support/memory.ts';
 import { newFolder, program, root, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, HANG_MS } from '../../support/tools.ts';
 
 /** Lines of 64 KiB. */
 function largeJournal(t: TestContext, bytesMin: number): string {
@@ -37,7 +37,7 @@ test('a reader that ends early ends it with 0 and without a word, whatever it pr
   for (const words of ['events', 'events --csv', 'events --table', 'events --follow', 'assets']) {
     const script = `${program.map((word) => `'${word}'`).join(' ')} ${words} --data '${data}' | head -c 5 >/dev/null; exit "\${PIPESTATUS[0]}"`;
     const [code, stderr] = await new Promise<[unknown, string]>((resolve) => {
-      execFile('bash', ['-c', script], { cwd: root, timeout: 30_000 }, (error, _, stderr) =>
+      execFile('bash', ['-c', script], { cwd: root, timeout: HANG_MS }, (error, _, stderr) =>
         resolve([error?.code ?? 0, stderr]),
       );
     });

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newFolder, type RunOptions, startService } from '../../support/program.ts';
-import { eventually, runWithin } from '../../support/tools.ts';
+import { eventually, HANG_MS, runWithin } from '../../support/tools.ts';
 import { ask, post, Wire } from '../../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
@@ -98,7 +98,7 @@ test('a socket that it can not serve on ends the start with 2 and says what to d
   ];
   for (const [options, expected] of table) {
     const data = join(folder, 'data');
-    const { code, stdout, stderr } = await runWithin(10_000, ['serve', '--port', '0', '--data', data], options);
+    const { code, stdout, stderr } = await runWithin(HANG_MS, ['serve', '--port', '0', '--data', data], options);
     assert.deepEqual([code, stdout], [2, ''], stderr);
     assert.match(stderr, expected);
   }
