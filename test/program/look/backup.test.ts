@@ -13,13 +13,19 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { eventsIn, type Finished, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, segment } from '../../support/segments.ts';
-import { eventually, withoutMounts } from '../../support/tools.ts';
+import { eventually, HANG_MS, withoutMounts } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const REPORT = '/report_asset_materialization/a';
 
 function backup(data: string, to: string): Promise<Finished> {
   return run(['backup', '--data', data, '--to', to]);
+}
+
+/** The same, again while a busy machine keeps the service from its answer. */
+async function backupAnswered(data: string, to: string): Promise<Finished> {
+  const finished = await backup(data, to);
+  return finished.code === 75 ? backupAnswered(data, to) : finished;
 }
 
 async function assertGood(folder: string): Promise<void> {
@@ -36,7 +42,7 @@ function journalIn(folder: string): { data: string; to: string } {
 }
 
 test('beside a service under load with retention each backup is a journal, and a restore has every acknowledged event', {
-  timeout: 100_000,
+  timeout: HANG_MS,
 }, async (t) => {
   const folder = newFolder(t);
   const [data, to, restored] = ['data', 'backup', 'restored'].map((name) => join(folder, name)) as [
@@ -55,7 +61,7 @@ test('beside a service under load with retention each backup is a journal, and a
   const runsMin = rounds({ long: 8, short: 4 });
   for (let runs = 0; runs < runsMin || !readdirSync(data).some((name) => name.endsWith('.removed')); runs += 1) {
     const acknowledged = [...load.acknowledged];
-    const { code, stdout, stderr } = await backup(data, to);
+    const { code, stdout, stderr } = await backupAnswered(data, to);
     assert.deepEqual([code, stderr], [0, ''], stdout);
     const [, held = ''] = /: \d+ new events, [\d.]+ MB; it holds seq 1 to (\d+)\n$/.exec(stdout) ?? [];
     assert.ok(Number(held) > last, stdout);
@@ -80,7 +86,7 @@ test('beside a service under load with retention each backup is a journal, and a
   assertOnce(eventsIn(restored), [...load.acknowledged, 'after']);
 });
 
-test('a backup killed at any moment is a journal, and the next one completes it', { timeout: 100_000 }, async (t) => {
+test('a backup killed at any moment is a journal, and the next one completes it', { timeout: HANG_MS }, async (t) => {
   const folder = newFolder(t);
   const { data, to } = journalIn(folder);
   for (let firstSeq = 301; firstSeq < 6_000; firstSeq += 300) {
