@@ -19,6 +19,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = join(root, 'dist');
 
 const common: BuildOptions = {
+  // Without the `strict` of `tsconfig.json`, which would repeat the directive of the banner in each module.
+  tsconfigRaw: { compilerOptions: { target: 'es2023', verbatimModuleSyntax: true } },
   define: { ASSETLOG_PAGE: JSON.stringify(await packPage()) },
   absWorkingDir: root,
   bundle: true,
@@ -34,8 +36,8 @@ const common: BuildOptions = {
 };
 
 /**
- * Code that refuses a Node older than the package's `engines`. It is in ES5 and comes first, so that an older Node runs it before
- * it reaches anything that it lacks.
+ * The directive that makes all of the file strict, which has to come first, and code that refuses a Node older than the package's
+ * `engines`. That is in ES5, so that an older Node runs it before it reaches anything that it lacks.
  * @param refuse the code that reports the problem, which is in the variable `problem`
  */
 function versionCheck(refuse: string): string {
@@ -44,7 +46,7 @@ function versionCheck(refuse: string): string {
   if (oldest === '') throw new Error(`engines.node is ${engines.node}; give the oldest version, such as >=20.19`);
   const isOld = `v[0]<${major}||v[0]==${major}&&v[1]<${minor}`;
   const problem = `'assetlog needs Node ${oldest} or newer; this is '+process.versions.node`;
-  return `(function(v){if(${isOld}){var problem=${problem};${refuse}}})(process.versions.node.split('.'));`;
+  return `'use strict';(function(v){if(${isOld}){var problem=${problem};${refuse}}})(process.versions.node.split('.'));`;
 }
 
 const REFUSE_TO_RUN = `process.stderr.write(problem+'\\n');process.exit(${exitCodes.configuration})`;

@@ -23,6 +23,13 @@ test('the built file can be called by its path, as a cron job does', { skip: wit
   assert.deepEqual([status, stdout], [0, `assetlog ${version}\n`]);
 });
 
+test('the built files are strict from their first statement on, as the source is', {
+  skip: withoutBuilt || withoutEmbedded,
+}, () => {
+  for (const path of [built, embedded])
+    assert.match(readFileSync(path, 'utf8').slice(0, 100), /^(#!.*\n)?['"]use strict['"];/, path);
+});
+
 test('the built file is small enough for a slow link to a device', { skip: withoutBuilt }, () => {
   const { size } = statSync(built);
   assert.ok(size < 520_000, `dist/server.js has ${size} bytes`);
