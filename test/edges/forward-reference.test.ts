@@ -10,7 +10,7 @@ import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, type Running, startService } from '../support/program.ts';
 import { partitionsAtReference, referenceExecutable, startReference, withoutReference } from '../support/reference.ts';
 import { record } from '../support/report.ts';
-import { eventually, missing } from '../support/tools.ts';
+import { eventually, HANG_MS, missing } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
 const report = (service: Running, key: string) => record(service, `materialization/nightly?partition=${key}`);
@@ -55,7 +55,7 @@ for (const { name, skip, yaml } of storages) {
       await sleep(500);
       return (await forwardStatus(data)).lag_events === 0;
     };
-    await eventually('all are sent', sent, 60_000);
+    await eventually('all are sent', sent, HANG_MS);
     const partitions = await partitionsAtReference(reference.port, ['nightly']);
     const named = new Set(deadLettersIn(data).map(({ line }) => String(line?.['partition'])));
     const expected = Array.from({ length: count }, (_, index) => String(index + 1));

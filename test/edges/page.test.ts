@@ -13,8 +13,8 @@ import { type Browser, noBrowser, type Page, startBrowser } from '../support/chr
 import { writeDeployments } from '../support/deployments.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { startScripted } from '../support/sent-lines.ts';
+import { eventually, HANG_MS } from '../support/tools.ts';
 
-const SEEN_MS = 60_000;
 const options = { skip: noBrowser };
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
@@ -56,9 +56,9 @@ async function open(url: string, { width = 1280, height = 720 } = {}): Promise<P
 
 /** Resolves when an expression is true in the page. (Playwright's own waiting needs eval, which the policy forbids.) */
 async function sees(page: Page, expression: string): Promise<void> {
-  for (const late = performance.now() + SEEN_MS; !(await page.evaluate<boolean>(expression)); await sleep(30)) {
+  for (const late = performance.now() + HANG_MS; !(await page.evaluate<boolean>(expression)); await sleep(30)) {
     if (performance.now() > late)
-      assert.fail(`not so within ${SEEN_MS} ms: ${expression}\nthe page has: ${await textOf(page, 'body')}`);
+      assert.fail(`not so within ${HANG_MS} ms: ${expression}\nthe page has: ${await textOf(page, 'body')}`);
   }
 }
 
@@ -763,14 +763,13 @@ test('a hidden page closes its stream, and resumes when it is seen again', optio
     const text = await (await fetch(`${service.url}/metrics`)).text();
     return /^assetlog_streams (\d+)$/m.exec(text)?.[1] ?? assert.fail(text);
   };
-  assert.equal(await openStreams(), '1');
+  await eventually('the stream is open', async () => (await openStreams()) === '1');
   await hide(page, true);
   await sees(page, has('#state', 'Paused'));
-  for (const late = performance.now() + SEEN_MS; (await openStreams()) !== '0'; )
-    assert.ok(performance.now() < late, 'the stream is open');
+  await eventually('the stream is closed', async () => (await openStreams()) === '0');
   await report(service, [materialization('meanwhile')]);
   await hide(page, false);
   await sees(page, has('.row', 'meanwhile'));
   assert.equal(await page.evaluate(count('.row')), 2);
-  assert.equal(await openStreams(), '1');
+  await eventually('the stream is open again', async () => (await openStreams()) === '1');
 });

@@ -8,7 +8,7 @@ import { writeJournal } from '../bench/large-journal.ts';
 import { assertAtHub, reachesHub } from '../support/forwarded.ts';
 import { memoryMib } from '../support/memory.ts';
 import { newFolder, startService } from '../support/program.ts';
-import { createMemoryGroup, HANG_MS, withoutMemoryGroups } from '../support/tools.ts';
+import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
 import { startLoad } from './load.ts';
 
 const MIB = 1024 * 1024;
@@ -33,12 +33,12 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   const device = await startService(t, { data, args, under }).finally(() => t.after(() => group.remove()));
   const load = startLoad(device.port, { clients: 16, name: 'live', bodyBytes: 2_000, restMs: 20 });
   t.after(load.stop);
-  await reachesHub(hub, data, EVENTS, HANG_MS);
+  await reachesHub(hub, data, EVENTS);
   await load.stop();
   const others = [...load.statuses.keys()].filter((status) => status !== 200 && status !== 503);
   assert.deepEqual(others, []);
   assert.ok(load.acknowledged.size > 100, `${load.acknowledged.size} acknowledged meanwhile`);
-  await reachesHub(hub, data, EVENTS + load.acknowledged.size, HANG_MS);
+  await reachesHub(hub, data, EVENTS + load.acknowledged.size);
   t.diagnostic(`peak ${memoryMib(device.pid)} MiB, the hub ${memoryMib(hub.pid)} MiB`);
   const { code, stderr } = await device.kill();
   assert.equal(code, 0, stderr);

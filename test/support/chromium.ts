@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Scope } from './program.ts';
+import { HANG_MS } from './tools.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 /** Why tests with a browser are skipped, or false. */
@@ -31,6 +32,7 @@ export interface Page {
 
 export interface Browser {
   newPage(): Promise<Page>;
+  setDefaultTimeout(ms: number): void;
   close(): Promise<void>;
 }
 
@@ -38,7 +40,7 @@ interface Playwright {
   chromium: {
     launchPersistentContext(
       folder: string,
-      options: { executablePath: string; chromiumSandbox: boolean; args: readonly string[] },
+      options: { executablePath: string; chromiumSandbox: boolean; timeout: number; args: readonly string[] },
     ): Promise<Browser>;
   };
 }
@@ -51,15 +53,17 @@ export async function startBrowser(t: Scope, args: readonly string[] = []): Prom
   // In this order: a browser that ends writes its profile once more.
   t.after(async () => {
     await browser?.close();
-    rmSync(profile, { recursive: true, force: true });
+    rmSync(profile, { recursive: true, force: true, maxRetries: 10 });
   });
   browser = await playwright.chromium.launchPersistentContext(profile, {
     executablePath: CHROMIUM,
     chromiumSandbox: process.getuid?.() !== 0, // root has no sandbox
+    timeout: HANG_MS,
     args: [
       ...['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-sync'],
       ...['--disable-background-networking', '--disable-component-update', ...args],
     ],
   });
+  browser.setDefaultTimeout(HANG_MS);
   return browser;
 }

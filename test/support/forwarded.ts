@@ -8,7 +8,7 @@ import { runHere } from './command-output.ts';
 import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import { SOURCE } from './forwarding.ts';
 import { eachEvent, eventsIn, newFolder, type Running, type Scope, startService } from './program.ts';
-import { eventually } from './tools.ts';
+import { eventually, HANG_MS } from './tools.ts';
 
 /** @returns the id of the journal in a folder, undefined before its first start that forwards */
 export function sourceIn(data: string): string | undefined {
@@ -100,14 +100,9 @@ export async function stopsForwarding(data: string, name = 'upstream'): Promise<
 }
 
 /** Waits until the hub has all events of a journal whose service runs or has ended. */
-export async function reachesHub(
-  hub: Pick<Running, 'url'>,
-  data: string,
-  seq: number,
-  withinMs = 30_000,
-): Promise<void> {
+export async function reachesHub(hub: Pick<Running, 'url'>, data: string, seq: number): Promise<void> {
   const isThere = async () => (await watermark(hub, sourceIn(data))) >= seq; // a first start is still making its id
-  await eventually(`seq ${seq} of ${data} at the hub`, isThere, withinMs);
+  await eventually(`seq ${seq} of ${data} at the hub`, isThere, HANG_MS);
 }
 
 /** @returns the last seq that the hub has of a source, 0 if none */

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import type { Browser, Page } from './chromium.ts';
-import { newFolder, type Running, type RunOptions, root, type Scope, startService } from './program.ts';
+import { freePort, newFolder, type Running, type RunOptions, root, type Scope, startService } from './program.ts';
 
 /** The name, which leads to this machine in a browser that was started with `RESOLVE`. */
 export const EVIL = 'evil.example';
@@ -37,15 +37,15 @@ export async function rebind(
   browser: Browser,
   { args = [], ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<{ page: Page; service: Running }> {
-  const server = await startPageServer();
-  const port = portOf(server);
+  const port = await freePort(t); // no connection of another test takes it between the two
+  const server = await startPageServer(port);
   const page = await browser.newPage();
   await page.goto(`http://${EVIL}:${port}/`);
   await closePageServer(server);
   return { page, service: await startService(t, { ...options, args: ['--port', String(port), ...args] }) };
 }
 
-async function startPageServer(): Promise<Server> {
+async function startPageServer(port = 0): Promise<Server> {
   const server = createServer((req, res) => {
     const { pathname, searchParams } = new URL(req.url ?? '', 'http://page');
     const script = SCRIPTS[pathname];
@@ -53,7 +53,7 @@ async function startPageServer(): Promise<Server> {
     else if (script !== undefined) res.setHeader('Content-Type', 'text/javascript').end(readFileSync(script));
     else res.setHeader('Content-Type', 'text/html').end('<!doctype html><body><script src="/script"></script>');
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return server;
 }

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newFolder, root, type Scope } from './program.ts';
-import { eventually, IN_OTHER_NETWORK, missing, withoutNetworkNamespaces, withoutRoot } from './tools.ts';
+import { eventually, HANG_MS, IN_OTHER_NETWORK, missing, withoutNetworkNamespaces, withoutRoot } from './tools.ts';
 
 const SYSTEMD = '/lib/systemd/systemd';
 const CGROUPS = '/sys/fs/cgroup';
@@ -92,7 +92,7 @@ export async function startSystemd(t: Scope): Promise<OwnSystemd> {
   const beside = ['nsenter', '-t', childOf(child.pid), '-m', '-p', '-n', '-C', '--'];
   const shell: OwnSystemd['shell'] = (text) => {
     const [file = '', ...args] = [...beside, 'sh', '-c', text];
-    return spawnSync(file, args, { encoding: 'utf8', timeout: 30_000 });
+    return spawnSync(file, args, { encoding: 'utf8', timeout: HANG_MS });
   };
   await eventually(
     `systemd answers: ${stderr}`,
