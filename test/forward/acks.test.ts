@@ -91,7 +91,7 @@ test('a reply that is not acknowledged in time is a 503, and nothing more is rec
   const hub = await serve(t);
   let isDown = false;
   const proxy = await startCuttingProxy(t, hub.port, () => (isDown ? { requestBytes: 0, replyBytes: 0 } : uncut));
-  const device = await acknowledged(t, proxy.url, { ackMs: 300 });
+  const device = await acknowledged(t, proxy.url, { ackMs: 2_000 });
   await whenReady(device);
   isDown = true;
   proxy.end();
@@ -159,7 +159,7 @@ test('a destination that gets few requests a second is warned of at the start, s
 });
 
 test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
-  const { hub, device } = await pair(t, { forwardStopMs: 400 });
+  const { hub, device } = await pair(t, { forwardStopMs: 60_000 });
   let letGo = hold(hub.disk, 'sync');
   const replied = report(device, ['a']);
   await eventually('it is recorded', () => eventsIn(device.data).length === 1);
@@ -245,7 +245,7 @@ test('report --from is done when the hub has what is in the file', async (t) => 
 test('in hosted mode each deployment waits for its own journal', async (t) => {
   const hub = await serve(t, { args: ['--path-prefix', '/prod'] });
   const args = ['--forward-to', `http://127.0.0.1:${hub.port}/{deployment}`, '--ack', 'upstream'];
-  const device = await host(t, ['prod', 'test'], { args, limits: { ...QUICK, ackMs: 300 } });
+  const device = await host(t, ['prod', 'test'], { args, limits: { ...QUICK, ackMs: 5_000 } });
   const degraded = () => readiness(device);
   await eventually('prod is ready', async () => (await degraded()).status === 200);
   assert.match((await degraded()).body, /^{"status":"degraded","deployments":{"test":"not recorded: upstream[^"]*"}}$/);

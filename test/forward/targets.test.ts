@@ -14,7 +14,7 @@ import { type TargetKind, traitsOf } from '../../src/forward/targets/kinds.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
-import { within } from '../support/tools.ts';
+import { HANG_MS, within } from '../support/tools.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const HTML = '<!DOCTYPE html><title>proxy</title>';
@@ -262,7 +262,7 @@ test('as many lines as fit are sent, at least one, and fewer where a proxy takes
     response.end('{}'); // no position
   });
   const to = `http://127.0.0.1:${await listenOn(t, slow)}`;
-  const patient = open(t, 'hub', to, { limits: { ...limits, forwardRequestMs: 200 } });
+  const patient = open(t, 'hub', to, { limits: { ...limits, forwardRequestMs: 2_000 } });
   const kinds: string[] = [];
   for (let count = 0; count < 3; count += 1) kinds.push((await patient.send({ lines, lost: undefined }, NEVER)).kind);
   assert.deepEqual(kinds, ['again', 'again', 'stopped']);
@@ -391,28 +391,35 @@ test('a request takes no longer than its timeout, however slowly a reply drips',
   });
   const to = `http://127.0.0.1:${await listenOn(t, server)}`;
   const quick = { limits: { ...limits, forwardRequestMs: 300 } };
-  const sent = await within('the end of the request', 3_000, open(t, 'api', to, quick).send(outgoing(), NEVER));
+  const sent = await within('the end of the request', HANG_MS, open(t, 'api', to, quick).send(outgoing(), NEVER));
   assert.equal(shown(sent), 'in doubt');
-  assert.equal((await within('the end', 3_000, open(t, 'hub', to, quick).ask(NEVER))).kind, 'again');
+  assert.equal((await within('the end', HANG_MS, open(t, 'hub', to, quick).ask(NEVER))).kind, 'again');
 });
 
 test('a request ends with its signal, before and while it is sent', async (t) => {
   const server = createNetServer((socket) => socket.on('error', () => {}).once('data', () => stop.abort()));
   const to = `http://127.0.0.1:${await listenOn(t, server)}`;
+  const slow = { limits: { ...limits, forwardRequestMs: 2 * HANG_MS } };
   let stop = new AbortController();
-  assert.equal(shown(await within('the end', 3_000, open(t, 'api', to).send(outgoing(), stop.signal))), 'in doubt');
+  assert.equal(
+    shown(await within('the end', HANG_MS, open(t, 'api', to, slow).send(outgoing(), stop.signal))),
+    'in doubt',
+  );
   stop = new AbortController();
-  assert.equal((await within('the end', 3_000, open(t, 'hub', to).send(outgoing(), stop.signal))).kind, 'again');
+  assert.equal(
+    (await within('the end', HANG_MS, open(t, 'hub', to, slow).send(outgoing(), stop.signal))).kind,
+    'again',
+  );
   const ended = AbortSignal.abort();
   for (const kind of ['hub', 'api'] as const) {
-    assert.equal((await within('the end', 3_000, open(t, kind, to).send(outgoing(), ended))).kind, 'again');
+    assert.equal((await within('the end', HANG_MS, open(t, kind, to, slow).send(outgoing(), ended))).kind, 'again');
   }
 });
 
 test('a kept connection is used again, but not after a 5xx and not after it was idle', async (t) => {
   const statuses = [200, 200, 500, 200, 200];
   const { url, got, server } = await startScripted(t, (_, count) => [statuses[count - 1] ?? 200, '{}']);
-  const target = open(t, 'api', url, { limits: { ...limits, keptMs: 200 } });
+  const target = open(t, 'api', url, { limits: { ...limits, keptMs: 2_000 } });
   for (const _ of statuses) await target.send(outgoing(), NEVER);
   assert.deepEqual(
     got.map(({ connection }) => connection),
@@ -420,7 +427,7 @@ test('a kept connection is used again, but not after a 5xx and not after it was 
   );
   // The server closes what is idle, and nothing that is sent later is in doubt.
   server.closeIdleConnections();
-  await new Promise((resolve) => setTimeout(resolve, 250));
+  await new Promise((resolve) => setTimeout(resolve, 2_250));
   assert.equal((await target.send(outgoing(), NEVER)).kind, 'recorded');
   assert.equal(got.at(-1)?.connection, 3);
 });
