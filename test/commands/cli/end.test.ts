@@ -7,9 +7,7 @@ import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { newFolder, root } from '../../support/program.ts';
-import { IN_OTHER_PIDS, within, withoutPidNamespaces } from '../../support/tools.ts';
-
-const WITHIN_MS = 20_000;
+import { HANG_MS, IN_OTHER_PIDS, within, withoutPidNamespaces } from '../../support/tools.ts';
 
 interface Ended {
   readonly code: number | null;
@@ -38,7 +36,7 @@ async function runScript(
   });
   const closed = once(child, 'close');
   child.stdout.once('data', () => act(child));
-  const [code, signal] = await within(`the end of ${script}`, WITHIN_MS, closed);
+  const [code, signal] = await within(`the end of ${script}`, HANG_MS, closed);
   return { code, signal, stderr };
 }
 

@@ -10,10 +10,9 @@ import { newToken } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder } from '../../support/program.ts';
 import { listenOn } from '../../support/sent-lines.ts';
-import { within } from '../../support/tools.ts';
+import { HANG_MS, within } from '../../support/tools.ts';
 
 const MIB = 1024 * 1024;
-const END_MS = 30_000;
 process.setMaxListeners(100); // each command with --follow listens for signals
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -31,7 +30,7 @@ async function serve(t: TestContext, answer: Answer): Promise<{ url: string; sen
 }
 
 function runCommand(name: string, args: readonly string[]) {
-  return within(args.join(' '), END_MS, runHere([name, ...args]));
+  return within(args.join(' '), HANG_MS, runHere([name, ...args]));
 }
 
 /** Sends the same text again and again, as fast as the client takes it, until the client has enough. */

@@ -8,6 +8,7 @@ import { OwnProgress } from '../../../src/journal/progress.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { HANG_MS } from '../../support/tools.ts';
 import { gone, limits } from '../scripted.ts';
 
 const LAST = 100;
@@ -51,7 +52,7 @@ test('while lines are sent, the next ones are read, as many as a request has, or
   assert.equal(atHand(unsent)[0], sent + 1);
 });
 
-test('a move ends a wait for events', { timeout: 5_000 }, async (t) => {
+test('a move ends a wait for events', { timeout: HANG_MS }, async (t) => {
   const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
   t.after(close);
   await unsent.readAhead(0, LAST, ANY_BYTES);
@@ -63,7 +64,7 @@ test('a move ends a wait for events', { timeout: 5_000 }, async (t) => {
   assert.equal(atHand(unsent)[0], 4);
 });
 
-test('what a repair lost at the end is known before a line follows it [unsent-2]', { timeout: 5_000 }, async (t) => {
+test('what a repair lost at the end is known before a line follows it [unsent-2]', { timeout: HANG_MS }, async (t) => {
   const empty = { [segmentName(LAST + 1)]: Buffer.alloc(0) };
   const disk = diskWith({ [FIRST]: segment(1, LAST - 1), ...gone(LAST, LAST, 'lost'), ...empty });
   const { unsent, close } = unsentOf(disk);

@@ -20,6 +20,7 @@ import { newFolder } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
 import { diskWith, FIRST, type Files, flip, makeLines, START, segment, timed } from '../../support/segments.ts';
 import { pollProgress, verify } from '../../support/standard-limits.ts';
+import { HANG_MS } from '../../support/tools.ts';
 
 interface Seen {
   readonly seqs: number[];
@@ -387,7 +388,7 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
   t.after(stop);
   const until = (there: (seen: Seen) => boolean) =>
     new Promise<void>((resolve, reject) => {
-      const tooLate = setTimeout(() => reject(new Error(`saw only ${JSON.stringify(seen)}`)), 10_000);
+      const tooLate = setTimeout(() => reject(new Error(`saw only ${JSON.stringify(seen)}`)), HANG_MS);
       look = () => {
         if (!there(seen)) return;
         clearTimeout(tooLate);

@@ -118,7 +118,7 @@ test('a stream continues over a reload that leaves its token the right, and over
 
 test('a stream and a wait end when their token expires [who-may-read-2]', async (t) => {
   const { service, get, open, write } = await host(t, { rightsCheckMs: 20 });
-  write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 1_500).toISOString() }));
+  write(REPORTER, entry(reader, { may: ['read'], notAfter: new Date(Date.now() + 5_000).toISOString() }));
   await service.reload();
   const stream = await open('/prod/events', reader);
   assert.equal(stream.status, 200);

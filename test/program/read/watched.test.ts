@@ -124,7 +124,7 @@ test('while much is read, the other metrics are there, and the age follows', asy
   const startMs = performance.now();
   const ready = samplesOf(await metricsOf(service)).get('assetlog_ready');
   assert.equal(ready, 1);
-  assert.ok(performance.now() - startMs < limits.watchWaitMs + 3_000);
+  assert.ok(performance.now() - startMs < limits.watchWaitMs + 20_000);
   await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
 });
 

@@ -110,7 +110,7 @@ test('a flood of refusals is a few lines and a count, and others are served mean
     seconds.set(time, inSecond);
   }
   assert.ok(Math.max(...seconds.values()) <= 2 * limits.refusalLinesMax, 'two intervals may meet in a second');
-  assert.ok(slowestMs < 5_000, `a report took ${slowestMs} ms`);
+  assert.ok(slowestMs < 20_000, `a report took ${slowestMs} ms`);
 });
 
 test('a terminal shows each refusal and each recorded event in colour, on one line', {
