@@ -154,7 +154,7 @@ test('the permissions of the handbook are enough, and none of them can be left o
     const service = await ingesterWith(
       t,
       { to: natsUrl(nats), user: 'assetlog', passwordFile },
-      { limits: { ackMs: 1_000 } },
+      { limits: { ackMs: missing === undefined ? 60_000 : 1_000 } },
     );
     if (missing === undefined || missing === 'assetlog.>') await whenReady(service);
     if (missing === 'assetlog.>') assert.deepEqual(await report(service, ['a']), [503]);
@@ -323,7 +323,7 @@ test('a stream that was restored from an older state gets the rest again', { ski
 test('a stream that is full and keeps what it has refuses the next event until there is space', { skip }, async (t) => {
   const nats = await startNats(t);
   await nats.createStream({ max_bytes: 8_192, discard: 'new' });
-  const service = await ingester(t, nats, { limits: { ackMs: 500 } });
+  const service = await ingester(t, nats, { limits: { ackMs: 5_000 } });
   await whenReady(service);
   const statuses: (number | undefined)[] = [];
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));

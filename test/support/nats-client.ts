@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
-const REPLY_MS = 10_000;
+const REPLY_MS = 60_000;
 /** Messages of a stream that are asked for at a time. */
 const PART = { batch: 500, no_wait: true };
 
