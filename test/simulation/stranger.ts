@@ -5,6 +5,7 @@
 
 import { crc32 } from 'node:zlib';
 import { crcBefore } from '../../src/journal/line/chain.ts';
+import { hex } from '../../src/journal/line/record.ts';
 import type { Chance } from './chance.ts';
 import type { Machine, MachineJournal } from './machine.ts';
 import type { Network } from './network.ts';
@@ -74,7 +75,7 @@ export class Stranger {
     }
     const [, deployment] = hub.name.split('/');
     const bytes = Buffer.from(sent.lines[0]!);
-    const headers = { 'Content-Type': 'application/x-ndjson', 'Assetlog-Crc': crcBefore(bytes, 0, bytes.length) };
+    const headers = { 'Content-Type': 'application/x-ndjson', 'Assetlog-Crc': hex(crcBefore(bytes, 0, bytes.length)) };
     const token = deployment && { name: hub.machine.config.tokenHeader, token: tokenOf(deployment) };
     const send = () =>
       network.clientOf(this.#process, this.name).call(new URL(`http://${hub.name}/forward/${source}/${sent.first}`), {

@@ -12,7 +12,7 @@ import { type Json, readJson } from '../../event/json.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
 import { readText } from '../../http/request.ts';
-import { checkForm, checkLine } from '../../journal/line/chain.ts';
+import { checkLine, crcBefore } from '../../journal/line/chain.ts';
 import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { GoneRange } from '../../journal/segments.ts';
@@ -166,7 +166,7 @@ export function readForwarded(
     throw new Refusal(400, `${NOTHING}: U+0085, U+2028 and U+2029 are escaped in the lines of a journal`);
   }
   const events: ForwardedEvent[] = [];
-  let last = crc;
+  let last = crc ?? crcBefore(body, 0, body.indexOf(LINE_FEED));
   let seq = firstSeq;
   let time = { json: '', text: '' };
   for (let start = 0, at = 0; start < body.length; seq += 1) {
@@ -203,7 +203,7 @@ function wrongLine(index: number, seq: number, problem: string, logged = problem
 
 /**
  * Checks a line as its journal does.
- * @param last the crc of the line before; undefined if it is not known
+ * @param last the crc of the line before
  * @returns its crc, or what is wrong
  */
 function chained(
@@ -211,11 +211,11 @@ function chained(
   start: number,
   end: number,
   seq: number,
-  last: number | undefined,
+  last: number,
   isFirst: boolean,
 ): number | string {
-  let check = last === undefined ? checkForm(body, start, end, seq) : checkLine(body, start, end, { seq, crc: last });
-  if (check.kind === 'bad' && last !== undefined && !isFirst) {
+  let check = checkLine(body, start, end, { seq, crc: last });
+  if (check.kind === 'bad' && !isFirst) {
     const anew = checkLine(body, start, end, { seq, crc: 0 }); // the first line of the next file
     if (anew.kind === 'good') check = anew;
   }

@@ -4,6 +4,7 @@
  */
 
 import { crcBefore } from '../../journal/line/chain.ts';
+import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import { isId } from '../source.ts';
 import type { Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
@@ -45,7 +46,7 @@ export function openHub(options: TargetOptions): Target {
       const body = bytesOf(chosen);
       const headers = {
         'Content-Type': 'application/x-ndjson',
-        'Assetlog-Crc': crcBefore(bytes, start, end),
+        'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
         ...(after !== undefined && { 'Assetlog-After': after }),
         ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),

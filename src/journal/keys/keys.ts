@@ -117,12 +117,6 @@ export class JournalKeys {
     return this.#table.find(key);
   }
 
-  /** Remembers the key of a line that is durable now. @param nowMs milliseconds since 1970 */
-  add(key: HashedKey, location: LineLocation, nowMs: number): void {
-    this.#lastFileKeys += 1;
-    this.#options.memory.add(this.#table, key, location, Math.floor(nowMs / 1000));
-  }
-
   /**
    * Remembers the keys of the lines of a batch, which are durable now.
    * @param first the chain position of the first line, and where the line begins in its file
@@ -134,13 +128,16 @@ export class JournalKeys {
     written: Buffer,
   ): void {
     if (entries.every((entry) => entry.keys === undefined)) return;
-    const nowMs = Date.now();
+    const nowSeconds = Math.floor(Date.now() / 1000);
     let { seq } = first.chain;
     let start = 0;
-    for (const entry of entries) {
-      for (const index of entry.lines.keys()) {
-        const key = entry.keys?.[index];
-        if (key !== undefined) this.add(key, { seq, offset: first.bytes + start }, nowMs);
+    for (const { lines, keys } of entries) {
+      for (const index of lines.keys()) {
+        const key = keys?.[index];
+        if (key !== undefined) {
+          this.#lastFileKeys += 1;
+          this.#options.memory.add(this.#table, key, { seq, offset: first.bytes + start }, nowSeconds);
+        }
         start = written.indexOf(LINE_FEED, start) + 1;
         seq += 1;
       }

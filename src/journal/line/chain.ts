@@ -35,14 +35,6 @@ export function checkLine(bytes: Buffer, start: number, end: number, chain: Chai
   return { kind: 'good', chain: { seq: chain.seq + 1, crc } };
 }
 
-/** Like `checkLine`, for a line of which the crc before it is not known: the crc of the line is taken as it is. */
-export function checkForm(bytes: Buffer, start: number, end: number, seq: number): LineCheck {
-  const form = readForm(bytes, start, end);
-  if (form === undefined) return { kind: 'bad', problem: FORMLESS };
-  if (form.seq !== seq) return { kind: 'bad', problem: `its seq is ${form.seq}` };
-  return { kind: 'good', chain: { seq: seq + 1, crc: form.crc } };
-}
-
 /** What a line is after the lines before it in its file. */
 export type FollowedLine =
   /** It continues the chain. */
@@ -270,10 +262,10 @@ export function seedFor({ unseededCrc, lineBytes }: SeedParts, crc: number): num
   return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
 }
 
-/** @returns the crc of the line before it in its file, as eight hexadecimal digits: `00000000` for a file's first */
-export function crcBefore(bytes: Buffer, start: number, end: number): string {
-  const form = readForm(bytes, start, end)!;
-  return hex(seedFor(seedPartsOf(bytes, form), form.crc));
+/** @returns the crc of the line before it in its file; 0 for a file's first, and for bytes that are no line */
+export function crcBefore(bytes: Buffer, start: number, end: number): number {
+  const form = readForm(bytes, start, end);
+  return form === undefined ? 0 : seedFor(seedPartsOf(bytes, form), form.crc);
 }
 
 const LINE_FEED = 0x0a;
