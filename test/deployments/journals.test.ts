@@ -256,7 +256,7 @@ test('a sender and a hub open a journal without a report, in its turn, and an id
 });
 
 test('a journal that is woken again and again is not closed as idle', async (t) => {
-  const { hosted } = journals(t, { limits: { idleJournalMs: 1_000 } });
+  const { hosted } = journals(t, { limits: { idleJournalMs: 4_000 } });
   const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
   for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
   await eventually('the other one is closed', () => {

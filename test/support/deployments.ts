@@ -63,7 +63,7 @@ export async function host(
   const deployments = writeDeployments(t, names);
   const service = await serve(t, {
     args: [...deployments.args, ...args],
-    limits: { deploymentsCheckMs: 50, reopenMs: 200, failuresMax: 1_000, ...limits },
+    limits: { deploymentsCheckMs: 50, reopenMs: 200, failuresMax: 1_000, openWaitMs: 60_000, ...limits },
     ...serving,
   });
   return {

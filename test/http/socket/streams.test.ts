@@ -266,7 +266,7 @@ test('replies that could not be completed are logged at a bounded rate, and the 
     yield Buffer.from('one');
     throw new Error('the disk failed');
   };
-  const { port } = await serve(t, broken, { refusalLinesMax: 3, activityMs: 1_000 }, (line) => lines.push(line));
+  const { port } = await serve(t, broken, { refusalLinesMax: 3, activityMs: 5_000 }, (line) => lines.push(line));
   for (let at = 0; at < 10; at += 1) {
     const wire = await Wire.open(port);
     wire.send(GET());

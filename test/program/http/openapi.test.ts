@@ -406,7 +406,7 @@ for (const mode of modes) {
   });
 
   test(`${mode.mode}: every status is documented, and every documented one is answered, with its headers`, async (t) => {
-    const short = { headersMs: 300, requestMs: 300, deadlineCheckMs: 20, uploadBytesMax: 300_000, failuresMax: 1 };
+    const short = { headersMs: 3_000, requestMs: 3_000, deadlineCheckMs: 20, uploadBytesMax: 300_000, failuresMax: 1 };
     const { port, fill } = await start(t, mode, short);
     const path = fill(`${mode.base}/report_asset_observation/`);
     const good = mode.tokens;

@@ -177,7 +177,7 @@ test('the log has a line a request at debug, and never a query, a body or a forg
 });
 
 test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {
-  const limits = { headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
+  const limits = { headersMs: 2_000, requestMs: 3_000, deadlineCheckMs: 50, discardMs: 2_000 };
   const { disk, port, notices } = await serveSimulated(t, { limits, logLevel: 'debug' });
   const chosen = ['X-Request-Id: deadbeef-1', 'Request-Id: deadbeef-1'];
   const asked: readonly (readonly [status: number, bytes: string])[] = [
