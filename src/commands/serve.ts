@@ -13,7 +13,7 @@ import {
 } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
-import { collectForwarded, readMemoryBytesMax, saveMemory } from '../config/memory.ts';
+import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
 import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
@@ -129,7 +129,7 @@ async function runService(config: Config, { say, complain, stdout }: Output): Pr
 /** @returns limits and garbage collectors for the memory that the process may use */
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
-  if (chosen === limits) return { limits, onForwarded: collectForwarded(limits) };
+  if (chosen === limits) return { limits, onForwarded: collectForwarded(limits, new YoungGeneration(limits)) };
   const { uploadBytesMax, queueBytesMax, readBytesMax } = chosen;
   notices.info(
     'memory is scarce, so less of it is used for bodies, queues and readings; beyond that requests get 503',
@@ -140,7 +140,7 @@ function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
       read_bytes_max: readBytesMax,
     },
   );
-  return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen, true) };
+  return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen) };
 }
 
 /** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */

@@ -332,6 +332,8 @@ export const limits = {
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,
+  /** Each half of V8's young generation, which doubles when it grows. */
+  youngHalfBytesMax: 8 * MIB,
   /** A request to a destination of at least this many bytes is part of a backlog. */
   backlogRequestBytes: 64 * KIB,
 } as const satisfies Record<string, number>;
