@@ -97,7 +97,7 @@ export async function startSystemd(t: Scope): Promise<OwnSystemd> {
   await eventually(
     `systemd answers: ${stderr}`,
     () => shell('systemctl is-active basic.target').stdout === 'active\n',
-    20_000,
+    HANG_MS,
   );
   return { units, beside, shell };
 }
