@@ -154,6 +154,8 @@ test('the file system, sockets and the clock are reached by few files', () => {
     'http/handlers.ts',
     'http/router.ts',
     'event/json.ts',
+    'event/json-bytes.ts',
+    'event/json-parser.ts',
     'event/json-mistakes.ts',
     'http/request.ts',
     'http/origin.ts',

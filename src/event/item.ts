@@ -4,6 +4,7 @@
  */
 
 import { type Json, readMembers, stringOf } from './json.ts';
+import { bytesOf, type JsonBytes } from './json-bytes.ts';
 import { JsonError } from './json-mistakes.ts';
 import { didYouMean } from './nearest.ts';
 import { type Endpoint, endpoints, findEndpoint, type Parameter } from './parameters.ts';
@@ -33,12 +34,26 @@ export class ItemError extends Error {}
 
 /**
  * @param columnsBefore what to add to the column of an error: 0 if the text is all of the item
- * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
+ * @throws ItemError as `readItemMembers`
  */
 export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0): Map<string, Json> {
+  return readItemMembers(bytesOf(text), limits, undefined, undefined, columnsBefore);
+}
+
+/**
+ * @param start of the item in the bytes, and @param end its end: that of the bytes, or a line feed
+ * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
+ */
+export function readItemMembers(
+  json: JsonBytes,
+  limits: ItemLimits,
+  start?: number,
+  end?: number,
+  columnsBefore = 0,
+): Map<string, Json> {
   let members: Map<string, Json> | undefined;
   try {
-    members = readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax);
+    members = readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax, start, end);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     throw new ItemError(`it is not valid JSON at column ${columnsBefore + error.column}: ${error.message}`);
@@ -89,7 +104,7 @@ function isTag(parameter: Parameter): boolean {
 /** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown one, or one that differs */
 function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>, limits: ItemLimits): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
-  const tags = readMembers(value.text, limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
+  const tags = readMembers(bytesOf(value.text), limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
   if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
     throw new ItemError(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
   }

@@ -6,8 +6,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import { ItemError, isAbsent, readItem, readItemText } from '../event/item.ts';
+import { ItemError, isAbsent, readItem, readItemMembers } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
+import type { JsonBytes } from '../event/json-bytes.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
@@ -22,7 +23,7 @@ import {
   shownJson,
   WITHHELD,
 } from './message.ts';
-import { isJson, orMalformedJson, readQuery, readText, TOKEN, wordOf } from './request.ts';
+import { isJson, orMalformedJson, readQuery, readUtf8, TOKEN, wordOf } from './request.ts';
 
 /** The media types of lines of JSON (NDJSON), the commonest first. */
 export const lineTypes: readonly string[] = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
@@ -142,9 +143,9 @@ function readBatch(
       problems.push({ item: number, error: error.message, logged: loggedOf(error) });
     }
   };
-  const text = readText(body);
-  if (isArray) takeElements(text, limits, take);
-  else takeLines(text, limits, take);
+  const json = readUtf8(body, !isArray);
+  if (isArray) takeElements(json, limits, take);
+  else takeLines(json, limits, take);
   if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
   return { events, numbers, problems };
 }
@@ -176,21 +177,25 @@ interface Problem extends ItemProblem {
 /** @param read throws ItemError if the item is malformed */
 type TakeItem = (number: number, read: () => Map<string, Json>) => void;
 
-function takeLines(text: string, limits: BatchLimits, take: TakeItem): void {
-  for (const [index, line] of text.split('\n').entries()) {
-    if (!BLANK.test(line)) take(index + 1, () => readItemText(line, limits));
+function takeLines(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
+  const { bytes } = json;
+  for (let start = 0, end = 0, number = 1; start < bytes.length; start = end + 1, number += 1) {
+    const lineFeed = bytes.indexOf(LINE_FEED, start);
+    end = lineFeed === -1 ? bytes.length : lineFeed;
+    const [from, to] = [start, end];
+    if (json.spaceEnd(start) !== end) take(number, () => readItemMembers(json, limits, from, to));
   }
 }
 
-function takeElements(text: string, limits: BatchLimits, take: TakeItem): void {
+function takeElements(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
   const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
   const elements = orMalformedJson('the body', () =>
-    readObjects(text, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
+    readObjects(json, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
   );
   if (elements === undefined) {
     const lines = `or one report a line as ${batchTypes[0]}`;
     const problem = (value: string) => `the body must be a JSON array of reports, ${lines}; got ${value}`;
-    throw quotingRefusal(400, shownJson(text.trim(), limits), 'withheld', problem);
+    throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
   }
   for (const [index, members] of elements.entries()) {
     take(index + 1, () => {
@@ -215,7 +220,7 @@ function readKey(value: Json, limits: BatchLimits): string {
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 const NO_ASSET_KEY = 'asset_key is missing: send a string or an array of strings';
-const BLANK = /^[ \t\r]*$/;
+const LINE_FEED = 0x0a;
 const VISIBLE = /^[\x21-\x7e]+$/;
 /** A line of the journal whose key was made from the key of a request is an item as well: `<key>/1048576`. */
 const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;

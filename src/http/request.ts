@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../config/limits.ts';
 import { type Json, readMembers } from '../event/json.ts';
+import { JsonBytes } from '../event/json-bytes.ts';
 import { JsonError } from '../event/json-mistakes.ts';
 import type { HeaderFields } from './headers.ts';
 import { type Head, type Incoming, quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from './message.ts';
@@ -111,20 +112,25 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
  */
 export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Map<string, Json> | undefined {
   if (bytes.length === 0) return undefined;
-  const text = readText(bytes);
-  const members = orMalformedJson('the body', () => readMembers(text, limits.jsonDepthMax, limits.bodyMembersMax));
+  const json = readUtf8(bytes);
+  const members = orMalformedJson('the body', () => readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax));
   if (members !== undefined) return members;
   const problem = (value: string) =>
     `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${value}`;
-  throw quotingRefusal(400, shownJson(text.trim(), limits), 'withheld', problem);
+  throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
 }
 
 /** @returns the text of a body, without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
 export function readText(bytes: Buffer): string {
+  return readUtf8(bytes).text();
+}
+
+/** @param isLines whether the body is lines of JSON. @returns the body without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
+export function readUtf8(bytes: Buffer, isLines = false): JsonBytes {
   if (!isUtf8(bytes)) {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
   }
-  return bytes.toString('utf8', startsWithBom(bytes) ? 3 : 0);
+  return new JsonBytes(startsWithBom(bytes) ? bytes.subarray(3) : bytes, isLines);
 }
 
 /** Runs a parser of JSON text that a client sent. @throws Refusal 400 with line, column and problem */

@@ -2,18 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { readJson, readMembers, readObjects, stringOf, stringsOf } from '../../src/event/json.ts';
+import { bytesOf, JsonBytes } from '../../src/event/json-bytes.ts';
 import { JsonError } from '../../src/event/json-mistakes.ts';
 
 const DEPTH = 128;
 
 function refusal(text: string, depth = DEPTH): string {
-  try {
-    readJson(text, depth);
-  } catch (error) {
-    if (error instanceof JsonError) return `${error.line}:${error.column} ${error.message}`;
-    throw error;
-  }
-  return 'accepted';
+  const outcome = outcomeOf(() => readJson(text, depth));
+  return typeof outcome === 'string' ? outcome : 'accepted';
 }
 
 test('values come out token by token as they were sent', () => {
@@ -27,7 +23,7 @@ test('only white space between tokens goes', () => {
 });
 
 test('members keep their last value, whatever their names', () => {
-  const members = readMembers('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}', DEPTH, 10);
+  const members = readMembers(bytesOf('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}'), DEPTH, 10);
   assert.deepEqual(
     [...(members ?? [])],
     [
@@ -39,23 +35,24 @@ test('members keep their last value, whatever their names', () => {
 });
 
 test('a value that is not an object has no members', () => {
-  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(text, DEPTH, 10), undefined);
+  for (const text of ['[]', ' "a" ', '1', 'null', 'true'])
+    assert.equal(readMembers(bytesOf(text), DEPTH, 10), undefined);
 });
 
 test('an array of objects gives the members of each element, and undefined for what is no object', () => {
-  const objects = readObjects(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', DEPTH, 10, 10);
+  const objects = readObjects(bytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] '), DEPTH, 10, 10);
   assert.deepEqual(
     objects?.map((members) => members && [...members]),
     [[['a', { kind: 'number', text: '1.0' }]], undefined, undefined, []],
   );
-  assert.deepEqual(readObjects('[]', DEPTH, 10, 10), []);
-  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(text, DEPTH, 10, 10), undefined);
+  assert.deepEqual(readObjects(bytesOf('[]'), DEPTH, 10, 10), []);
+  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(bytesOf(text), DEPTH, 10, 10), undefined);
 });
 
 test('the elements of an array, their members and their depth have limits', () => {
   const problem = (text: string, depth: number, members: number, elements: number) => {
     assert.throws(
-      () => readObjects(text, depth, members, elements),
+      () => readObjects(bytesOf(text), depth, members, elements),
       (error: JsonError) => {
         found = `${error.line}:${error.column} ${error.message}`;
         return error instanceof JsonError;
@@ -68,7 +65,7 @@ test('the elements of an array, their members and their depth have limits', () =
   assert.equal(problem('[{"a":1},{"a":1,"b":2}]', DEPTH, 1, 2), '1:17 there are more than 1 members');
   assert.equal(problem('[{"a":[]}]', 2, 1, 2), '1:7 it nests deeper than 2 levels');
   assert.equal(problem('[{"a":1},]', DEPTH, 1, 2), '1:9 trailing comma before ]; JSON allows none, remove it');
-  assert.equal(readObjects('[{"a":[]}]', 3, 1, 2)?.length, 1);
+  assert.equal(readObjects(bytesOf('[{"a":[]}]'), 3, 1, 2)?.length, 1);
 });
 
 test('strings and arrays of strings are decoded', () => {
@@ -210,7 +207,7 @@ const mutated = fc
       const offset = at % (edited.length + 1);
       edited = edited.slice(0, offset) + replacement + edited.slice(offset + (at % 3));
     }
-    return edited;
+    return edited.toWellFormed(); // as what was decoded from UTF-8
   });
 
 test('it accepts and refuses what JSON.parse does, and both read the same values', () => {
@@ -239,6 +236,43 @@ test('it accepts and refuses what JSON.parse does, and both read the same values
   );
   assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
 });
+
+test('each line of many is read as it would be alone', () => {
+  let objects = 0;
+  fc.assert(
+    fc.property(fc.array(fc.oneof(jsonText, mutated), { maxLength: 4 }), (texts) => {
+      const lines = texts.join('\n').split('\n');
+      const json = new JsonBytes(Buffer.from(lines.join('\n')), true);
+      let start = 0;
+      for (const line of lines) {
+        const end = start + Buffer.byteLength(line);
+        const read = outcomeOf(() => readMembers(json, DEPTH, 100, start, end));
+        assert.deepEqual(
+          read,
+          outcomeOf(() => readMembers(bytesOf(line), DEPTH, 100)),
+        );
+        if (read instanceof Map) {
+          objects += 1;
+          const values = new Map([...read].map(([name, { text }]) => [name, JSON.parse(text)]));
+          assert.deepEqual(values, new Map(Object.entries(JSON.parse(line))));
+        }
+        start = end + 1;
+      }
+    }),
+    { numRuns: 5_000 },
+  );
+  assert.ok(objects > 150, `${objects} objects: the generator is lopsided`);
+});
+
+/** @returns what was read, or the mistake */
+function outcomeOf<Value>(read: () => Value): Value | string {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof JsonError) return `${error.line}:${error.column} ${error.message}`;
+    throw error;
+  }
+}
 
 test('reading a text twice changes nothing: it is compact already', () => {
   fc.assert(

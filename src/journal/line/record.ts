@@ -11,8 +11,10 @@
  *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
  * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped here
  *    even inside metadata, which is otherwise recorded as it was sent.
- * 4. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
- * 5. Metadata may contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
+ * 4. Between the tokens of metadata there is no white space, whatever was sent: a report is the same event with and without it,
+ *    and the lines are shorter. All else is as sent: digits, escapes, order, repeated members.
+ * 5. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
+ * 6. Metadata may contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
  *    metadata ends in `}`.
  *
  * The cost, which is intended: to change a line, all later lines of its file have to be rewritten.

@@ -1,0 +1,200 @@
+/**
+ * Checks JSON as the bytes that came, and finds where its values end. Each report passes through here, so nothing is decoded and no
+ * object is made: all of the grammar is ASCII, and in UTF-8 other bytes are only in strings. `json-parser.ts` says what is wrong.
+ *
+ * Each function whose name ends in `End` returns the offset after what begins at `start`, or -1 if there is no such thing.
+ */
+
+import { isAscii } from 'node:buffer';
+
+/** JSON as bytes that are UTF-8, without a byte order mark. */
+export class JsonBytes {
+  readonly bytes: Buffer;
+  /** A byte that is white space between tokens. */
+  readonly #lineFeed: number;
+  readonly #isAscii: boolean;
+  /** Each byte as one character: the text, if all are ASCII. Parts of it are made without a copy. */
+  readonly #latin1: string;
+  /** The last value at its offset, without the `#omitted` bytes of white space between its tokens. */
+  readonly #compact: Buffer;
+  #omitted = 0;
+
+  /** @param isLines whether the bytes are lines, so that no value has a line feed */
+  constructor(bytes: Buffer, isLines = false) {
+    this.bytes = bytes;
+    this.#lineFeed = isLines ? SPACE : LINE_FEED;
+    this.#isAscii = isAscii(bytes);
+    this.#latin1 = bytes.toString('latin1');
+    this.#compact = Buffer.allocUnsafe(bytes.length);
+  }
+
+  text(start = 0, end = this.bytes.length): string {
+    return this.#isAscii ? this.#latin1.slice(start, end) : this.bytes.toString('utf8', start, end);
+  }
+
+  /** @returns the text of the value that `valueEnd` found last, without the white space between its tokens */
+  compactText(start: number, end: number): string {
+    if (this.#omitted === 0) return this.text(start, end);
+    return this.#compact.toString(this.#isAscii ? 'latin1' : 'utf8', start, end - this.#omitted);
+  }
+
+  /** @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1 */
+  valueEnd(start: number, depthMax: number): number {
+    this.#omitted = 0;
+    this.#compact[start] = this.bytes[start]!;
+    return this.#valueEnd(start, depthMax);
+  }
+
+  /** White space may be missing. */
+  spaceEnd(start: number): number {
+    const { bytes } = this;
+    let at = start;
+    for (;;) {
+      const byte = bytes[at]!;
+      if (byte > SPACE) return at;
+      if (byte !== SPACE && byte !== this.#lineFeed && byte !== CARRIAGE_RETURN && byte !== TAB) return at;
+      at += 1;
+    }
+  }
+
+  stringEnd(start: number): number {
+    const { bytes } = this;
+    const compact = this.#compact;
+    const omitted = this.#omitted;
+    for (let at = start + 1; ; at += 1) {
+      const byte = bytes[at]!;
+      compact[at - omitted] = byte;
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) {
+        const end = escapeEnd(bytes, at);
+        if (end === -1) return -1;
+        for (at += 1; at < end; at += 1) compact[at - omitted] = bytes[at]!;
+        at -= 1;
+      } else if (!(byte >= SPACE)) return -1; // also past the last byte
+    }
+  }
+
+  /** Like `valueEnd`, for a value in a value. */
+  #valueEnd(start: number, depthMax: number): number {
+    const { bytes } = this;
+    const first = bytes[start];
+    switch (first) {
+      case QUOTE:
+        return this.stringEnd(start);
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        return depthMax === 0 ? -1 : this.#nestedEnd(start, depthMax - 1, first + TO_CLOSING);
+      case LOWER_T:
+        return this.#copiedEnd(start, this.#wordEnd(start, 'true'));
+      case LOWER_F:
+        return this.#copiedEnd(start, this.#wordEnd(start, 'false'));
+      case LOWER_N:
+        return this.#copiedEnd(start, this.#wordEnd(start, 'null'));
+      default:
+        return this.#copiedEnd(start, numberEnd(bytes, start));
+    }
+  }
+
+  /** @param depthMax of its elements or members. @param closing the bracket or brace at its end */
+  #nestedEnd(start: number, depthMax: number, closing: number): number {
+    const { bytes } = this;
+    let at = this.#tokenStart(start + 1);
+    if (bytes[at] === closing) return at + 1;
+    for (;;) {
+      if (closing === CLOSE_BRACE) {
+        if (bytes[at] !== QUOTE) return -1;
+        at = this.#tokenStart(this.stringEnd(at));
+        if (bytes[at] !== COLON) return -1;
+        at = this.#tokenStart(at + 1);
+      }
+      at = this.#tokenStart(this.#valueEnd(at, depthMax));
+      if (bytes[at] === closing) return at + 1;
+      if (bytes[at] !== COMMA) return -1;
+      at = this.#tokenStart(at + 1);
+    }
+  }
+
+  #wordEnd(start: number, word: string): number {
+    return this.#latin1.startsWith(word, start) ? start + word.length : -1;
+  }
+
+  /** @returns the offset of the next token, whose first byte is copied */
+  #tokenStart(start: number): number {
+    const at = this.spaceEnd(start);
+    this.#omitted += at - start;
+    this.#compact[at - this.#omitted] = this.bytes[at]!;
+    return at;
+  }
+
+  /** Copies the token but for its first byte. */
+  #copiedEnd(start: number, end: number): number {
+    for (let at = start + 1; at < end; at += 1) this.#compact[at - this.#omitted] = this.bytes[at]!;
+    return end;
+  }
+}
+
+export function bytesOf(text: string): JsonBytes {
+  return new JsonBytes(Buffer.from(text));
+}
+
+function escapeEnd(bytes: Buffer, start: number): number {
+  const letter = bytes[start + 1]!;
+  if (letter !== LOWER_U) return ESCAPED.has(letter) ? start + 2 : -1;
+  for (let at = start + 2; at < start + 6; at += 1) {
+    const byte = bytes[at]!;
+    const letter = byte | LOWER;
+    if (!isDigit(byte) && !(letter >= LOWER_A && letter <= LOWER_F)) return -1;
+  }
+  return start + 6;
+}
+
+function numberEnd(bytes: Buffer, start: number): number {
+  const first = bytes[start] === MINUS ? start + 1 : start;
+  let at = bytes[first] === ZERO ? first + 1 : digitsEnd(bytes, first);
+  if (bytes[at] === DOT) at = digitsEnd(bytes, at + 1);
+  if ((bytes[at]! | LOWER) === LOWER_E) {
+    const sign = bytes[at + 1];
+    at = digitsEnd(bytes, sign === PLUS || sign === MINUS ? at + 2 : at + 1);
+  }
+  return at;
+}
+
+/** @returns the offset after at least one digit */
+function digitsEnd(bytes: Buffer, start: number): number {
+  let at = start;
+  while (isDigit(bytes[at]!)) at += 1;
+  return at === start ? -1 : at;
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= NINE;
+}
+
+const TAB = 0x09;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+export const QUOTE = 0x22;
+const PLUS = 0x2b;
+export const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+export const COLON = 0x3a;
+export const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+export const CLOSE_BRACKET = 0x5d;
+const LOWER_A = 0x61;
+const LOWER_E = 0x65;
+export const LOWER_F = 0x66;
+export const LOWER_N = 0x6e;
+export const LOWER_T = 0x74;
+const LOWER_U = 0x75;
+export const OPEN_BRACE = 0x7b;
+export const CLOSE_BRACE = 0x7d;
+/** From an opening bracket or brace to the closing one. */
+const TO_CLOSING = 2;
+/** Makes a letter of either case the lower-case one. */
+const LOWER = 0x20;
+const ESCAPED: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));
