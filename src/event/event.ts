@@ -12,8 +12,6 @@ interface CommonEvent {
   readonly idempotencyKey?: string | undefined;
   /** Only in an event that another assetlog recorded first and forwarded. */
   readonly origin?: EventOrigin | undefined;
-  /** What a line has of all the members above but `origin`, if that is known: it need not be made again. */
-  readonly encoded?: string | undefined;
 }
 
 /** The line of a forwarded event in the journals that had the event before. */
@@ -26,6 +24,8 @@ export interface EventOrigin {
   readonly seq: number;
   /** The `time` of the line in the journal that recorded the event first. */
   readonly recorded: string;
+  /** What a line has of the event itself, if that is known. Not a member of the event, since each report would look for it. */
+  readonly encoded?: string | undefined;
 }
 
 export interface AssetEvent extends CommonEvent {

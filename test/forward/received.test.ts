@@ -135,14 +135,15 @@ test('what is taken is written in the form of a line, whatever form it came in',
 /** @returns the event of a line and the members that it gets here, or why it is refused, without the column */
 function readingOf(members: string): unknown {
   try {
-    const [{ encoded, ...event } = assert.fail()] = readForwarded(
+    const [event = assert.fail()] = readForwarded(
       lineOf(members),
       { source: SOURCE, firstSeq: 1 },
       0,
       itemReader(limits),
       limits,
     );
-    return [encodeMembers({ ...event, encoded }), encodeMembers(event), event.origin];
+    const { encoded, ...origin } = event.origin;
+    return [encodeMembers(event), encodeMembers({ ...event, origin }), origin];
   } catch (error) {
     assert.ok(error instanceof ItemError || error instanceof Refusal, String(error));
     return error.message.replace(/column \d+/, 'column');

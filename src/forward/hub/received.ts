@@ -180,9 +180,9 @@ export function readForwarded(
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const { id, recorded, through, event } = readLine(text.slice(at, textEnd), readItem, limits);
+      const { id, recorded, through, encoded, event } = readLine(text.slice(at, textEnd), readItem, limits);
       if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
-      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through };
+      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through, encoded };
       event.origin = origin;
       events.push(event as ForwardedEvent);
     } catch (error) {

@@ -94,6 +94,8 @@ export interface WrittenLine {
   readonly recorded: string;
   /** The id of the journal that recorded it first; undefined for its own journal. */
   readonly through: string | undefined;
+  /** As `EventOrigin.encoded`. */
+  readonly encoded?: string | undefined;
   /** With a key of at least one part, none of them empty. Its metadata and its times are not checked. */
   readonly event: Event & { origin?: EventOrigin | undefined };
 }
@@ -120,10 +122,15 @@ export function readWritten(line: string): WrittenLine | undefined {
     metadata: found[12],
     eventTime: found[13],
     idempotencyKey: found[14],
-    encoded: found[3],
     origin: undefined,
   };
-  return { id: found[1]!, recorded: found[16] ?? found[2]!, through: found[15], event: event as Event };
+  return {
+    id: found[1]!,
+    recorded: found[16] ?? found[2]!,
+    through: found[15],
+    encoded: found[3],
+    event: event as Event,
+  };
 }
 
 /** Bytes at the beginning of a line that include its time. */

@@ -32,9 +32,10 @@ export type LineMembers = string | Buffer;
 
 /** Encodes the members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
 export function encodeMembers(event: Event): string {
-  const { encoded = encodeReported(event), origin } = event;
-  if (origin === undefined) return encoded;
-  return `${encoded},"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
+  const { origin } = event;
+  if (origin === undefined) return encodeReported(event);
+  const { source, seq, recorded, encoded = encodeReported(event) } = origin;
+  return `${encoded},"from":["${source}",${seq}],"recorded":"${recorded}"`;
 }
 
 function encodeReported(event: Event): string {
