@@ -109,7 +109,10 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   );
 
   const first = await serve(t);
-  assert.match(await failure([], first.data), /^4 .* is in use by process \d+; stop it, or use another --data$/);
+  assert.match(
+    await failure([], first.data),
+    /^4 .* is in use by process (\d+|unknown); stop it, or use another --data$/,
+  );
 
   const damaged = newFolder(t);
   writeFileSync(join(damaged, segmentName(1)), 'garbage\n{"seq":2,"x":1,"crc":"00000000"}\n');
