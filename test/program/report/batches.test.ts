@@ -10,7 +10,15 @@ import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { buildBefore, withoutHistory } from '../../support/older-program.ts';
-import { launch, newFolder, type Running, type RunOptions, run, startService } from '../../support/program.ts';
+import {
+  journalText,
+  launch,
+  newFolder,
+  type Running,
+  type RunOptions,
+  run,
+  startService,
+} from '../../support/program.ts';
 import { referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
@@ -161,7 +169,7 @@ test('each line is recorded once and in order by a service that is killed and st
   const { child, finished } = launch(['report', '--from', '-', '--url', proxy.url], { openInput: true });
   const lines = linesOf(20_000).map((line) => `${line}\n`);
   for (let at = 0; at < 10_000; at += 500) child.stdin?.write(lines.slice(at, at + 500).join(''));
-  await eventually('some lines are recorded', () => first.events().length > 2_000);
+  await eventually('some lines are recorded', () => journalText(data).split('\n').length > 2_000);
   await first.kill('SIGKILL');
   child.stdin?.end(lines.slice(10_000).join(''));
   const second = await startService(t, { data });
