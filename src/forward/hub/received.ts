@@ -8,12 +8,13 @@ import type { Limits } from '../../config/limits.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
-import { type Json, readJson } from '../../event/json.ts';
+import type { Json } from '../../event/json.ts';
+import type { JsonBytes } from '../../event/json-bytes.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
-import { readText } from '../../http/request.ts';
+import { readUtf8 } from '../../http/request.ts';
 import { checkLine, crcBefore } from '../../journal/line/chain.ts';
-import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
+import { METADATA_MEMBER, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { ID } from '../source.ts';
@@ -157,7 +158,8 @@ export function readForwarded(
   readItem: ReadItem,
   limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
 ): ForwardedEvent[] {
-  const text = readText(body);
+  const json = readUtf8(body, true);
+  const text = json.text();
   if (body.length === 0) throw new Refusal(400, `${NOTHING}: the body is empty; it must have at least one line`);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
@@ -180,7 +182,13 @@ export function readForwarded(
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const { id, recorded, through, encoded, event } = readLine(text.slice(at, textEnd), readItem, limits);
+      const { id, recorded, through, encoded, event } = readLine(
+        json,
+        start,
+        text.slice(at, textEnd),
+        readItem,
+        limits,
+      );
       if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
       const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through, encoded };
       event.origin = origin;
@@ -222,10 +230,10 @@ function chained(
   return check.kind === 'good' ? check.chain.crc : check.problem;
 }
 
-/** @throws ItemError or Refusal 400 if its event could not be reported */
-function readLine(line: string, readItem: ReadItem, limits: BatchLimits): WrittenLine {
+/** @param start of the line in the bytes. @throws ItemError or Refusal 400 if its event could not be reported */
+function readLine(json: JsonBytes, start: number, line: string, readItem: ReadItem, limits: BatchLimits): WrittenLine {
   const written = readWritten(line); // faster than to parse all members
-  if (written !== undefined && isReportable(written.event, limits)) return written;
+  if (written !== undefined && isReportable(written.event, json, start, limits)) return written;
   const members = readItemText(line, limits);
   const id = idIn(members, limits);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
@@ -234,14 +242,18 @@ function readLine(line: string, readItem: ReadItem, limits: BatchLimits): Writte
 }
 
 /** Whether an event of `readWritten` is one that `readItem` takes, and in the form in which it is recorded. */
-function isReportable({ assetKey, metadata = '{}', eventTime }: Event, limits: BatchLimits): boolean {
+function isReportable(
+  { assetKey, metadata, eventTime }: Event,
+  json: JsonBytes,
+  start: number,
+  limits: BatchLimits,
+): boolean {
   if (Buffer.byteLength(assetKey.join('/')) > limits.keyBytesMax) return false;
   if (eventTime !== undefined && !isUtc(eventTime)) return false;
-  try {
-    return readJson(metadata, limits.jsonDepthMax - 1).text === metadata;
-  } catch {
-    return false; // `readItem` says what is wrong
-  }
+  if (metadata === undefined) return true;
+  const at = json.bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
+  const end = json.valueEnd(at, limits.jsonDepthMax - 1);
+  return end !== -1 && json.compactText(at, end) === metadata;
 }
 
 function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {

@@ -140,7 +140,7 @@ const BACKSLASH = 0x5c;
 const CLOSING_BRACKET = 0x5d;
 const TYPE_PREFIX_BYTES = '"type":"'.length;
 /** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
-const METADATA_MEMBER = ',"metadata":';
+export const METADATA_MEMBER = ',"metadata":';
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that may follow the metadata, last first, up to the quote that begins their string. */
 const MEMBERS_AFTER_METADATA = [
