@@ -32,31 +32,22 @@ export interface ItemLimits {
 /** A malformed item. `message` is a clause about the item, such as `its "type" is missing; write check`. */
 export class ItemError extends Error {}
 
-/**
- * @param columnsBefore what to add to the column of an error: 0 if the text is all of the item
- * @throws ItemError as `readItemMembers`
- */
-export function readItemText(text: string, limits: ItemLimits, columnsBefore = 0): Map<string, Json> {
-  return readItemMembers(bytesOf(text), limits, undefined, undefined, columnsBefore);
+/** @throws ItemError as `readItemMembers` */
+export function readItemText(text: string, limits: ItemLimits): Map<string, Json> {
+  return readItemMembers(bytesOf(text), limits);
 }
 
 /**
  * @param start of the item in the bytes, and @param end its end: that of the bytes, or a line feed
  * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
-export function readItemMembers(
-  json: JsonBytes,
-  limits: ItemLimits,
-  start?: number,
-  end?: number,
-  columnsBefore = 0,
-): Map<string, Json> {
+export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: number, end?: number): Map<string, Json> {
   let members: Map<string, Json> | undefined;
   try {
     members = readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax, start, end);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    throw new ItemError(`it is not valid JSON at column ${columnsBefore + error.column}: ${error.message}`);
+    throw new ItemError(`it is not valid JSON at column ${error.column}: ${error.message}`);
   }
   if (members === undefined) throw new ItemError('it is not a JSON object');
   return members;
