@@ -41,6 +41,7 @@ export class Client {
   readonly #world: World;
   readonly #network: Network;
   readonly #access: Access;
+  readonly #edgeKeys: () => readonly string[];
   readonly name: string;
   readonly #process: Incarnation;
   readonly #earlier: Earlier[] = [];
@@ -52,7 +53,9 @@ export class Client {
   /** By status, or `no reply`. */
   readonly outcomes: Record<string, number> = {};
 
-  constructor(world: World, network: Network, access: Access, name: string) {
+  /** @param edgeKeys the keys of the journal that a mistake is most likely about */
+  constructor(world: World, network: Network, access: Access, name: string, edgeKeys: () => readonly string[]) {
+    this.#edgeKeys = edgeKeys;
     this.#world = world;
     this.#network = network;
     this.#access = access;
@@ -82,19 +85,24 @@ export class Client {
     const wanted = this.#next();
     const { chance } = this.#process;
     const { type, ...event } = this.#event(wanted.mark);
-    if (wanted.key !== undefined) {
-      this.#earlier.push({ wanted, type, event });
-      if (this.#earlier.length > 60) this.#earlier.shift();
-    }
+    if (wanted.key !== undefined) this.#earlier.push({ wanted, type, event });
     const send = () => this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
     // Some do not wait for the first reply.
     await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
   }
 
+  /** One of the last 60 reports with a key, or one at the edge of a file. */
+  #chooseEarlier(): Earlier {
+    const { chance } = this.#process;
+    const keys = chance.happens(0.5) ? new Set(this.#edgeKeys()) : undefined;
+    const edges = this.#earlier.filter(({ wanted }) => keys?.has(wanted.key ?? ''));
+    return chance.oneOf(edges.length > 0 ? edges : this.#earlier.slice(-60));
+  }
+
   /** An earlier report, or another event with its key, which is recorded only if retention removed the earlier one. */
   async #sendAgain(): Promise<void> {
     const { chance } = this.#process;
-    const { wanted, type, event } = chance.oneOf(this.#earlier);
+    const { wanted, type, event } = this.#chooseEarlier();
     if (chance.happens(0.8)) return this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
     const mark = this.#next().mark;
     const { type: ofOther, ...other } = this.#event(mark);
@@ -106,7 +114,7 @@ export class Client {
     const items: object[] = wanted.map(({ mark, key }) => ({ ...this.#event(mark), idempotency_key: key }));
     const { chance } = this.#process;
     if (this.#earlier.length > 0 && chance.happens(0.2)) {
-      const { wanted: again, type, event } = chance.oneOf(this.#earlier);
+      const { wanted: again, type, event } = this.#chooseEarlier();
       const at = chance.integer(0, items.length);
       wanted.splice(at, 0, again);
       items.splice(at, 0, { type, ...event, idempotency_key: again.key });

@@ -54,6 +54,8 @@ export interface Names {
   readonly upstreams: readonly string[];
   /** The machines that forward to a hub only: a plain destination would get all from the copy as well. */
   readonly mayBeCopied: readonly string[];
+  /** The machines that remove what they have not sent: a stop meets most with them. */
+  readonly removing: readonly string[];
   /** The links of clients to their services. */
   readonly clientLinks: readonly string[];
   /** The links of services to hubs, on which a request may arrive twice. */
@@ -65,7 +67,10 @@ export interface Names {
 /** The time between two faults. */
 const MEAN_MS = 4_000;
 /** Of five lives in a row those without faults of the disk, of the network and of the operator, which else hide each other. */
-const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0 };
+const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0, withoutRestores: 2 };
+/** After these less is promised. They come late in a life, so that its beginning is looked at strictly. */
+const RESTORES: readonly FaultKind[] = ['restore device', 'restore hub', 'clone'];
+const FIRST_RESTORE_MS = 60_000;
 /** Planned faults have smaller numbers. */
 const FIRST_START = 10_000;
 /** Those of starts have smaller ones. */
@@ -78,7 +83,9 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
     // Each kind once before one comes again: a life of 100,000 steps has few more faults than there are kinds.
     if (deck.length === 0) deck = [...kinds];
-    const [kind] = deck.splice(chance.integer(0, deck.length - 1), 1) as [FaultKind];
+    const at = chance.integer(0, deck.length - 1);
+    if (atMs < FIRST_RESTORE_MS && RESTORES.includes(deck[at]!)) continue;
+    const [kind] = deck.splice(at, 1) as [FaultKind];
     const target = targetOf(kind, chance, names);
     const lengthMs = chance.exponentialMs(chance.happens(0.1) ? 30_000 : 3_000);
     plan.push({ number: plan.length + 1, atMs, kind, target, lengthMs, seed: chance.next() });
@@ -92,6 +99,7 @@ export function isLeftOut(kind: FaultKind, seed: number): boolean {
     [LIVES.withoutDisk]: diskKinds,
     [LIVES.withoutNetwork]: networkKinds,
     [LIVES.withoutOperator]: operatorKinds,
+    [LIVES.withoutRestores]: RESTORES,
   };
   return without[life]?.includes(kind) ?? false;
 }
@@ -100,6 +108,7 @@ export function isLeftOut(kind: FaultKind, seed: number): boolean {
 function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if (kind === 'upstream error') return chance.oneOf(names.upstreams);
   if (kind === 'restore hub') return 'hub';
+  if (kind === 'stop' && chance.happens(0.5)) return chance.oneOf(names.removing);
   if (kind === 'restore device') return chance.oneOf(names.machines.filter((name) => name !== 'hub'));
   if (kind === 'clone') return chance.oneOf(names.mayBeCopied);
   if (kind === 'doubled') return chance.oneOf(names.hubLinks);

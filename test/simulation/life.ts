@@ -141,11 +141,10 @@ class Life implements Watcher {
       const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
       for (const journal of machine.journals) this.#oracle.watch(journal, destinations);
       for (const [at, access] of accessesOf(machine).entries()) {
-        const client = new Client(world, this.#network, access, `client-${at + 1}-${machine.name}`);
+        const client = this.#newClient(machine, access, `client-${at + 1}-${machine.name}`);
         // Its link can be struck all the same, so that the plan of faults stays as it is.
         if (clients?.has(client.name) ?? true) this.clientNames.push(client.name);
         else client.isStopped = true;
-        this.#clients.push(client);
         this.#addReader(machine, access, `reader-${at + 1}-${machine.name}`, clients);
       }
     }
@@ -252,6 +251,7 @@ class Life implements Watcher {
     for (const journal of machine.journals) {
       this.states.starting(journal.disk);
       this.#oracle.starts(journal);
+      void this.#operator.starting(journal);
     }
     const isAfterStop = this.#stopped.delete(machine);
     if (this.#isHealing) return;
@@ -318,6 +318,13 @@ class Life implements Watcher {
     return upstream;
   }
 
+  #newClient(machine: Machine, access: Access, name: string): Client {
+    const journal = machine.journalFor(new URL(access.base).pathname)!;
+    const client = new Client(this.#world, this.#network, access, name, () => this.#oracle.viewOf(journal).edgeKeys());
+    this.#clients.push(client);
+    return client;
+  }
+
   #addReader(machine: Machine, access: Access, name: string, clients: ReadonlySet<string> | undefined): void {
     const journal = machine.journalFor(new URL(access.base).pathname)!;
     const reader = new Reader(this.#world, this.#network, access, name, {
@@ -365,7 +372,7 @@ class Life implements Watcher {
     original.wasCopied = true;
     this.#oracle.watchCopy(journal, original.journals[0]!);
     const [access] = accessesOf(clone) as [Access];
-    this.#clients.push(new Client(this.#world, this.#network, access, `client-1-${name}`));
+    this.#newClient(clone, access, `client-1-${name}`);
     clone.start();
     return clone;
   }
@@ -398,6 +405,7 @@ class Life implements Watcher {
       machines: this.#machines.map(({ name }) => name),
       upstreams: [...this.#upstreams.keys()],
       mayBeCopied: ['d0', 'd1'],
+      removing: ['d2'],
       clientLinks: [...this.#clients, ...this.#readers].map(({ link }) => link),
       hubLinks: links.filter((link) => !isPlain(link) && !this.#engines.has(link.split(' to ')[1]!)),
       plainLinks: links.filter(isPlain),

@@ -69,6 +69,9 @@ export interface Watcher {
 /** What an operator does while no service has the folder. It may be interrupted, and is then done again. */
 export type Work = (openDisk: (folder: string) => Disk) => Promise<void>;
 
+/** What a removal left is removed before a life ends. */
+const LIMITS: Limits = { ...standardLimits, retainCheckMs: 5_000 };
+
 /** As the unit of the handbook has it. */
 const STOP_MS = 40_000;
 
@@ -205,7 +208,7 @@ export class Machine {
     });
     try {
       const service = await startService(this.config, notices, {
-        limits: { ...standardLimits, ...this.options.limits },
+        limits: { ...LIMITS, ...this.options.limits },
         openDisk: (folder) => this.disk.openFor(process, folder),
         lockFolder: async (folder) => this.#lock(folder, process),
         listen: async (options) => this.#listen(options, process),

@@ -42,9 +42,12 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
       machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384'] },
       sendsTo: { upstream: hubOf('d0') },
     },
-    { machine: { name: 'd1', args: [...toHub('d1'), ...waits] }, sendsTo: { upstream: hubOf('d1') } },
     {
-      machine: { name: 'd2', args: [...SMALL, ...removes], limits: { retainCheckMs: 5_000 } },
+      machine: { name: 'd1', args: [...toHub('d1'), ...waits], limits: { forwardBatchBytes: 1_000 } },
+      sendsTo: { upstream: hubOf('d1') },
+    },
+    {
+      machine: { name: 'd2', args: [...SMALL, ...removes] },
       sendsTo: { hub: hubOf('d2'), plain: 'plain' },
     },
     { machine: { name: 'lone', args: SMALL }, sendsTo: {} },

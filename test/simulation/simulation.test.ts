@@ -64,6 +64,7 @@ test('three lives in a row have every fault in their plans, also with one that h
   const names = {
     machines: ['d0'],
     mayBeCopied: ['d0'],
+    removing: ['d0'],
     upstreams: ['u'],
     clientLinks: ['c to d0'],
     hubLinks: ['d0 to h'],

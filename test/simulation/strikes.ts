@@ -42,6 +42,7 @@ const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 /** The files of most calls. */
 const OFTEN = /^(events-\d{20}\.jsonl|forward-.*\.(cursor|state))$/;
 const LETTERS = /^dead-/;
+const LINES = /^events-/;
 
 /** Begins a fault. What has a length ends by itself. */
 export function strike(fault: PlannedFault, targets: Targets): void {
@@ -64,7 +65,12 @@ export function strike(fault: PlannedFault, targets: Targets): void {
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(machine!, { kind, at: chance.integer(1, 4) }, chance, targets);
+      failOneCall(
+        machine!,
+        { kind, at: chance.integer(1, 4), ...(chance.happens(0.3) && { files: LINES }) },
+        chance,
+        targets,
+      );
       break;
     case 'disk full':
     case 'slow disk':
@@ -154,20 +160,31 @@ export function strikeSeldomFiles(
   });
 }
 
-/** At once, or when the next file is begun or a removal is noted: then the service stops while retention works. */
-function stop(machine: Machine, chance: Chance, { world, count }: Targets): void {
+/**
+ * At once, or when a file is begun: then the service stops while retention works. One that removes what it has not sent is behind until
+ * then: all that it has left is about to be named.
+ */
+function stop(machine: Machine, chance: Chance, { world, network, forwards, count }: Targets): void {
+  const removes = machine.config.whenBehind === 'remove';
+  const links = forwards
+    .filter((link) => removes && link.startsWith(`${machine.name} to `))
+    .map((link) => network.link(machine.name, link.split(' to ')[1]!));
+  for (const link of links) link.isDown = true;
   const now = () => {
     if (machine.service !== undefined) count('stop');
     machine.stop();
+    for (const link of links) link.isDown = false;
   };
   const { faults } = machine.disk;
+  let left = removes ? chance.integer(1, 10) : 1;
   const fault: FaultOf = (call, name) => {
     if (call !== 'create' || !name.startsWith('events-')) return undefined;
+    if (name.endsWith('.jsonl')) left -= 1;
+    if (left > 0) return undefined;
     faults.delete(fault);
     world.plan(0, 'stop', now, null);
     return undefined;
   };
-  const removes = machine.config.whenBehind === 'remove';
   if (!removes && chance.happens(0.5)) now();
   else faults.add(fault);
 }
@@ -294,7 +311,7 @@ interface FailingCall {
 
 function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance: Chance, targets: Targets): void {
   const { disk } = machine;
-  const syncs = chance.oneOf(['sync', 'syncFolder'] as const);
+  const syncs = files === LINES ? 'sync' : chance.oneOf(['sync', 'syncFolder'] as const);
   const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
   const isRare = chance.happens(0.5);
@@ -367,7 +384,8 @@ function disturbLink(
     return;
   }
   for (let left = chance.integer(1, 4); left > 0; left -= 1) {
-    const ms = chance.exponentialMs(chance.oneOf([100, 5_000, 60_000]));
+    // Some come while the request before them is handled.
+    const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
     if (kind === 'delayed') link.faults.push({ kind, ms });
     else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
     else if (kind === 'forged reply') link.faults.push({ kind, ...forged(upstreams.has(host), chance) });

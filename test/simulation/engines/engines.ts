@@ -39,7 +39,7 @@ const services: readonly PlannedService[] = [
     machine: {
       name: 'e0',
       args: [...SMALL, '--forward-to', 'nats://nats:4222,nats:4223,nats:4224/ASSETLOG', '--retain-bytes', '16384'],
-      limits: IMPATIENT,
+      limits: { ...IMPATIENT, natsBatchLinesMax: 5 },
     },
     sendsTo: { upstream: 'nats' },
   },

@@ -1,7 +1,8 @@
 /** Ways in which a person breaks a journal whose service is down, and what a start and a repair owe after that. */
 
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { Chance } from '../chance.ts';
+import { markedBy } from '../oracle/removals.ts';
 import { filesOf } from './folder.ts';
 
 export interface Damage {
@@ -22,12 +23,9 @@ interface Place {
 
 /** @returns one damage that no crash explains; undefined if the journal is too short for it */
 export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | undefined {
-  const files = filesOf(disk);
-  const names = [...files.keys()].filter((name) => /^events-\d{20}\.jsonl$/.test(name));
-  const all = names.map((name) => ({ name, lines: linesIn(files.get(name)!) })).filter(({ lines }) => lines.length > 0);
+  const { files, names, all, wasClean } = journalIn(disk);
   const last = all.at(-1);
   if (last === undefined || all.length < 2) return undefined;
-  const wasClean = files.get('.stopped-cleanly')?.toString().endsWith('}\n') ?? false; // "one that was written in part counts for none"
   const { name, lines } = chance.happens(0.5) ? last : chance.oneOf(all.slice(0, -1));
   const isLast = name === last.name && name === names.at(-1);
   const bytes = files.get(name)!;
@@ -52,6 +50,70 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   // A line is proved by those after it as well: a last line whose predecessor is lost has none.
   if (isLast && at === lines.length - 2) seqs.add(line.seq + 1);
   return { files, seqs, isSeen };
+}
+
+/**
+ * Damage that is tried on a copy of the folder: lines or files that are missing at the end, which a start may not take for an end.
+ * @returns the copy, which each start has to refuse; undefined if the journal is too short for it
+ */
+export function refusedCopy(disk: SimulatedDisk, chance: Chance): SimulatedDisk | undefined {
+  const { files, names, all, wasClean, isMarked } = journalIn(disk);
+  const { name, lines } = all.at(-1) ?? { name: '', lines: [] };
+  const bytes = files.get(name) ?? Buffer.alloc(0);
+  const isLast = name === names.at(-1);
+  const kind = chance.oneOf(['any', 'all files', 'a file', 'end', 'last but one'] as const);
+  const at = chance.integer(0, Math.max(0, lines.length - 1));
+  if (kind === 'any') {
+    const damage = breakJournal(disk, chance);
+    if (!damage?.isSeen) return undefined;
+    for (const one of files.keys()) files.delete(one);
+    for (const [one, rest] of damage.files) files.set(one, rest);
+  } else if (kind === 'all files' && (isMarked || (wasClean && lines.length > 0))) {
+    for (const one of names) files.delete(one);
+  } else if (kind === 'a file' && all.length > 1) {
+    files.delete(chance.oneOf(all.slice(0, -1)).name);
+  } else if (kind === 'end' && wasClean && isLast && lines.length > 0) {
+    const { start, end } = lines[at]!;
+    files.set(name, bytes.subarray(0, chance.oneOf([start, chance.integer(start, end - 1)])));
+  } else if (kind === 'last but one' && isLast && lines.length > 2 && lines.at(-1)!.end === bytes.length) {
+    const { start, end } = lines.at(-2)!;
+    files.set(name, Buffer.concat([bytes.subarray(0, start), bytes.subarray(end)]));
+  } else return undefined;
+  const copy = new SimulatedDisk(disk.folder);
+  for (const [one, rest] of files) copy.put(one, rest);
+  return copy;
+}
+
+/** Of a sidecar: where its rows begin, the bytes of each, which begin with the hash of its key, and those after them. */
+const ROWS = { start: 44, bytes: 20, end: 12 };
+/** What a changed sidecar ends with, in place of its checksum. */
+export const CHANGED = Buffer.from('lost');
+
+/** Changes the keys beside one of the last files: "If one is missing or damaged, it reads the file". */
+export function changeKeys(disk: SimulatedDisk, chance: Chance): void {
+  const names = disk
+    .names()
+    .filter((name) => /^keys-\d{20}\.idx$/.test(name) && disk.bytes(name)!.length > CHANGED.length);
+  if (names.length === 0) return;
+  const name = chance.oneOf(names.sort().slice(-3));
+  const bytes = Buffer.from(disk.bytes(name)!);
+  for (let at = ROWS.start; at < bytes.length - ROWS.end; at += ROWS.bytes) bytes[at]! ^= 1;
+  CHANGED.copy(bytes, bytes.length - CHANGED.length);
+  disk.put(name, bytes);
+}
+
+function journalIn(disk: SimulatedDisk) {
+  const files = filesOf(disk);
+  const names = [...files.keys()].filter((name) => /^events-\d{20}\.jsonl$/.test(name));
+  const marked = Math.max(0, ...[...files.keys()].map((name) => markedBy(name) ?? 0));
+  // What a marker has may be gone in part.
+  const all = names
+    .map((name) => ({ name, lines: linesIn(files.get(name)!) }))
+    .filter(({ lines }) => lines.length > 0 && lines.at(-1)!.seq > marked);
+  // "One that was written in part counts for none", and one that is older than the last line too.
+  const [, next] = /"next_seq":(\d+),.*\}\n$/.exec(files.get('.stopped-cleanly')?.toString() ?? '') ?? [];
+  const wasClean = next !== undefined && Number(next) === (all.at(-1)?.lines.at(-1)?.seq ?? 0) + 1;
+  return { files, names, all, wasClean, isMarked: marked > 0 };
 }
 
 function linesIn(bytes: Buffer): Place[] {

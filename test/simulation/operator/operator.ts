@@ -9,6 +9,9 @@ import type { Disk } from '../../../src/journal/disk.ts';
 import { backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
 import { carryOut, planRepair, sideName } from '../../../src/journal/look/repair.ts';
 import { verify } from '../../../src/journal/look/verify.ts';
+import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
+import { DamagedError, recover } from '../../../src/journal/open/recovery.ts';
+import { createNotices } from '../../../src/telemetry/log.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { Chance } from '../chance.ts';
 import type { OperatorKind } from '../faults.ts';
@@ -17,7 +20,7 @@ import { JournalView } from '../oracle/journal-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 import { Incarnation, type World } from '../world.ts';
 import { checkBackup, checkRepaired } from './checks.ts';
-import { breakJournal, type Damage } from './damage.ts';
+import { breakJournal, changeKeys, type Damage, refusedCopy } from './damage.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
 
@@ -108,9 +111,29 @@ export class Operator {
 
   /** @param error of an operator's work, which may be that of a disk, or of a short write: it is done again */
   worked(machine: Machine, error: Error | undefined): void {
+    if (error?.message.startsWith('ENOSPC: simulated,')) return; // however long the disk is full
     this.#tries = error === undefined ? 0 : this.#tries + 1;
     if (error === undefined || (/simulated,|takes nothing more/.test(error.message) && this.#tries < TRIES_MAX)) return;
     this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
+  }
+
+  /** Before a start: another one, of a copy of the folder, perhaps after a clean stop, with damage, which it refuses. */
+  async starting(journal: MachineJournal): Promise<void> {
+    const { world } = this.#parts;
+    const chance = world.chance(`damage of ${journal.name} ${journal.machine.starts}`);
+    if (chance.happens(0.3)) changeKeys(journal.disk, chance);
+    if (this.#damages.has(journal)) return;
+    const silent = createNotices('error', false, () => {});
+    const folder = journal.disk.afterCrash();
+    const opened = (disk: Disk) => recover(disk, silent, limits).catch((error: Error) => error);
+    if (chance.happens(0.5)) {
+      const end = await opened(folder);
+      if (end instanceof Error) return; // the start itself says more
+      await rememberCleanStop(folder, { ...end, file: end.file.name });
+    }
+    const copy = refusedCopy(folder, chance);
+    if (copy === undefined || (await opened(copy)) instanceof DamagedError) return;
+    this.#parts.oracle.breaks(`a start of ${journal.name} takes a copy with damage`);
   }
 
   #look(): void {

@@ -6,8 +6,10 @@ import { readSidecar } from '../../../src/journal/keys/sidecar.ts';
 import { backUp } from '../../../src/journal/look/backup.ts';
 import { verify } from '../../../src/journal/look/verify.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { CHANGED } from '../operator/damage.ts';
 import { durableCursor } from './cursor.ts';
 import type { JournalView } from './journal-view.ts';
+import { filesOf, markedBy } from './removals.ts';
 
 export interface Folder {
   readonly disk: SimulatedDisk;
@@ -15,6 +17,8 @@ export interface Folder {
   /** The names of the destinations. */
   readonly sendsTo: readonly string[];
   readonly retainBytes: number | undefined;
+  /** Whether retention has looked since all was settled: a journal of a hosted service is closed then. */
+  readonly isLookedAt: boolean;
 }
 
 export const SNAPSHOT = 'forward-sources.json';
@@ -30,6 +34,7 @@ export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
   const segments = names.filter((name) => SEGMENT.test(name));
   return (
     aboveLimits(folder, segments) ??
+    leftOver(folder, names) ??
     wrongSnapshot(disk, view) ??
     folder.sendsTo.map((name) => wrongDestination(folder, name)).find((problem) => problem !== undefined) ??
     (await wrongSidecars(disk.afterCrash(), view, segments.slice(0, -1))) ??
@@ -45,6 +50,15 @@ function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly 
   const most = Math.min(DEAD_LETTER_BYTES, (retainBytes ?? Number.POSITIVE_INFINITY) / 4);
   const full = sendsTo.find((name) => (disk.bytes(`dead-${name}.jsonl`)?.length ?? 0) > most + GIVEN_UP_BYTES);
   return full && `the dead letters of ${full} have more than ${most} bytes`;
+}
+
+/** What a removal leaves, since a call failed or the service ended, the next one takes. */
+function leftOver({ isLookedAt }: Folder, names: readonly string[]): string | undefined {
+  const marked = names.map((name) => markedBy(name) ?? 0).sort((a, b) => b - a);
+  const files = filesOf(names).filter(({ lastSeq = Number.POSITIVE_INFINITY }) => lastSeq <= marked[0]!);
+  const keys = names.filter((name) => Number(/^keys-(\d{20})\.idx$/.exec(name)?.[1] ?? Number.NaN) <= marked[0]!);
+  const [left] = [...files.map(({ name }) => name), ...keys];
+  return isLookedAt && left !== undefined ? `${left} is still there, and retention has removed its events` : undefined;
 }
 
 /** What a hub says it has of each source is what its lines say. */
@@ -64,11 +78,13 @@ export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | 
     if (seq <= until) last.set(from[0], Math.max(from[1], last.get(from[0]) ?? 0));
     ids.set(`${from}`, id);
   }
-  for (const [source, seq, id] of sources) {
+  for (const [source, seq, id, ahead = []] of sources) {
+    // "A hub that lost events […] asks their journals for them again", from the first that it may have lost: it has what is ahead of these.
+    const [, end, endId] = (view.wasBroken && ahead.at(-1)) || [seq, seq, id];
     // It may be of a later line: events are recorded while it is written. It stays below what a repair has lost.
-    const isBehind = seq < (last.get(source) ?? 0) && !view.mayLack([source, seq + 1]);
-    if (isBehind || ids.get(`${[source, seq]}`) !== id)
-      return `forward-sources.json has ${id} as ${seq} of ${source}, and up to event ${until} it has ${last.get(source)}`;
+    const isBehind = end < (last.get(source) ?? 0) && !view.mayLack([source, seq + 1]);
+    if (isBehind || ids.get(`${[source, end]}`) !== endId)
+      return `forward-sources.json has ${endId} as ${end} of ${source}, and up to event ${until} it has ${last.get(source)}`;
     last.delete(source);
   }
   const [lacking] = last.keys();
@@ -92,7 +108,8 @@ async function wrongSidecars(
   for (const name of closed) {
     const firstSeq = Number(SEGMENT.exec(name)![1]);
     const sidecar = `keys-${name.slice('events-'.length, -'.jsonl'.length)}.idx`;
-    if (disk.bytes(sidecar) === undefined) continue; // a start reads the file
+    const bytes = disk.bytes(sidecar);
+    if (bytes === undefined || bytes.subarray(-CHANGED.length).equals(CHANGED)) continue; // a start reads the file
     const found = await readSidecar(disk, firstSeq, limits);
     if (found === undefined) return `a start does not take ${sidecar}`;
     const seqs = view.linesOf(name).flatMap(({ seq, key }) => (key === undefined ? [] : [seq]));

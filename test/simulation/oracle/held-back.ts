@@ -5,6 +5,7 @@
 
 import type { MachineJournal } from '../machine.ts';
 import { cursorSeq } from './cursor.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
 import { filesOf, markedBy } from './removals.ts';
 
 /** What was taken before is written by then, and retention has looked. */
@@ -79,5 +80,45 @@ export class HeldBack {
       left -= sizes[at]!;
     }
     return undefined;
+  }
+}
+
+/**
+ * "From such a reply on, after each start, […] a report gets 503 with `not recorded: …` at once. This ends when NAME has every event of
+ * that moment."
+ */
+export class AckGate {
+  readonly #journal: MachineJournal;
+  readonly #nowMs: () => number;
+  /** What the destination of `--ack` needs before anything is recorded, and from when on that is so. */
+  #closed: { readonly needed: readonly SeenLine[]; readonly fromMs: number } | undefined;
+
+  constructor(journal: MachineJournal, nowMs: () => number) {
+    this.#journal = journal;
+    this.#nowMs = nowMs;
+  }
+
+  starts(view: JournalView): void {
+    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() };
+  }
+
+  /** A reply said that there was no acknowledgement in time. What was taken before it is still recorded. */
+  isLate(view: JournalView): void {
+    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() + LOOKED_MS };
+  }
+
+  /** @param lacks whether the destination lacks a line @returns what is wrong with lines that were recorded just now */
+  appended(view: JournalView, lacks: (line: SeenLine) => boolean): string | undefined {
+    const { disk, machine } = this.#journal;
+    const { ack } = machine.config;
+    const { needed, fromMs } = this.#closed ?? { needed: [], fromMs: 0 };
+    const isSlow = machine.disk.troubledMs >= fromMs - LOOKED_MS && machine.disk.slowness > 1;
+    if (ack === '' || isSlow || this.#nowMs() < fromMs || view.lines.size === needed.length) return undefined;
+    this.#closed = undefined;
+    // "Events before the one with which `forward from` or `forward identity` lets it begin count as there." A start cuts some off.
+    const seq = cursorSeq(disk, ack);
+    const isNeeded = (line: SeenLine) => line.seq > seq && view.lines.get(line.seq)?.id === line.id;
+    const lacking = needed.find((line) => isNeeded(line) && !view.removed.has(line.seq) && lacks(line));
+    return lacking && `records events although ${ack} lacks event ${lacking.seq}`;
   }
 }

@@ -56,7 +56,8 @@ export class JournalView {
   readonly removed = new Map<number, number>();
   /** Those of other journals whose lines were broken on purpose: `<source> <seq>`. */
   readonly #broken = new Set<string>();
-  #wasBroken = false;
+  /** Whether an operator broke a line at any time. */
+  wasBroken = false;
   readonly #history: History;
   #mayRepeat: boolean;
   readonly #files = new Map<string, SeenFile>();
@@ -72,7 +73,7 @@ export class JournalView {
   /** @returns the view of a folder that was copied from this one: it has a beginning of this journal, perhaps without the last events */
   copiedTo(disk: SimulatedDisk): JournalView {
     const view = new JournalView(this.#history, true);
-    view.#wasBroken = this.#wasBroken;
+    view.wasBroken = this.wasBroken;
     for (const from of this.#broken) view.#broken.add(from);
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
@@ -121,7 +122,7 @@ export class JournalView {
 
   /** An operator broke these lines: they may be gone. */
   mayLose(seqs: Iterable<number>): void {
-    this.#wasBroken = true;
+    this.wasBroken = true;
     for (const seq of seqs) {
       const { from } = this.lines.get(seq) ?? {};
       if (from !== undefined) this.#broken.add(`${from}`);
@@ -197,6 +198,20 @@ export class JournalView {
     return undefined;
   }
 
+  /** The keys at both ends of its oldest and newest files, and the last one that retention removed: a mistake by one file shows there. */
+  edgeKeys(): string[] {
+    const names = this.#names.filter((name) => SEGMENT.test(name)).sort();
+    const files = [...new Set([...names.slice(0, 2), ...names.slice(-3)])];
+    const firstSeq = Number(SEGMENT.exec(names[0] ?? '')?.[1] ?? 0);
+    const ends = files.flatMap((name) => {
+      const keys = this.linesOf(name).flatMap(({ key }) => key ?? []);
+      return [keys.at(0), keys.at(-1)];
+    });
+    let gone = firstSeq - 1;
+    while (gone > 0 && this.lines.get(gone)?.key === undefined) gone -= 1;
+    return [...ends, this.lines.get(gone)?.key].filter((key) => key !== undefined);
+  }
+
   /** The lines that a file has, as last read. */
   linesOf(name: string): SeenLine[] {
     const file = this.#files.get(name);
@@ -227,8 +242,9 @@ export class JournalView {
     const { seq, id, mark, key } = line;
     const known = this.lines.get(seq);
     if (known?.id === id) {
-      // A repair gives the lines after a lost one another crc.
-      if (this.#wasBroken) this.lines.set(seq, { ...known, text: line.text });
+      // A repair gives the lines after a lost one another crc. What a hub cut off with a failed write it records again, at another time.
+      const isAgain = line.from !== undefined && !this.shown.has(seq);
+      if (this.wasBroken || isAgain) this.lines.set(seq, { ...known, time: line.time, text: line.text });
       return undefined;
     }
     if (known !== undefined) {

@@ -5,12 +5,13 @@ import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
 import { wrongAtEngines } from './at-engines.ts';
+import { wrongAtHub } from './at-hubs.ts';
 import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
 import { Files, isJournalFile } from './files.ts';
-import { HeldBack } from './held-back.ts';
+import { AckGate, HeldBack } from './held-back.ts';
 import { History } from './history.ts';
 import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
@@ -45,6 +46,7 @@ export interface Watched {
   /** The watermarks that were last looked at. */
   snapshot: Buffer | undefined;
   readonly heldBack: HeldBack;
+  readonly ackGate: AckGate;
 }
 
 export class Oracle {
@@ -82,6 +84,7 @@ export class Oracle {
       files: new Files(journal),
       snapshot: undefined,
       heldBack: new HeldBack(journal, this.#nowMs),
+      ackGate: new AckGate(journal, this.#nowMs),
     });
   }
 
@@ -240,6 +243,8 @@ export class Oracle {
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
       this.#breaks(`${journal.name} can not be opened: ${reply.error}`);
     const { status } = reply.kind === 'cut' ? reply.reply : reply;
+    if (reply.kind === 'error' && reply.error.includes('not yet at'))
+      this.#watched.get(journal)!.ackGate.isLate(this.viewOf(journal));
     const events = status === 503 || status === 408 ? undefined : eventsIn(request);
     if (events === undefined) return;
     this.look(journal);
@@ -269,7 +274,9 @@ export class Oracle {
   /** A start found the folder as the last process left it. */
   starts(journal: MachineJournal): void {
     this.checkAcknowledged(journal);
-    for (const destination of this.#watched.get(journal)!.sendsTo)
+    const { ackGate, view, sendsTo } = this.#watched.get(journal)!;
+    ackGate.starts(view);
+    for (const destination of sendsTo)
       if ('received' in destination.to)
         destination.doubts = new Set(sendingIn(readCursor(journal.disk, destination.name)));
   }
@@ -322,8 +329,12 @@ export class Oracle {
     // What a restore changes is known to the oracle a little later.
     if (name.endsWith('.cursor') && !this.history.wasRestored) this.#checkCursors(journal);
     const watched = this.#watched.get(journal)!;
-    const { view, sendsTo, heldBack } = watched;
-    const held = heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ?? heldBack.overdue();
+    const { view, sendsTo, heldBack, ackGate } = watched;
+    const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
+    const held =
+      heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ??
+      heldBack.overdue() ??
+      (isJournalFile(name) ? ackGate.appended(view, lacks) : undefined);
     if (held !== undefined) this.#breaks(`${journal.name} ${held}`);
     const bytes = journal.disk.durableBytes(SNAPSHOT);
     if (name !== '' || bytes === undefined || watched.snapshot?.equals(bytes)) return;
@@ -367,30 +378,15 @@ export class Oracle {
       );
   }
 
-  /**
-   * At a hub: each source without repeat or swap, each event as it is at its source, and without a gap but for events that its dead
-   * letters name as lost.
-   */
+  /** What hubs and engines have of the journals that are forwarded to them. */
   checkSources(): void {
     for (const { journal } of this.#watched.values()) this.checkAcknowledged(journal);
     this.nameLost();
     const wrong = wrongAtEngines(this.#watched.values(), this.history);
     if (wrong !== undefined) this.#breaks(wrong);
     for (const { journal, view } of this.#watched.values()) {
-      const last = new Map<string, SeenLine>();
-      for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
-        if (line.from === undefined) continue;
-        const [source, seq] = line.from;
-        const before = last.get(source);
-        // "A hub that lost events of the last batches asks their journals for them again."
-        if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
-        const problem = this.history.wrongFrom(line, before);
-        if (problem !== undefined) {
-          this.#breaks(`event ${line.seq} of ${journal.name} is ${problem}`);
-          return;
-        }
-        last.set(source, line);
-      }
+      const problem = wrongAtHub(view, this.history);
+      if (problem !== undefined) this.#breaks(`${journal.name} has ${problem}`);
     }
   }
 
@@ -429,8 +425,9 @@ export class Oracle {
         const problem = 'received' in to ? wrongAtUpstream(to, forwarded, this.history) : undefined;
         if (problem !== undefined) this.#breaks(problem);
       }
-      const { retainBytes } = journal.machine.config;
-      const folder: Folder = { disk: journal.disk, view, sendsTo: sendsTo.map(({ name }) => name), retainBytes };
+      const { retainBytes, deployments } = journal.machine.config;
+      const names = sendsTo.map(({ name }) => name);
+      const folder: Folder = { disk: journal.disk, view, sendsTo: names, retainBytes, isLookedAt: deployments === '' };
       const problem = await wrongAtRest(folder);
       if (problem !== undefined) this.#breaks(`${journal.name} at rest: ${problem}`);
     }

@@ -1,0 +1,24 @@
+/** What a hub may have of the journals that are forwarded to it. */
+
+import type { History } from './history.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
+
+/**
+ * A hub has each source without repeat or swap, each event as it is at its source, and without a gap but for events that its dead
+ * letters name as lost.
+ * @returns what is wrong, if anything is
+ */
+export function wrongAtHub(view: JournalView, history: History): string | undefined {
+  const last = new Map<string, SeenLine>();
+  for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
+    if (line.from === undefined) continue;
+    const [source, seq] = line.from;
+    const before = last.get(source);
+    // "A hub that lost events of the last batches asks their journals for them again."
+    if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
+    const problem = history.wrongFrom(line, before);
+    if (problem !== undefined) return `event ${line.seq}, which is ${problem}`;
+    last.set(source, line);
+  }
+  return undefined;
+}
