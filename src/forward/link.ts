@@ -1,6 +1,7 @@
 /** One destination of one journal: its sender, its state file, and the retries that an operator asks for. */
 
 import type { OpenClient } from '../client/connection.ts';
+import { endingAfter } from '../config/ending-after.ts';
 import { Mutex } from '../config/mutex.ts';
 import { describe } from '../journal/disk.ts';
 import { NotRemovableError } from '../journal/hooks.ts';
@@ -89,7 +90,7 @@ export class Link {
     const source = this.#source;
     if (source === undefined || asking.includes(source) || !this.#traits.saysVia) return;
     const target = this.#traits.open({ ...this.#targetOptions(source), asking: [...asking, source] });
-    const asked = await target.ask(AbortSignal.any([this.#closing.signal, AbortSignal.timeout(timeoutMs)]));
+    const asked = await target.ask(endingAfter(timeoutMs, this.#closing.signal));
     target.close();
     if (asked.kind === 'no hub' && this.status.kind === null) this.#onVia([]);
   }

@@ -1,5 +1,6 @@
 /** `GET /events`: the recorded events of a journal, in the order of their seqs, as lines, as JSON or as a stream. */
 
+import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Filter } from '../event/search.ts';
 import { type Handler, Refusal, type Reply } from '../http/message.ts';
@@ -108,7 +109,7 @@ async function* linesOf(
   looked.seq = Math.max(looked.seq, last);
   if (left < question.limit || question.waitMs === 0 || afterSeq > last) return;
   onWait();
-  const late = AbortSignal.any([ending, AbortSignal.timeout(question.waitMs)]);
+  const late = endingAfter(question.waitMs, ending);
   const following = { afterSeq: looked.seq, filter, signal: late, idleMs: question.waitMs, limits };
   for await (const found of follow(journal, following)) {
     if (found.kind === 'another journal') return;

@@ -1,6 +1,7 @@
 /** The journals of a service, for reading over HTTP. Each is read from its files, like a command does, beside its writer. */
 
 import { join } from 'node:path';
+import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
@@ -133,7 +134,7 @@ export class ReadableJournals {
     const progress = journal.progress();
     const isOpen = async () => (await progress.durable()).kind !== 'unsaid';
     if (await isOpen()) return journal;
-    await progress.more(AbortSignal.any([ending, AbortSignal.timeout(limits.openWaitMs)]));
+    await progress.more(endingAfter(limits.openWaitMs, ending));
     if (await isOpen()) return journal;
     throw unavailableRefusal('the journal is being opened', limits);
   }
