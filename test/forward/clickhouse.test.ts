@@ -111,11 +111,15 @@ test('what an answer to an insert means follows from the code of its exception [
   );
   const target = open(new URL(url).host);
   t.after(() => target.close());
-  const sent = async (scripted: Scripted) => {
+  const send = async (scripted: Scripted): Promise<Sent> => {
     answer = scripted;
-    const found: Sent = await target.send(outgoing(plainLines(1)), NEVER);
+    return target.send(outgoing(plainLines(1)), NEVER);
+  };
+  const sent = async (scripted: Scripted) => {
+    const found = await send(scripted);
     return 'why' in found ? found.why : found.kind;
   };
+  const reasonOf = async (scripted: Scripted) => JSON.stringify(await send(scripted));
   for (const code of [6, 26, 27, 41, 53, 117, 376, 407, 467])
     assert.equal(await sent(exception(code, 400)), 'refused', `${code}`);
   for (const code of [497, 516, 194]) assert.equal(await sent(exception(code, 403)), 'turned away', `${code}`);
@@ -132,6 +136,8 @@ test('what an answer to an insert means follows from the code of its exception [
   assert.equal(await sent([200, HTML]), 'not understood');
   for (const status of [301, 400, 401, 403, 404, 413])
     assert.equal(await sent([status, HTML]), 'turned away', `${status}`);
+  assert.match(await reasonOf([401, HTML]), /check user and password/);
+  assert.match(await reasonOf([403, HTML]), /check the URL, and what this login may do/);
   for (const status of [408, 429, 500, 502, 503, 504]) assert.equal(await sent([status, HTML]), 'again', `${status}`);
   assert.equal(await sent(done()), 'recorded');
 });
@@ -323,18 +329,25 @@ test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger r
   );
 });
 
-test('hosts are tried in turn, the next one after each failure [clickhouse-7]', async (t) => {
+test('hosts are tried in turn: an ask tries each of them, and an insert the next one after each failure [clickhouse-7]', async (t) => {
   const table = new Table();
   const closed = await freePort(t);
-  let isDown = true;
-  const first = await startScripted(t, (got) => (isDown ? exception(210, 500) : table.answer(got)));
-  const second = await startScripted(t, (got) => table.answer(got));
+  const isDown = [true, false];
+  const start = (index: number) => startScripted(t, (got) => (isDown[index] ? exception(210, 500) : table.answer(got)));
+  const [first, second] = [await start(0), await start(1)];
   const target = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
   t.after(() => target.close());
-  const kinds = [];
-  for (let round = 0; round < 4; round += 1) kinds.push((await target.ask(NEVER)).kind);
-  assert.deepEqual(kinds, ['again', 'again', 'at', 'at']);
-  isDown = false;
+  assert.equal((await target.ask(NEVER)).kind, 'at', 'a retry and a test ask once');
+  assert.deepEqual([first.got.length, second.got.length], [1, 1]);
+  assert.equal((await target.ask(NEVER)).kind, 'at');
+  isDown[0] = false;
   assert.equal((await target.send(outgoing(plainLines(3)), NEVER)).kind, 'recorded');
   assert.deepEqual([first.got.length, second.got.length], [1, 4]);
+  isDown[1] = true;
+  const kinds = [];
+  for (let round = 0; round < 3; round += 1) kinds.push((await target.send(outgoing(plainLines(3, 4)), NEVER)).kind);
+  assert.deepEqual(kinds, ['again', 'again', 'recorded']);
+  isDown[0] = true;
+  assert.equal((await target.ask(NEVER)).kind, 'again');
+  assert.deepEqual([first.got.length, second.got.length], [3, 6], 'each was asked once');
 });

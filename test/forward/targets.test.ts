@@ -511,10 +511,7 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   writeFileSync(tokenFile, 'asl_first');
   let answer: Scripted = [401, '{"error":"wrong"}'];
   const { url } = await startScripted(t, () => answer);
-  assert.equal(
-    reasonOf(await open(t, 'hub', url).ask(NEVER)),
-    'answers 401: wrong; it wants a token; name a token file',
-  );
+  assert.equal(reasonOf(await open(t, 'hub', url).ask(NEVER)), 'answers 401: wrong; name a token file');
   const target = open(t, 'hub', url, { tokenFile });
   assert.equal(reasonOf(await target.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
   const listed = `this needs a token of the deployment NAME, and a path that begins with ${'/NAME/report, '.repeat(50)}`;

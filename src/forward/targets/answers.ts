@@ -10,13 +10,13 @@ import type { Again, Position, Sent, Stopped } from '../target.ts';
 /** The members of a JSON object. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** @returns what to do about a login that was refused; undefined if there is no file with one */
-export function loginHint({
-  tokenFile,
-  passwordFile,
-}: Pick<Destination, 'tokenFile' | 'passwordFile'>): string | undefined {
+/** @returns what to do about a login that was refused. @param files those that the kind of destination may have, as words */
+export function loginHint(
+  { tokenFile, passwordFile }: Pick<Destination, 'tokenFile' | 'passwordFile'>,
+  files: string,
+): string {
   if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
-  return tokenFile && `check the token in ${tokenFile}`;
+  return tokenFile === undefined ? `name ${files}` : `check the token in ${tokenFile}`;
 }
 
 /** @returns the line that a destination names; undefined unless it has a seq above 0 and an id */

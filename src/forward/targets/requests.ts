@@ -122,11 +122,11 @@ export class Requests<Own extends { readonly kind: string } = never> {
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
-    const hint = loginHint(this.#options) ?? 'it wants a token; name a token file';
+    const hint = loginHint(this.#options, 'a token file');
     if (status === 401 && isChallenge(headers))
       return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${hint}`);
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${hint}`);
-    if (status === 403) return turnedAway(`${reason}; check the URL, and what the token may do`);
+    if (status === 403) return turnedAway(`${reason}; check the URL, and what this login may do`);
     const { location } = headers;
     if (status >= 300 && status < 400 && location !== undefined) {
       return turnedAway(`answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one`);

@@ -19,11 +19,12 @@ export function judgeClickhouse({ status, headers, body }: HttpReply): Clickhous
   // A query that fails after the beginning of its answer has a 200, and the exception in its body.
   const code = Number(headers[EXCEPTION] ?? /\bCode: (\d+)\. DB::Exception/.exec(body)?.[1] ?? 0);
   const isOfClickhouse = Object.keys(headers).some((name) => name.startsWith('x-clickhouse-'));
-  if (code === 0) return status === 200 && isOfClickhouse ? { kind: 'done', body } : undefined;
+  if (code === 0 && status !== 401) return status === 200 && isOfClickhouse ? { kind: 'done', body } : undefined;
   const reason = `answers ${status}: ${quote(body)}`;
   if (status === 200) return { kind: 'again', reason };
   if (BAD_ROWS.has(code)) return { kind: 'bad rows', status, reason: `answers ${status}: ${withoutRow(code, body)}` };
-  if (TURNED_AWAY.has(code)) return turnedAway(`${reason}; check user and password, and what the user may do`);
+  if (code === 0 || TURNED_AWAY.has(code))
+    return turnedAway(`${reason}; check user and password, and what the user may do`);
   if (NO_TABLE.has(code)) return notSetUp(`${reason}; assetlog forward ddl clickhouse prints the SQL of its table`);
   if (NO_SETTING.has(code)) {
     return notSetUp(`${reason}; let the user change the settings of an insert, in ClickHouse 24.8 or later`);

@@ -42,9 +42,12 @@ class Clickhouse implements Target {
     this.#servers = hosts.map(({ name }) => new Requests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
   }
 
-  ask(signal: AbortSignal): Promise<Asked> {
+  async ask(signal: AbortSignal): Promise<Asked> {
     this.#mayBeRepeated = true;
-    return this.#position(signal);
+    for (let left = this.#servers.length; ; left -= 1) {
+      const asked = await this.#position(signal);
+      if (asked.kind !== 'again' || left === 1 || signal.aborted) return asked;
+    }
   }
 
   /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */

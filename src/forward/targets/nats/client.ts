@@ -129,7 +129,8 @@ export class Connection {
     const { token, password } = this.#options;
     const reason = `answers ${quote(withoutSecret(withoutSecret(text, token), password))}`;
     const isLogin = /^'(\w{1,9} )?Auth[a-z]* (Violation|Expired|Revoked)/.test(text);
-    if (isLogin) this.close(`${reason}; ${loginHint(this.#options) ?? NO_LOGIN}`, 'turned away');
+    const hint = loginHint(this.#options, 'a token file, or a user and a password file');
+    if (isLogin) this.close(`${reason}; ${hint}`, 'turned away');
     else if (/^'Permissions/.test(text)) this.close(`${reason}; check what this login may do`, 'turned away');
     else this.close(reason);
   }
@@ -162,5 +163,3 @@ export class Connection {
     return this.failure;
   }
 }
-
-const NO_LOGIN = 'name a token file, or a user and a password file';
