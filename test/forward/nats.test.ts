@@ -425,6 +425,7 @@ test('a batch that is not acknowledged in time is followed by smaller ones', asy
 });
 
 test('a stream that can not be used stops, with the command that mends it [nats-11]', async (t) => {
+  const noStream = () => errorOf(10_059, 'stream not found', 404);
   const problems: readonly (readonly [Parameters<typeof startNatsStub>[1], RegExp])[] = [
     [{ info: { version: '2.10.29' } }, /is version 2.10.29, .* 2.12/],
     [{ config: { allow_atomic: undefined } }, /run: nats stream edit ASSETLOG --allow-batch$/],
@@ -434,9 +435,10 @@ test('a stream that can not be used stops, with the command that mends it [nats-
     [{ config: { sealed: true } }, /is sealed/],
     [{ config: { subject_transform: { src: '>', dest: 'b.>' } } }, /--no-transform$/],
     [
-      { answer: () => errorOf(10_059, 'stream not found', 404) },
+      { answer: noStream, info: { cluster: 'c' } },
       /run: nats stream add ASSETLOG --subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults$/,
     ],
+    [{ answer: noStream }, /--replicas 1 --allow-batch --defaults$/],
     [{ answer: () => errorOf(10_039, 'JetStream not enabled for account', 503) }, /add jetstream/],
   ];
   for (const [options, expected] of problems) {

@@ -151,7 +151,8 @@ class NatsTarget implements Target {
     const reason = `answers ${code}: ${quote(`${description}`)}`;
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
     if (code !== NO_STREAM) throw new NatsFailure(FULL.has(code) ? `${reason}; ${WHEN_FULL}` : reason);
-    const add = `${this.#url.path} --subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults`;
+    const replicas = this.#connection!.info['cluster'] === undefined ? 1 : 3; // what a server takes that is alone
+    const add = `${this.#url.path} --subjects 'assetlog.>' --storage file --replicas ${replicas} --allow-batch --defaults`;
     throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
   }
 
