@@ -62,9 +62,9 @@ export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: num
 export function readItem(members: Map<string, Json>, limits: ItemLimits): Item {
   const endpoint = endpointOf(members.get('type'));
   const idempotencyKey = members.get('idempotency_key');
-  for (const [name, value] of members) {
+  for (const name of members.keys()) {
     if (isParameter(endpoint, name)) continue;
-    if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(value, endpoint, members, limits);
+    if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(members.get(name)!, endpoint, members, limits);
     else if (!NO_PARAMETERS.has(name)) throw new ItemError(unknownMember(endpoint, name));
     members.delete(name);
   }

@@ -96,7 +96,7 @@ export function readObjects(
 
 /** @returns the value of a JSON string, unquoted and unescaped */
 export function stringOf(value: Json): string {
-  return unquote(value.text);
+  return unescaped(value.text.slice(1, -1));
 }
 
 /** @returns the strings of a JSON array, or undefined if an element is not a string */
@@ -139,7 +139,7 @@ function membersEnd(
     const value = bytes[colon] === COLON ? json.spaceEnd(colon + 1) : -1;
     const end = json.valueEnd(value, depthMax - 1);
     if (end === -1) return -1;
-    members.set(unquote(json.text(name, nameEnd)), taken(json, value, end));
+    members.set(unescaped(json.text(name + 1, nameEnd - 1)), taken(json, value, end));
     at = json.spaceEnd(end);
     if (bytes[at] === CLOSE_BRACE) return at + 1;
     if (bytes[at] !== COMMA) return -1;
@@ -197,6 +197,7 @@ function kindOf(first: number): JsonKind {
   }
 }
 
-function unquote(quoted: string): string {
-  return quoted.includes('\\') ? JSON.parse(quoted) : quoted.slice(1, -1);
+/** @param inner a JSON string without its quotes */
+function unescaped(inner: string): string {
+  return inner.includes('\\') ? JSON.parse(`"${inner}"`) : inner;
 }

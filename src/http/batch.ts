@@ -179,11 +179,12 @@ type TakeItem = (number: number, read: () => Map<string, Json>) => void;
 
 function takeLines(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
   const { bytes } = json;
-  for (let start = 0, end = 0, number = 1; start < bytes.length; start = end + 1, number += 1) {
+  let [start, end] = [0, 0];
+  const read = () => readItemMembers(json, limits, start, end);
+  for (let number = 1; start < bytes.length; start = end + 1, number += 1) {
     const lineFeed = bytes.indexOf(LINE_FEED, start);
     end = lineFeed === -1 ? bytes.length : lineFeed;
-    const [from, to] = [start, end];
-    if (json.spaceEnd(start) !== end) take(number, () => readItemMembers(json, limits, from, to));
+    if (json.spaceEnd(start) !== end) take(number, read);
   }
 }
 
