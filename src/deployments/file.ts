@@ -30,8 +30,6 @@ export function readDeployments(text: string): { readonly kind: 'valid'; readonl
 /** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
 const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
-/** The digest that an operator gets by hashing an environment variable that is not set. */
-const NOTHING = sha256('').toString('hex');
 /** What a token without `may` may do. */
 const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];
 
@@ -69,7 +67,8 @@ function readTokens(deployment: Members, path: string, checker: Checker): Token[
         `${at}.sha256`,
         'must be the SHA-256 of the token as 64 hexadecimal digits; assetlog token prints one',
       );
-    } else if (digest.toLowerCase() === NOTHING) {
+    } else if (digest.toLowerCase() === sha256('').toString('hex')) {
+      // An operator gets it by hashing an environment variable that is not set.
       checker.refuse(
         `${at}.sha256`,
         'is the SHA-256 of an empty text, so an empty header would get in; assetlog token prints a good one',

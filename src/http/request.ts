@@ -120,11 +120,6 @@ export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Map<s
   throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
 }
 
-/** @returns the text of a body, without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
-export function readText(bytes: Buffer): string {
-  return readUtf8(bytes).text();
-}
-
 /** @param isLines whether the body is lines of JSON. @returns the body without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
 export function readUtf8(bytes: Buffer, isLines = false): JsonBytes {
   if (!isUtf8(bytes)) {

@@ -35,6 +35,37 @@ test('the built file is small enough for a slow link to a device', { skip: witho
   assert.ok(size < 520_000, `dist/server.js has ${size} bytes`);
 });
 
+/** The modules of Node that a start loads before its ready line. Each takes time and memory. */
+const LOADED_MODULES =
+  'child_process cluster crypto dgram diagnostics_channel dns dns/promises fs/promises http net os perf_hooks stream stream/promises string_decoder timers/promises v8 zlib';
+
+/** Ends the process instead of its ready line, with the modules of Node that were loaded since the process began. */
+const LIST_MODULES = `
+const before = new Set(process.moduleLoadList);
+process.stdout.write = () => {
+  const loaded = process.moduleLoadList.filter((name) => !before.has(name));
+  require('node:fs').writeSync(1, JSON.stringify(loaded));
+  process.exit();
+};`;
+
+test('a start loads no more modules of Node than are known, and none for fetch, web streams or workers', {
+  skip: withoutBuilt,
+}, (t) => {
+  const folder = newFolder(t);
+  const list = join(folder, 'list.cjs');
+  writeFileSync(list, LIST_MODULES);
+  const args = ['--require', list, built, '--port', '0', '--data', join(folder, 'data')];
+  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+  const loaded: string[] = JSON.parse(stdout);
+  const counted = loaded.filter((name) => /^NativeModule (?!internal|_)|internal\/(deps|webstreams|worker)/.test(name));
+  assert.ok(counted.includes('NativeModule http'));
+  const known = new Set(LOADED_MODULES.split(' ').map((name) => `NativeModule ${name}`));
+  assert.deepEqual(
+    counted.filter((name) => !known.has(name)),
+    [],
+  );
+});
+
 test('the built file has the commands of the source, and prints the texts that the source makes', {
   skip: withoutBuilt,
 }, async () => {
