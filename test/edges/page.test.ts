@@ -10,7 +10,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { exception, Table } from '../support/clickhouse-stub.ts';
 import { writeDeployments } from '../support/deployments.ts';
+import { startForwarding } from '../support/forwarded.ts';
+import { errorOf, startNatsStub } from '../support/nats-stub.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { startScripted } from '../support/sent-lines.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
@@ -286,6 +289,38 @@ test('the page says how far the destinations are that events are forwarded to', 
   await page.goto(`${(await startService(t)).url}/`);
   await sees(page, isLive);
   assert.ok(await page.evaluate(`document.querySelector('#forwarding').hidden`));
+});
+
+test('the page says of engines what it says of a hub', options, async (t) => {
+  let state: 'works' | 'away' | 'not set up' = 'works';
+  const nats = await startNatsStub(t, {
+    passes: () => state !== 'away',
+    answer: () => (state === 'not set up' ? errorOf(10_059, 'stream not found', 404) : undefined),
+  });
+  const table = new Table();
+  const { url } = await startScripted(t, (got) => {
+    if (state === 'away') return [503, 'away'];
+    return state === 'works' ? table.answer(got) : exception(60, 404);
+  });
+  const { edge } = await startForwarding(
+    t,
+    { name: 'stream', to: nats.to },
+    { name: 'table', to: `${url.replace('http:', 'clickhouse+http:')}/assets.events` },
+  );
+  const page = await open(`${edge.url}/`);
+  const says = async (text: string) => {
+    for (const name of ['stream', 'table']) await sees(page, has('#forwarding', `${name} ${text}`));
+  };
+  await report(edge, [materialization('orders')]);
+  await says('has all events');
+  state = 'away';
+  await report(edge, [materialization('orders'), materialization('customers')]);
+  await says('waiting is 2 events behind');
+  state = 'not set up';
+  await says('stopped is 2 events behind; assetlog forward status says why');
+  state = 'works';
+  process.kill(edge.pid, 'SIGHUP');
+  await says('has all events');
 });
 
 test('10,000 events are a few elements; older ones are read, and the oldest dropped', options, async (t) => {

@@ -65,6 +65,7 @@ export async function startForwarding(t: Scope, ...destinations: object[]) {
 /** What `assetlog forward status --json` says of one destination. */
 export interface ForwardStatus {
   readonly name: string;
+  readonly kind: string | null;
   readonly state: string;
   readonly reason: string;
   readonly seq: number;
