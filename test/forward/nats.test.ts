@@ -447,6 +447,17 @@ test('a stream that can not be used stops, with the command that mends it [nats-
     assert.match(found, /^stopped: not set up: /);
     assert.match(found, expected);
   }
+  // Of one deployment, or of all of them.
+  const one = await startNatsStub(t, { answer: noStream });
+  for (const [stream, subjects] of Object.entries({
+    'LOG-prod': 'assetlog.prod.>',
+    LOG: 'assetlog.>',
+    LOG_: 'assetlog.>',
+  })) {
+    const deployment = stream === 'LOG_' ? undefined : 'prod';
+    const found = shown(await open(t, one.to.replace('ASSETLOG', stream), { deployment }).ask(NEVER));
+    assert.ok(found.includes(`nats stream add ${stream} --subjects '${subjects}' `), found);
+  }
   for (const subjects of [['assetlog.*.*'], [SUBJECT], ['a', '>']]) {
     const stub = await startNatsStub(t, { config: { subjects } });
     assert.equal((await open(t, stub.to).ask(NEVER)).kind, 'at');

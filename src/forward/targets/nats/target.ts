@@ -24,11 +24,10 @@ class NatsTarget implements Target {
   readonly #url: EngineUrl;
   readonly #credentials: Credentials;
   readonly #subject: string;
+  /** Those that the stream is to take: of one deployment, if its name has that of the deployment, else of all. */
+  readonly #subjects: string;
   #connection: Connection | undefined;
-  /**
-   * For the bytes of a batch: new ones for each would stay until the next collection. Those of a batch have left before the next one:
-   * it was acknowledged, or an ask after it was answered, or its connection was closed.
-   */
+  /** Of all batches, so that none is garbage. One has left before the next: it, or an ask after it, was answered, or its connection closed. */
   readonly #buffer: Buffer;
   /** Bytes of a message with its headers that the stream takes. */
   #messageBytesMax = 0;
@@ -45,6 +44,7 @@ class NatsTarget implements Target {
     this.#url = engineUrlOf(to);
     this.#credentials = new Credentials(options, limits);
     this.#subject = `assetlog.${deployment}.${source}`;
+    this.#subjects = this.#url.path.includes(options.deployment ?? ' ') ? `assetlog.${deployment}.>` : 'assetlog.>';
     this.#lines = limits.natsBatchLinesMax;
     this.#buffer = Buffer.allocUnsafe(2 * limits.forwardBatchBytes);
   }
@@ -152,7 +152,7 @@ class NatsTarget implements Target {
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
     if (code !== NO_STREAM) throw new NatsFailure(FULL.has(code) ? `${reason}; ${WHEN_FULL}` : reason);
     const replicas = this.#connection!.info['cluster'] === undefined ? 1 : 3; // what a server takes that is alone
-    const add = `${this.#url.path} --subjects 'assetlog.>' --storage file --replicas ${replicas} --allow-batch --defaults`;
+    const add = `${this.#url.path} --subjects '${this.#subjects}' --storage file --replicas ${replicas} --allow-batch --defaults`;
     throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
   }
 
@@ -167,7 +167,7 @@ class NatsTarget implements Target {
       [settings['retention'] !== 'limits', 'drops what its consumers took; make another one with --retention limits'],
       [settings['no_ack'] === true, `acknowledges nothing${edit} --ack`],
       [settings['subject_transform'] !== undefined, `changes subjects${edit} --no-transform`],
-      [!isTaken, `does not take ${subject}${edit} --subjects 'assetlog.>'`],
+      [!isTaken, `does not take ${subject}${edit} --subjects '${this.#subjects}'`],
       [settings['allow_atomic'] !== true, `takes no atomic batches${edit} --allow-batch`],
     ];
     const [, problem] = problems.find(([isThere]) => isThere) ?? [];
