@@ -47,7 +47,7 @@ export async function openSource(disk: Disk): Promise<string> {
  */
 export async function replaceSource(disk: Disk): Promise<string> {
   const source = uuids(new Date())();
-  await replaceDurably(disk, SOURCE_FILE, Buffer.from(`${source}\n`));
+  await replaceDurably(disk, SOURCE_FILE, [Buffer.from(`${source}\n`)]);
   return source;
 }
 

@@ -77,10 +77,14 @@ export async function writeFile(
  * Replaces a file, durably.
  * @throws the error of a system call, after which the old file is there, or the new one
  */
-export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | AsyncIterable<Buffer>): Promise<void> {
+export async function replaceDurably(
+  disk: Disk,
+  name: string,
+  chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
+): Promise<void> {
   const next = `${name}.new`;
   await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
-  await writeFile(disk, next, Buffer.isBuffer(bytes) ? [bytes] : bytes);
+  await writeFile(disk, next, chunks);
   await disk.rename(next, name);
   await disk.syncFolder();
 }
@@ -88,8 +92,8 @@ export async function replaceDurably(disk: Disk, name: string, bytes: Buffer | A
 /** Reads the bytes of a file from `start` up to `end`, fewer at the end of the file. @throws the error of a system call */
 export async function readBytes(disk: ReadableDisk, name: string, start: number, end: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);
-  return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+  for await (const chunk of disk.read(name, start, end)) chunks.push(Buffer.from(chunk));
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks);
 }
 
 /**
@@ -104,6 +108,16 @@ export async function readSmall(disk: ReadableDisk, name: string, bytesMax: numb
   } catch (error) {
     if (error instanceof IrregularFileError) return Buffer.alloc(1);
     return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+  }
+}
+
+/** @param onRead called with the number of bytes so far, after each chunk */
+export async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of chunks) {
+    yield chunk;
+    bytes += chunk.length;
+    onRead(bytes);
   }
 }
 

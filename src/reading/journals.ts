@@ -178,7 +178,7 @@ export class ReadableJournal {
    * Reads a line once more, in chunks, so that a client that does not read holds a chunk of it instead of the line. The caller holds a
    * part of `SharedByReadings.buffers`.
    * @param signal ends the turns, but not the line: what ends early is complete
-   * @returns its bytes with its newline
+   * @returns its bytes with its newline: each chunk is valid until the next is asked for
    * @throws the error of a system call
    */
   async *bytesOf({ file, byte, start, end }: Line, signal: AbortSignal): AsyncGenerator<Buffer> {
@@ -202,21 +202,19 @@ export class ReadableJournal {
     isCounted: boolean,
   ): AsyncGenerator<Buffer> {
     const { turns, buffers, longLine } = this.shared;
-    const bytesMax = this.#options.limits.readTurnBytes;
     const release = isCounted ? await buffers.acquire(signal) : undefined;
     let endLongLine: (() => void) | undefined;
     try {
-      for await (const whole of read) {
-        this.shared.read(whole.length);
-        for (let at = 0; at < whole.length; at += bytesMax) {
-          await turns.take(signal);
-          const chunk = whole.subarray(at, at + bytesMax);
-          const isInside = !chunk.includes(LINE_FEED); // of a long line
-          if (!isInside) endLongLine?.();
-          if (!isInside) endLongLine = undefined;
-          yield chunk;
-          if (isInside) endLongLine ??= await longLine.acquire(signal);
+      for await (const chunk of read) {
+        this.shared.read(chunk.length);
+        await turns.take(signal);
+        const isInside = !chunk.includes(LINE_FEED); // of a long line
+        if (!isInside) {
+          endLongLine?.();
+          endLongLine = undefined;
         }
+        yield chunk;
+        if (isInside) endLongLine ??= await longLine.acquire(signal);
       }
     } finally {
       endLongLine?.();

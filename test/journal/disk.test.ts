@@ -43,6 +43,21 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.equal(await textOf(disk, 'x', 4, 4), '');
   });
 
+  test(`${kind}: the next chunk of a file takes the memory of the one before [disk-3]`, async (t) => {
+    const disk = makeDisk(t);
+    await disk.prepare();
+    await writeFile(disk, 'x', [Buffer.from('one two three')]);
+    const chunks: Buffer[] = [];
+    const read: string[] = [];
+    for await (const chunk of disk.read('x', 0, undefined, { chunkBytes: 4 })) {
+      chunks.push(chunk);
+      read.push(String(chunk));
+    }
+    assert.deepEqual(read, ['one ', 'two ', 'thre', 'e']);
+    assert.equal(new Set(chunks.map(({ buffer }) => buffer)).size, 1);
+    assert.notEqual(String(chunks[0]), 'one ');
+  });
+
   test(`${kind}: a log grows at its end`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();

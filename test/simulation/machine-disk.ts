@@ -154,11 +154,11 @@ class ProcessDisk implements Disk {
   mount = () => this.#heard(this.#disk.mount());
   otherWriters = () => this.#heard(this.#disk.otherWriters());
 
-  async *read(name: string, start?: number, end?: number, { signal }: ReadOptions = {}): AsyncIterable<Buffer> {
-    const chunks = this.#disk.read(name, start, end)[Symbol.asyncIterator]();
+  async *read(name: string, start?: number, end?: number, options?: ReadOptions): AsyncIterable<Buffer> {
+    const chunks = this.#disk.read(name, start, end, options)[Symbol.asyncIterator]();
     for (;;) {
       const next = await this.#heard(chunks.next());
-      signal?.throwIfAborted();
+      options?.signal?.throwIfAborted();
       if (next.done) return;
       yield next.value;
     }

@@ -77,7 +77,7 @@ export function described(description: string): Event {
 
 export async function textOf(disk: Disk, name: string, start?: number, end?: number): Promise<string> {
   const chunks: Buffer[] = [];
-  for await (const chunk of disk.read(name, start, end)) chunks.push(chunk);
+  for await (const chunk of disk.read(name, start, end)) chunks.push(Buffer.from(chunk));
   return Buffer.concat(chunks).toString();
 }
 

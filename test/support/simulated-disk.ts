@@ -5,7 +5,7 @@
  */
 
 import type { OtherWriters } from '../../src/config/files.ts';
-import type { Disk, LogFile, NewFile, SlotFile, Space } from '../../src/journal/disk.ts';
+import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
 import { SyncError } from '../../src/journal/disk.ts';
 import type { Mount } from '../../src/journal/open/mount.ts';
 
@@ -169,13 +169,20 @@ export class SimulatedDisk implements Disk {
     return this.#inode(name).bytes.length;
   }
 
-  async *read(name: string, start = 0, end = Number.POSITIVE_INFINITY): AsyncIterable<Buffer> {
+  async *read(
+    name: string,
+    start = 0,
+    end = Number.POSITIVE_INFINITY,
+    { chunkBytes = Number.POSITIVE_INFINITY }: ReadOptions = {},
+  ): AsyncIterable<Buffer> {
     await this.#call('read', name);
     const bytes = Buffer.from(this.#inode(name).bytes.subarray(start, end));
     // In small chunks, so that lines are cut by them; the many bytes of a large file in large ones, since each write copies all.
     for (let at = 0, length = 1_000; at < bytes.length; at += length) {
-      length = at < 100_000 ? 1_000 : 1_000_000;
-      yield bytes.subarray(at, at + length);
+      length = Math.min(chunkBytes, at < 100_000 ? 1_000 : 1_000_000);
+      const chunk = bytes.subarray(at, at + length);
+      yield chunk;
+      chunk.fill(0xff); // a real disk reads the next chunk into the same memory
     }
   }
 

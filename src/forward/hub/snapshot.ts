@@ -45,7 +45,7 @@ export async function readSnapshot(
 /** Replaces the file, durably. @throws the error of a system call, after which the old file is there, or the new one */
 export async function writeSnapshot(disk: Disk, { seq, sources }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
-  await replaceDurably(disk, NAME, sealed(`{"seq":${seq},"sources":[${listed}]`));
+  await replaceDurably(disk, NAME, [sealed(`{"seq":${seq},"sources":[${listed}]`)]);
 }
 
 type StoredMark = [seq: number, id: string | null, ahead?: readonly [first: number, last: number, id: string][]];

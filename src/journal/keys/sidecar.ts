@@ -18,9 +18,9 @@
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
-import { readBytes, writeFile } from '../file-io.ts';
+import { readSmall, writeFile } from '../file-io.ts';
 import { checkLine, readForm } from '../line/chain.ts';
-import { LineCutter } from '../line/lines.ts';
+import { takeLines } from '../line/lines.ts';
 import { idempotencyKeyOf, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { lastLine } from '../open/scan.ts';
@@ -76,14 +76,16 @@ export async function readSidecar(
 ): Promise<Sidecar | undefined> {
   const name = segmentName(firstSeq);
   const fileBytes = await disk.size(name);
+  const sidecar = sidecarName(firstSeq);
   // A row is smaller than a line, so assetlog wrote no sidecar that is larger than its file.
-  const bytes = await readAtMost(disk, sidecarName(firstSeq), fileBytes);
-  const found = bytes === undefined ? undefined : decode(bytes, firstSeq);
+  if ((await disk.size(sidecar).catch(unlessAbsent(0))) > fileBytes) return undefined;
+  const bytes = await readSmall(disk, sidecar, fileBytes);
+  const found = bytes && decode(bytes, firstSeq);
   if (found === undefined || found.file.bytes !== fileBytes) return undefined;
-  const { file, ...sidecar } = found;
+  const { file, ...rows } = found;
   const last = await lastLine(disk, name, fileBytes, limits);
   const same = last?.seq === file.chain.seq - 1 && last.crc === file.chain.crc;
-  return same ? sidecar : undefined;
+  return same ? rows : undefined;
 }
 
 /** What the name of a sidecar ends in until it is complete. */
@@ -156,20 +158,15 @@ function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: Cl
     at: (index) => {
       const row = HEAD_BYTES + index * ROW_BYTES;
       const word = (index: number) => bytes.readUInt32LE(row + 4 * index);
-      const [high, low] = [bytes.readInt32LE(row), bytes.readInt32LE(row + 4)];
-      return { high, low, seq: firstSeq + word(2), offset: word(3), seconds: word(4) };
+      return {
+        high: bytes.readInt32LE(row),
+        low: bytes.readInt32LE(row + 4),
+        seq: firstSeq + word(2),
+        offset: word(3),
+        seconds: word(4),
+      };
     },
   };
-}
-
-/** @returns undefined if there is no such file, or if it has more bytes */
-async function readAtMost(disk: Disk, name: string, bytesMax: number): Promise<Buffer | undefined> {
-  try {
-    if ((await disk.size(name)) > bytesMax) return undefined;
-    return await readBytes(disk, name, 0, bytesMax);
-  } catch (error) {
-    return unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-  }
 }
 
 /** Collects the newest keys of the lines of one file, which it gets in order. */
@@ -235,7 +232,7 @@ export async function scanKeys(
   let lines = 0;
   let foundFirst = endSeq;
   let lastSeq = 0;
-  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+  const { carriedBytes } = await takeLines(disk.read(name, from, size), lineBytesMax, (bytes, start, end, lineEnd) => {
     lines += 1;
     if (lines === 1 && !isFromStart) return; // most likely a part of a line
     const check = chain === undefined ? undefined : checkLine(bytes, start, end, chain);
@@ -249,10 +246,8 @@ export async function scanKeys(
     lastSeq = form.seq;
     foundFirst = Math.min(foundFirst, form.seq);
     found.take(bytes, start, end, form.seq, from + lineEnd - (end - start));
-  }, lineBytesMax);
-  for await (const chunk of disk.read(name, from, size)) cutter.push(chunk);
-  const file =
-    isGood && cutter.carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
+  });
+  const file = isGood && carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
   return { found, isFromStart, bytes: size - from, firstSeq: foundFirst, file };
 }
 

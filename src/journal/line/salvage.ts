@@ -12,7 +12,7 @@ import { FileWindow } from '../file-io.ts';
 import { firstIndex } from '../first-index.ts';
 import type { SegmentName } from '../segments.ts';
 import { crcOf, findForms, type LineForm, readForm, type SeedParts, seedFor, seedPartsOf } from './chain.ts';
-import { LineCutter } from './lines.ts';
+import { takeLines } from './lines.ts';
 
 /** Consecutive valid lines that are adjacent in a file. */
 export interface Stretch {
@@ -134,7 +134,7 @@ async function findPieces(disk: Disk, name: string, pieces: Pieces, { lineBytesM
   let last: Piece | undefined;
   /** Whether the next line can extend the last piece: not if bytes that are no line are between them. */
   let isOpen = false;
-  const cutter = new LineCutter((bytes, start, end, lineEnd) => {
+  await takeLines(disk.read(name), lineBytesMax, (bytes, start, end, lineEnd) => {
     const from = lineStart;
     lineStart = lineEnd + 1;
     const carriageReturns = bytes[end - 1] === CARRIAGE_RETURN;
@@ -159,8 +159,7 @@ async function findPieces(disk: Disk, name: string, pieces: Pieces, { lineBytesM
     const isJson = hasJson(bytes, form);
     last = pieces.add(pieceOf(bytes, form, from, last, { isWhole: true, carriageReturns, isJson }));
     isOpen = true;
-  }, lineBytesMax);
-  for await (const chunk of disk.read(name)) cutter.push(chunk);
+  });
 }
 
 function pieceOf(
@@ -315,11 +314,11 @@ async function countBadLines(
   { lineBytesMax }: SalvageLimits,
 ): Promise<number> {
   let count = 0;
-  const cutter = new LineCutter((bytes, start, end) => {
+  const chunks = disk.read(name, goodEnd === 0 ? 0 : goodEnd + 1);
+  const rest = await takeLines(chunks, lineBytesMax, (bytes, start, end) => {
     if (!isBlank(bytes.subarray(start, end))) count += 1;
-  }, lineBytesMax);
-  for await (const chunk of disk.read(name, goodEnd === 0 ? 0 : goodEnd + 1)) cutter.push(chunk);
-  const isLineLeft = cutter.carriedBytes > 0 && !isBlank(cutter.carried());
+  });
+  const isLineLeft = rest.carriedBytes > 0 && !isBlank(rest.carried());
   return isLineLeft ? count + 1 : count;
 }
 

@@ -20,7 +20,7 @@
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../disk.ts';
-import { readBytes, writeFile } from '../file-io.ts';
+import { counted, readBytes, writeFile } from '../file-io.ts';
 import { readLastStop } from '../open/clean-stop.ts';
 import {
   DamagedError,
@@ -410,15 +410,6 @@ const FORWARDED = /^(\.forwarded-.*|\.journal-id|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
 const NEWLINE = Buffer.from('\n');
-
-async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
-  let bytes = 0;
-  for await (const chunk of chunks) {
-    yield chunk;
-    bytes += chunk.length;
-    onRead(bytes);
-  }
-}
 
 /** @returns undefined if there is no such file */
 async function fingerprint(disk: ReadableDisk, name: string): Promise<string | undefined> {

@@ -279,9 +279,15 @@ export class LineFilter {
     if (this.#trace === undefined || isMatch(line.event, this.#members)) this.#matches.push(line);
   }
 
-  /** @returns the lines collected since the last call */
+  /** @returns the lines collected since the last call, with a copy of their chunk: the next one takes its memory */
   matches(): readonly Line[] {
     const lines = this.#matches;
+    let copy: Buffer | undefined;
+    for (const line of lines) {
+      if (line.end === line.bytes.length) continue; // a line that spans chunks is a copy
+      copy ??= Buffer.from(line.bytes);
+      line.bytes = copy;
+    }
     this.#matches = [];
     this.#searched = undefined; // it may be a long line
     return lines;

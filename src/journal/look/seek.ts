@@ -46,7 +46,7 @@ async function nextLine(
 ): Promise<{ start: number; seq: number } | undefined> {
   let position = from;
   let start: number | undefined;
-  let head = NO_BYTES;
+  let head: Buffer = Buffer.alloc(0);
   for (let bytes = PROBE_BYTES; position < end; bytes *= 8) {
     for await (const chunk of disk.read(name, position, Math.min(end, position + bytes))) {
       const newline = start === undefined ? chunk.indexOf(LINE_FEED) : -1;
@@ -89,4 +89,3 @@ async function lineEnd(
 const NEAR_BYTES = 64 * 1024;
 const PROBE_BYTES = 4 * 1024;
 const LINE_FEED = 0x0a;
-const NO_BYTES = Buffer.alloc(0);

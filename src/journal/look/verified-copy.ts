@@ -37,7 +37,7 @@ export class VerifiedCopy {
       const read: Buffer = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
       const end = this.#verify(read);
       if (end > 0) yield read.subarray(0, end);
-      rest = read.subarray(end);
+      rest = Buffer.from(read.subarray(end));
       if (this.#isAtEnd) return;
       if (rest.length > this.#lineBytesMax) {
         this.problem = `it has more than ${this.#lineBytesMax} bytes`;

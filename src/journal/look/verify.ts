@@ -3,9 +3,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
+import { counted } from '../file-io.ts';
 import { ChainFollower } from '../line/chain.ts';
-import { LineCutter } from '../line/lines.ts';
-import { readTime, TIME_HEAD_BYTES } from '../line/members.ts';
+import { takeLines } from '../line/lines.ts';
+import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findingsOfNone, joinFindings } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
@@ -111,27 +112,25 @@ async function readSegments(
 ): Promise<{ read: VerifiedSegment[]; vanished: Vanished[] }> {
   const sizes = await Promise.all(names.map(({ name }) => disk.size(name).catch(unlessAbsent(0))));
   const total = sizes.reduce((sum, size) => sum + size, 0);
-  let readBytes = 0;
+  let bytesBefore = 0;
   const read: VerifiedSegment[] = [];
   const vanished: Vanished[] = [];
   for (const segment of names) {
-    const before = readBytes;
-    let head: Buffer | undefined;
-    const counted = async function* (): AsyncIterable<Buffer> {
-      for await (const chunk of disk.read(segment.name)) {
-        head ??= Buffer.from(chunk.subarray(0, TIME_HEAD_BYTES));
-        yield chunk;
-        readBytes += chunk.length;
-        onProgress(readBytes, Math.max(readBytes, total));
-      }
-    };
+    let bytes = 0;
+    const chunks = counted(disk.read(segment.name), (fileBytes) => {
+      bytes = fileBytes;
+      onProgress(bytesBefore + bytes, Math.max(bytesBefore + bytes, total));
+    });
+    let firstTime: string | undefined;
     try {
-      const scan = await scanSegment(counted(), segment.firstSeq, limits);
-      const firstTime = head && readTime(head);
-      read.push({ ...segment, bytes: readBytes - before, scan, firstTime });
+      const scan = await scanSegment(chunks, segment.firstSeq, limits, (line, start, _end, seq) => {
+        if (seq === segment.firstSeq) firstTime = readTime(line.subarray(start));
+      });
+      read.push({ ...segment, bytes, scan, firstTime });
     } catch (error) {
       vanished.push(unlessAbsent({ ...segment, error: error as Error })(error as Error));
     }
+    bytesBefore += bytes;
   }
   return { read, vanished };
 }
@@ -208,13 +207,13 @@ class RestOfFile {
   /** @returns the number of valid lines */
   async read(disk: Disk): Promise<number> {
     const start = this.#byte;
-    const cutter = new LineCutter((bytes, from, to, lineEnd) => {
+    const chunks = disk.read(this.#segment.name, start);
+    const { carriedBytes } = await takeLines(chunks, this.#lineBytesMax, (bytes, from, to, lineEnd) => {
       this.#take(bytes, from, to);
       this.#byte = start + lineEnd + 1;
       this.#line += 1;
-    }, this.#lineBytesMax);
-    for await (const chunk of disk.read(this.#segment.name, start)) cutter.push(chunk);
-    if (cutter.carriedBytes > 0) this.#addBad('it ends without a newline');
+    });
+    if (carriedBytes > 0) this.#addBad('it ends without a newline');
     if (this.#bad !== undefined) this.#onBadRange(this.#bad);
     return this.#good;
   }

@@ -76,7 +76,7 @@ export async function lastLine(
     const start = read.lastIndexOf(LINE_FEED, read.length - 2) + 1;
     if (start === 0 && bytes < end && bytes <= lineBytesMax) continue; // a longer line
     const form = readForm(read, start, read.length - 1);
-    return form && { seq: form.seq, crc: form.crc, line: read.subarray(start, read.length - 1) };
+    return form && { ...form, line: read.subarray(start, read.length - 1) };
   }
 }
 

@@ -11,7 +11,7 @@ import { type Disk, openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import type { Durable } from '../../../src/journal/lock.ts';
 import { readJournal } from '../../../src/journal/look/reader.ts';
-import type { Remark } from '../../../src/journal/look/reading.ts';
+import type { Line, Remark } from '../../../src/journal/look/reading.ts';
 import { OwnProgress, type Progress } from '../../../src/journal/progress.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { damaged } from '../../support/damage.ts';
@@ -36,22 +36,20 @@ const progressOf = (durable: () => Durable = () => ({ kind: 'unsaid' })): Progre
 });
 
 async function read(disk: Disk, filter: Filter = {}, progress = progressOf()): Promise<Seen> {
-  const seen: Seen = { seqs: [], texts: [], remarks: [] };
-  for await (const lines of readJournal(disk, { filter, progress, limits }, (remark) => seen.remarks.push(remark))) {
-    for (const line of lines) {
-      assert.equal(line.event.seq, line.seq);
-      seen.seqs.push(line.seq);
-      seen.texts.push(line.text);
-    }
+  const remarks: Remark[] = [];
+  const found: Line[] = [];
+  for await (const lines of readJournal(disk, { filter, progress, limits }, (remark) => remarks.push(remark))) {
+    found.push(...lines);
   }
-  return seen;
+  for (const line of found) assert.equal(line.event.seq, line.seq);
+  return { seqs: found.map(({ seq }) => seq), texts: found.map(({ text }) => text), remarks };
 }
 
 const failOn = ({ text }: Remark) => assert.fail(text);
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);
 
-test('every line is handed over as it is in the file, file after file', async () => {
+test('every line is handed over as it is in the file, file after file, and can be kept [reader-8]', async () => {
   const files = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: Buffer.alloc(0) };
   const { seqs, texts, remarks } = await read(diskWith({ ...files, 'notes.txt': Buffer.from('not ours') }));
   assert.deepEqual(seqs, upTo(15));
