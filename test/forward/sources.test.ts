@@ -113,22 +113,6 @@ test('a plain copy of a hub, without its file of watermarks, knows what it has b
   }
 });
 
-test('retention does not make a hub forget', async () => {
-  const disk = new SimulatedDisk();
-  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
-  const hub = await TestHub.open(disk, parts);
-  const sent = new SentJournal(9);
-  await hub.put(sent, 1, 7);
-  for (let count = 0; count < 60; count += 1) await hub.report();
-  await eventually('its files go', () => forwardedIn(disk).size === 0);
-  const crashed = await TestHub.open(disk.afterCrash(), parts);
-  assert.equal((await crashed.ask(sent.source)).seq, 7);
-  const gap = await crashed.put(sent, 9, 9);
-  assert.deepEqual([gap.status, gap.seq, gap.id], [409, 7, sent.id(7)]);
-  assert.equal((await crashed.put(sent, 6, 9)).status, 200);
-  assert.deepEqual(forwardedIn(crashed.disk).get(sent.source), [8, 9]);
-});
-
 test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that [sources-2]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });

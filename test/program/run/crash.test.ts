@@ -12,21 +12,6 @@ import { ask, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
 
-test('after SIGKILL under load the next start has every acknowledged event once, and continues at once', async (t) => {
-  const data = newFolder(t);
-  const acknowledged: string[] = [];
-  for (let round = 0; round < 3; round += 1) {
-    const { port, kill } = await startService(t, { data, args: ['--segment-bytes', '20000'] });
-    const load = startLoad(port, { clients: 8, name: `${round}` });
-    t.after(load.stop);
-    await eventually('reports are acknowledged', () => load.acknowledged.size >= 100);
-    await kill('SIGKILL');
-    await load.stop();
-    acknowledged.push(...load.acknowledged);
-  }
-  assertOnce((await startService(t, { data })).events(), acknowledged);
-});
-
 const NAMES = ['prod', 'test'];
 
 /** Clients that report to each deployment. */
