@@ -115,7 +115,7 @@ export class KeyedReports {
   /** True for most reports, which then need no lookup of several events. */
   #isNewByItself({ keys }: KeyedEntry): boolean {
     const [key] = keys;
-    if (keys.length !== 1 || key === undefined || this.#pending.has(key.text)) return false;
+    if (keys.length !== 1 || key === undefined || this.#pending.get(key.text) !== undefined) return false;
     return this.#options.keys.find(key).length === 0;
   }
 

@@ -31,10 +31,6 @@ export class PendingKeys {
   readonly #entries: (QueueEntry | undefined)[] = [];
   readonly #free: number[] = [];
 
-  has(key: string): boolean {
-    return this.#slotOf.has(key);
-  }
-
   get(key: string): Pending | undefined {
     const slot = this.#slotOf.get(key);
     if (slot === undefined) return undefined;
