@@ -277,6 +277,11 @@ test('the page says how far the destinations are that events are forwarded to', 
   await hub.kill();
   await report(device, [materialization('orders'), materialization('customers')]);
   await sees(page, has('#forwarding', 'upstream waiting is 2 events behind'));
+  assert.doesNotMatch(await textOf(page, '#forwarding'), /503/);
+  const refusing = await startService(t, { args: ['--forward-to', hub.url, '--ack', 'upstream'] });
+  await page.goto(`${refusing.url}/`);
+  await sees(page, has('#forwarding', 'upstream waiting has all events'));
+  await sees(page, has('#forwarding', 'reports get 503: /readyz says why'));
 
   const { url } = await startScripted(t, () => [403, '{"error":"no"}']);
   const turnedAway = await startService(t, { args: ['--forward-to', url] });

@@ -15,10 +15,13 @@ type Figures = Map<string, number>;
  */
 export async function watchForwarding(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
   for (let isForwarding = true; isForwarding && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
-    const all = destinationsIn(await service.text('metrics', signal).catch(() => ''));
+    const metrics = await service.text('metrics', signal).catch(() => '');
     if (signal.aborted) return; // another one has begun
+    const all = destinationsIn(metrics);
     isForwarding = all.size > 0;
     const spans = [...all].map(([name, figures]) => element('span', {}, `${name} `, ...shown(figures)));
+    // With `--ack`, and if retention waits for a destination.
+    if (/^assetlog_ready 0$/m.test(metrics)) spans.push(element('span', {}, 'reports get 503: /readyz says why'));
     line.replaceChildren('Forwarding: ', ...spans);
     line.hidden = !isForwarding;
   }
