@@ -22,13 +22,23 @@ export interface Access {
   readonly token: HttpCall['token'];
 }
 
-/** A report with a key. */
-interface Earlier {
+/** A report of one event. */
+interface Report {
   readonly wanted: Wanted;
   readonly type: (typeof TYPES)[number];
   readonly event: object;
 }
 
+/** One event of a batch. */
+interface Item {
+  readonly wanted: Wanted;
+  readonly body: object;
+}
+
+/** After another status, or none, a report whose events have keys is sent again. */
+const ANSWERS: readonly unknown[] = [200, 207, 400, 422];
+/** Of so many lives in a row the clients of one make mistakes in batches. */
+const LIVES = 3;
 const TYPES = ['materialization', 'observation', 'check'] as const;
 /** In a body the text of a number that JavaScript can not represent: it is recorded digit by digit. */
 const NUMBER = '<number>';
@@ -44,7 +54,7 @@ export class Client {
   readonly #edgeKeys: () => readonly string[];
   readonly name: string;
   readonly #process: Incarnation;
-  readonly #earlier: Earlier[] = [];
+  readonly #earlier: Report[] = [];
   #count = 0;
   #waiting = 0;
   /** As faults name it. */
@@ -86,13 +96,13 @@ export class Client {
     const { chance } = this.#process;
     const { type, ...event } = this.#event(wanted.mark);
     if (wanted.key !== undefined) this.#earlier.push({ wanted, type, event });
-    const send = () => this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
+    const send = () => this.#sendReport({ wanted, type, event });
     // Some do not wait for the first reply.
     await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
   }
 
   /** One of the last 60 reports with a key, or one at the edge of a file. */
-  #chooseEarlier(): Earlier {
+  #chooseEarlier(): Report {
     const { chance } = this.#process;
     const keys = chance.happens(0.5) ? new Set(this.#edgeKeys()) : undefined;
     const edges = this.#earlier.filter(({ wanted }) => keys?.has(wanted.key ?? ''));
@@ -102,24 +112,47 @@ export class Client {
   /** An earlier report, or another event with its key, which is recorded only if retention removed the earlier one. */
   async #sendAgain(): Promise<void> {
     const { chance } = this.#process;
-    const { wanted, type, event } = this.#chooseEarlier();
-    if (chance.happens(0.8)) return this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
-    const mark = this.#next().mark;
-    const { type: ofOther, ...other } = this.#event(mark);
-    await this.#send(`/report_asset_${ofOther}/`, [{ mark, key: wanted.key }], bodyOf(other), wanted.key);
+    const earlier = this.#chooseEarlier();
+    if (chance.happens(0.8)) return this.#sendReport(earlier);
+    const { mark } = this.#next();
+    const { type, ...event } = this.#event(mark);
+    await this.#sendReport({ wanted: { mark, key: earlier.wanted.key }, type, event });
   }
 
   async #sendBatch(): Promise<void> {
-    const wanted = Array.from({ length: this.#process.chance.integer(2, 12) }, () => this.#next());
-    const items: object[] = wanted.map(({ mark, key }) => ({ ...this.#event(mark), idempotency_key: key }));
     const { chance } = this.#process;
+    const fresh = Array.from({ length: chance.integer(2, 12) }, () => this.#next());
+    const items = fresh.map((wanted) => this.#itemOf(wanted));
+    const put = (item: Item) => items.splice(chance.integer(0, items.length), 0, item);
     if (this.#earlier.length > 0 && chance.happens(0.2)) {
-      const { wanted: again, type, event } = this.#chooseEarlier();
-      const at = chance.integer(0, items.length);
-      wanted.splice(at, 0, again);
-      items.splice(at, 0, { type, ...event, idempotency_key: again.key });
+      const { wanted, type, event } = this.#chooseEarlier();
+      put({ wanted, body: { type, ...event, idempotency_key: wanted.key } });
     }
-    await this.#send('/report_asset_batch/', wanted, bodyOf(items), undefined);
+    const prefer = this.#world.seed % LIVES === LIVES - 1 ? this.#mistakeIn(items, put) : {};
+    const wanted = items.map((item) => item.wanted);
+    await this.#send('/report_asset_batch/', wanted, bodyOf(items.map(({ body }) => body)), prefer);
+  }
+
+  #itemOf(wanted: Wanted): Item {
+    return { wanted, body: { ...this.#event(wanted.mark), idempotency_key: wanted.key } };
+  }
+
+  /**
+   * Puts into some batches what is no report, or another event with the key of an earlier one or of one of the batch, once or twice.
+   * @returns headers: half of the batches are recorded without what is wrong
+   */
+  #mistakeIn(items: readonly Item[], put: (item: Item) => void): HttpCall['headers'] {
+    const { chance } = this.#process;
+    if (chance.happens(0.3)) {
+      const { mark, key = `key-${mark}` } = this.#next();
+      const isEarlier = this.#earlier.length > 0 && chance.happens(0.5);
+      const { wanted: other } = isEarlier ? this.#chooseEarlier() : chance.oneOf(items);
+      const item = this.#itemOf({ mark, key: other.key ?? key });
+      const wrong = { wanted: { mark, key }, body: { partition: mark, idempotency_key: key } };
+      const mistake = chance.happens(0.3) ? wrong : item;
+      for (let left = chance.integer(1, 2); left > 0; left -= 1) put(mistake);
+    }
+    return chance.happens(0.5) ? { Prefer: 'handling=lenient' } : {};
   }
 
   /** An event with each member that its type may have, as likely with as without. */
@@ -145,7 +178,7 @@ export class Client {
     this.#waiting += 1;
     const send = async () => {
       const { type, ...event } = this.#event(wanted.mark);
-      await this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), wanted.key);
+      await this.#sendReport({ wanted, type, event });
       this.#waiting -= 1;
     };
     this.#world.plan(0, 'the last report', () => void send(), this.#process);
@@ -163,9 +196,14 @@ export class Client {
     return this.#waiting > 0;
   }
 
-  async #send(path: string, wanted: readonly Wanted[], body: string, key: string | undefined): Promise<void> {
+  async #sendReport({ wanted, type, event }: Report): Promise<void> {
+    const headers = wanted.key === undefined ? {} : { 'Idempotency-Key': wanted.key };
+    await this.#send(`/report_asset_${type}/`, [wanted], bodyOf(event), headers);
+  }
+
+  async #send(path: string, wanted: readonly Wanted[], body: string, more: HttpCall['headers']): Promise<void> {
     this.#waiting += 1;
-    await this.#sendUntilAnswered(path, wanted, body, key);
+    await this.#sendUntilAnswered(path, wanted, body, more);
     this.#waiting -= 1;
   }
 
@@ -173,10 +211,10 @@ export class Client {
     path: string,
     wanted: readonly Wanted[],
     body: string,
-    key: string | undefined,
+    more: HttpCall['headers'],
   ): Promise<void> {
     const mayRepeat = wanted.every((one) => one.key !== undefined);
-    const headers = { 'Content-Type': 'application/json', ...(key !== undefined && { 'Idempotency-Key': key }) };
+    const headers = { 'Content-Type': 'application/json', ...more };
     const { base, token } = this.#access;
     for (let tries = 1; ; tries += 1) {
       const client = this.#network.clientOf(this.#process, this.name);
@@ -187,7 +225,7 @@ export class Client {
       );
       const name = typeof outcome === 'number' ? String(outcome) : 'no reply';
       this.outcomes[name] = (this.outcomes[name] ?? 0) + 1;
-      if (outcome === 200 || outcome === 422 || outcome === 400 || !mayRepeat) return;
+      if (ANSWERS.includes(outcome) || !mayRepeat) return;
       await this.#world.wait(Math.min(5_000, 100 * 2 ** tries), 'retry');
     }
   }

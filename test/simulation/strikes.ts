@@ -234,7 +234,10 @@ function arm(
 /** @returns what happens in place of the call in whose middle the end comes */
 function endNow(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): Fault {
   targets.world.plan(0, kind, () => end(machine, kind, chance, targets), null);
-  return chance.happens(0.5) ? Promise.resolve() : undefined;
+  const isInEffect = chance.happens(0.5);
+  // The next process reads what the crash left without a sync, and the power cut takes it.
+  if (kind === 'crash' && chance.happens(0.3)) cutPowerLater(machine, chance, targets);
+  return isInEffect ? Promise.resolve() : undefined;
 }
 
 /** @param of what the power cut leaves of a file, where that is given */
@@ -336,9 +339,13 @@ function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance
 
 /** What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile. */
 function endAfterSync(machine: Machine, chance: Chance, targets: Targets): void {
-  const { world } = targets;
-  world.plan(chance.exponentialMs(20), 'crash', () => end(machine, 'crash', chance, targets), null);
-  world.plan(chance.exponentialMs(3_000), 'power cut', () => end(machine, 'power cut', chance, targets), null);
+  targets.world.plan(chance.exponentialMs(20), 'crash', () => end(machine, 'crash', chance, targets), null);
+  cutPowerLater(machine, chance, targets);
+}
+
+function cutPowerLater(machine: Machine, chance: Chance, targets: Targets): void {
+  const cut = () => end(machine, 'power cut', chance, targets);
+  targets.world.plan(chance.exponentialMs(3_000), 'power cut', cut, null);
 }
 
 function troubleDisk(
@@ -388,8 +395,13 @@ function disturbLink(
     const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
     if (kind === 'delayed') link.faults.push({ kind, ms });
     else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
-    else if (kind === 'forged reply') link.faults.push({ kind, ...forged(upstreams.has(host), chance) });
-    else link.faults.push({ kind, afterMs: ms });
+    else if (kind === 'forged reply') {
+      const { reply, isDelivered } = forged(upstreams.has(host), chance);
+      const last = link.faults.at(-1);
+      // After two pages in a row a device takes a hub that it does not know yet for a plain upstream.
+      const isPageAgain = reply.status === 200 && last?.kind === kind && last.reply.status === 200;
+      link.faults.push({ kind, isDelivered, reply: isPageAgain ? { ...reply, status: 502 } : reply });
+    } else link.faults.push({ kind, afterMs: ms });
   }
 }
 

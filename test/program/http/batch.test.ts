@@ -80,29 +80,6 @@ function largestOf(count: number, filler = 'x'): string {
   return body(filler.repeat(Math.floor(padding / bytes)) + 'x'.repeat(padding % bytes));
 }
 
-test('each batch is recorded in its order with consecutive seqs, beside other clients', async (t) => {
-  const service = await startService(t);
-  const clients = await Promise.all(namesOf('', 4).map(() => Wire.open(service.port)));
-  t.after(() => {
-    for (const client of clients) client.close();
-  });
-  const batches = namesOf('b', 20).map((name) => namesOf(`${name}-`, 1 + (Number(name.slice(1)) % 7)));
-  for (const [index, names] of batches.entries()) clients[index % clients.length]!.send(requestOf(linesOf(names)));
-  for (const [index, names] of batches.entries()) {
-    assertRecorded((await clients[index % clients.length]!.reply())!, names.length);
-  }
-  const keys = keysIn(service.data);
-  assert.equal(keys.length, batches.flat().length);
-  for (const names of batches) {
-    const start = keys.indexOf(names[0]);
-    assert.deepEqual(keys.slice(start, start + names.length), names);
-  }
-  assert.deepEqual(
-    service.events().map(({ seq }) => seq),
-    keys.map((_, index) => index + 1),
-  );
-});
-
 test('a 200 is sent only when the last line is durable [program-batch-1]', async (t) => {
   const { disk, port } = await serveSimulated(t);
   for (let round = 1; round <= 3; round += 1) {

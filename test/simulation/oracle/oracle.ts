@@ -17,7 +17,7 @@ import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Readings } from './readings.ts';
 import { markedBy, Removals } from './removals.ts';
-import { wrongReply } from './replies.ts';
+import { leftOutBy, wrongReply } from './replies.ts';
 import { wrongRequest } from './requests.ts';
 import { eventsIn } from './sent.ts';
 
@@ -249,7 +249,8 @@ export class Oracle {
     if (events === undefined) return;
     this.look(journal);
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
-    const problem = wrongReply(this.viewOf(journal), events, { status, body: request.body, arrivedMs, lacks });
+    const answer = { status, leftOut: leftOutBy(reply), body: request.body, arrivedMs, lacks };
+    const problem = wrongReply(this.viewOf(journal), events, answer);
     if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);
   }
 

@@ -1,10 +1,13 @@
 /** What a reply to a report says about the journal. */
 
+import type { ItemProblem, Reply } from '../../../src/http/message.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 import { differing, type SentEvent } from './sent.ts';
 
 interface Answer {
   readonly status: number;
+  /** The positions of the items that a lenient reply calls wrong, from 1. */
+  readonly leftOut: ReadonlySet<number>;
   /** Of the request. */
   readonly body: Buffer;
   /** When the service got it. */
@@ -13,23 +16,49 @@ interface Answer {
   readonly lacks: (line: SeenLine) => boolean;
 }
 
-/** @param view has what is durable now @returns what is wrong, if anything is */
-export function wrongReply(view: JournalView, events: readonly SentEvent[], answer: Answer): string | undefined {
-  const { status } = answer;
-  // Of a batch, an item is wrong.
-  const isConflict = status === 422 || (status === 400 && events.length > 1);
-  if (isConflict && !events.some((event) => isOfAnother(view, event)))
-    return `for ${events[0]!.mark}, and its keys belong to no other event`;
-  for (const event of events) {
-    const problem = status === 200 ? notRecorded(view, event, answer) : recorded(view, event);
-    if (problem !== undefined) return `for ${event.mark}, ${problem}`;
-  }
-  return status === 200 || isConflict ? undefined : 'to a report';
+/** @returns the positions of the items that a lenient reply calls wrong, from 1 */
+export function leftOutBy(reply: Reply): Set<number> {
+  const { errors = [] } = reply.kind === 'body' && reply.status === 207 ? JSON.parse(reply.body) : {};
+  return new Set(errors.map(({ item }: ItemProblem) => item));
 }
 
-/** Whether a key belongs to another event. */
-function isOfAnother({ byKey }: JournalView, { key = '', mark }: SentEvent): boolean {
-  return byKey.get(key)?.some((line) => line.mark !== mark) ?? false;
+/** @param view has what is durable now @returns what is wrong, if anything is */
+export function wrongReply(view: JournalView, events: readonly SentEvent[], answer: Answer): string | undefined {
+  const { status, leftOut } = answer;
+  // Of a batch, an item is wrong.
+  const isConflict = status === 422 || (status === 400 && events.length > 1);
+  const others = isConflict ? events : [];
+  const isWrong = (event: SentEvent) => event.members['type'] === undefined || isOfAnother(view, others, event);
+  if (isConflict && !events.some(isWrong)) return `for ${events[0]!.mark}, and its keys belong to no other event`;
+  for (const [index, event] of events.entries()) {
+    const isLeftOut = leftOut.has(index + 1);
+    if (isLeftOut && !isWrong(event)) return `for ${event.mark}, and leaves it out`;
+    const isRecorded = status === 200 || (status === 207 && !isLeftOut);
+    // An item with a key may have been recorded before, by a crash in the middle of a batch as well.
+    const mayBeThere = status === 400 && event.key !== undefined;
+    const problem = isRecorded ? notRecorded(view, event, answer) : mayBeThere ? undefined : recorded(view, event);
+    if (problem !== undefined) return `for ${event.mark}, ${problem}`;
+  }
+  return status === 200 || status === 207 || isConflict ? wrongOrder(view, events) : 'to a report';
+}
+
+/** "In the order of the request and with consecutive `seq`": those without a key are new, and so are others between them, or known. */
+function wrongOrder({ byMark }: JournalView, events: readonly SentEvent[]): string | undefined {
+  let before: { readonly index: number; readonly seq: number } | undefined;
+  for (const [index, { key, mark }] of events.entries()) {
+    const seq = key === undefined ? byMark.get(mark)?.at(-1)?.seq : undefined;
+    if (seq === undefined) continue;
+    if (before !== undefined && (seq <= before.seq || seq - before.seq > index - before.index))
+      return `for ${mark}, which is event ${seq} and follows event ${before.seq}`;
+    before = { index, seq };
+  }
+  return undefined;
+}
+
+/** Whether a key belongs to another event: to a line, or to one of these. */
+function isOfAnother({ byKey }: JournalView, others: readonly SentEvent[], { key = '', mark }: SentEvent): boolean {
+  const withKey = [...(byKey.get(key) ?? []), ...others.filter((one) => one.key === key)];
+  return withKey.some((one) => one.mark !== mark);
 }
 
 /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
