@@ -2,7 +2,7 @@
 
 import { exitCodes } from '../config/exit-codes.ts';
 import { writeSecret } from '../config/files.ts';
-import { pathOf } from '../config/options.ts';
+import { flagOption, pathOf } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
 import { defineCommand } from './cli/command.ts';
@@ -11,8 +11,8 @@ interface TokenValues {
   readonly name: string;
   readonly notAfter: string | undefined;
   readonly may: readonly Right[] | undefined;
-  /** Empty: standard output. */
-  readonly out: string;
+  /** Undefined: standard output. */
+  readonly out: string | undefined;
 }
 
 export const token = defineCommand<TokenValues>(
@@ -42,43 +42,33 @@ export const token = defineCommand<TokenValues>(
         initial: 'client',
         parse: (text) => text,
       },
-      notAfter: {
-        argument: 'DATE',
-        help: 'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
-        initial: undefined,
-        flagOnly: true,
-        parse: (text) => {
+      notAfter: flagOption(
+        'DATE',
+        'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
+        (text) => {
           if (readNotAfter(text) === undefined) throw new Error(`is not ${NOT_AFTER}`);
           return text;
         },
-      },
+      ),
       may: {
-        argument: 'RIGHTS',
-        help: 'what its clients may do: report, read, forward, or several of them [report,forward]',
+        ...flagOption(
+          'RIGHTS',
+          'what its clients may do: report, read, forward, or several of them [report,forward]',
+          readRights,
+        ),
         choices: [...rights, rights.join(',')],
-        initial: undefined,
-        flagOnly: true,
-        parse: (text) => {
-          const words = text.split(',');
-          const may = rights.filter((right) => words.includes(right));
-          if (may.length < words.length)
-            throw new Error(`is not a list of rights; use ${rights.join(', ')} or ${rights}`);
-          return may;
-        },
       },
-      out: {
-        argument: 'FILE',
-        help: 'write the token to this new file, which only its owner may read, and print the entry alone',
-        initial: '',
-        flagOnly: true,
-        parse: pathOf('the file for the token'),
-      },
+      out: flagOption(
+        'FILE',
+        'write the token to this new file, which only its owner may read, and print the entry alone',
+        pathOf('the file for the token'),
+      ),
     },
   },
   async ({ name, notAfter, may, out }, { say, complain }) => {
     const { token: secret, digest } = newToken();
     try {
-      if (out === '') say(secret);
+      if (out === undefined) say(secret);
       else await writeSecret(out, `${secret}\n`);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
@@ -89,3 +79,11 @@ export const token = defineCommand<TokenValues>(
     return exitCodes.done;
   },
 );
+
+/** For `parse`. @throws Error if a word is no right */
+function readRights(text: string): readonly Right[] {
+  const words = text.split(',');
+  const may = rights.filter((right) => words.includes(right));
+  if (may.length < words.length) throw new Error(`is not a list of rights; use ${rights.join(', ')} or ${rights}`);
+  return may;
+}

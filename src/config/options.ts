@@ -181,9 +181,18 @@ export function switchOption(help: string): Option<boolean> {
   return { argument: '', help, initial: false, parse: () => true };
 }
 
-/** An option of one call of a command, whose value is any text. */
+/** An option of one call of a command. @param parse as in `Option` */
+export function flagOption<Value>(
+  argument: string,
+  help: string,
+  parse: (text: string) => Value,
+): Option<Value | undefined> {
+  return { argument, help, initial: undefined, flagOnly: true, parse };
+}
+
+/** The same, whose value is any text. */
 export function text(argument: string, help: string): Option<string | undefined> {
-  return { argument, help, initial: undefined, flagOnly: true, parse: (given) => given };
+  return flagOption(argument, help, (given) => given);
 }
 
 /** For `parse`. @throws Error with `problem` as message if the text does not match the pattern */

@@ -2,29 +2,22 @@
 
 import { options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { type Option, switchOption } from '../../config/options.ts';
+import { flagOption, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { readNames } from '../../forward/status.ts';
 import { clickhouseDdl } from '../../forward/targets/clickhouse/ddl.ts';
-import type { GoneRange } from '../../journal/segments.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
 import { actions, type ForwardValues } from './actions.ts';
 import { showStatus } from './status.ts';
 import { type TryValues, tryDestinations } from './try.ts';
 
-const seq: Option<GoneRange | undefined> = {
-  argument: 'N[-M]',
-  help: 'the event with this seq, or those from N to M',
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => {
-    const [, from = '', to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text) ?? [];
-    const [first, last] = [Number(from), Number(to)];
-    if (first < 1 || first > last) throw new Error('is not a seq such as 7, or two such as 7-12');
-    return { first, last };
-  },
-};
+const seq = flagOption('N[-M]', 'the event with this seq, or those from N to M', (text) => {
+  const [, from = '', to = from] = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(text) ?? [];
+  const [first, last] = [Number(from), Number(to)];
+  if (first < 1 || first > last) throw new Error('is not a seq such as 7, or two such as 7-12');
+  return { first, last };
+});
 
 const names = ['status', 'test', ...Object.keys(actions), 'ddl'];
 

@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
-import { switchOption, text } from '../../config/options.ts';
+import { flagOption, switchOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
@@ -74,13 +74,14 @@ export const assets = defineCommand<AssetsOptions>(
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
       source: sourceOption(searches.source.what),
-      stale: {
-        ...text('DURATION', 'only assets without an event for so long, such as 26h; ends with 1 if there is one'),
-        parse: (word) => {
+      stale: flagOption(
+        'DURATION',
+        'only assets without an event for so long, such as 26h; ends with 1 if there is one',
+        (word) => {
           if (durationMs(word) === undefined) throw new Error('is not a duration such as 30m, 26h or 2d');
           return word;
         },
-      },
+      ),
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): for the latest event, --since and --until'),
       ...lastOptions,

@@ -1,6 +1,6 @@
 /** The options of `events` and `assets`, and what the help says about them. */
 
-import { type Option, type Options, oneOf, switchOption, text } from '../../config/options.ts';
+import { flagOption, type Option, type Options, oneOf, switchOption, text } from '../../config/options.ts';
 import { readKey } from '../../event/asset-key.ts';
 import type { Event } from '../../event/event.ts';
 import { type By, sortKeyOf } from '../../event/event-time.ts';
@@ -76,22 +76,12 @@ export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boo
   return (sortKey) => sortKey >= from && (before === undefined || sortKey < before);
 }
 
-export const keyOption = (help: string): Option<readonly string[] | undefined> => ({
-  argument: 'KEY',
-  help,
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => readKey([text]),
-});
+export const keyOption = (help: string): Option<readonly string[] | undefined> =>
+  flagOption<readonly string[]>('KEY', help, (text) => readKey([text]));
 
 /** The journal that is read then knows which ids have the name. */
-export const sourceOption = (help: string): Option<SourceFilter | undefined> => ({
-  argument: 'SOURCE',
-  help,
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => ({ text, has: (id) => id === text }),
-});
+export const sourceOption = (help: string): Option<SourceFilter | undefined> =>
+  flagOption('SOURCE', help, (text) => ({ text, has: (id) => id === text }));
 
 /** The values of the options. A switch is false if it is not given, any other option undefined. */
 export type SearchOptions = { readonly [Name in OptionName]: unknown };
@@ -135,20 +125,14 @@ export const lookNotes: readonly string[] = [
 const orders: readonly By[] = ['time', 'event_time'];
 
 function timeOption(help: string): Option<string | undefined> {
-  return {
-    argument: 'TIME',
-    help,
-    initial: undefined,
-    flagOnly: true,
-    parse: (word) => timeAt(readMoment(word), Date.now()),
-  };
+  return flagOption('TIME', help, (word) => timeAt(readMoment(word), Date.now()));
 }
 
 function optionsOf({ kind, option, what = '', help = what, opposite }: Search): [string, unknown][] {
   if (option === undefined) return [];
   if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
   if (kind === 'source') return [[option, sourceOption(help)]];
-  if (kind === 'type') return [[option, { ...text('TYPE', help), choices: types, parse: readType }]];
+  if (kind === 'type') return [[option, { ...flagOption('TYPE', help, readType), choices: types }]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [
     [option, switchOption(help)],

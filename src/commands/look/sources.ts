@@ -2,7 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import type { Option } from '../../config/options.ts';
+import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import { bySilence } from '../../forward/hub/listed.ts';
 import { lockFolder } from '../../journal/lock.ts';
@@ -21,17 +21,11 @@ interface SourcesOptions extends FormatOptions, ServiceOptions {
   readonly silent: number | undefined;
 }
 
-const silent: Option<number | undefined> = {
-  argument: 'DURATION',
-  help: 'only those without a request for so long, such as 1h',
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => {
-    const ms = durationMs(text) ?? Number.NaN;
-    if (ms < 1e12) return ms;
-    throw new Error('is not a duration such as 30m, 1h or 2d');
-  },
-};
+const silent = flagOption('DURATION', 'only those without a request for so long, such as 1h', (text) => {
+  const ms = durationMs(text) ?? Number.NaN;
+  if (ms < 1e12) return ms;
+  throw new Error('is not a duration such as 30m, 1h or 2d');
+});
 
 export const sources = defineCommand<SourcesOptions>(
   {

@@ -8,7 +8,7 @@ import { objectOf, readObject, readSubmission, readValue, type Submission, submi
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { openStream } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOf, integer, type Option, type Options, text } from '../../config/options.ts';
+import { flagOf, flagOption, integer, type Option, type Options, text } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { allParameters, type ChoiceParameter, endpoints, type Parameter } from '../../event/parameters.ts';
@@ -38,13 +38,7 @@ type ParameterOptions = Readonly<Record<string, Option<ParameterValue>>>;
 
 /** @param check returns the string to send, or throws Error. @returns an option whose value is the JSON text of a string */
 function jsonString(argument: string, help: string, check = (text: string) => text): Option<ParameterValue> {
-  return {
-    argument,
-    help,
-    initial: undefined,
-    flagOnly: true,
-    parse: (text) => JSON.stringify(check(text)),
-  };
+  return flagOption<ParameterValue>(argument, help, (text) => JSON.stringify(check(text)));
 }
 
 function flag(help: string, json: string): Option<ParameterValue> {
@@ -95,10 +89,11 @@ const metadataOption: Option<ParameterValue> = {
   },
 };
 
-const metadataJsonOption: Option<ParameterValue> = {
-  ...text('OBJECT', 'the whole metadata as a JSON object; every digit is kept'),
-  parse: (text) => readObject(text, limits),
-};
+const metadataJsonOption = flagOption<ParameterValue>(
+  'OBJECT',
+  'the whole metadata as a JSON object; every digit is kept',
+  (text) => readObject(text, limits),
+);
 
 /** @throws Error if the text is empty, too long, or has other characters than an idempotency key may have */
 function visible(text: string, charactersMax: number): string {
@@ -118,14 +113,16 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
     flagOnly: true,
     parse: (text) => integer(text, 1, Number.MAX_SAFE_INTEGER),
   },
-  runId: {
-    ...text('TEXT', 'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]'),
-    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
-  },
-  idempotencyKey: {
-    ...text('TEXT', 'of a single report: sent again with the same key, it is recorded once [random]'),
-    parse: (text) => visible(text, limits.idempotencyKeyCharactersMax),
-  },
+  runId: flagOption(
+    'TEXT',
+    'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
+    (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
+  ),
+  idempotencyKey: flagOption(
+    'TEXT',
+    'of a single report: sent again with the same key, it is recorded once [random]',
+    (text) => visible(text, limits.idempotencyKeyCharactersMax),
+  ),
 };
 
 const parameterOptions: ParameterOptions = Object.assign({}, ...allParameters(endpoints).map(optionsOf));

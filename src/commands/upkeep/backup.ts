@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
-import type { Option } from '../../config/options.ts';
+import { flagOption } from '../../config/options.ts';
 import { type Disk, describe, isFull, isWithin, openDisk } from '../../journal/disk.ts';
 import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
@@ -14,13 +14,9 @@ import { defineCommand, type Output } from '../cli/command.ts';
 import { deploymentsIn, folderOperand, folderOption, surveyFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
 
-const to: Option<string | undefined> = {
-  argument: 'FOLDER',
-  help: 'folder of the backup, which is made when it is missing (0700, files 0600)',
-  initial: undefined,
-  flagOnly: true,
-  parse: (text) => options.data.parse(text, ''),
-};
+const to = flagOption('FOLDER', 'folder of the backup, which is made when it is missing (0700, files 0600)', (text) =>
+  options.data.parse(text, ''),
+);
 
 export const backup = defineCommand<BackupValues>(
   {
