@@ -4,7 +4,7 @@ import { version } from '../config/config.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { printable } from '../telemetry/printable.ts';
-import type { Command, Environment, Output } from './cli/command.ts';
+import { type Command, type Environment, type Output, refuse } from './cli/command.ts';
 import { healthcheck } from './healthcheck.ts';
 import { serve } from './serve.ts';
 
@@ -30,10 +30,6 @@ export async function runCommand(args: readonly string[], env: Environment, outp
     output.say(text);
     return exitCodes.done;
   };
-  const refuse = (problems: readonly string[]) => {
-    for (const problem of problems) output.complain(problem);
-    return exitCodes.configuration;
-  };
 
   if (versionWords.has(first)) return say(`assetlog ${version}`);
   if (first === 'help') return say(await helpFor(args[1]));
@@ -41,10 +37,10 @@ export async function runCommand(args: readonly string[], env: Environment, outp
   const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
-    return refuse([`unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`]);
+    return refuse(output, `unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`);
   }
   const outcome = await command.run(rest, env, output);
-  return outcome.kind === 'ended' ? outcome.exitCode : refuse(outcome.problems);
+  return outcome.kind === 'ended' ? outcome.exitCode : refuse(output, ...outcome.problems);
 }
 
 /** @returns the line of standard error that says a problem */

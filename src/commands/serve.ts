@@ -20,7 +20,7 @@ import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { makeOwnFolder } from '../test-mode/own-folder.ts';
-import { defineCommand, type Output } from './cli/command.ts';
+import { defineCommand, type Output, refuse } from './cli/command.ts';
 import { endBySignal, endWith } from './cli/end.ts';
 
 /** Lines at the end of the help of `serve` and of the program. */
@@ -67,13 +67,11 @@ export const serve = defineCommand(
 /** Before the URL in the line on standard output. */
 const READY = 'assetlog listening on ';
 
-async function runService(config: Config, { say, complain, stdout }: Output): Promise<ExitCode> {
+async function runService(config: Config, output: Output): Promise<ExitCode> {
+  const { say, complain, stdout } = output;
   const passed = readPassedSocket(process.env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
-  if (passed.kind === 'invalid' || problems.length > 0) {
-    for (const problem of problems) complain(problem);
-    return exitCodes.configuration;
-  }
+  if (passed.kind === 'invalid' || problems.length > 0) return refuse(output, ...problems);
   const isTerminal = process.stderr.isTTY === true;
   const write = (line: string) => void process.stderr.write(line);
   const notices = createNotices(config.logLevel, isTerminal, write);

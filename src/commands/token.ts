@@ -5,7 +5,7 @@ import { writeSecret } from '../config/files.ts';
 import { flagOption, pathOf } from '../config/options.ts';
 import { NOT_AFTER, newToken, readNotAfter } from '../deployments/tokens.ts';
 import { type Right, rights } from '../http/router.ts';
-import { defineCommand } from './cli/command.ts';
+import { defineCommand, refuse } from './cli/command.ts';
 
 interface TokenValues {
   readonly name: string;
@@ -65,15 +65,15 @@ export const token = defineCommand<TokenValues>(
       ),
     },
   },
-  async ({ name, notAfter, may, out }, { say, complain }) => {
+  async ({ name, notAfter, may, out }, output) => {
+    const { say } = output;
     const { token: secret, digest } = newToken();
     try {
       if (out === undefined) say(secret);
       else await writeSecret(out, `${secret}\n`);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      complain(code === 'EEXIST' ? `${out} is there, and is not replaced; name a new file` : message);
-      return exitCodes.configuration;
+      return refuse(output, code === 'EEXIST' ? `${out} is there, and is not replaced; name a new file` : message);
     }
     say(JSON.stringify({ name, sha256: digest, notAfter, may }));
     return exitCodes.done;

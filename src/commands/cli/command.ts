@@ -1,6 +1,6 @@
 /** The definition of a command: its description, options and operands, its output, and its exit code. */
 
-import type { ExitCode } from '../../config/exit-codes.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
 /** The output channels of a command. */
@@ -24,6 +24,12 @@ export interface Stdout {
    * @throws the error of a system call
    */
   write(text: string | Buffer): Promise<boolean>;
+}
+
+/** Reports what is wrong with a call, and what to do. @returns the exit code of a command that was called so: 2 */
+export function refuse({ complain }: Pick<Output, 'complain'>, ...problems: readonly string[]): ExitCode {
+  for (const problem of problems) complain(problem);
+  return exitCodes.configuration;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;

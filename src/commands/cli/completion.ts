@@ -3,7 +3,7 @@
 import { exitCodes } from '../../config/exit-codes.ts';
 import { flagOf, type Option } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
-import { type Command, defineCommand } from './command.ts';
+import { type Command, defineCommand, refuse } from './command.ts';
 
 const shells = ['bash', 'zsh'] as const;
 type Shell = (typeof shells)[number];
@@ -26,13 +26,12 @@ export function completionOf(scriptFor: (shell: Shell) => string): Command {
       operands: { max: 1, text: shells.join('|'), choices: shells },
       options: {},
     },
-    async (_values, { say, complain }, [word = '']) => {
+    async (_values, output, [word = '']) => {
       const shell = shells.find((known) => known === word);
       if (shell === undefined) {
-        complain(`name a shell: assetlog completion ${shells.join('|')}${didYouMean(word, shells)}`);
-        return exitCodes.configuration;
+        return refuse(output, `name a shell: assetlog completion ${shells.join('|')}${didYouMean(word, shells)}`);
       }
-      say(scriptFor(shell));
+      output.say(scriptFor(shell));
       return exitCodes.done;
     },
   );

@@ -3,13 +3,14 @@
 import { join } from 'node:path';
 import { deploymentName, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
 import type { Operands, Option } from '../../config/options.ts';
 import { type Disk, namesNothing, openDisk } from '../../journal/disk.ts';
-import { InUseError } from '../../journal/lock.ts';
+import { InUseError, lockFolder } from '../../journal/lock.ts';
 import { readLastStop } from '../../journal/open/clean-stop.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { shellWord } from '../../telemetry/printable.ts';
-import type { Output } from './command.ts';
+import { type Output, refuse } from './command.ts';
 
 /** The journal of a deployment. */
 export interface DeploymentFolder {
@@ -82,9 +83,26 @@ export function withFolder(
     const found = await surveyFolder(data);
     if (found.kind !== 'none') return act(found);
     if (found.mayBegin && beforeJournal !== undefined) return beforeJournal(found.folder);
-    output.complain(found.problem);
-    return exitCodes.configuration;
+    return refuse(output, found.problem);
   });
+}
+
+/** As `withFolder`, for a command that needs one journal. @returns also 2 if the folder holds a journal for each deployment */
+export function withOneJournal(
+  data: string,
+  output: Output,
+  act: (disk: Disk) => Promise<ExitCode>,
+  beforeJournal?: (folder: string) => ExitCode,
+): Promise<ExitCode> {
+  const actOnOne = async (found: FolderWithJournal) =>
+    found.kind === 'journal' ? act(found.disk) : refuse(output, askForOne(found.folder, found.deployments));
+  return withFolder(data, output, actOnOne, beforeJournal);
+}
+
+/** Runs `act` under the lock that a service has. @throws InUseError beside a service, the error of a system call, or that of `act` */
+export async function locked({ folder }: Disk, act: () => Promise<ExitCode>): Promise<ExitCode> {
+  const lock = await lockFolder(folder, limits);
+  return act().finally(() => lock.release());
 }
 
 /** @returns the exit code of `act`; 4 if a service uses the folder, 5 if a system call failed */

@@ -12,10 +12,11 @@ import type { LetterState } from '../../forward/dead-letters/states.ts';
 import { isWanted, openIn, type Retry, readRetry, writeRetry } from '../../forward/retry.ts';
 import { type DestinationStatus, readStatus } from '../../forward/status.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { holderOf, lockFolder } from '../../journal/lock.ts';
+import { holderOf } from '../../journal/lock.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Output } from '../cli/command.ts';
+import { type Output, refuse } from '../cli/command.ts';
+import { locked } from '../cli/data-folder.ts';
 import { type Column, secondOf, Table } from '../cli/table.ts';
 import { isServed } from './status.ts';
 
@@ -163,19 +164,14 @@ async function stopped<Given>(
   given: Given | undefined,
   change: (given: Given) => Promise<string>,
 ): Promise<ExitCode> {
-  if (given === undefined) {
-    output.complain(`add ${option}`);
-    return exitCodes.configuration;
-  }
-  const lock = await lockFolder(disk.folder, limits);
-  try {
-    output.say(await change(given));
-    return exitCodes.done;
-  } catch (error) {
-    if (!(error instanceof NotPossibleError)) throw error;
-    output.complain(error.message);
-    return exitCodes.configuration;
-  } finally {
-    await lock.release();
-  }
+  if (given === undefined) return refuse(output, `add ${option}`);
+  return locked(disk, async () => {
+    try {
+      output.say(await change(given));
+      return exitCodes.done;
+    } catch (error) {
+      if (!(error instanceof NotPossibleError)) throw error;
+      return refuse(output, error.message);
+    }
+  });
 }

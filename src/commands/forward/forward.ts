@@ -6,8 +6,8 @@ import { flagOption, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { readNames } from '../../forward/status.ts';
 import { clickhouseDdl } from '../../forward/targets/clickhouse/ddl.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
-import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
+import { folderOption, withFolder, withOneJournal } from '../cli/data-folder.ts';
 import { actions, type ForwardValues } from './actions.ts';
 import { showStatus } from './status.ts';
 import { type TryValues, tryDestinations } from './try.ts';
@@ -101,26 +101,19 @@ async function act(
   output: Output,
   [action = 'status', name]: readonly string[],
 ): Promise<ExitCode> {
-  const { complain } = output;
+  const { data } = values;
   if (!names.includes(action)) {
-    complain(`there is no ${action}; give one of ${names.join(', ')}${didYouMean(action, names)}`);
-    return exitCodes.configuration;
+    return refuse(output, `there is no ${action}; give one of ${names.join(', ')}${didYouMean(action, names)}`);
   }
   if (action === 'test') return tryDestinations(values, name, output);
   if (action === 'ddl') return printDdl(values, output, name);
-  return withFolder(values.data, output, async (found) => {
-    if (action === 'status') return showStatus(found, values, name, output);
-    if (found.kind !== 'journal') {
-      complain(askForOne(found.folder, found.deployments));
-      return exitCodes.configuration;
-    }
-    const { disk } = found;
+  if (action === 'status') return withFolder(data, output, (found) => showStatus(found, values, name, output));
+  return withOneJournal(data, output, async (disk) => {
     const known = await readNames(disk);
     const chosen = name ?? (known.length === 1 ? (known[0] ?? '') : '');
     // `from` also makes a cursor.
     if (action !== 'identity' && !known.includes(chosen) && !(action === 'from' && NAME.test(chosen))) {
-      complain(`name a destination of ${disk.folder}: ${known.join(', ') || 'it was never forwarded'}`);
-      return exitCodes.configuration;
+      return refuse(output, `name a destination of ${disk.folder}: ${known.join(', ') || 'it was never forwarded'}`);
     }
     return actions[action as keyof typeof actions]({ disk, name: chosen, values, output });
   });
@@ -128,8 +121,7 @@ async function act(
 
 async function printDdl({ replicated }: ForwardValues, output: Output, name?: string): Promise<ExitCode> {
   if (name !== 'clickhouse') {
-    output.complain('give assetlog forward ddl clickhouse; other destinations need no table');
-    return exitCodes.configuration;
+    return refuse(output, 'give assetlog forward ddl clickhouse; other destinations need no table');
   }
   await output.stdout.write(clickhouseDdl(replicated));
   return exitCodes.done;

@@ -6,7 +6,7 @@ import { type DestinationStatus, readStatus } from '../../forward/status.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
 import { printable, shellWord } from '../../telemetry/printable.ts';
-import type { Output } from '../cli/command.ts';
+import { type Output, refuse } from '../cli/command.ts';
 import type { DeploymentFolder, FolderWithJournal } from '../cli/data-folder.ts';
 import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
 
@@ -18,8 +18,9 @@ export async function showStatus(
   found: FolderWithJournal,
   { json }: { readonly json: boolean },
   name: string | undefined,
-  { say, complain, stdout }: Output,
+  output: Output,
 ): Promise<ExitCode> {
+  const { say, stdout } = output;
   const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: ShownDestination[] = [];
@@ -28,8 +29,7 @@ export async function showStatus(
     for (const status of statuses) if ((name ?? status.name) === status.name) all.push({ status, folder: disk.folder });
   }
   if (name !== undefined && all.length === 0) {
-    complain(`nothing is forwarded to ${name}; leave the name out to see all destinations`);
-    return exitCodes.configuration;
+    return refuse(output, `nothing is forwarded to ${name}; leave the name out to see all destinations`);
   }
   if (json) {
     const text = JSON.stringify({ destinations: all.map(({ status }) => status) });

@@ -12,7 +12,7 @@ import { openDisk } from '../../journal/disk.ts';
 import { uuids } from '../../journal/line/uuid.ts';
 import { createNotices } from '../../telemetry/log.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Output } from '../cli/command.ts';
+import { type Output, refuse } from '../cli/command.ts';
 
 export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'> {
   readonly data: string;
@@ -24,21 +24,16 @@ export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'
  * @param name of the only one to try; undefined for all
  * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong, or there is none
  */
-export async function tryDestinations(
-  values: TryValues,
-  name: string | undefined,
-  { say, complain }: Output,
-): Promise<ExitCode> {
+export async function tryDestinations(values: TryValues, name: string | undefined, output: Output): Promise<ExitCode> {
   let wanted: readonly (readonly [Destination, Deployment])[];
   try {
     wanted = (await readWanted(values)).filter(([destination]) => (name ?? destination.name) === destination.name);
   } catch (error) {
-    for (const problem of (error as Error).message.split('\n')) complain(problem);
-    return exitCodes.configuration;
+    return refuse(output, ...(error as Error).message.split('\n'));
   }
   if (wanted.length === 0) {
-    complain(`there is no destination ${name ?? ''}; give --forward-to URL, or --forward FILE, as to the service`);
-    return exitCodes.configuration;
+    const problem = `there is no destination ${name ?? ''}; give --forward-to URL, or --forward FILE, as to the service`;
+    return refuse(output, problem);
   }
   const signal = AbortSignal.timeout(limits.attemptMs);
   const tried = await Promise.all(
@@ -48,10 +43,10 @@ export async function tryDestinations(
       return { name: destination.name, deployment: deployment ?? null, to: destination.to, kind, works, reason };
     }),
   );
-  if (values.json) say(JSON.stringify({ destinations: tried }));
+  if (values.json) output.say(JSON.stringify({ destinations: tried }));
   else
     for (const { name, deployment, to, works, reason } of tried)
-      say(
+      output.say(
         printable(
           `${name}${deployment === null ? '' : ` (${deployment})`}: ${works ? 'works' : 'DOES NOT WORK'}: ${to}: ${reason}`,
         ),

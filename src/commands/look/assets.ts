@@ -23,7 +23,7 @@ import {
   recordedAt,
 } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOperand, folderOption } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
 import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
@@ -92,10 +92,7 @@ export const assets = defineCommand<AssetsOptions>(
 
 async function showAssets(values: AssetsOptions, output: Output, [folder]: readonly string[]): Promise<ExitCode> {
   const problem = problemWith(values, folder);
-  if (problem !== undefined) {
-    output.complain(problem);
-    return exitCodes.configuration;
-  }
+  if (problem !== undefined) return refuse(output, problem);
   let isAlarming = false;
   const act = async (sources: JournalSources) => {
     isAlarming = (await listAssets(sources, values, output)) && values.stale !== undefined;

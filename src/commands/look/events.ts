@@ -1,6 +1,6 @@
 /** `assetlog events`: shows the recorded events of a journal, one line each. */
 
-import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import type { ExitCode } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { integer, switchOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
@@ -9,7 +9,7 @@ import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { type Filter, searches } from '../../event/search.ts';
 import { bytesOf } from '../../journal/look/reading.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { askForOne, folderOperand, folderOption } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
@@ -80,10 +80,7 @@ export const events = defineCommand<EventsOptions>(
 
 async function showEvents(values: EventsOptions, output: Output, operands: readonly string[]): Promise<ExitCode> {
   const problem = problemWith(values, operands[0]) ?? problemWithEvents(values);
-  if (problem !== undefined) {
-    output.complain(problem);
-    return exitCodes.configuration;
-  }
+  if (problem !== undefined) return refuse(output, problem);
   const interrupted = new AbortController();
   if (values.follow) {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
@@ -110,17 +107,16 @@ function filterOf(values: EventsOptions): Filter {
 async function listEvents(
   sources: JournalSources,
   values: EventsOptions,
-  { complain, stdout }: Output,
+  output: Output,
   follow: AbortSignal | undefined,
 ): Promise<ExitCode | undefined> {
   const { data, since, until, by, last } = values;
   if (sources.all.length > limits.mergedJournalsMax) {
     const names = sources.all.map(({ deployment = '' }) => ({ name: deployment }));
-    complain(`at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(data, names)}`);
-    return exitCodes.configuration;
+    return refuse(output, `at most ${limits.mergedJournalsMax} deployments can be merged; ${askForOne(data, names)}`);
   }
   const filter = filterOf(values);
-  const print = printerOf(values, stdout, formsBy(by, sources.kind === 'hosted'));
+  const print = printerOf(values, output.stdout, formsBy(by, sources.kind === 'hosted'));
   const pages = linesOf(sources, filter, by === 'time' ? last : undefined, follow);
   const range = { since, until, last, bytesMax: limits.sortBytesMax };
   let outcome: 'some' | 'none';
@@ -129,12 +125,11 @@ async function listEvents(
     outcome = await printAll(ordered, print, values.limit, follow);
   } catch (error) {
     if (!(error instanceof TooManyToSort)) throw error;
-    complain(error.message);
-    return exitCodes.configuration;
+    return refuse(output, error.message);
   }
   if (outcome === 'none') {
     const happened = by === 'time' ? { since: undefined, until: undefined } : { since, until };
-    complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
+    output.complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
   }
   return undefined;
 }

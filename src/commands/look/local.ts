@@ -15,7 +15,7 @@ import { lastLine } from '../../journal/open/scan.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { createNotices, oncePerName } from '../../telemetry/log.ts';
-import type { Output } from '../cli/command.ts';
+import { type Output, refuse } from '../cli/command.ts';
 import { type DeploymentFolder, type FolderWithJournal, surveyFolder } from '../cli/data-folder.ts';
 import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
 
@@ -28,10 +28,11 @@ import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './s
  */
 export async function withLocalJournals(
   data: string,
-  { complain }: Output,
+  output: Output,
   follow: AbortSignal | undefined,
   act: (sources: JournalSources) => Promise<ExitCode | undefined>,
 ): Promise<ExitCode> {
+  const { complain } = output;
   const remarks: ReaderRemarks[] = [];
   const open = (disk: Disk, deployment: string | undefined) => {
     const own = new ReaderRemarks(deployment, complain);
@@ -42,8 +43,7 @@ export async function withLocalJournals(
     const found = await awaitJournal(data, follow);
     if (found.kind === 'none') {
       if (follow !== undefined) return exitCodes.done; // interrupted before there was a journal
-      complain(found.problem);
-      return exitCodes.configuration;
+      return refuse(output, found.problem);
     }
     const code = await act(found.kind === 'journal' ? only(open(found.disk, undefined)) : hosted(found, open));
     if (code !== undefined) return code;

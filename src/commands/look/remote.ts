@@ -19,7 +19,7 @@ import { LineCutter, type TakeLine } from '../../journal/line/lines.ts';
 import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
-import type { Output } from '../cli/command.ts';
+import { type Output, refuse } from '../cli/command.ts';
 import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
 import { readAsset, readGap, readLine, readSourceState } from './checked-reply.ts';
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
@@ -40,8 +40,7 @@ export async function withServiceJournal(
     const base = readBaseUrl(values.url);
     journal = new RemoteJournal(base, await callerOf(values, output), values, output, follow);
   } catch (error) {
-    output.complain((error as Error).message);
-    return exitCodes.configuration;
+    return refuse(output, (error as Error).message);
   }
   try {
     return (await act({ kind: 'journal', all: [journal], added: async () => [] })) ?? exitCodes.done;

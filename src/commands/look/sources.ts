@@ -1,14 +1,13 @@
 /** `assetlog sources`: shows which devices forward their events to a journal, and which of them is silent. */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import { bySilence } from '../../forward/hub/listed.ts';
-import { lockFolder } from '../../journal/lock.ts';
+import type { Disk } from '../../journal/disk.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
-import { askForOne, folderOption, withFolder } from '../cli/data-folder.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
+import { folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
@@ -47,9 +46,8 @@ export const sources = defineCommand<SourcesOptions>(
   async (values, output, operands) => {
     if (operands.length > 0) return forget(values, output, operands);
     const problem = problemWith(values, undefined);
-    if (problem === undefined) return withJournals(values, output, undefined, (found) => list(found, values, output));
-    output.complain(problem);
-    return exitCodes.configuration;
+    if (problem !== undefined) return refuse(output, problem);
+    return withJournals(values, output, undefined, (found) => list(found, values, output));
   },
 );
 
@@ -108,26 +106,11 @@ const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deploymen
 
 /** Makes a hub forget a source, under the lock that a service has. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
-  const { say, complain } = output;
-  if (action !== 'forget' || id === undefined) {
-    complain('give forget ID, or nothing');
-    return exitCodes.configuration;
-  }
-  return withFolder(data, output, async (found) => {
-    if (found.kind === 'hosted') {
-      complain(askForOne(found.folder, found.deployments));
-      return exitCodes.configuration;
-    }
-    const lock = await lockFolder(found.disk.folder, limits);
-    try {
-      if (await forgetSource(found.disk, id)) {
-        say(`${id} is forgotten; its events stay`);
-        return exitCodes.done;
-      }
-      complain(`${found.disk.folder} has no source ${id}`);
-      return exitCodes.configuration;
-    } finally {
-      await lock.release();
-    }
-  });
+  if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
+  const forgetIn = async (disk: Disk) => {
+    if (!(await forgetSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
+    output.say(`${id} is forgotten; its events stay`);
+    return exitCodes.done;
+  };
+  return withOneJournal(data, output, (disk) => locked(disk, () => forgetIn(disk)));
 }

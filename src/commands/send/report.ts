@@ -13,7 +13,7 @@ import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { allParameters, type ChoiceParameter, endpoints, type Parameter } from '../../event/parameters.ts';
 import { shellWord } from '../../telemetry/printable.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { type LineRun, reportLines } from './report-from.ts';
 
@@ -181,8 +181,7 @@ async function run(call: CommandLine, output: Output): Promise<ExitCode> {
     return await reportAll(call, base, reporter, stop, output);
   } catch (error) {
     output.progress('');
-    output.complain((error as Error).message);
-    return exitCodes.configuration;
+    return refuse(output, (error as Error).message);
   } finally {
     reporter?.close();
   }

@@ -10,7 +10,7 @@ import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
 import { DamagedError } from '../../journal/open/recovery.ts';
 import { pollProgress } from '../../journal/progress.ts';
-import { defineCommand, type Output } from '../cli/command.ts';
+import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { deploymentsIn, folderOperand, folderOption, surveyFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
 
@@ -53,31 +53,24 @@ interface BackupValues {
 }
 
 async function backUpFolder({ data, to }: BackupValues, output: Output): Promise<ExitCode> {
-  const { complain } = output;
   const source = openDisk(data);
-  if (to === undefined) {
-    complain('no folder for the backup; give one with --to');
-    return exitCodes.configuration;
-  }
+  if (to === undefined) return refuse(output, 'no folder for the backup; give one with --to');
   const target = openDisk(to);
   try {
     if (await isWithin(source.folder, target.folder)) {
-      complain(
+      return refuse(
+        output,
         `--to ${target.folder} is ${source.folder}, or inside it; give a folder elsewhere, best on another disk`,
       );
-      return exitCodes.configuration;
     }
     const found = await surveyFolder(data);
-    if (found.kind === 'none') {
-      complain(found.problem);
-      return exitCodes.configuration;
-    }
+    if (found.kind === 'none') return refuse(output, found.problem);
     const deployments = found.kind === 'hosted' ? found.deployments : await deploymentsIn(found.disk);
     const names = deployments.map(({ name }) => name);
     return await backUpAll(found.kind === 'journal' ? ['', ...names] : names, { source, target }, output);
   } catch (error) {
     output.progress('');
-    complain(failureOf(error as Error, target).problem);
+    output.complain(failureOf(error as Error, target).problem);
     return exitCodes.diskFailed;
   }
 }

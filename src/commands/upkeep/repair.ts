@@ -4,12 +4,11 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { switchOption } from '../../config/options.ts';
 import type { Disk } from '../../journal/disk.ts';
-import { lockFolder } from '../../journal/lock.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../../journal/look/repair.ts';
 import { verify } from '../../journal/look/verify.ts';
 import { CLEAN_STOP } from '../../journal/open/clean-stop.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
-import { askForOne, type FolderWithJournal, folderOperand, folderOption, withFolder } from '../cli/data-folder.ts';
+import { folderOperand, folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import {
   damageOf,
   findingAsText,
@@ -54,40 +53,31 @@ interface RepairOptions extends VerifyOptions {
 }
 
 async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
-  const repair = async (found: FolderWithJournal) => {
-    if (found.kind === 'journal') return repairJournal(found.disk, values, output);
-    output.complain(askForOne(found.folder, found.deployments));
-    return exitCodes.configuration;
-  };
+  const repair = (disk: Disk) => locked(disk, () => repairJournal(disk, values, output));
   // Unattended devices run `repair --yes` before each start, also before the first one.
   const beforeJournal = (folder: string) => {
     const nothing = { damaged: [], written: [], newly_lost: [], done: false };
     output.say(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
     return exitCodes.done;
   };
-  return withFolder(values.data, output, repair, values.yes ? beforeJournal : undefined);
+  return withOneJournal(values.data, output, repair, values.yes ? beforeJournal : undefined);
 }
 
 /** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
 async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
-  const lock = await lockFolder(disk.folder, limits);
-  try {
-    const verdict = await verifyWithProgress(disk, output);
-    const plan = await planRepair(disk, verdict, limits);
-    const needed = damageOf(verdict).length > 0;
-    const side = sideName(await disk.list(), new Date());
-    if (needed && yes)
-      await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
-    const after = needed && yes ? await verify(disk, limits) : verdict;
-    output.say(
-      json
-        ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
-        : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
-    );
-    return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
-  } finally {
-    await lock.release();
-  }
+  const verdict = await verifyWithProgress(disk, output);
+  const plan = await planRepair(disk, verdict, limits);
+  const needed = damageOf(verdict).length > 0;
+  const side = sideName(await disk.list(), new Date());
+  if (needed && yes)
+    await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
+  const after = needed && yes ? await verify(disk, limits) : verdict;
+  output.say(
+    json
+      ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
+      : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
+  );
+  return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
 }
 
 function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, needed: boolean, yes: boolean): string[] {
