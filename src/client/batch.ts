@@ -1,5 +1,6 @@
 /** A batch of reports as a request: its body, and what a reply says about each item. Pure functions. */
 
+import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { HttpReply } from './connection.ts';
 import { type DeliveryInDoubt, judge, onOneLine } from './delivery.ts';
@@ -82,17 +83,12 @@ interface ReplyCounts {
 }
 
 function readCounts(body: string, count: number): ReplyCounts {
-  let reply: { recorded?: unknown; failed?: unknown; errors?: unknown } | null;
-  try {
-    reply = JSON.parse(body);
-  } catch {
-    reply = null; // the page of a proxy
-  }
+  const { recorded, failed, errors } = readObject(body) ?? {};
   const number = (value: unknown) => (Number.isSafeInteger(value) ? (value as number) : undefined);
   return {
-    recorded: number(reply?.recorded),
-    failed: number(reply?.failed) ?? 0,
-    reasons: Array.isArray(reply?.errors) ? readReasons(reply.errors, count) : undefined,
+    recorded: number(recorded),
+    failed: number(failed) ?? 0,
+    reasons: Array.isArray(errors) ? readReasons(errors, count) : undefined,
   };
 }
 

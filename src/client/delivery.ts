@@ -1,6 +1,7 @@
 /** Sends a request with reports to a service, with retries, and returns the outcome. Retries only if that records nothing twice. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type HttpReply, NoReply } from './connection.ts';
@@ -196,13 +197,9 @@ export function isTlsError(code = ''): boolean {
 
 /** @returns the error in a reply, on one line; undefined for a JSON object without `error`, the body of an accepted report */
 function errorIn(body: string): string | undefined {
-  try {
-    const reply: { error?: unknown } | null = JSON.parse(body);
-    if (typeof reply?.error === 'string') return onOneLine(reply.error);
-    if (typeof reply === 'object' && reply !== null && !Array.isArray(reply) && !('error' in reply)) return undefined;
-  } catch {
-    // The reply of a proxy may not be JSON.
-  }
+  const reply = readObject(body);
+  if (typeof reply?.['error'] === 'string') return onOneLine(reply['error']);
+  if (reply !== undefined && !('error' in reply)) return undefined;
   return onOneLine(body.slice(0, SHOWN_CHARACTERS)) || 'nothing';
 }
 

@@ -1,6 +1,6 @@
 /** What a service can do beyond the API, according to its OpenAPI document. Looking it up reports nothing. */
 
-import { isObject } from '../config/json-file.ts';
+import { isObject, readObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { HttpReply } from './connection.ts';
@@ -74,12 +74,7 @@ function documentsOf(base: string): DocumentUrl[] {
  * @returns undefined if the text is no JSON object with paths
  */
 export function readFeatures(text: string, below: string): Features | undefined {
-  let document: unknown;
-  try {
-    document = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const document = readObject(text);
   const paths = member(document, 'paths');
   if (!isObject(paths)) return undefined;
   const operations = (path: string) =>

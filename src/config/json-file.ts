@@ -84,6 +84,16 @@ export function isObject(value: unknown): value is Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** @returns the members of a JSON object; undefined for any other text, such as the page of a proxy */
+export function readObject(text: string): Members | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** @param text valid JSON. @returns the line on which each value begins, from 1, by its path such as `deployments[0].name` */
 function linesOfValues(text: string): Map<string, number> {
   const lines = new Map<string, number>();

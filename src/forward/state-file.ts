@@ -3,7 +3,7 @@
  * and not synced: how far the destination is, and what was given up, are in the cursor and in the dead letters.
  */
 
-import { isObject } from '../config/json-file.ts';
+import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall } from '../journal/file-io.ts';
@@ -40,11 +40,5 @@ export async function readState(
   { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
 ): Promise<ForwardState | undefined> {
   const bytes = await readSmall(disk, stateName(name), replyBytesMax);
-  if (bytes === undefined) return undefined;
-  try {
-    const state: unknown = JSON.parse(bytes.toString());
-    return isObject(state) ? (state as unknown as ForwardState) : undefined;
-  } catch {
-    return undefined;
-  }
+  return bytes === undefined ? undefined : (readObject(bytes.toString()) as ForwardState | undefined);
 }

@@ -3,6 +3,7 @@
  * from a JSON value, and refuses what is misspelt or contradicts itself.
  */
 
+import { isObject } from '../config/json-file.ts';
 import { readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
@@ -206,8 +207,7 @@ function readMembers<Values extends object>(
   checks: { readonly [Name in keyof Values]: Check<Values[Name]> },
   limits: FaultLimits,
 ): { -readonly [Name in keyof Values]?: Values[Name] } {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw wrong(path, value, 'an object', limits);
+  if (!isObject(value)) throw wrong(path, value, 'an object', limits);
   const read: { -readonly [Name in keyof Values]?: Values[Name] } = {};
   for (const [name, member] of Object.entries(value)) {
     const at = path === '' ? name : `${path}.${name}`;

@@ -1,5 +1,6 @@
 /** Checks what a service sends of its journal, before a command shows it: any server may be at a URL. */
 
+import { isObject, readObject } from '../../config/json-file.ts';
 import { readForm } from '../../journal/line/chain.ts';
 import { type Asset, assetOf } from '../../journal/look/asset-state.ts';
 import { Line } from '../../journal/look/reading.ts';
@@ -21,19 +22,19 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
 
 /** @param text a line of `GET /assets` @returns undefined for anything else */
 export function readAsset(text: string): Asset | undefined {
-  const json = parsed(text);
+  const json = readObject(text);
   return has(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
 }
 
 /** @param text a line of `GET /sources` @returns undefined for anything else */
 export function readSourceState(text: string): SourceState | undefined {
-  const json = parsed(text);
+  const json = readObject(text);
   return has(json, SOURCE) ? (json as unknown as SourceState) : undefined;
 }
 
 /** @param text the data of an event `gap` @returns undefined for anything else */
 export function readGap(text: string): GoneRange | undefined {
-  const json = parsed(text);
+  const json = readObject(text);
   if (!has(json, { first: isSeq, last: isSeq })) return undefined;
   const { first, last } = json as unknown as GoneRange;
   return first <= last ? { first, last } : undefined;
@@ -41,17 +42,8 @@ export function readGap(text: string): GoneRange | undefined {
 
 type Test = (value: unknown) => boolean;
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function has(value: unknown, tests: Readonly<Record<string, Test>>): value is Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null) return false;
-  return Object.entries(tests).every(([name, test]) => test((value as Readonly<Record<string, unknown>>)[name]));
+  return isObject(value) && Object.entries(tests).every(([name, test]) => test(value[name]));
 }
 
 const isText: Test = (value) => typeof value === 'string';

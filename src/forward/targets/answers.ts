@@ -7,6 +7,8 @@ import type { Destination } from '../destination.ts';
 import { isId } from '../source.ts';
 import type { Again, Position, Sent, Stopped } from '../target.ts';
 
+export { readObject } from '../../config/json-file.ts';
+
 /** The members of a JSON object. */
 export type Said = Readonly<Record<string, unknown>>;
 
@@ -90,16 +92,6 @@ const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/ alert /, 'it ends the TLS handshake'],
   [/SSL|EPROTO/, 'it does not speak TLS'],
 ];
-
-/** @returns undefined for what is no JSON object */
-export function readObject(body: string): Said | undefined {
-  try {
-    const value: unknown = JSON.parse(body);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Said) : undefined;
-  } catch {
-    return undefined; // the page of a proxy
-  }
-}
 
 /** What a destination says that has no event of the journal. */
 export const NOTHING: Position = { seq: 0, id: null };
