@@ -1,6 +1,6 @@
 /** `assetlog forward`: how far the destinations are, and what an operator does about events that they did not take. */
 
-import { options } from '../../config/config.ts';
+import { destinationName, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { flagOption, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
@@ -112,7 +112,7 @@ async function act(
     const known = await readNames(disk);
     const chosen = name ?? (known.length === 1 ? (known[0] ?? '') : '');
     // `from` also makes a cursor.
-    if (action !== 'identity' && !known.includes(chosen) && !(action === 'from' && NAME.test(chosen))) {
+    if (action !== 'identity' && !known.includes(chosen) && !(action === 'from' && destinationName.test(chosen))) {
       return refuse(output, `name a destination of ${disk.folder}: ${known.join(', ') || 'it was never forwarded'}`);
     }
     return actions[action as keyof typeof actions]({ disk, name: chosen, values, output });
@@ -126,6 +126,3 @@ async function printDdl({ replicated }: ForwardValues, output: Output, name?: st
   await output.stdout.write(clickhouseDdl(replicated));
   return exitCodes.done;
 }
-
-/** As in the file of `--forward`. The name becomes a part of names of files. */
-const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;

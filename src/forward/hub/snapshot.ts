@@ -12,6 +12,7 @@ import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall, replaceDurably } from '../../journal/file-io.ts';
+import { hex } from '../../journal/line/record.ts';
 import type { Watermark } from './watermark.ts';
 
 const NAME = 'forward-sources.json';
@@ -62,7 +63,7 @@ function markOf([seq, id, ahead]: StoredMark): Watermark {
 
 /** @param text of an object without its end @returns the content of a file, with the CRC-32 of the text */
 export function sealed(text: string): Buffer {
-  return Buffer.from(`${text},"crc":"${crc32(text).toString(16).padStart(8, '0')}"}\n`);
+  return Buffer.from(`${text},"crc":"${hex(crc32(text))}"}\n`);
 }
 
 /** @returns the text of a file that `sealed` made; undefined if it is not whole */

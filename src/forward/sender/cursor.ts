@@ -9,6 +9,7 @@ import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
+import { hex } from '../../journal/line/record.ts';
 import { KNOWN_PREFIX } from '../source.ts';
 import type { Position } from '../target.ts';
 import type { TargetKind } from '../targets/kinds.ts';
@@ -162,10 +163,6 @@ function decode(bytes: Buffer, index: 0 | 1): Slot {
   if (text !== `${body},"crc":"${hex(crc32(body))}"}`) return undefined;
   const { number, seq, id, sending, kind, to } = JSON.parse(`${body}}`);
   return number % 2 === index ? { number, value: { seq, id, sending, kind, to } } : undefined;
-}
-
-function hex(crc: number): string {
-  return crc.toString(16).padStart(8, '0');
 }
 
 const SLOT_BYTES = 512;
