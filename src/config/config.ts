@@ -7,6 +7,7 @@ import {
   type Invalid,
   integer,
   matching,
+  type Option,
   type Options,
   oneOf,
   pathOf,
@@ -130,66 +131,45 @@ export const options: Options<Config> = {
       ).toLowerCase(),
     ],
   },
-  segmentBytes: {
-    argument: 'SIZE',
-    help: 'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
-    initial: undefined,
-    parse: (text) => size(text, limits.leastSegmentBytes, 1024 * MIB),
-  },
-  minFreeBytes: {
-    argument: 'SIZE',
-    help: 'free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]',
-    initial: undefined,
-    parse: (text) => size(text, 0, Number.MAX_SAFE_INTEGER),
-  },
-  retainBytes: {
-    argument: 'SIZE',
-    help: 'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
-    initial: undefined,
-    parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
-  },
+  segmentBytes: sizeOption(
+    'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
+    limits.leastSegmentBytes,
+    1024 * MIB,
+  ),
+  minFreeBytes: sizeOption('free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]', 0),
+  retainBytes: sizeOption(
+    'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
+    LEAST_KEPT_BYTES,
+  ),
   retainDays: {
     argument: 'DAYS',
     help: 'remove closed files whose last event is older; of a deployment while its journal is open',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
   },
-  keepFree: {
-    argument: 'SIZE',
-    help: 'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
-    initial: undefined,
-    parse: (text) => size(text, LEAST_KEPT_BYTES, Number.MAX_SAFE_INTEGER),
-  },
+  keepFree: sizeOption(
+    'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
+    LEAST_KEPT_BYTES,
+  ),
   forwardTo: {
     argument: 'URL',
     help: 'send every event on to this service; with --deployments the URL has {deployment}',
     initial: '',
     parse: (text) => matching(text, /^[a-z][a-z0-9+.-]*:\/\/[^/]/i, 'is not a URL such as https://assets.example/prod'),
   },
-  forward: {
-    argument: 'FILE',
-    help: 'send every event on to the destinations in this file, which is read again',
-    initial: '',
-    parse: pathOf('the file with the destinations'),
-  },
-  forwardCaFile: {
-    argument: 'FILE',
-    help: '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones',
-    initial: '',
-    parse: pathOf('the file with the certificates'),
-  },
-  forwardTokenFile: {
-    argument: 'FILE',
-    help: '--forward-to: file that contains the token and nothing else',
-    initial: '',
-    parse: pathOf('the file with the token'),
-  },
-  forwardTokenHeader: {
-    argument: 'NAME',
-    help: '--forward-to: name of the header with the token',
-    initial: 'Service-Cloud-Api-Token',
-    parse: (text) => matching(text, headerName, 'is not the name of a header'),
-  },
+  forward: fileOption(
+    'send every event on to the destinations in this file, which is read again',
+    'the file with the destinations',
+  ),
+  forwardCaFile: fileOption(
+    '--forward-to: certificates (PEM) of the authorities to trust instead of the usual ones',
+    'the file with the certificates',
+  ),
+  forwardTokenFile: fileOption(
+    '--forward-to: file that contains the token and nothing else',
+    'the file with the token',
+  ),
+  forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
   onFailedCheck: {
     argument: 'URL',
     help: 'POST the line of each failed check to this URL, in order, until it is taken',
@@ -225,18 +205,11 @@ export const options: Options<Config> = {
     initial: '',
     parse: (text) => matching(text, destinationName, 'is not the name of a destination'),
   },
-  deployments: {
-    argument: 'FILE',
-    help: 'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
-    initial: '',
-    parse: pathOf('the file with the deployments'),
-  },
-  tokenHeader: {
-    argument: 'NAME',
-    help: 'hosted: token header beside Dagster-Cloud-Api-Token and Bearer',
-    initial: 'Service-Cloud-Api-Token',
-    parse: (text) => matching(text, headerName, 'is not the name of a header'),
-  },
+  deployments: fileOption(
+    'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
+    'the file with the deployments',
+  ),
+  tokenHeader: tokenHeaderOption('hosted: token header beside Dagster-Cloud-Api-Token and Bearer'),
   trustedProxy: {
     argument: 'NETWORK',
     help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
@@ -278,6 +251,20 @@ export const options: Options<Config> = {
   strict: switchOption('refuse a report with an unknown parameter, which is else ignored'),
   exitWithStdin: switchOption('stop when standard input is closed, as it is when the program that started it ends'),
 };
+
+/** @param what as in `pathOf` */
+function fileOption(help: string, what: string): Option<string> {
+  return { argument: 'FILE', help, initial: '', parse: pathOf(what) };
+}
+
+function tokenHeaderOption(help: string): Option<string> {
+  const parse = (text: string) => matching(text, headerName, 'is not the name of a header');
+  return { argument: 'NAME', help, initial: 'Service-Cloud-Api-Token', parse };
+}
+
+function sizeOption(help: string, min: number, max = Number.MAX_SAFE_INTEGER): Option<number | undefined> {
+  return { argument: 'SIZE', help, initial: undefined, parse: (text) => size(text, min, max) };
+}
 
 /** The names that a header may have: a token of RFC 9110 section 5.6.2. */
 export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
