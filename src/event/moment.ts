@@ -1,4 +1,4 @@
-/** A moment as a person writes it for a search: a date, a time, or a duration that counts back from now. */
+/** A moment as a person writes it for a search: a date, a time, or a duration that counts back from now. And a span as a person reads it. */
 
 /** `at` is a time in ms since 1970, `ago` a duration in ms before now. */
 export interface Moment {
@@ -35,6 +35,12 @@ export function durationMs(text: string): number | undefined {
   return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? Number.NaN);
 }
 
+/** @returns a time span in the largest unit of which there are two: `119 min`, `2 h` */
+export function inLargestUnit(seconds: number): string {
+  const [unit = 's', divisor = 1] = LARGE_UNITS.find(([, divisor]) => seconds >= 2 * divisor) ?? [];
+  return `${Math.floor(seconds / divisor)} ${unit}`;
+}
+
 function calendarMs(word: string): number {
   const [, date, clock = 'T00:00', zone = 'Z'] =
     /^(\d{4}-\d\d-\d\d)([T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(word) ?? [];
@@ -45,4 +51,9 @@ function calendarMs(word: string): number {
 
 const NO_MOMENT = 'is not a time such as 2026-11-20, 2026-11-20T15:04:05Z, or 2h for two hours ago';
 const UNITS_MS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const LARGE_UNITS: readonly (readonly [string, number])[] = [
+  ['d', 86_400],
+  ['h', 3_600],
+  ['min', 60],
+];
 const YEAR_10000_MS = 253_402_300_800_000;

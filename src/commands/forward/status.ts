@@ -2,6 +2,7 @@
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { inLargestUnit } from '../../event/moment.ts';
 import { type DestinationStatus, readStatus } from '../../forward/status.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
@@ -68,7 +69,7 @@ interface ShownDestination {
 function screenOf(all: readonly ShownDestination[], width: number): string {
   const rows = all.map(({ status }) => {
     const { state, since, lag_events, lag_seconds, dead_letters } = status;
-    const age = lag_events === 0 ? '-' : lag_seconds === null ? '?' : ageOf(lag_seconds);
+    const age = lag_events === 0 ? '-' : lag_seconds === null ? '?' : inLargestUnit(lag_seconds);
     return [
       titleOf(status),
       isWell(status) ? state : state.toUpperCase(),
@@ -103,15 +104,3 @@ function titleOf({ deployment, name }: DestinationStatus): string {
 function shownMinute(time: string | null): string {
   return time === null ? '-' : minuteOf(time);
 }
-
-/** @returns an age in its largest unit: `2 h` */
-function ageOf(seconds: number): string {
-  const [unit = 's', divisor = 1] = UNITS.find(([, divisor]) => seconds >= 2 * divisor) ?? [];
-  return `${Math.floor(seconds / divisor)} ${unit}`;
-}
-
-const UNITS: readonly (readonly [string, number])[] = [
-  ['d', 86_400],
-  ['h', 3_600],
-  ['min', 60],
-];

@@ -26,7 +26,7 @@ import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOperand, folderOption } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
-import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
+import { type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
 import { noMatch } from './no-match.ts';
 import {
   byOption,
@@ -276,10 +276,6 @@ function formsBy(by: By, isHosted: boolean): Forms<Asset> {
   return withDeployment(forms, 1, deploymentOf, (assets) =>
     jsonLines(assets.map((asset) => ({ deployment: deploymentOf(asset), ...assetJson(asset, by) }))),
   );
-}
-
-function jsonLines(objects: readonly object[]): string {
-  return objects.map((one) => `${JSON.stringify(one)}\n`).join('');
 }
 
 function whenAndHowOften(kind: Latest | undefined, by: By): string {

@@ -54,6 +54,11 @@ export function withDeployment<Row>(
   };
 }
 
+/** For `Forms.json`. */
+export function jsonLines(objects: readonly object[]): string {
+  return objects.map((one) => `${JSON.stringify(one)}\n`).join('');
+}
+
 /** Prints rows, with the titles before the first rows. @returns false if the reading end of the pipe is closed */
 export type Print<Row> = (rows: readonly Row[]) => Promise<boolean>;
 

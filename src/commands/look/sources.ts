@@ -10,7 +10,7 @@ import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
-import { type Forms, printerOf, withDeployment, withJournals } from './listing.ts';
+import { type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
 import { forgetSource } from './local.ts';
 import { type FormatOptions, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
@@ -99,7 +99,7 @@ const forms: Forms<SourceState> = {
   ],
   header: members,
   record: (row) => members.map((member) => row[member] ?? undefined),
-  json: (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+  json: jsonLines,
 };
 
 const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
