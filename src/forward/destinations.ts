@@ -42,6 +42,13 @@ export type DestinationOptions = Pick<
   | 'ack'
 >;
 
+const DEFAULTS = {
+  tokenHeader: options.forwardTokenHeader.initial,
+  stamp: false,
+  inDoubt: 'again',
+  begin: 'first',
+} as const;
+
 /** The name of the destination of `--forward-to`. */
 const UPSTREAM = 'upstream';
 /** That of `--on-failed-check`. */
@@ -135,7 +142,7 @@ function upstreamOf(config: DestinationOptions): Destination {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
   if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
-  const isOtherHeader = forwardTokenHeader !== options.forwardTokenHeader.initial;
+  const isOtherHeader = forwardTokenHeader !== DEFAULTS.tokenHeader;
   const flags = {
     tokenFile: forwardTokenFile && '--forward-token-file',
     tokenHeader: isOtherHeader && '--forward-token-header',
@@ -146,14 +153,12 @@ function upstreamOf(config: DestinationOptions): Destination {
     throw new Error(`${flag} means nothing to a destination with the scheme ${schemeOf(forwardTo)}; ${instead}`);
   }
   return {
+    ...DEFAULTS,
     name: UPSTREAM,
     ...placeOf(forwardTo),
     tokenFile: forwardTokenFile || undefined,
     tokenHeader: forwardTokenHeader,
     caFile: forwardCaFile || undefined,
-    stamp: false,
-    inDoubt: 'again',
-    begin: 'first',
     hold: whenBehind === 'refuse',
   };
 }
@@ -235,10 +240,7 @@ function readEntry(
   const folder = dirname(config.forward);
   const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
   return {
-    tokenHeader: options.forwardTokenHeader.initial,
-    stamp: false,
-    inDoubt: 'again',
-    begin: 'first',
+    ...DEFAULTS,
     ...more,
     name: String(name),
     ...placeOf(String(to)),
