@@ -130,8 +130,8 @@ export class Ack {
   /** Why nothing is recorded now, as a sentence for the client; undefined if reports are recorded. */
   get refusal(): string | undefined {
     if (this.#isOpen) return undefined;
-    const { name } = this.#options;
-    return `not recorded: ${name} has to have each event as well, and does not have all earlier ones; send the report again later`;
+    const why = this.#isStopped ? STOPPED : 'it does not have all earlier ones';
+    return `not recorded: ${this.#options.name} has to have each event as well, and ${why}; send the report again later`;
   }
 
   /** The destination has all events up to this one, but for the missing ones. */
@@ -167,8 +167,10 @@ export class Ack {
   /** @param isStopped whether the sender waits for an operator */
   stateIs(isStopped: boolean): void {
     this.#isStopped = isStopped;
-    if (isStopped) this.#close('it is stopped');
-    else this.#tryToOpen();
+    if (isStopped) {
+      this.#close(STOPPED);
+      this.giveUp(); // it may take an operator days
+    } else this.#tryToOpen();
   }
 
   /** The sender ends. The next one may have another server for its destination. */
@@ -197,6 +199,7 @@ export class Ack {
     }
     this.#waiting.push(one);
     this.#late ??= setTimeout(() => this.#expire(), this.#options.limits.ackMs).unref();
+    if (this.#isStopped) this.giveUp();
   }
 
   /** Answers the replies that wait. */
@@ -251,7 +254,7 @@ export class Ack {
   }
 
   get #notYet(): string {
-    return `recorded here, not yet at ${this.#options.name}; it is forwarded all the same`;
+    return `recorded here, not yet at ${this.#options.name}${this.#isStopped ? `: ${STOPPED}` : ''}; it is forwarded all the same`;
   }
 
   get #notTaken(): string {
@@ -259,3 +262,5 @@ export class Ack {
     return `recorded here, and ${name} does not take it; the operator finds it with assetlog forward dead ${name}`;
   }
 }
+
+const STOPPED = 'forwarding is stopped';

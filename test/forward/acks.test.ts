@@ -151,6 +151,23 @@ test('while the destination is stopped the service is not ready, and a plain ups
   assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
 });
 
+test('a report gets its 503 at once when the hub takes no token of its device any more, and why', async (t) => {
+  const hub = await host(t, ['prod']);
+  const file = join(newFolder(t), 'token');
+  writeFileSync(file, hub.tokenOf('prod'), { mode: 0o600 });
+  const args = ['--forward-to', `${hub.url}/prod`, '--forward-token-file', file, '--ack', 'upstream'];
+  const device = await serve(t, { args, limits: { ...QUICK, ackMs: 60_000 } });
+  await whenReady(device);
+  rewrite(hub.file, entryOf('prod', newToken().token));
+  await eventually('the token is refused', async () => (await hub.report('prod')).status === 401);
+  const { status, body } = await reportOne(device, 'observation/a');
+  assert.equal(status, 503);
+  assert.match(body, /recorded here, not yet at upstream: forwarding is stopped; it is forwarded all the same/);
+  const refused = /not recorded: upstream has to have each event as well, and forwarding is stopped; send/;
+  assert.match((await reportOne(device, 'observation/b')).body, refused);
+  assert.match((await readiness(device)).body, refused);
+});
+
 test('a destination that gets few requests a second is warned of at the start, since each report waits for one', async (t) => {
   const slow = await acknowledged(t, 'clickhouse+http://127.0.0.1:1/assets.events');
   assert.match(slow.notices.join(), /each report waits for the next request .*"requests_per_second":1/);
@@ -378,4 +395,15 @@ test('a reply that comes after the end of a stop is given up at once [ack-10]', 
   await eventually('it is given up', () => answers.length === 1);
   wait(2);
   assert.deepEqual(answers, ['1: recorded here, not yet at h', '2: recorded here, not yet at h']);
+});
+
+test('a reply that waits when forwarding stops, or begins to wait then, is given up at once [ack-12]', () => {
+  const { ack, answers, wait } = waitingFor(4);
+  ack.has(4);
+  wait(5);
+  ack.stateIs(true);
+  assert.deepEqual(answers.splice(0), ['5: recorded here, not yet at h']);
+  wait(6);
+  wait(3); // a replay
+  assert.deepEqual(answers, ['6: recorded here, not yet at h', '3: 200']);
 });
