@@ -65,6 +65,12 @@ async function stops(service: Served, expected: string): Promise<string> {
   return `${stateIn(service.data)?.['reason']}`;
 }
 
+/** Runs a command that a reason has, such as `nats stream add ASSETLOG`, with the `nats` program. */
+async function runNats(t: Scope, nats: Nats, command: string): Promise<void> {
+  const env = { ...process.env, HOME: newFolder(t), NATS_URL: natsUrl(nats, '').slice(0, -1) };
+  await promisify(execFile)('bash', ['-euc', command.replace('nats', `${natsCommand}`)], { env });
+}
+
 test('a token, a user with a password, and TLS with either', { skip: skip || withoutNginx }, async (t) => {
   const folder = newFolder(t);
   const { certificateFile, keyFile } = makeCertificate(folder);
@@ -171,10 +177,8 @@ test('without a stream it says the command, and continues when there is one', { 
   const reason = await stops(service, 'not set up');
   const [command = ''] = /nats stream add .*--defaults/.exec(reason) ?? [];
   assert.ok(handbook.includes(command.replace(/^nats /, 'nats ')), command);
-  if (natsCommand) {
-    const env = { ...process.env, HOME: newFolder(t), NATS_URL: natsUrl(nats, '').slice(0, -1) };
-    await promisify(execFile)('bash', ['-euc', command.replace('nats', natsCommand)], { env });
-  } else await nats.createStream();
+  if (natsCommand) await runNats(t, nats, command);
+  else await nats.createStream();
   const status = await runHere(['forward', 'status', '--data', service.data]);
   assert.equal(status.code, 1);
   assert.ok(status.stdout.replaceAll(/\s+/g, ' ').includes(command), status.stdout);
@@ -329,12 +333,26 @@ test('a stream that is full and keeps what it has refuses the next event until t
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
   assert.ok(statuses.length > 5, `${statuses.length} reports`);
   assert.equal(await isReady(service), false);
-  const isFull = () => /maximum bytes exceeded.*--discard old/.test(`${stateIn(service.data)?.['last_error']}`);
-  await eventually('it says why', isFull);
+  const problem = () => `${stateIn(service.data)?.['last_error']}`;
+  await eventually('it says why', () => /maximum bytes exceeded.*--discard old/.test(problem()));
   await nats.updateStream({ max_bytes: -1 });
   await whenReady(service);
   assert.deepEqual(deadLettersIn(service.data), []);
   assertInStream(await nats.messages(), service.data);
+});
+
+test('the command for a stream that is full makes space, also at a limit for each subject', {
+  skip: skip || (!natsCommand && 'there is no nats; ASSETLOG_TEST_NATS_CLI may name one'),
+}, async (t) => {
+  const nats = await startNats(t);
+  await nats.createStream({ max_msgs_per_subject: 2, discard: 'new', discard_new_per_subject: true });
+  const service = await serve(t, { args: ['--forward-to', natsUrl(nats)], limits: QUICK });
+  for (const name of ['a', 'b', 'c']) await report(service, [name]);
+  const command = () => /nats stream edit .*/.exec(`${stateIn(service.data)?.['last_error']}`)?.[0];
+  await eventually('it says the command', () => command() !== undefined);
+  await runNats(t, nats, `${command()} --force`);
+  await eventually('the stream has the last event', async () => /"c"/.test((await nats.messages()).at(-1)!.payload));
+  assert.equal((await nats.messages()).length, 2);
 });
 
 test('a lost cursor is found again in the stream', { skip }, async (t) => {

@@ -294,6 +294,8 @@ test('a login is sent as CONNECT has it, and no reason repeats it [nats-7]', asy
       assert.match(found, expected);
       assert.doesNotMatch(found, /secret-of/);
     }
+    const failing = await startNatsStub(t, { answer: () => errorOf(1, `no ${pass ?? auth_token}`) });
+    assert.equal(shown(await open(t, failing.to, options).ask(NEVER)), 'again: answers 1: no ***');
   }
   writeFileSync(passwordFile, 'short\n');
   const repeating = await startNatsStub(t, { answer: () => "-ERR 'bad short one'\r\n" });
@@ -461,6 +463,27 @@ test('a stream that can not be used stops, with the command that mends it [nats-
   for (const subjects of [['assetlog.*.*'], [SUBJECT], ['a', '>']]) {
     const stub = await startNatsStub(t, { config: { subjects } });
     assert.equal((await open(t, stub.to).ask(NEVER)).kind, 'at');
+  }
+});
+
+test('a stream that is full says which limit it is, and the command that makes space', async (t) => {
+  const edit = 'or let the stream drop old messages: nats stream edit ASSETLOG';
+  const more = `; let account and server have more, ${edit} --max-bytes N`;
+  const hints: readonly (readonly [number, string, string])[] = [
+    [10_077, 'maximum messages exceeded', `; raise that, ${edit} --discard old --no-discard-per-subject`],
+    [10_002, 'resource limits exceeded for account', more],
+    [10_023, 'insufficient resources', more],
+    [10_028, 'insufficient memory resources available', more],
+    [10_047, 'insufficient storage resources available', more],
+    [10_008, 'JetStream system temporarily unavailable', ''],
+  ];
+  for (const [code, text, hint] of hints) {
+    const stub = await startNatsStub(t, {
+      answer: ({ headers }) => (headers['Nats-Batch-Commit'] === undefined ? undefined : errorOf(code, text)),
+    });
+    const target = open(t, stub.to);
+    await target.ask(NEVER);
+    assert.equal(shown(await target.send(outgoing(1), NEVER)), `again: answers ${code}: ${text}${hint}`);
   }
 });
 

@@ -3,9 +3,11 @@
 import type { NoReply } from '../../client/connection.ts';
 import { isTlsError, onOneLine } from '../../client/delivery.ts';
 import type { Line } from '../../journal/look/reading.ts';
+import { withoutSecret } from '../../telemetry/masked.ts';
 import type { Destination } from '../destination.ts';
 import { isId } from '../source.ts';
 import type { Again, Position, Sent, Stopped } from '../target.ts';
+import type { Secrets } from './credentials.ts';
 
 export { readObject } from '../../config/json-file.ts';
 
@@ -30,6 +32,11 @@ export function positionOf({ seq, id }: Said = {}): Position | undefined {
 export function quote(text: string): string {
   if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
+}
+
+/** As `quote`, without the secrets of a login, which a server may repeat. */
+export function quoteWithout({ token, password }: Secrets, text: string): string {
+  return quote(withoutSecret(withoutSecret(text, token), password));
 }
 
 export function turnedAway(reason: string): Stopped {
@@ -62,8 +69,8 @@ export function unreached(
   { message, code }: Pick<NoReply, 'message' | 'code'>,
   { caFile }: Pick<Destination, 'caFile'>,
 ): Again | Stopped {
-  if (!isTlsError(code)) return { kind: 'again', reason: `cannot be reached: ${quote(message)}` };
-  return turnedAway(`cannot be reached: ${tlsProblem(code, quote(message))}; ${tlsHint(code, caFile)}`);
+  const reason = `cannot be reached: ${problemOf(code, quote(message))}`;
+  return isTlsError(code) ? turnedAway(`${reason}; ${tlsHint(code, caFile)}`) : { kind: 'again', reason };
 }
 
 function tlsHint(code = '', caFile: string | undefined): string {
@@ -75,8 +82,8 @@ function tlsHint(code = '', caFile: string | undefined): string {
   return caFile === undefined ? 'name a CA file that has the certificate of its CA' : `check that ${caFile} has its CA`;
 }
 
-/** @returns an error of TLS in a few words, without the lines of OpenSSL */
-export function tlsProblem(code = '', message: string): string {
+/** @returns the message of an error of a connection; of TLS a few words, without the lines of OpenSSL */
+export function problemOf(code = '', message: string): string {
   const [, detail] = /:SSL routines:[^:]*:([^:]+)/.exec(message) ?? /altnames: (.*?):?$/.exec(message) ?? [];
   const [, problem] = TLS_PROBLEMS.find(([pattern]) => pattern.test(`${code} ${detail}`)) ?? [];
   if (problem === undefined) return message;

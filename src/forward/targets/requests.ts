@@ -8,12 +8,12 @@ import {
   type OpenClient,
   openClient,
 } from '../../client/connection.ts';
-import { isChallenge, isTlsError, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
+import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Deployment, Destination } from '../destination.ts';
 import type { Again, Stopped } from '../target.ts';
-import { loginHint, notSent, quote, readObject, type Said, tlsProblem, turnedAway, unreached } from './answers.ts';
+import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
 import { Credentials } from './credentials.ts';
 
 export interface TargetOptions
@@ -141,7 +141,7 @@ export class Requests<Own extends { readonly kind: string } = never> {
   #judgeError(error: Error): Answer {
     if (!(error instanceof NoReply)) return notSent(error);
     const { sent, code } = error;
-    const problem = isTlsError(code) ? tlsProblem(code, quote(error.message)) : quote(error.message);
-    return sent ? { kind: 'unclear', reason: `sent no complete reply: ${problem}` } : unreached(error, this.#options);
+    if (!sent) return unreached(error, this.#options);
+    return { kind: 'unclear', reason: `sent no complete reply: ${problemOf(code, quote(error.message))}` };
   }
 }

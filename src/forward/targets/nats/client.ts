@@ -4,9 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { connect, isIP, type Socket } from 'node:net';
 import { checkServerIdentity, NoReply } from '../../../client/connection.ts';
 import { version } from '../../../config/config.ts';
-import { withoutSecret } from '../../../telemetry/masked.ts';
 import type { Again, StopKind, Stopped } from '../../target.ts';
-import { loginHint, quote, type Said, unreached } from '../answers.ts';
+import { loginHint, quoteWithout, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
 import type { EngineHost, EngineUrl } from '../engine-url.ts';
 import type { TargetOptions } from '../requests.ts';
@@ -40,9 +39,8 @@ export class Connection {
   #reject: (failure: NatsFailure) => void = () => {};
 
   private constructor(options: ConnectOptions) {
-    const { host, port } = options;
     this.#options = options;
-    this.#socket = this.#listen(connect({ host, port, noDelay: true }));
+    this.#socket = this.#listen(connect({ host: options.host, port: options.port, noDelay: true }));
   }
 
   /** @returns a connection whose login was accepted @throws NatsFailure */
@@ -120,14 +118,16 @@ export class Connection {
         this.#take(frame);
       }
     } catch (error) {
-      this.close(`does not speak NATS as expected: ${quote((error as Error).message)}`);
+      this.close(`does not speak NATS as expected: ${this.quoted((error as Error).message)}`);
     }
   }
 
+  /** @returns a text of the server for a reason, without the secrets of the login, which it may repeat */
+  readonly quoted = (text: string): string => quoteWithout(this.#options, text);
+
   /** `-ERR` is about the login, a permission or the connection. */
   #refuse(text: string): void {
-    const { token, password } = this.#options;
-    const reason = `answers ${quote(withoutSecret(withoutSecret(text, token), password))}`;
+    const reason = `answers ${this.quoted(text)}`;
     const isLogin = /^'(\w{1,9} )?Auth[a-z]* (Violation|Expired|Revoked)/.test(text);
     const hint = loginHint(this.#options, 'a token file, or a user and a password file');
     if (isLogin) this.close(`${reason}; ${hint}`, 'turned away');

@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import type { Again, Asked, Outgoing, Position, Sent, Stopped, Target } from '../../target.ts';
-import { isOlder, NOTHING, notSent, positionOf, quote, readObject, recordedUpTo, type Said } from '../answers.ts';
+import { isOlder, NOTHING, notSent, positionOf, readObject, recordedUpTo, type Said } from '../answers.ts';
 import { Credentials } from '../credentials.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
 import type { TargetOptions } from '../requests.ts';
@@ -86,10 +86,9 @@ class NatsTarget implements Target {
   async #connect(signal: AbortSignal): Promise<void> {
     this.#connection = undefined;
     const { hosts, scheme } = this.#url;
-    const host = hosts[this.#failures % hosts.length]!;
-    const login = { ...this.#options, ...(await this.#credentials.read()), ...host, scheme };
-    this.#connection = await Connection.open(login, signal);
-    const version = `${this.#connection.info['version']}`;
+    const login = { ...this.#options, ...(await this.#credentials.read()), scheme };
+    this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
+    const version = this.#connection.quoted(`${this.#connection.info['version']}`);
     if (isOlder(version, '2.12'))
       throw new NatsFailure(`is version ${version}, which has no atomic batches; 2.12 has them`, 'not set up');
     this.#checkStream(await this.#call('STREAM.INFO', {}, signal));
@@ -148,9 +147,12 @@ class NatsTarget implements Target {
   #checked(said: Said, errors: readonly unknown[]): Said {
     const { err_code: code = 0, description } = (said['error'] ?? {}) as Said;
     if (said['error'] === undefined || errors.includes(code)) return said;
-    const reason = `answers ${code}: ${quote(`${description}`)}`;
+    const reason = `answers ${this.#connection!.quoted(`${code}: ${description}`)}`;
     if (NO_JETSTREAM.has(code)) throw new NatsFailure(`${reason}; add jetstream to its configuration`, 'not set up');
-    if (code !== NO_STREAM) throw new NatsFailure(FULL.has(code) ? `${reason}; ${WHEN_FULL}` : reason);
+    const edit = `or let the stream drop old messages: nats stream edit ${this.#url.path}`;
+    if (code === FULL) throw new NatsFailure(`${reason}; raise that, ${edit} --discard old --no-discard-per-subject`);
+    if (NO_SPACE.has(code)) throw new NatsFailure(`${reason}; let account and server have more, ${edit} --max-bytes N`);
+    if (code !== NO_STREAM) throw new NatsFailure(reason);
     const replicas = this.#connection!.info['cluster'] === undefined ? 1 : 3; // what a server takes that is alone
     const add = `${this.#url.path} --subjects '${this.#subjects}' --storage file --replicas ${replicas} --allow-batch --defaults`;
     throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
@@ -158,20 +160,19 @@ class NatsTarget implements Target {
 
   /** @throws NatsFailure if the stream can not be used */
   #checkStream({ config = {} }: Said): void {
-    const [stream, subject] = [this.#url.path, this.#subject];
     const { subjects = [], max_msg_size = -1, ...settings } = config as Said;
-    const isTaken = (subjects as string[]).some((pattern) => isMatch(pattern, subject));
-    const edit = `; run: nats stream edit ${stream}`;
+    const isTaken = (subjects as string[]).some((pattern) => isMatch(pattern, this.#subject));
+    const edit = `; run: nats stream edit ${this.#url.path}`;
     const problems: readonly (readonly [boolean, string])[] = [
       [settings['sealed'] === true, 'is sealed; make another one'],
       [settings['retention'] !== 'limits', 'drops what its consumers took; make another one with --retention limits'],
       [settings['no_ack'] === true, `acknowledges nothing${edit} --ack`],
       [settings['subject_transform'] !== undefined, `changes subjects${edit} --no-transform`],
-      [!isTaken, `does not take ${subject}${edit} --subjects '${this.#subjects}'`],
+      [!isTaken, `does not take ${this.#subject}${edit} --subjects '${this.#subjects}'`],
       [settings['allow_atomic'] !== true, `takes no atomic batches${edit} --allow-batch`],
     ];
     const [, problem] = problems.find(([isThere]) => isThere) ?? [];
-    if (problem !== undefined) throw new NatsFailure(`has a stream ${stream} that ${problem}`, 'not set up');
+    if (problem !== undefined) throw new NatsFailure(`has a stream ${this.#url.path} that ${problem}`, 'not set up');
     this.#messageBytesMax = max_msg_size === -1 ? Number.POSITIVE_INFINITY : Number(max_msg_size);
   }
 }
@@ -201,6 +202,5 @@ const NO_MESSAGE = [10_037];
 const WRONG_LAST = [10_071, 10_164];
 const NO_STREAM = 10_059;
 const NO_JETSTREAM: ReadonlySet<unknown> = new Set([10_039, 10_076]);
-/** The stream, the account or the disk is full. */
-const FULL: ReadonlySet<unknown> = new Set([10_002, 10_023, 10_028, 10_047, 10_077]);
-const WHEN_FULL = 'let the stream drop old messages (nats stream edit --discard old), or raise its limits';
+const FULL = 10_077;
+const NO_SPACE: ReadonlySet<unknown> = new Set([10_002, 10_023, 10_028, 10_047]);
