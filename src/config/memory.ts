@@ -60,6 +60,20 @@ export class YoungGeneration {
   }
 }
 
+/** @returns a function that counts bytes that become garbage, and calls `collect` after each `limits.collectBytes` of them */
+export function collectEach(
+  { collectBytes }: Pick<Limits, 'collectBytes'>,
+  collect: () => void,
+): (bytes: number) => void {
+  let uncollectedBytes = 0;
+  return (bytes) => {
+    uncollectedBytes += bytes;
+    if (uncollectedBytes < collectBytes) return;
+    uncollectedBytes = 0;
+    collect();
+  };
+}
+
 /**
  * Collects the garbage of sending a backlog, of which V8 would let 100 MiB gather: buffers, and an object for each line. While a
  * backlog is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
@@ -67,23 +81,19 @@ export class YoungGeneration {
  * @returns a function to call with the bytes of each request that was taken. A small request is no backlog: events that are sent as
  *   they are recorded change nothing, since reports are a fifth slower in a young generation that can not grow
  */
-export function collectForwarded(
-  { collectBytes, collectedHeapBytesMax, backlogRequestBytes }: CollectLimits,
-  young?: YoungGeneration,
-): (bytes: number) => void {
+export function collectForwarded(limits: CollectLimits, young?: YoungGeneration): (bytes: number) => void {
+  const { collectedHeapBytesMax, backlogRequestBytes } = limits;
   let collect: (() => void) | undefined;
   let isSaving = false;
-  let uncollectedBytes = 0;
+  const countGarbage = collectEach(limits, () => {
+    collect ??= saveMemory();
+    if (getHeapStatistics().used_heap_size < collectedHeapBytesMax) collect();
+  });
   return (bytes) => {
     const isBacklog = bytes >= backlogRequestBytes;
     if (isBacklog !== isSaving) young?.hold(isBacklog);
     isSaving = isBacklog;
-    if (!isBacklog) return;
-    uncollectedBytes += bytes;
-    if (uncollectedBytes < collectBytes) return;
-    uncollectedBytes = 0;
-    collect ??= saveMemory();
-    if (getHeapStatistics().used_heap_size < collectedHeapBytesMax) collect();
+    if (isBacklog) countGarbage(bytes);
   };
 }
 

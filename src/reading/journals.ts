@@ -3,6 +3,7 @@
 import { join } from 'node:path';
 import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
+import { collectEach } from '../config/memory.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
@@ -63,29 +64,21 @@ export class SharedByReadings {
   readonly longLine = new Semaphore(1);
   /** How many journals are followed: see `limits.sharedLinesBytesMax`. */
   followed = 0;
+  /** Counts bytes that become garbage. */
+  readonly read: (bytes: number) => void;
   readonly #limits: Limits;
-  readonly #collectGarbage: (() => void) | undefined;
-  #uncollectedBytes = 0;
 
   constructor({ limits, collectGarbage }: Pick<ReadableJournalsOptions, 'limits' | 'collectGarbage'>) {
     const { readBytesMax, readTurnBytes } = limits;
     this.turns = new Turns(limits);
     this.buffers = new Semaphore(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
+    this.read = collectEach(limits, () => collectGarbage?.());
     this.#limits = limits;
-    this.#collectGarbage = collectGarbage;
   }
 
   /** @throws Refusal 503 if the memory of readings is used up */
   checkMemory(): void {
     if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are at work; ask again', this.#limits);
-  }
-
-  /** Counts bytes that become garbage. */
-  read(bytes: number): void {
-    this.#uncollectedBytes += bytes;
-    if (this.#uncollectedBytes < this.#limits.collectBytes) return;
-    this.#uncollectedBytes = 0;
-    this.#collectGarbage?.();
   }
 }
 

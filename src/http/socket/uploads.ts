@@ -1,6 +1,7 @@
 /** The bodies of requests: their size limits, the memory that all of them share, and the buffers in which they are assembled. */
 
 import type { Limits } from '../../config/limits.ts';
+import { collectEach } from '../../config/memory.ts';
 import { type ReceiveDecision, Refusal, type Reply, unavailable } from '../message.ts';
 import { bodyTooLarge } from '../request.ts';
 import { type Connection, type Connections, type Exchange, pause } from './connections.ts';
@@ -23,13 +24,14 @@ export class Uploads {
   readonly #options: UploadsOptions;
   /** Sum of `uploadBytes` of all connections. */
   #uploadBytes = 0;
-  /** Bytes of bodies received since the last requested garbage collection. */
-  #uncollectedBytes = 0;
+  /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */
+  readonly #countGarbage: (bytes: number) => void;
   /** Free buffers in which bodies of more than one chunk are assembled. */
   readonly #spareBuffers: Buffer[] = [];
 
   constructor(options: UploadsOptions) {
     this.#options = options;
+    this.#countGarbage = collectEach(options.limits, () => options.collectGarbage?.());
   }
 
   /**
@@ -133,15 +135,6 @@ export class Uploads {
   #keepSpare(buffer: Buffer): void {
     const { bodyBytesMax, spareBuffersMax } = this.#options.limits;
     if (buffer.length === bodyBytesMax && this.#spareBuffers.length < spareBuffersMax) this.#spareBuffers.push(buffer);
-  }
-
-  /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */
-  #countGarbage(bytes: number): void {
-    const { limits, collectGarbage } = this.#options;
-    this.#uncollectedBytes += bytes;
-    if (this.#uncollectedBytes < limits.collectBytes) return;
-    this.#uncollectedBytes = 0;
-    collectGarbage?.();
   }
 
   /** Refuses the uploads that have stalled longest until the others fit. @returns whether they fit */
