@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { endGroup } from '../support/program.ts';
+import { endGroup, isRunning } from '../support/program.ts';
 import type { Scratch } from './scratch.ts';
 
 export interface Subject {
@@ -159,7 +159,7 @@ function serverOf(child: ChildProcess, url: string): Server {
     processorSeconds: () => ofTree(child.pid ?? 0, processorSeconds),
     userSeconds: () => ofTree(child.pid ?? 0, userSeconds),
     stop: async () => {
-      if (!hasNotEnded(child)) throw new Error(`it ended under the load with ${child.exitCode ?? child.signalCode}`);
+      if (!isRunning(child)) throw new Error(`it ended under the load with ${child.exitCode ?? child.signalCode}`);
       const ended = once(child, 'exit');
       endGroup(child, 'SIGTERM');
       await Promise.race([ended, sleep(STOP_MS, undefined, { ref: false })]);
@@ -167,10 +167,6 @@ function serverOf(child: ChildProcess, url: string): Server {
       await ended;
     },
   };
-}
-
-function hasNotEnded({ pid, exitCode, signalCode }: ChildProcess): boolean {
-  return pid !== undefined && exitCode === null && signalCode === null;
 }
 
 /** @returns the sum over a process and its children; NaN off Linux */

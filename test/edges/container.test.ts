@@ -4,12 +4,12 @@
  */
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { eventsIn, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
-import { withoutRoot } from '../support/tools.ts';
+import { missing, withoutRoot } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
@@ -27,8 +27,9 @@ const [user = '', env = '', volume = '', health = '', entry = ''] = [
 
 const withoutNamespaces =
   withoutRoot ||
-  (spawnSync('unshare', ['--mount', 'setpriv', '--no-new-privs', 'true'], { stdio: 'ignore' }).status !== 0 &&
-    'it needs unshare and setpriv (util-linux), and to be let make a mount namespace');
+  missing('it needs unshare and setpriv (util-linux), and to be let make a mount namespace', 'unshare', [
+    ...['--mount', 'setpriv', '--no-new-privs', 'true'],
+  ]);
 
 /** What an engine does for `docker run --read-only --cap-drop=ALL --security-opt=no-new-privileges -v FOLDER:/data`. */
 const ENGINE = `

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { version } from '../../src/config/config.ts';
 import { root } from '../support/program.ts';
-import { HANG_MS } from '../support/tools.ts';
+import { HANG_MS, missing } from '../support/tools.ts';
 
 /** Of the day on which this was last looked at. */
 const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
@@ -63,9 +63,9 @@ function passes(ended: Ended, summary: RegExp): void {
   assert.doesNotMatch(ended.output, /did not exit|open handle|ExperimentalWarning: CommonJS|PromiseRejection/i);
 }
 
-const withoutRegistry =
-  spawnSync('npm', ['view', 'typescript', 'version', '--prefer-online'], { timeout: 20_000 }).status !== 0 &&
-  'the registry can not be reached, or there is no npm';
+const withoutRegistry = missing('the registry can not be reached, or there is no npm', 'npm', [
+  ...['view', 'typescript', 'version', '--prefer-online'],
+]);
 
 test('the package holds the programs, the types, the documents and nothing else', () => {
   const [packed] = JSON.parse(npm(root, 'pack', '--json', '--pack-destination', folder));

@@ -13,11 +13,12 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/config.ts';
 import { fault } from '../support/faults.ts';
+import { withoutPromtool } from '../support/metrics.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
 import { FIRST } from '../support/segments.ts';
-import { eventually, HANG_MS } from '../support/tools.ts';
+import { eventually, HANG_MS, missing } from '../support/tools.ts';
 
 const SERVER = join(root, 'dist/server.js');
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
@@ -30,14 +31,9 @@ function blocksOf(page: string | undefined, language: string): string[] {
   );
 }
 
-function fails(command: string, args: readonly string[]): boolean {
-  return spawnSync(command, args, { stdio: 'ignore', timeout: HANG_MS }).status !== 0;
-}
-
 function withoutModule(name: string): string | false {
-  return (
-    fails(python, ['-c', `import ${name}`]) && `${python} has no ${name}; ASSETLOG_TEST_PYTHON may name one that has`
-  );
+  const reason = `${python} has no ${name}; ASSETLOG_TEST_PYTHON may name one that has`;
+  return missing(reason, python, ['-c', `import ${name}`]);
 }
 
 /** The coverage and the test runner around us are not their business. */
@@ -210,7 +206,7 @@ print(wrong, [int(pause) for pause in pauses])
 `;
 
 test('the code of the handbook for production reports each item once, and says which are wrong', {
-  skip: fails(python, ['--version']) && 'there is no Python',
+  skip: missing('there is no Python', python, ['--version']),
 }, async (t) => {
   const [example = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('def report('));
   assert.ok(example.indexOf('wrong =') < 1_300, 'it is short');
@@ -253,7 +249,7 @@ test('the code of the handbook for production reports each item once, and says w
   );
 });
 
-const withoutGo = fails('go', ['version']) && 'Go is not installed';
+const withoutGo = missing('Go is not installed', 'go', ['version']);
 
 test('the test in Go counts the attempts of a client', { skip: withoutGo }, async (t) => {
   const { url } = await startService(t, { args: ['--test'] });
@@ -343,7 +339,7 @@ const JAVA: Readonly<Record<string, string>> = {
 };
 
 test('the test in Java counts the attempts of a client', {
-  skip: fails('javac', ['-version']) && 'there is no JDK',
+  skip: missing('there is no JDK', 'javac', ['-version']),
 }, async (t) => {
   const service = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
@@ -390,7 +386,7 @@ async function askAs(host: string, port: number, method: string, path: string) {
 }
 
 test('the step of the CI service leaves a service and its address', {
-  skip: fails('bash', ['--version']) && 'there is no bash',
+  skip: missing('there is no bash', 'bash', ['--version']),
 }, async (t) => {
   const folder = newFolder(t);
   const [yaml = ''] = blocksOf(front, 'yaml');
@@ -512,8 +508,8 @@ test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres },
 });
 
 const withoutS3 =
-  (fails('aws', ['--version']) && 'the client of AWS is not installed') ||
-  (fails('moto_server', ['--help']) && 'moto_server, which behaves like S3, is not installed');
+  missing('the client of AWS is not installed', 'aws', ['--version']) ||
+  missing('moto_server, which behaves like S3, is not installed', 'moto_server', ['--help']);
 
 test('the client of S3 copies all files but the newest, each once', { skip: withoutS3 }, async (t) => {
   const folder = newFolder(t);
@@ -562,8 +558,6 @@ async function end(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM');
   await Promise.race([once(child, 'exit'), sleep(5_000, undefined, { ref: false })]);
 }
-
-const withoutPromtool = fails('promtool', ['--version']) && 'promtool is not installed (Debian: prometheus)';
 
 test('promtool takes the alert rules, and each fires when it should and not before', { skip: withoutPromtool }, (t) => {
   const folder = newFolder(t);

@@ -4,18 +4,20 @@
  */
 
 import assert from 'node:assert/strict';
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { host } from '../support/deployments.ts';
 import { eventsIn, newFolder, root, startService } from '../support/program.ts';
-import { HANG_MS } from '../support/tools.ts';
+import { HANG_MS, missing } from '../support/tools.ts';
 
 const executable = process.env['ASSETLOG_TEST_SCHEMATHESIS'] ?? 'schemathesis';
-const skip =
-  spawnSync(executable, ['--version'], { stdio: 'ignore', timeout: 20_000 }).status !== 0 &&
-  'no schemathesis here: name it in ASSETLOG_TEST_SCHEMATHESIS or put it on the PATH (pip install schemathesis)';
+const skip = missing(
+  'no schemathesis here: name it in ASSETLOG_TEST_SCHEMATHESIS or put it on the PATH (pip install schemathesis)',
+  executable,
+  ['--version'],
+);
 
 const EXAMPLES = 25;
 const ONE = ['--include-path', '/report_asset_check/'];

@@ -10,7 +10,7 @@ import { segmentName } from '../../src/journal/segments.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
-import { eventually, HANG_MS, runWithin, withoutStrace } from '../support/tools.ts';
+import { eventually, HANG_MS, missing, runWithin, withoutStrace } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
@@ -20,11 +20,8 @@ const [service = '', socket = '', hosted = '', forward = ''] = units;
 
 const BUILT = join(root, 'dist/server.js');
 const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run bundle makes it';
-const withoutSystemd =
-  spawnSync('systemd-analyze', ['--version'], { stdio: 'ignore' }).status !== 0 && 'systemd-analyze is not installed';
-const withoutActivation =
-  spawnSync('systemd-socket-activate', ['--version'], { stdio: 'ignore' }).status !== 0 &&
-  'systemd-socket-activate is not installed';
+const withoutSystemd = missing('systemd-analyze is not installed', 'systemd-analyze', ['--version']);
+const withoutActivation = missing('systemd-socket-activate is not installed', 'systemd-socket-activate', ['--version']);
 
 test('systemd finds nothing wrong with the units, nor with their drop-ins', {
   skip: withoutSystemd,

@@ -9,7 +9,7 @@ import { limits } from '../../src/config/limits.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import type { Load } from '../support/load.ts';
 import { launch, newFolder, type Running, type RunOptions, startService } from '../support/program.ts';
-import { each, eventually, runWithin, within, withoutPrlimit, withoutStrace } from '../support/tools.ts';
+import { each, eventually, limitFiles, runWithin, within, withoutPrlimit, withoutStrace } from '../support/tools.ts';
 import { ask, errorOf, post, type WireReply } from '../support/wire.ts';
 import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { checkOrder, ORDER_CALLS } from './order.ts';
@@ -136,11 +136,6 @@ test('a write that is said to be whole and is not there gets no 200', { skip: wi
   await assertGivesUp(service, /has \d+ bytes instead of \d+/);
   await assertStarts(t, service.data, ['a']);
 });
-
-/** Lets the service's files grow up to a size: the write that reaches the limit is short, the next one fails. */
-function limitFiles({ pid }: Running, bytes: number | 'unlimited'): void {
-  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`]);
-}
 
 test('what a short write left is cut off at once, and its place is used again', { skip: withoutPrlimit }, async (t) => {
   const service = await startService(t);

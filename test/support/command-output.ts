@@ -2,7 +2,7 @@
 
 import type { Output } from '../../src/commands/cli/command.ts';
 import { complaint, runCommand } from '../../src/commands/main.ts';
-import type { Finished } from './program.ts';
+import { type Finished, type RunOptions, run } from './program.ts';
 
 export interface CollectedOutput {
   readonly output: Output;
@@ -58,4 +58,10 @@ export async function runHere(
     },
   );
   return { code, stdout, stderr };
+}
+
+/** `assetlog report`: as a process if it needs one, for standard input and for certificates. */
+export function report(url: string, args: readonly string[], options?: RunOptions) {
+  const all = ['report', '--url', url, ...args];
+  return options === undefined ? runHere(all) : run(all, options);
 }

@@ -213,6 +213,11 @@ async function opens(socket: EventEmitter): Promise<boolean> {
   }
 }
 
+/** @returns whether it was started, and has not ended */
+export function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
+  return pid !== undefined && exitCode === null && signalCode === null;
+}
+
 /** Signals a process that leads a group of its own, and all that it started. */
 export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   if (pid === undefined) return; // it never started

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { endGroup, freePort, type Scope } from './program.ts';
+import { endGroup, freePort, isRunning, type Scope } from './program.ts';
 import { HANG_MS } from './tools.ts';
 
 export const referenceExecutable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
@@ -113,10 +113,6 @@ async function launchReference(
   }
   endGroup(child, 'SIGKILL');
   throw new Error(`${executable} is not ready after ${HANG_MS} ms: ${log}`);
-}
-
-function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
-  return pid !== undefined && exitCode === null && signalCode === null;
 }
 
 const RECORDED = `query ($path: [String!]!) {

@@ -63,9 +63,18 @@ export function segment(firstSeq: number, count: number): Buffer {
 
 /** The bytes of a whole file with a line of each of these times. */
 export function timed(firstSeq: number, ...times: readonly (Date | string | number)[]): Buffer {
+  const events = times.map((time, index) => [time, plainEvent(firstSeq + index)] as const);
+  return timedEvents(events, firstSeq);
+}
+
+/** The bytes of a whole file with these events, each recorded at its time. */
+export function timedEvents(
+  events: readonly (readonly [time: Date | string | number, event: Event])[],
+  firstSeq = 1,
+): Buffer {
   let chain: ChainPosition = { seq: firstSeq, crc: 0 };
-  const lines = times.map((time) => {
-    const batch = encodeBatch([encodeMembers(plainEvent(chain.seq))], chain, new Date(time));
+  const lines = events.map(([time, event]) => {
+    const batch = encodeBatch([encodeMembers(event)], chain, new Date(time));
     chain = batch.chain;
     return Buffer.from(batch.bytes);
   });

@@ -1,6 +1,6 @@
 /** What the fault tests need of the machine, and how they wait for it. Each `without…` is a reason to skip, or false. */
 
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { type Finished, launch, type RunOptions } from './program.ts';
 
 /** @returns `reason` if the command fails, else false: why a test is skipped */
 export function missing(reason: string, command: string, args: readonly string[]): string | false {
-  return spawnSync(command, args, { stdio: 'ignore', timeout: 10_000 }).status !== 0 && reason;
+  return spawnSync(command, args, { stdio: 'ignore', timeout: 30_000 }).status !== 0 && reason;
 }
 
 /** `-D` as the tests use it: where processes may not be traced, strace is there and still of no use. */
@@ -30,8 +30,15 @@ export const withoutXfs = withoutMounts || missing('mkfs.xfs (xfsprogs) is missi
 /** It cuts the power of both file systems. */
 export const withoutPowerCut = withoutMounts || missing('xfs_io (xfsprogs) is missing', 'xfs_io', ['-V']);
 
-/** Sets and lifts the limit on the size of a file, which is a disk that is really full for one process. */
 export const withoutPrlimit = missing('prlimit (util-linux, Linux) is missing', 'prlimit', ['--version']);
+
+/**
+ * Lets the files of one process grow up to so many bytes, as on a disk that is really full: the write that reaches the limit is
+ * short, the next one fails.
+ */
+export function limitFiles({ pid }: { readonly pid: number }, bytes: number | 'unlimited'): void {
+  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`]);
+}
 
 /** Memory that is limited by the kernel for the processes that are begun in it. */
 export interface MemoryGroup {

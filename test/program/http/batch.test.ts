@@ -1,7 +1,6 @@
 /** The batch endpoint of the program, over real sockets: what is recorded, what is refused, and that it is all or nothing. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -12,11 +11,11 @@ import { entriesOf } from '../../support/log.ts';
 import { rounds } from '../../support/long.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { eventsIn, type Running, run, startService } from '../../support/program.ts';
+import { eventsIn, run, startService } from '../../support/program.ts';
 import { FIRST } from '../../support/segments.ts';
 import { serveSimulated } from '../../support/service.ts';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { eventually, withoutPrlimit } from '../../support/tools.ts';
+import { eventually, limitFiles, withoutPrlimit } from '../../support/tools.ts';
 import { ask, get, Wire, type WireReply } from '../../support/wire.ts';
 
 const BATCH = '/report_asset_batch/';
@@ -261,9 +260,4 @@ const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 300 :
 function durableLines(disk: SimulatedDisk): number {
   const text = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }).text(FIRST);
   return text.split('\n').length - 1;
-}
-
-/** Lets the service's files grow up to so many bytes: the write that reaches the limit is short, the next one fails. */
-function limitFiles({ pid }: Pick<Running, 'pid'>, bytes: number | 'unlimited'): void {
-  execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`]);
 }

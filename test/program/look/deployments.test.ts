@@ -5,29 +5,23 @@ import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { runHere } from '../../support/command-output.ts';
 import { launch, newFolder, run } from '../../support/program.ts';
-import { FIRST, flip, START } from '../../support/segments.ts';
+import { FIRST, flip, splitLines, timedEvents } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
 
 const T0 = Date.UTC(2026, 10, 20, 15);
 
 /** @returns lines, of which number n was recorded at the n-th of these minutes. Their assets are `a` and `b` in turn. */
 function linesAt(deployment: string, minutes: readonly number[]): Buffer[] {
-  let chain = START;
-  return minutes.map((minute, index) => {
-    const event: Event = {
-      type: 'AssetCheckEvaluation',
-      assetKey: [index % 2 === 0 ? 'a' : 'b'],
-      checkName: deployment,
-      passed: index > 0,
-      severity: 'WARN',
-    };
-    const batch = encodeBatch([encodeMembers(event)], chain, new Date(T0 + minute * 60_000));
-    chain = batch.chain;
-    return batch.bytes;
+  const eventOf = (index: number): Event => ({
+    type: 'AssetCheckEvaluation',
+    assetKey: [index % 2 === 0 ? 'a' : 'b'],
+    checkName: deployment,
+    passed: index > 0,
+    severity: 'WARN',
   });
+  return splitLines(timedEvents(minutes.map((minute, index) => [T0 + minute * 60_000, eventOf(index)])));
 }
 
 function write(data: string, deployment: string, minutes: readonly number[]): void {

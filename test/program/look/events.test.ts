@@ -10,7 +10,7 @@ import type { Event } from '../../../src/event/event.ts';
 import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { runHere } from '../../support/command-output.ts';
 import { journalText, launch, newFolder, program, run, startService } from '../../support/program.ts';
-import { FIRST, flip, START } from '../../support/segments.ts';
+import { FIRST, flip, START, timedEvents } from '../../support/segments.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
@@ -41,17 +41,8 @@ const recorded: readonly Event[] = [
 /** Events that were recorded a day after one another; the last one on 2026-11-20. */
 function journal(t: TestContext, events = recorded): string {
   const data = newFolder(t);
-  let chain = START;
-  const parts = events.map((event, index) => {
-    const batch = encodeBatch(
-      [encodeMembers(event)],
-      chain,
-      new Date(Date.UTC(2026, 10, 20 - events.length + 1 + index, 15)),
-    );
-    chain = batch.chain;
-    return batch.bytes;
-  });
-  writeFileSync(join(data, FIRST), Buffer.concat(parts));
+  const timeOf = (index: number) => Date.UTC(2026, 10, 20 - events.length + 1 + index, 15);
+  writeFileSync(join(data, FIRST), timedEvents(events.map((event, index) => [timeOf(index), event])));
   return data;
 }
 

@@ -5,11 +5,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Event } from '../../../src/event/event.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { FIRST, START } from '../../support/segments.ts';
+import { FIRST, timedEvents } from '../../support/segments.ts';
 
 const HOUR_MS = 3_600_000;
 const ago = (hours: number) => new Date(Date.now() - hours * HOUR_MS);
@@ -27,13 +26,7 @@ const checked = (key: string, passed: boolean): Event => ({
 /** @param events with how many hours ago each was recorded, the oldest first */
 function journal(t: TestContext, events: readonly (readonly [hours: number, event: Event])[]): string {
   const data = newFolder(t);
-  let chain: ChainPosition = START;
-  const lines = events.map(([hours, event]) => {
-    const batch = encodeBatch([encodeMembers(event)], chain, ago(hours));
-    chain = batch.chain;
-    return Buffer.from(batch.bytes);
-  });
-  writeFileSync(join(data, FIRST), Buffer.concat(lines));
+  writeFileSync(join(data, FIRST), timedEvents(events.map(([hours, event]) => [ago(hours), event])));
   return data;
 }
 

@@ -1,34 +1,29 @@
 /** `--watch-asset`: the metric with the age of the oldest asset under a key, right after a restart too. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import type { Event } from '../../../src/event/event.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { metricsOf, samplesOf } from '../../support/metrics.ts';
+import { assertGoodForm, metricsOf, samplesOf, withoutPromtool } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { START } from '../../support/segments.ts';
-import { eventually, missing } from '../../support/tools.ts';
+import { timedEvents } from '../../support/segments.ts';
+import { eventually } from '../../support/tools.ts';
 
 const NAME = 'assetlog_watched_asset_age_seconds';
 const HOUR_MS = 3_600_000;
 
 /** A file of a journal: for each event of an asset how many hours ago it was recorded, the oldest first. */
 function fileOf(events: readonly (readonly [hours: number, key: string])[], first = 1): Buffer {
-  let chain: ChainPosition = { ...START, seq: first };
-  const lines = events.map(([hours, key]) => {
-    const event: Event = { type: 'AssetObservation', assetKey: key.split('/') };
-    const batch = encodeBatch([encodeMembers(event)], chain, new Date(Date.now() - hours * HOUR_MS));
-    chain = batch.chain;
-    return Buffer.from(batch.bytes);
-  });
-  return Buffer.concat(lines);
+  const eventOf = (key: string): Event => ({ type: 'AssetObservation', assetKey: key.split('/') });
+  return timedEvents(
+    events.map(([hours, key]) => [Date.now() - hours * HOUR_MS, eventOf(key)]),
+    first,
+  );
 }
 
 /** @returns by key how many hours old its oldest asset is, to a tenth */
@@ -128,13 +123,11 @@ test('while much is read, the other metrics are there, and the age follows', asy
   await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
 });
 
-const noPromtool = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
-
-test('promtool finds nothing to say about it', { skip: noPromtool }, async (t) => {
+test('promtool finds nothing to say about it', { skip: withoutPromtool }, async (t) => {
   const service = await startService(t, { args: watch('nothing', '["a\\"b"]') });
   const body = await metricsOf(service);
   assert.match(body, /^assetlog_watched_asset_age_seconds\{key="nothing"\} \+Inf$/m);
-  assert.equal(execFileSync('promtool', ['check', 'metrics'], { input: body, stdio: 'pipe' }).toString(), '');
+  assertGoodForm(body);
 });
 
 test('without the option there is no age, and there are at most 20 keys', async (t) => {

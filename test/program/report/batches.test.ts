@@ -5,29 +5,15 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { runHere } from '../../support/command-output.ts';
+import { report } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { buildBefore, withoutHistory } from '../../support/older-program.ts';
-import {
-  journalText,
-  launch,
-  newFolder,
-  type Running,
-  type RunOptions,
-  run,
-  startService,
-} from '../../support/program.ts';
+import { journalText, launch, newFolder, type Running, startService } from '../../support/program.ts';
 import { referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
-
-/** As a process if it needs one: for standard input. */
-function report(url: string, args: readonly string[], options?: RunOptions) {
-  const all = ['report', '--url', url, ...args];
-  return options === undefined ? runHere(all) : run(all, options);
-}
 
 function linesOf(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `{"type":"observation","asset_key":"k${index + 1}"}`);

@@ -7,20 +7,14 @@ import { createServer as createTlsServer } from 'node:https';
 import { createServer as createNetServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { runHere } from '../../support/command-output.ts';
+import { report, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { freePort, journalText, launch, newFolder, type RunOptions, run, startService } from '../../support/program.ts';
+import { freePort, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
 import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { listenOn } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
 const KEY = ['materialization', 'warehouse/orders'];
-
-/** As a process where it needs one: for standard input, and for certificates. */
-function report(url: string, args: readonly string[], options?: RunOptions) {
-  const all = ['report', '--url', url, ...args];
-  return options === undefined ? runHere(all) : run(all, options);
-}
 
 /** The part of each journal line that the report decides, without its idempotency key. */
 function reported(data: string): string[] {
