@@ -16,7 +16,7 @@ import { eventually } from '../support/tools.ts';
 import { engines } from './engine.ts';
 import { countText, mebibytesText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { load, reportOf, writeScript } from './load.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { ASSETLOG, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const { values } = parseArgs({
@@ -135,29 +135,21 @@ const HEAD = [
   'memory',
 ];
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  const undo: (() => unknown)[] = [];
-  try {
-    const sides: Side[] = [];
-    const scope = { after: (end: () => unknown) => void undo.unshift(end) };
-    for (const name of values.sides.split(',')) sides.push(await startSide(scope, scratch, name));
-    const rows: string[][] = [];
-    for (const connections of values.connections.split(',').map(Number)) {
-      for (const side of sides) {
-        await measure(scratch, side, connections); // V8 compiles
-        for (const figures of [side.rates, side.costsUs, side.userUs, side.batches]) figures.length = 0;
-      }
-      for (let round = 0; round < Number(values.rounds); round += 1) {
-        for (const side of round % 2 === 0 ? sides : sides.toReversed()) await measure(scratch, side, connections);
-      }
-      rows.push(...sides.map((side) => rowOf(side, sides[0]!, connections)));
+async function main(scratch: Scratch, scope: Scope): Promise<void> {
+  const sides: Side[] = [];
+  for (const name of values.sides.split(',')) sides.push(await startSide(scope, scratch, name));
+  const rows: string[][] = [];
+  for (const connections of values.connections.split(',').map(Number)) {
+    for (const side of sides) {
+      await measure(scratch, side, connections); // V8 compiles
+      for (const figures of [side.rates, side.costsUs, side.userUs, side.batches]) figures.length = 0;
     }
-    console.log(table(HEAD, rows));
-  } finally {
-    for (const end of undo) await end();
-    scratch.end();
+    for (let round = 0; round < Number(values.rounds); round += 1) {
+      for (const side of round % 2 === 0 ? sides : sides.toReversed()) await measure(scratch, side, connections);
+    }
+    rows.push(...sides.map((side) => rowOf(side, sides[0]!, connections)));
   }
+  console.log(table(HEAD, rows));
 }
 
-await main();
+await inScratch(values.scratch, main);

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util';
 import { crc32 } from 'node:zlib';
 import { countText, medianOf, ratioText, table } from './figures.ts';
 import { batchOf, itemOf } from './load.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { ROOT, startAssetlog } from './subjects.ts';
 
 const ITEMS = [1, 10, 100, 1_000];
@@ -89,61 +89,56 @@ function loop(file: string, body: string, lines: readonly string[]): Figure {
   return { perSecond, costUs: (user + system) / count };
 }
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const data = scratch.newFolder('data');
-    const service = await startAssetlog({ scratch, node: values.node, data });
-    const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1', noDelay: true });
-    await once(socket, 'connect');
-    const single = requestOf('/report_asset_materialization/', 'application/json', itemOf(0));
-    const batches = ITEMS.map((items) => {
-      const body = batchOf(items);
-      return { items, body, request: requestOf('/report_asset_batch/', 'application/x-ndjson', body) };
-    });
-    const largest = batches.at(-1)!;
-    socket.write(largest.request);
-    await once(socket, 'data');
-    const [name = ''] = readdirSync(data).filter((one) => one.endsWith('.jsonl'));
-    const lines = readFileSync(join(data, name), 'utf8').split('\n').slice(0, largest.items);
+async function main(scratch: Scratch): Promise<void> {
+  const data = scratch.newFolder('data');
+  const service = await startAssetlog({ scratch, node: values.node, data });
+  const socket = connect({ port: Number(new URL(service.url).port), host: '127.0.0.1', noDelay: true });
+  await once(socket, 'connect');
+  const single = requestOf('/report_asset_materialization/', 'application/json', itemOf(0));
+  const batches = ITEMS.map((items) => {
+    const body = batchOf(items);
+    return { items, body, request: requestOf('/report_asset_batch/', 'application/x-ndjson', body) };
+  });
+  const largest = batches.at(-1)!;
+  socket.write(largest.request);
+  await once(socket, 'data');
+  const [name = ''] = readdirSync(data).filter((one) => one.endsWith('.jsonl'));
+  const lines = readFileSync(join(data, name), 'utf8').split('\n').slice(0, largest.items);
 
-    const usedSeconds = () => service.processorSeconds();
-    const singles: number[] = [];
-    const figures = batches.map(() => [] as { own: Figure; loop: Figure }[]);
-    for (let round = 0; round < Number(values.rounds); round += 1) {
-      singles.push((await load(socket, single, usedSeconds)).perSecond);
-      for (const [at, { body, request }] of batches.entries()) {
-        const own = await load(socket, request, usedSeconds);
-        figures[at]!.push({ own, loop: loop(join(scratch.folder, 'loop.jsonl'), body, lines) });
-      }
+  const usedSeconds = () => service.processorSeconds();
+  const singles: number[] = [];
+  const figures = batches.map(() => [] as { own: Figure; loop: Figure }[]);
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    singles.push((await load(socket, single, usedSeconds)).perSecond);
+    for (const [at, { body, request }] of batches.entries()) {
+      const own = await load(socket, request, usedSeconds);
+      figures[at]!.push({ own, loop: loop(join(scratch.folder, 'loop.jsonl'), body, lines) });
     }
-    socket.destroy();
-    await service.stop();
-    const rows = batches.map(({ items }, at) => {
-      const median = (figure: (both: { own: Figure; loop: Figure }, round: number) => number) =>
-        medianOf(figures[at]!.map(figure));
-      return [
-        countText(items),
-        countText(items * median(({ own }) => own.perSecond)),
-        ratioText(median(({ own, loop }) => own.perSecond / loop.perSecond)),
-        ratioText(median(({ own }, round) => (items * own.perSecond) / singles[round]!)),
-        (median(({ own }) => own.costUs) / items).toFixed(1),
-        ratioText(median(({ own, loop }) => own.costUs / loop.costUs)),
-      ];
-    });
-    console.log(`single reports: ${countText(medianOf(singles))} events/s\n`);
-    const head = [
-      'items a request',
-      'events/s',
-      '÷ the loop',
-      '÷ single reports',
-      'µs of processor an item',
-      '÷ the loop',
-    ];
-    console.log(table(head, rows));
-  } finally {
-    scratch.end();
   }
+  socket.destroy();
+  await service.stop();
+  const rows = batches.map(({ items }, at) => {
+    const median = (figure: (both: { own: Figure; loop: Figure }, round: number) => number) =>
+      medianOf(figures[at]!.map(figure));
+    return [
+      countText(items),
+      countText(items * median(({ own }) => own.perSecond)),
+      ratioText(median(({ own, loop }) => own.perSecond / loop.perSecond)),
+      ratioText(median(({ own }, round) => (items * own.perSecond) / singles[round]!)),
+      (median(({ own }) => own.costUs) / items).toFixed(1),
+      ratioText(median(({ own, loop }) => own.costUs / loop.costUs)),
+    ];
+  });
+  console.log(`single reports: ${countText(medianOf(singles))} events/s\n`);
+  const head = [
+    'items a request',
+    'events/s',
+    '÷ the loop',
+    '÷ single reports',
+    'µs of processor an item',
+    '÷ the loop',
+  ];
+  console.log(table(head, rows));
 }
 
-await main();
+await inScratch(values.scratch, main);

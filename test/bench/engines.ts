@@ -10,10 +10,11 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { samplesOf } from '../support/metrics.ts';
+import type { Scope } from '../support/program.ts';
 import { type Engine, engines } from './engine.ts';
 import { countText, mebibytesText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { writeReadings } from './large-journal.ts';
-import { Scratch } from './scratch.ts';
+import { inScope, inScratch, type Scratch } from './scratch.ts';
 import { processorSecondsOfChildren, ROOT, startAssetlog } from './subjects.ts';
 
 const SEGMENT_EVENTS = 250_000;
@@ -73,45 +74,40 @@ function linesOf(folder: string): Buffer[] {
   return lines.map((line) => Buffer.from(line));
 }
 
-async function measure(name: string, backlog: string, scratch: Scratch): Promise<string[]> {
-  const undo: (() => unknown)[] = [];
-  try {
-    const engine = await engines[name]!({ after: (end) => void undo.unshift(end) });
-    const lines = linesOf(backlog);
-    const clients: number[] = [];
-    const clientUs: number[] = [];
-    const forwarded: Forwarded[] = [];
-    let wireBytes = 0;
-    const client = async (round: number) => {
-      const [startMs, used] = [performance.now(), process.cpuUsage()];
-      wireBytes = (await engine.sendAll(lines, round, 1000 / ratePerSecond)) / lines.length;
-      clients.push((lines.length * 1000) / (performance.now() - startMs));
-      const { user, system } = process.cpuUsage(used);
-      clientUs.push((user + system) / lines.length);
-    };
-    await client(-1); // V8 compiles
-    clients.length = clientUs.length = 0;
-    for (let round = 0; round < Number(values.rounds); round += 1) {
-      if (round % 2 === 0) await client(round);
-      forwarded.push(await forwardAll(engine, backlog, scratch));
-      if (round % 2 === 1) await client(round);
-    }
-    const figure = (of: (one: Forwarded) => number) => medianOf(forwarded.map(of));
-    const ratios = forwarded.map(({ rate }, round) => rate / clients[round]!);
-    return [
-      name,
-      countText(medianOf(clients)),
-      countText(figure(({ rate }) => rate)),
-      `${ratioText(medianOf(ratios))} (${spreadText(spreadOf(ratios))})`,
-      ...[medianOf(clientUs), figure(({ senderUs }) => senderUs), figure(({ engineUs }) => engineUs)].map((us) =>
-        us.toFixed(1),
-      ),
-      mebibytesText(figure(({ memoryBytes }) => memoryBytes)),
-      ...[wireBytes, await engine.storedBytes()].map((bytes) => bytes.toFixed(0)),
-    ];
-  } finally {
-    for (const end of undo) await end();
+async function measure(t: Scope, name: string, backlog: string, scratch: Scratch): Promise<string[]> {
+  const engine = await engines[name]!(t);
+  const lines = linesOf(backlog);
+  const clients: number[] = [];
+  const clientUs: number[] = [];
+  const forwarded: Forwarded[] = [];
+  let wireBytes = 0;
+  const client = async (round: number) => {
+    const [startMs, used] = [performance.now(), process.cpuUsage()];
+    wireBytes = (await engine.sendAll(lines, round, 1000 / ratePerSecond)) / lines.length;
+    clients.push((lines.length * 1000) / (performance.now() - startMs));
+    const { user, system } = process.cpuUsage(used);
+    clientUs.push((user + system) / lines.length);
+  };
+  await client(-1); // V8 compiles
+  clients.length = clientUs.length = 0;
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    if (round % 2 === 0) await client(round);
+    forwarded.push(await forwardAll(engine, backlog, scratch));
+    if (round % 2 === 1) await client(round);
   }
+  const figure = (of: (one: Forwarded) => number) => medianOf(forwarded.map(of));
+  const ratios = forwarded.map(({ rate }, round) => rate / clients[round]!);
+  return [
+    name,
+    countText(medianOf(clients)),
+    countText(figure(({ rate }) => rate)),
+    `${ratioText(medianOf(ratios))} (${spreadText(spreadOf(ratios))})`,
+    ...[medianOf(clientUs), figure(({ senderUs }) => senderUs), figure(({ engineUs }) => engineUs)].map((us) =>
+      us.toFixed(1),
+    ),
+    mebibytesText(figure(({ memoryBytes }) => memoryBytes)),
+    ...[wireBytes, await engine.storedBytes()].map((bytes) => bytes.toFixed(0)),
+  ];
 }
 
 const HEAD = [
@@ -127,19 +123,16 @@ const HEAD = [
   'stored, all nodes',
 ];
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const backlog = scratch.newFolder('backlog');
-    writeReadings(backlog, events, SEGMENT_EVENTS);
-    const rows: string[][] = [];
-    for (const name of values.engines.split(',')) rows.push(await measure(name, backlog, scratch));
-    console.log(table(HEAD, rows));
-    const bytes = linesOf(backlog).reduce((sum, line) => sum + line.length + 1, 0);
-    console.log(`\na line has ${(bytes / events).toFixed(0)} bytes in the journal`);
-  } finally {
-    scratch.end();
+async function main(scratch: Scratch): Promise<void> {
+  const backlog = scratch.newFolder('backlog');
+  writeReadings(backlog, events, SEGMENT_EVENTS);
+  const rows: string[][] = [];
+  for (const name of values.engines.split(',')) {
+    rows.push(await inScope((t) => measure(t, name, backlog, scratch)));
   }
+  console.log(table(HEAD, rows));
+  const bytes = linesOf(backlog).reduce((sum, line) => sum + line.length + 1, 0);
+  console.log(`\na line has ${(bytes / events).toFixed(0)} bytes in the journal`);
 }
 
-await main();
+await inScratch(values.scratch, main);

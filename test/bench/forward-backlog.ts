@@ -13,7 +13,7 @@ import type { Scope } from '../support/program.ts';
 import { engines } from './engine.ts';
 import { countText, mebibytesText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
-import { Scratch } from './scratch.ts';
+import { inScope, inScratch, type Scratch } from './scratch.ts';
 import { ROOT, startAssetlog } from './subjects.ts';
 
 /** Of a line whose metadata are `{}`, and of a file. */
@@ -73,23 +73,11 @@ async function forwardBacklog(t: Scope, scratch: Scratch, name: string, gigabyte
   return [name, `${(bytes / 1e9).toFixed(1)} GB`, countText(events), `${seconds.toFixed(0)} s`, ...memory];
 }
 
-async function forwardTo(scratch: Scratch, name: string, gigabytes: number): Promise<string[]> {
-  const undo: (() => unknown)[] = [];
-  try {
-    return await forwardBacklog({ after: (end) => void undo.unshift(end) }, scratch, name, gigabytes);
-  } finally {
-    for (const end of undo) await end();
-  }
-}
-
-const scratch = new Scratch(values.scratch);
-try {
+await inScratch(values.scratch, async (scratch) => {
   const rows: string[][] = [];
   for (const name of values.to.split(',')) {
     for (const gigabytes of values.gigabytes.split(',').map(Number))
-      rows.push(await forwardTo(scratch, name, gigabytes));
+      rows.push(await inScope((t) => forwardBacklog(t, scratch, name, gigabytes)));
   }
   console.log(table(['to', 'backlog', 'events', 'forwarded in', 'most memory of the device', 'of the hub'], rows));
-} finally {
-  scratch.end();
-}
+});

@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { sourceIn, watermark } from '../support/forwarded.ts';
 import { countText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const SEGMENT_EVENTS = 250_000;
@@ -86,34 +86,29 @@ async function forwardAll(hub: Server, backlog: string, scratch: Scratch): Promi
   return { rate, deviceUs: costs[0]!, hubUs: costs[1]! };
 }
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const backlog = scratch.newFolder('backlog');
-    writeJournal(backlog, events, SEGMENT_EVENTS);
-    const hub = await startAssetlog({ scratch, node: values.node, data: scratch.newFolder('hub') });
-    await reportBatches(hub);
-    const batches: number[] = [];
-    const forwarded: Forwarded[] = [];
-    for (let round = 0; round < Number(values.rounds); round += 1) {
-      if (round % 2 === 0) batches.push(await reportBatches(hub));
-      forwarded.push(await forwardAll(hub, backlog, scratch));
-      if (round % 2 === 1) batches.push(await reportBatches(hub));
-    }
-    const figure = (of: (one: Forwarded) => number) => medianOf(forwarded.map(of));
-    const rows = [
-      ['batch endpoint', countText(medianOf(batches))],
-      ['sender', countText(figure(({ rate }) => rate))],
-    ];
-    console.log(table(['into one hub', 'events/s'], rows));
-    const ratios = forwarded.map(({ rate }, round) => rate / batches[round]!);
-    console.log(`\nratio ${ratioText(medianOf(ratios))}, quartiles ${spreadText(spreadOf(ratios))}`);
-    const costs = [figure(({ deviceUs }) => deviceUs), figure(({ hubUs }) => hubUs)].map((us) => us.toFixed(1));
-    console.log(`processor time of a forwarded event: ${costs[0]} µs at the device, ${costs[1]} µs at the hub`);
-    await hub.stop();
-  } finally {
-    scratch.end();
+async function main(scratch: Scratch): Promise<void> {
+  const backlog = scratch.newFolder('backlog');
+  writeJournal(backlog, events, SEGMENT_EVENTS);
+  const hub = await startAssetlog({ scratch, node: values.node, data: scratch.newFolder('hub') });
+  await reportBatches(hub);
+  const batches: number[] = [];
+  const forwarded: Forwarded[] = [];
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    if (round % 2 === 0) batches.push(await reportBatches(hub));
+    forwarded.push(await forwardAll(hub, backlog, scratch));
+    if (round % 2 === 1) batches.push(await reportBatches(hub));
   }
+  const figure = (of: (one: Forwarded) => number) => medianOf(forwarded.map(of));
+  const rows = [
+    ['batch endpoint', countText(medianOf(batches))],
+    ['sender', countText(figure(({ rate }) => rate))],
+  ];
+  console.log(table(['into one hub', 'events/s'], rows));
+  const ratios = forwarded.map(({ rate }, round) => rate / batches[round]!);
+  console.log(`\nratio ${ratioText(medianOf(ratios))}, quartiles ${spreadText(spreadOf(ratios))}`);
+  const costs = [figure(({ deviceUs }) => deviceUs), figure(({ hubUs }) => hubUs)].map((us) => us.toFixed(1));
+  console.log(`processor time of a forwarded event: ${costs[0]} µs at the device, ${costs[1]} µs at the hub`);
+  await hub.stop();
 }
 
-await main();
+await inScratch(values.scratch, main);

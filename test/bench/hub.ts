@@ -14,7 +14,7 @@ import { encodeBatch, encodeMembers, hex } from '../../src/journal/line/record.t
 import { countText, medianOf, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { reportOf } from './load.ts';
 import { eventOf } from './machine.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { countLines, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const { values } = parseArgs({
@@ -94,38 +94,33 @@ async function measure(side: Side, requests: readonly Request[]): Promise<void> 
   socket.destroy();
 }
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const startSide = async (name: string, program?: string): Promise<Side> => {
-      const data = scratch.newFolder('hub');
-      const server = await startAssetlog({ scratch, node: values.node, data, program });
-      return { name, data, server, rates: [], costsUs: [], userUs: [], events: 0 };
-    };
-    const sides = values.against === undefined ? [] : [await startSide('against', values.against)];
-    sides.push(await startSide('this version'));
-    const requests = requestsOf(Number(values.events), Number(values['request-kib']) * 1024);
-    for (const side of sides) {
-      await measure(side, requests); // V8 compiles
-      for (const figures of [side.rates, side.costsUs, side.userUs]) figures.length = 0;
-    }
-    for (let round = 0; round < Number(values.rounds); round += 1) {
-      for (const side of round % 2 === 0 ? sides : sides.toReversed()) await measure(side, requests);
-    }
-    const rows = sides.map(({ name, rates, costsUs, userUs }) => {
-      const ratios = userUs.map((cost, round) => cost / sides[0]!.userUs[round]!);
-      const cells = [medianOf(costsUs).toFixed(2), medianOf(userUs).toFixed(2), ratioText(medianOf(ratios))];
-      return [name, countText(medianOf(rates)), ...cells, spreadText(spreadOf(ratios))];
-    });
-    const head = ['', 'events/s', 'processor time of an event, µs', 'in user mode', '÷ the first', 'quartiles'];
-    console.log(table(head, rows));
-    for (const { name, server, data, events } of sides) {
-      await server.stop();
-      if (countLines(data) !== events) throw new Error(`${name}: the journal has other lines`);
-    }
-  } finally {
-    scratch.end();
+async function main(scratch: Scratch): Promise<void> {
+  const startSide = async (name: string, program?: string): Promise<Side> => {
+    const data = scratch.newFolder('hub');
+    const server = await startAssetlog({ scratch, node: values.node, data, program });
+    return { name, data, server, rates: [], costsUs: [], userUs: [], events: 0 };
+  };
+  const sides = values.against === undefined ? [] : [await startSide('against', values.against)];
+  sides.push(await startSide('this version'));
+  const requests = requestsOf(Number(values.events), Number(values['request-kib']) * 1024);
+  for (const side of sides) {
+    await measure(side, requests); // V8 compiles
+    for (const figures of [side.rates, side.costsUs, side.userUs]) figures.length = 0;
+  }
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const side of round % 2 === 0 ? sides : sides.toReversed()) await measure(side, requests);
+  }
+  const rows = sides.map(({ name, rates, costsUs, userUs }) => {
+    const ratios = userUs.map((cost, round) => cost / sides[0]!.userUs[round]!);
+    const cells = [medianOf(costsUs).toFixed(2), medianOf(userUs).toFixed(2), ratioText(medianOf(ratios))];
+    return [name, countText(medianOf(rates)), ...cells, spreadText(spreadOf(ratios))];
+  });
+  const head = ['', 'events/s', 'processor time of an event, µs', 'in user mode', '÷ the first', 'quartiles'];
+  console.log(table(head, rows));
+  for (const { name, server, data, events } of sides) {
+    await server.stop();
+    if (countLines(data) !== events) throw new Error(`${name}: the journal has other lines`);
   }
 }
 
-await main();
+await inScratch(values.scratch, main);

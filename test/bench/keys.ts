@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { countText, medianOf, ratioText, table } from './figures.ts';
 import { DONE, load, PATH, reportOf, type Script } from './load.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { countLines, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const REPORT_BYTES = 300;
@@ -72,33 +72,28 @@ async function measure(scratch: Scratch, side: Side, seconds: number): Promise<v
   side.reports += result.requests;
 }
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const plain = await startSide(scratch, 'without a key', 'Unimportant-Key');
-    const keyed = await startSide(scratch, 'with a key', 'Idempotency-Key');
-    for (const side of [plain, keyed]) {
-      await measure(scratch, side, 1); // V8 compiles
-      side.rates.length = 0;
-      side.costsUs.length = 0;
+async function main(scratch: Scratch): Promise<void> {
+  const plain = await startSide(scratch, 'without a key', 'Unimportant-Key');
+  const keyed = await startSide(scratch, 'with a key', 'Idempotency-Key');
+  for (const side of [plain, keyed]) {
+    await measure(scratch, side, 1); // V8 compiles
+    side.rates.length = 0;
+    side.costsUs.length = 0;
+  }
+  for (let round = 0; round < Number(values.rounds); round += 1) {
+    for (const side of round % 2 === 0 ? [plain, keyed] : [keyed, plain]) {
+      await measure(scratch, side, Number(values.seconds));
     }
-    for (let round = 0; round < Number(values.rounds); round += 1) {
-      for (const side of round % 2 === 0 ? [plain, keyed] : [keyed, plain]) {
-        await measure(scratch, side, Number(values.seconds));
-      }
-    }
-    const rows = [plain, keyed].map(({ name, rates, costsUs }) => {
-      const ratio = medianOf(costsUs.map((cost, round) => cost / plain.costsUs[round]!));
-      return [name, countText(medianOf(rates)), medianOf(costsUs).toFixed(1), ratioText(ratio)];
-    });
-    console.log(table(['', 'reports/s', 'processor time of a report, µs', '÷ without a key'], rows));
-    for (const { name, server, data, reports } of [plain, keyed]) {
-      await server.stop();
-      if (countLines(data) < reports) throw new Error(`${name}: the journal lacks lines`);
-    }
-  } finally {
-    scratch.end();
+  }
+  const rows = [plain, keyed].map(({ name, rates, costsUs }) => {
+    const ratio = medianOf(costsUs.map((cost, round) => cost / plain.costsUs[round]!));
+    return [name, countText(medianOf(rates)), medianOf(costsUs).toFixed(1), ratioText(ratio)];
+  });
+  console.log(table(['', 'reports/s', 'processor time of a report, µs', '÷ without a key'], rows));
+  for (const { name, server, data, reports } of [plain, keyed]) {
+    await server.stop();
+    if (countLines(data) < reports) throw new Error(`${name}: the journal lacks lines`);
   }
 }
 
-await main();
+await inScratch(values.scratch, main);

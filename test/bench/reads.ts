@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { countText, medianOf, millisecondsText, ratioText, spreadOf, spreadText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
 import { type LoadResult, load, reportOf, type Script, writeScript } from './load.ts';
-import { Scratch } from './scratch.ts';
+import { inScratch, type Scratch } from './scratch.ts';
 import { ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const REPORT_BYTES = 200;
@@ -98,64 +98,59 @@ async function readPages(url: string, events: number): Promise<number> {
   return ((performance.now() - startedMs) * 1000) / events;
 }
 
-async function main(): Promise<void> {
-  const scratch = new Scratch(values.scratch);
-  try {
-    const events = Number(values.events);
-    const data = scratch.newFolder('data');
-    writeJournal(data, events, SEGMENT_EVENTS);
-    const service = await startAssetlog({ scratch, node: values.node, data });
-    const { url } = service;
-    const few = await readPages(url, events / 10);
-    const all = await readPages(url, events);
-    console.log(
-      `pages of ${PAGE_EVENTS}: ${few.toFixed(2)} µs a line in a tenth of the journal, ${all.toFixed(2)} in all of it`,
-    );
-    const script = writeScript(scratch, reportOf(REPORT_BYTES));
-    await load(scratch, url, script, Number(values.connections), WARM_UP_SECONDS);
-    const rates: number[] = [];
-    const times: number[] = [];
-    const costs: number[] = [];
-    const rows: string[][] = [];
-    for (let round = 0; round < 2 * Number(values.rounds); round += 1) {
-      const first = await measure(scratch, service, script, round % 2 === 1);
-      const second = await measure(scratch, service, script, round % 2 === 0);
-      const [alone, read] = round % 2 === 0 ? [first, second] : [second, first];
-      const rateOf = (run: Run) => run.requests / run.seconds;
-      if (alone.errors + read.errors > 0) throw new Error(`${alone.errors} and ${read.errors} errors`);
-      rates.push(rateOf(read) / rateOf(alone));
-      times.push(read.p99Ms / alone.p99Ms);
-      costs.push(read.processorUs / alone.processorUs);
-      rows.push([
-        countText(Math.round(rateOf(alone))),
-        countText(Math.round(rateOf(read))),
-        ratioText(rateOf(read) / rateOf(alone)),
-        millisecondsText(alone.p99Ms),
-        millisecondsText(read.p99Ms),
-        `${alone.processorUs.toFixed(0)} µs`,
-        `${read.processorUs.toFixed(0)} µs`,
-        `${(read.bytes / 1e6).toFixed(0)} MB, ${read.searches}`,
-      ]);
-      console.error(rows.at(-1)?.join(' | '));
-    }
-    const head = [
-      'reports/s',
-      'with readings',
-      'ratio',
-      'p99',
-      'with readings',
-      'processor',
-      'with readings',
-      'streamed, searches',
-    ];
-    console.log(table(head, rows));
-    console.log(
-      `rate ${spreadText(spreadOf(rates))}, p99 ${ratioText(medianOf(times))}, processor ${ratioText(medianOf(costs))} (medians of ${rates.length} pairs)`,
-    );
-  } finally {
-    scratch.end();
+async function main(scratch: Scratch): Promise<void> {
+  const events = Number(values.events);
+  const data = scratch.newFolder('data');
+  writeJournal(data, events, SEGMENT_EVENTS);
+  const service = await startAssetlog({ scratch, node: values.node, data });
+  const { url } = service;
+  const few = await readPages(url, events / 10);
+  const all = await readPages(url, events);
+  console.log(
+    `pages of ${PAGE_EVENTS}: ${few.toFixed(2)} µs a line in a tenth of the journal, ${all.toFixed(2)} in all of it`,
+  );
+  const script = writeScript(scratch, reportOf(REPORT_BYTES));
+  await load(scratch, url, script, Number(values.connections), WARM_UP_SECONDS);
+  const rates: number[] = [];
+  const times: number[] = [];
+  const costs: number[] = [];
+  const rows: string[][] = [];
+  for (let round = 0; round < 2 * Number(values.rounds); round += 1) {
+    const first = await measure(scratch, service, script, round % 2 === 1);
+    const second = await measure(scratch, service, script, round % 2 === 0);
+    const [alone, read] = round % 2 === 0 ? [first, second] : [second, first];
+    const rateOf = (run: Run) => run.requests / run.seconds;
+    if (alone.errors + read.errors > 0) throw new Error(`${alone.errors} and ${read.errors} errors`);
+    rates.push(rateOf(read) / rateOf(alone));
+    times.push(read.p99Ms / alone.p99Ms);
+    costs.push(read.processorUs / alone.processorUs);
+    rows.push([
+      countText(Math.round(rateOf(alone))),
+      countText(Math.round(rateOf(read))),
+      ratioText(rateOf(read) / rateOf(alone)),
+      millisecondsText(alone.p99Ms),
+      millisecondsText(read.p99Ms),
+      `${alone.processorUs.toFixed(0)} µs`,
+      `${read.processorUs.toFixed(0)} µs`,
+      `${(read.bytes / 1e6).toFixed(0)} MB, ${read.searches}`,
+    ]);
+    console.error(rows.at(-1)?.join(' | '));
   }
+  const head = [
+    'reports/s',
+    'with readings',
+    'ratio',
+    'p99',
+    'with readings',
+    'processor',
+    'with readings',
+    'streamed, searches',
+  ];
+  console.log(table(head, rows));
+  console.log(
+    `rate ${spreadText(spreadOf(rates))}, p99 ${ratioText(medianOf(times))}, processor ${ratioText(medianOf(costs))} (medians of ${rates.length} pairs)`,
+  );
 }
 
-if (values.read === '') await main();
+if (values.read === '') await inScratch(values.scratch, main);
 else readAll(values.read, Number(values.streams));
