@@ -125,7 +125,11 @@ function isQuota({ errno }: NodeJS.ErrnoException): boolean {
  * The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data.
  * Its message is that of the system call.
  */
-export class SyncError extends Error {}
+export class SyncError extends Error {
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
 
 /** Under the name of a file is something else, such as a FIFO. */
 export class IrregularFileError extends Error {
@@ -287,9 +291,8 @@ async function replaceFile(folder: string, name: string, bytes: Buffer): Promise
   }
 }
 
-/** The file exists, but it may be lost in a power cut. */
 function throwSyncError(error: Error): never {
-  throw new SyncError(error.message, { cause: error });
+  throw new SyncError(error);
 }
 
 async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
@@ -361,9 +364,7 @@ function syncData({ fd }: FileHandle): Promise<void> {
 
 async function writeThenSync(handle: FileHandle, bytes: Buffer, end: number): Promise<number> {
   const written = await writeAt(handle, bytes, end);
-  await syncData(handle).catch((error: Error) => {
-    throw new SyncError(error.message, { cause: error });
-  });
+  await syncData(handle).catch(throwSyncError);
   return written;
 }
 
@@ -373,7 +374,7 @@ async function explain(handle: FileHandle, end: number, error: Error): Promise<n
     (stats) => stats.size,
     () => Number.POSITIVE_INFINITY, // unknown, so treated as a failed sync
   );
-  throw size === end ? error : new SyncError(error.message, { cause: error });
+  throw size === end ? error : new SyncError(error);
 }
 
 async function* readChunks(

@@ -231,7 +231,7 @@ export class Retention {
 
   async #syncFolder(): Promise<void> {
     await this.#options.disk.syncFolder().catch((error: NodeJS.ErrnoException) => {
-      throw error.syscall === 'open' ? error : new SyncError(error.message, { cause: error });
+      throw error.syscall === 'open' ? error : new SyncError(error);
     });
   }
 

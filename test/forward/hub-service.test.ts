@@ -109,7 +109,7 @@ test('an event whose write failed, and that the journal has when it is opened ag
     append: async (bytes, end) => {
       const written = await log.append(bytes, end);
       failsAt -= 1;
-      if (failsAt === 0) throw new SyncError('EIO: i/o error, fdatasync');
+      if (failsAt === 0) throw new SyncError(new Error('EIO: i/o error, fdatasync'));
       return written;
     },
   });

@@ -223,7 +223,7 @@ export class SimulatedDisk implements Disk {
     const inode: Inode = { bytes: Buffer.alloc(0), durable: Buffer.alloc(0), dirty: [] };
     this.#change([[name, inode]]);
     await this.syncFolder().catch((error: Error) => {
-      throw new SyncError(error.message);
+      throw new SyncError(error);
     });
     return inode;
   }
@@ -287,7 +287,7 @@ export class SimulatedDisk implements Disk {
       append: async (bytes, end) => {
         const written = await this.#write(name, inode, bytes, end);
         await this.#sync(name, inode).catch((error: Error) => {
-          throw new SyncError(error.message);
+          throw new SyncError(error);
         });
         return written;
       },

@@ -6,6 +6,7 @@
  * seq and the crc that this line needs before it.
  */
 
+import { readObject } from '../../config/json-file.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../disk.ts';
 import { FileWindow } from '../file-io.ts';
@@ -156,7 +157,7 @@ async function findPieces(disk: Disk, name: string, pieces: Pieces, { lineBytesM
       last.lastCrc = form.crc;
       return;
     }
-    const isJson = hasJson(bytes, form);
+    const isJson = readObject(bytes.toString('utf8', form.start, form.end)) !== undefined;
     last = pieces.add(pieceOf(bytes, form, from, last, { isWhole: true, carriageReturns, isJson }));
     isOpen = true;
   });
@@ -186,15 +187,6 @@ function pieceOf(
     isGood: false,
     isConfirmed: false,
   };
-}
-
-function hasJson(bytes: Buffer, { start, end }: LineForm): boolean {
-  try {
-    JSON.parse(bytes.toString('utf8', start, end));
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Searches for the previous line of the first line of each piece. */
