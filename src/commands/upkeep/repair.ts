@@ -25,14 +25,14 @@ export const repairCommand = defineCommand(
     about:
       'Prints what it would do, and does it with --yes. Good lines stay, with their seq, id and time. Each damaged file is kept\n' +
       'whole in a folder damaged-… beside the journal, and an empty file events-….lost marks events that are gone. The service\n' +
-      'must not be running. The exit code is 0 if the journal is good, and 3 if --yes would have something to do.',
+      'must not be running.',
     notes: [
       'Examples:',
       '  assetlog repair /var/lib/assetlog          prints what it would do',
       '  assetlog repair /var/lib/assetlog --yes    repairs it',
       '',
       'Exit codes:',
-      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 the journal is damaged,',
+      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 damaged: --yes would have something to do,',
       '  4 the data folder is in use, 5 it cannot be read or written',
     ],
     operands: folderOperand,

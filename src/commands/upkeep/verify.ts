@@ -18,15 +18,14 @@ export const verifyCommand = defineCommand(
     about:
       'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
       'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
-      'beside a service. The exit code is 0 if a service would start on the journal, and 3 if the journal is damaged.\n' +
-      'Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
+      'beside a service. Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
     notes: [
       'Examples:',
       '  assetlog verify /var/lib/assetlog',
       '  assetlog verify --json | jq .findings',
       '',
       'Exit codes:',
-      '  0 good, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
+      '  0 good: a service would start on it, 2 flags or no journal there, 3 the journal is damaged, 5 it cannot be read',
     ],
     operands: folderOperand,
     options: {
