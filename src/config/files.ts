@@ -6,13 +6,15 @@ import type { Readable } from 'node:stream';
 
 /**
  * Reads a small file as UTF-8.
- * @throws Error if the file has more than `bytesMax` bytes, or the error of a system call
+ * @throws Error if it is a folder, or has more than `bytesMax` bytes, or the error of a system call
  */
 export async function readText(path: string, bytesMax: number): Promise<string> {
   // Not `readFile` with the path: Node 26 does not list what that waits for among its active resources, see `endWith`.
   const handle = await open(path, constants.O_RDONLY);
   try {
-    const { size } = await handle.stat();
+    const found = await handle.stat();
+    const { size } = found;
+    if (found.isDirectory()) throw new Error(`${path} is a folder`); // the error of reading it has no path
     if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
     return await handle.readFile('utf8');
   } finally {

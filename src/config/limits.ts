@@ -110,6 +110,8 @@ export const limits = {
   /** How often senders are checked for files of an operator, and least time between two writes of an unchanged state. */
   forwardCheckMs: 1_000,
   forwardStateMs: 5_000,
+  /** Time after which a request that is not answered is shown. */
+  forwardSlowMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,

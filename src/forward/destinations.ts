@@ -149,8 +149,7 @@ function upstreamOf(config: DestinationOptions): Destination {
   };
   for (const [member, flag] of Object.entries(flags)) {
     if (!flag || !meaningless(forwardTo).includes(member)) continue;
-    const instead = 'leave it out; user and passwordFile are members of the file of --forward';
-    throw new Error(`${flag} means nothing to a destination with the scheme ${schemeOf(forwardTo)}; ${instead}`);
+    throw new Error(`${flag} ${noUse(forwardTo)}; user and passwordFile are members of the file of --forward`);
   }
   return {
     ...DEFAULTS,
@@ -227,10 +226,7 @@ function readEntry(
   const problem = urlProblem(to, config, deployments !== undefined);
   if (problem !== undefined) checker.refuse(`${path}.to`, problem);
   for (const member of meaningless(`${to}`).filter((one) => entry[one] !== undefined)) {
-    checker.refuse(
-      `${path}.${member}`,
-      `means nothing to a destination with the scheme ${schemeOf(`${to}`)}; leave it out`,
-    );
+    checker.refuse(`${path}.${member}`, noUse(`${to}`));
   }
   const { tokenFile, user, passwordFile, caFile } = more;
   if ((user === undefined) !== (passwordFile === undefined))
@@ -282,6 +278,11 @@ function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: 
 function meaningless(to: string): readonly string[] {
   const [first = [], ...others] = kindsWith(to).map((kind): readonly string[] => traitsOf[kind].withoutMembers);
   return first.filter((member) => others.every((other) => other.includes(member)));
+}
+
+/** @returns what is wrong with a member or a flag that is one of these */
+function noUse(to: string): string {
+  return `means nothing to a destination with the scheme ${schemeOf(to)}; leave it out`;
 }
 
 /** @returns empty if there is none */

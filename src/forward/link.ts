@@ -277,10 +277,14 @@ export class Link {
   #write(isLast: boolean): Promise<void> {
     return this.#mutex.run(async () => {
       const { destination, disk, limits, notices } = this.options;
-      const { state, why, reason, since, next_try, kind, to, last_success, last_error } = this.status;
       // The service may continue without the destination, which then is not forwarded.
       const pid = isLast ? NO_PROCESS : process.pid;
-      const content = { state, why, reason, since, next_try, kind, to, last_success, last_error, pid };
+      // The rest is in the journal, the cursor and the dead letters.
+      const { name, seq, last_seq, lag_events, lag_seconds, dead_letters, lost_events, ...content } = {
+        ...this.status,
+        pid,
+      };
+      const { state, reason, last_success } = content;
       const text = JSON.stringify(content);
       if (text === this.#written.text) return;
       const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;

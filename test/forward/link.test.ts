@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Destination } from '../../src/forward/destination.ts';
@@ -11,7 +12,7 @@ import { readState, writeState } from '../../src/forward/state-file.ts';
 import { readStatus } from '../../src/forward/status.ts';
 import { newFolder, root } from '../support/program.ts';
 import { diskWith, FIRST, segment } from '../support/segments.ts';
-import { startScripted } from '../support/sent-lines.ts';
+import { listenOn, startScripted } from '../support/sent-lines.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { createLink, idOf, limits } from './scripted.ts';
@@ -94,6 +95,30 @@ test('one that is stopped says when it tries again, and a change of its state is
   await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
   await link.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
+});
+
+test('a request that is not answered for some time is said to be, also in the file, until it is answered', async (t) => {
+  const sockets: Socket[] = [];
+  const port = await listenOn(
+    t,
+    createServer((socket) => void sockets.push(socket.on('error', () => {}))),
+  );
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const link = linkOf(t, { to: `http://127.0.0.1:${port}` }, { disk, limits: { forwardSlowMs: 100 } });
+  const isSaid = (state: string) =>
+    eventually(`it is ${state} without an answer`, async () => {
+      await link.check([]);
+      const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
+      return shown?.state === state && /^no answer for \d+ s$/.test(`${shown.reason}`);
+    });
+  await isSaid('asking');
+  const answer = '{"seq":0,"id":null}';
+  sockets[0]?.write(`HTTP/1.1 200 OK\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`);
+  await eventually('it sends', () => link.status.state === 'sending');
+  assert.equal(link.status.reason, null);
+  await isSaid('sending');
+  for (const socket of sockets) socket.destroy();
+  await eventually('it waits', () => link.status.state === 'waiting');
 });
 
 test('a retry sends a hub what it refused as a report of its own, so that the hub stays at its event [link-4]', async (t) => {

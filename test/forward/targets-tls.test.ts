@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { Asked, Target } from '../../src/forward/target.ts';
+import { unreached } from '../../src/forward/targets/answers.ts';
 import { traitsOf } from '../../src/forward/targets/kinds.ts';
 import { openNats } from '../../src/forward/targets/nats/target.ts';
 import { startNatsStub } from '../support/nats-stub.ts';
@@ -185,6 +186,17 @@ test('a server without TLS at an https address is not used, and the reason says 
     /^cannot be reached: it does not speak TLS \(([a-z ]+)\); is it an http:\/\/ address, or is a captive portal in between\?$/,
   );
   assert.deepEqual(got, []);
+});
+
+test('a server that wants a certificate of its client, as one of NATS may, is not taken for one without TLS', () => {
+  const message =
+    'C0:error:0A00045C:SSL routines:ssl3_read_bytes:tlsv13 alert certificate required:../ssl/record.c:1605:';
+  assert.deepEqual(unreached({ message, code: 'ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED' }, { caFile: 'ca.pem' }), {
+    kind: 'stopped',
+    why: 'turned away',
+    reason:
+      'cannot be reached: it ends the TLS handshake (tlsv13 alert certificate required); its log says why; client certificates are not sent',
+  });
 });
 
 test('TLS with a NATS server begins after its first line, and the login follows only if its certificate is right', {

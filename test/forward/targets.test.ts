@@ -357,6 +357,15 @@ test('no connection means again', async (t) => {
   assert.equal((await noName.send(outgoing(), NEVER)).kind, 'again');
 });
 
+test('a server that speaks something else than HTTP, such as NATS, is said to', async (t) => {
+  const port = await listenOn(
+    t,
+    createNetServer((socket) => socket.on('error', () => {}).end('INFO {}\r\n')),
+  );
+  const asked = await open(t, 'hub', `http://127.0.0.1:${port}`).ask(NEVER);
+  assert.equal(reasonOf(asked), 'sent no complete reply: it does not speak HTTP; check the URL');
+});
+
 test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
   const { lines } = outgoing();
   const body = JSON.stringify({ seq: 1, id: lines[0]!.event.id });

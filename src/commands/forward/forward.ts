@@ -2,7 +2,7 @@
 
 import { destinationName, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { flagOption, switchOption } from '../../config/options.ts';
+import { flagOption, type Option, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { readNames } from '../../forward/status.ts';
 import { clickhouseDdl } from '../../forward/targets/clickhouse/ddl.ts';
@@ -21,24 +21,16 @@ const seq = flagOption('N[-M]', 'the event with this seq, or those from N to M',
 
 const names = ['status', 'test', ...Object.keys(actions), 'ddl'];
 
-/** Those of the service, with its variables. */
-const {
-  forward: file,
-  forwardTo,
-  forwardTokenFile,
-  forwardTokenHeader,
-  forwardCaFile,
-  onFailedCheck,
-  deployments,
-} = options;
+/** @returns an option of the service, with its variable */
+const forTest = <Value>(option: Option<Value>): Option<Value> => ({ ...option, help: 'test: as for assetlog serve' });
 const destinationOptions = {
-  forwardTo: { ...forwardTo, help: 'test: the destination' },
-  forward: { ...file, help: 'test: the file with the destinations' },
-  forwardTokenFile: { ...forwardTokenFile, help: 'test: file with the token for --forward-to' },
-  forwardTokenHeader: { ...forwardTokenHeader, help: 'test: header with that token' },
-  forwardCaFile: { ...forwardCaFile, help: 'test: file with the CA of --forward-to' },
-  onFailedCheck: { ...onFailedCheck, help: 'test: the hook for failed checks' },
-  deployments: { ...deployments, help: 'test: the deployments file, if the service has one' },
+  forwardTo: forTest(options.forwardTo),
+  forward: forTest(options.forward),
+  forwardTokenFile: forTest(options.forwardTokenFile),
+  forwardTokenHeader: forTest(options.forwardTokenHeader),
+  forwardCaFile: forTest(options.forwardCaFile),
+  onFailedCheck: forTest(options.onFailedCheck),
+  deployments: forTest(options.deployments),
 };
 
 export const forward = defineCommand<ForwardValues & TryValues>(
@@ -63,10 +55,8 @@ export const forward = defineCommand<ForwardValues & TryValues>(
       '  assetlog forward status --data /var/lib/assetlog',
       "  assetlog forward status --json | jq '.destinations[] | select(.lag_seconds > 3600) | .name'",
       '  assetlog forward test --forward-to https://hub.example/prod --forward-token-file hub.token',
-      '  assetlog forward dead upstream --seq 54      why it was refused, and its line',
       '  assetlog forward retry upstream --seq 54-60  after the upstream was mended',
-      '  assetlog forward from upstream --seq 1208    after its cursor was lost: 1208 is sent next',
-      '  assetlog forward identity --new              in a folder that was copied, before both are forwarded',
+      '  assetlog forward from upstream --seq 1208    after its cursor was lost',
       '',
       'Hosted mode:',
       '  status shows all deployments. For the others name the folder of one: --data FOLDER/NAME.',

@@ -25,21 +25,23 @@ export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'
  * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong, or there is none
  */
 export async function tryDestinations(values: TryValues, name: string | undefined, output: Output): Promise<ExitCode> {
-  let wanted: readonly (readonly [Destination, Deployment])[];
+  let all: readonly (readonly [Destination, Deployment])[];
   try {
-    wanted = (await readWanted(values)).filter(([destination]) => (name ?? destination.name) === destination.name);
+    all = await readWanted(values);
   } catch (error) {
     return refuse(output, ...(error as Error).message.split('\n'));
   }
-  if (wanted.length === 0) {
-    const problem = `there is no destination ${name ?? ''}; give --forward-to URL, or --forward FILE, as to the service`;
-    return refuse(output, problem);
-  }
-  const signal = AbortSignal.timeout(limits.attemptMs);
+  if (all.length === 0)
+    return refuse(output, 'there is no destination; give --forward-to URL, or --forward FILE, as to the service');
+  const wanted = all.filter(([destination]) => (name ?? destination.name) === destination.name);
+  if (wanted.length === 0) return refuse(output, `there is no destination ${name}; leave the name out to try all`);
+  // Ends several requests; the limit of one says what did not come.
+  const signal = AbortSignal.timeout(2 * limits.attemptMs);
+  const own = { ...limits, forwardRequestMs: limits.attemptMs };
   const tried = await Promise.all(
     wanted.map(async ([destination, deployment]) => {
       const source = await sourceOf(join(values.data, deployment ?? ''));
-      const { kind, works, reason } = await probe(destination, { deployment, source, limits }, signal);
+      const { kind, works, reason } = await probe(destination, { deployment, source, limits: own }, signal);
       return { name: destination.name, deployment: deployment ?? null, to: destination.to, kind, works, reason };
     }),
   );

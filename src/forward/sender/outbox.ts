@@ -17,7 +17,7 @@ import type { Ack } from '../acks.ts';
 import type { DeadLetters } from '../dead-letters/file.ts';
 import type { LetterOutcome } from '../dead-letters/letter.ts';
 import type { Destination } from '../destination.ts';
-import type { Outgoing, Position, Sent, Target } from '../target.ts';
+import type { Asked, Outgoing, Position, Sent, Target } from '../target.ts';
 import { type KindTraits, kindOf, type TargetKind, traitsOf } from '../targets/kinds.ts';
 import { Cursor, type CursorValue, storedUrl } from './cursor.ts';
 import { Pace } from './pace.ts';
@@ -77,6 +77,8 @@ export class Outbox {
   /** Refusals since the last event that was taken. */
   refusals = 0;
 
+  /** When the request in flight was sent. */
+  #requestMs = Number.POSITIVE_INFINITY;
   lastSuccess: string | null;
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
@@ -276,9 +278,22 @@ export class Outbox {
     // What is there after a crash is known to such a destination alone, or to none.
     if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
       await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
-    const sent = await this.target.send(outgoing, this.signal);
-    count(this.answers, sent.kind);
-    return sent;
+    return this.answered(this.target.send(outgoing, this.signal));
+  }
+
+  /** Waits for the answer to a request, and counts it. */
+  async answered<Answer extends Asked | Sent>(request: Promise<Answer>): Promise<Answer> {
+    this.#requestMs = performance.now();
+    const answer = await request;
+    this.#requestMs = Number.POSITIVE_INFINITY;
+    count(this.answers, answer.kind);
+    return answer;
+  }
+
+  /** How long a request has not been answered; null if none is in flight, or not for long. */
+  get unanswered(): string | null {
+    const waitedMs = performance.now() - this.#requestMs;
+    return waitedMs < this.limits.forwardSlowMs ? null : `no answer for ${Math.floor(waitedMs / 1000)} s`;
   }
 
   /** The destination took lines. */

@@ -132,7 +132,7 @@ export class Sender {
       kind,
       state: shownAs(state),
       why: state.kind === 'stopped' ? state.why : null,
-      reason: 'reason' in state ? state.reason : null,
+      reason: 'reason' in state ? state.reason : this.#outbox.unanswered,
       since: this.#since,
       next_try: this.#trouble === undefined ? null : this.#nextTry,
       seq,

@@ -9,7 +9,7 @@ import type { Destination } from '../destination.ts';
 import type { Position, Sent } from '../target.ts';
 import { kindOf } from '../targets/kinds.ts';
 import { cursorLost, fork, isOurs, toRun } from './fork.ts';
-import { count, type Outbox } from './outbox.ts';
+import type { Outbox } from './outbox.ts';
 import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 
 export class ToAsked {
@@ -31,8 +31,7 @@ export class ToAsked {
 
   async ask(): Promise<State> {
     const outbox = this.#outbox;
-    const asked = await outbox.target.ask(outbox.signal);
-    count(outbox.answers, asked.kind);
+    const asked = await outbox.answered(outbox.target.ask(outbox.signal));
     this.#strangeAnswers = asked.kind === 'no hub' ? this.#strangeAnswers + 1 : 0;
     switch (asked.kind) {
       case 'again':

@@ -77,6 +77,7 @@ function tlsHint(code = '', caFile: string | undefined): string {
   if (/EXPIRED|NOT_YET/.test(code)) {
     return `renew its certificate, or set the clock of this machine, which is at ${new Date().toISOString()}`;
   }
+  if (/_ALERT_/.test(code)) return 'its log says why; client certificates are not sent';
   if (/ALTNAME/.test(code)) return 'use a name that its certificate has, unless a captive portal is in between';
   if (/SSL|EPROTO/.test(code)) return 'is it an http:// address, or is a captive portal in between?';
   return caFile === undefined ? 'name a CA file that has the certificate of its CA' : `check that ${caFile} has its CA`;
@@ -98,6 +99,7 @@ const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/SELF_SIGNED|ISSUER|LEAF|UNTRUSTED/, 'its certificate is of no authority that is trusted here'],
   [/ alert /, 'it ends the TLS handshake'],
   [/SSL|EPROTO/, 'it does not speak TLS'],
+  [/HPE_INVALID_CONSTANT/, 'it does not speak HTTP; check the URL'],
 ];
 
 /** What a destination says that has no event of the journal. */

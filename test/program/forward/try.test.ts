@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
+import { createServer as createTcpServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runHere } from '../../support/command-output.ts';
@@ -12,7 +13,7 @@ import { forwardFile } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { makeCertificate, withoutNginx } from '../../support/nginx.ts';
 import { newFolder, run, type Scope, startService } from '../../support/program.ts';
-import { startScripted } from '../../support/sent-lines.ts';
+import { listenOn, startScripted } from '../../support/sent-lines.ts';
 
 /** @returns its exit code, and each line of what it says */
 async function tried(t: Scope, ...args: string[]): Promise<[code: unknown, ...lines: string[]]> {
@@ -52,6 +53,8 @@ test('a hub works with a token that may forward, and keeps nothing of the test [
   const [absent, missing] = await tried(t, ...options('prod'), join(folder, 'no.token'));
   assert.equal(absent, 1);
   assert.match(`${missing}`, /no request was sent: ENOENT/);
+  const [, notFile] = await tried(t, ...options('prod'), folder);
+  assert.ok(notFile?.endsWith(`: no request was sent: ${folder} is a folder`), notFile);
 
   const each = ['--deployments', own, '--json', ...options('{deployment}'), tokenFile(t, tokenOf('prod'))];
   const [both, json] = await tried(t, ...each);
@@ -106,12 +109,40 @@ test('of a file each destination is tried, and each gets what to do [forward-tes
   assert.equal((await tried(t, '--forward', file, 'takes'))[0], 0);
   assert.deepEqual(await tried(t, '--forward', file, 'none'), [
     2,
-    'assetlog: there is no destination none; give --forward-to URL, or --forward FILE, as to the service',
+    'assetlog: there is no destination none; leave the name out to try all',
+  ]);
+  assert.deepEqual(await tried(t), [
+    2,
+    'assetlog: there is no destination; give --forward-to URL, or --forward FILE, as to the service',
   ]);
   forwardFile(file, { name: 'a', to: 'ftp://a' });
   const [wrong, problem] = await tried(t, '--forward', file);
   assert.equal(wrong, 2);
   assert.match(`${problem}`, /^assetlog: \S+, line 1: destinations\[0\]\.to has the scheme ftp/);
+});
+
+test('a port that accepts and never answers is said to be one, with the time that was waited', async (t) => {
+  const port = await listenOn(
+    t,
+    createTcpServer((socket) => socket.on('error', () => {})),
+  );
+  const at = (scheme: string, path = '') => `${scheme}://127.0.0.1:${port}${path}`;
+  const file = join(newFolder(t), 'forward.json');
+  forwardFile(
+    file,
+    ...[at('http'), at('https'), at('nats', '/A'), at('clickhouse+http', '/a.b')].map((to, index) => {
+      return { name: `d${index}`, to };
+    }),
+  );
+  const [code, ...lines] = await tried(t, '--forward', file);
+  assert.equal(code, 1);
+  const expected = [
+    /: sent no complete reply: no complete reply within 10 s$/,
+    /: cannot be reached: no connection within 10 s$/,
+    /: 127\.0\.0\.1:\d+ does not begin as NATS does within 5 s$/,
+    /: sent no complete reply: no complete reply within 10 s$/,
+  ];
+  for (const [at, pattern] of expected.entries()) assert.match(lines[at] ?? '', pattern);
 });
 
 test('a certificate of an own authority needs its file', { skip: withoutNginx }, async (t) => {

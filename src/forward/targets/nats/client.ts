@@ -46,7 +46,7 @@ export class Connection {
   /** @returns a connection whose login was accepted @throws NatsFailure */
   static async open(options: ConnectOptions, signal: AbortSignal): Promise<Connection> {
     const connection = new Connection(options);
-    await connection.#next(({ verb }) => verb === 'INFO' || undefined, signal);
+    await connection.#next(({ verb }) => verb === 'INFO' || undefined, signal, 'begin as NATS does');
     if (options.scheme === 'nats+tls' || connection.info['tls_required'] === true) connection.#secure();
     else connection.#logIn(false);
     await connection.#next(({ verb }) => verb === 'PONG' || undefined, signal);
@@ -136,9 +136,9 @@ export class Connection {
   }
 
   /** @returns the first result of `accept` that is not undefined @throws NatsFailure, also after `natsAnswerMs` */
-  #next<Found>(accept: (frame: Frame) => Found | undefined, signal: AbortSignal): Promise<Found> {
+  #next<Found>(accept: (frame: Frame) => Found | undefined, signal: AbortSignal, what = 'answer'): Promise<Found> {
     const { natsAnswerMs } = this.#options.limits;
-    const late = setTimeout(() => this.close(`does not answer within ${natsAnswerMs / 1000} s`), natsAnswerMs);
+    const late = setTimeout(() => this.close(`does not ${what} within ${natsAnswerMs / 1000} s`), natsAnswerMs);
     const aborted = () => this.close('has not answered before the request was given up');
     signal.addEventListener('abort', aborted);
     if (signal.aborted) aborted();
