@@ -113,6 +113,28 @@ test('a plain copy of a hub, without its file of watermarks, knows what it has b
   }
 });
 
+test('files that go before a journal is open, since its disk is full, leave what the snapshot has of others [sources-10]', async () => {
+  const disk = new SimulatedDisk();
+  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 6_000 } };
+  const hub = await TestHub.open(disk, parts);
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 7);
+  for (let count = 0; count < 60; count += 1) await hub.report();
+  await settled();
+  await hub.journal.close();
+  assert.equal(forwardedIn(disk).size, 0);
+  const full = disk.afterCrash();
+  full.drop('.stopped-cleanly'); // a start after that began to open it
+  let hasSpace = false;
+  full.fault = (call, name) => {
+    if (call === 'remove' && /^events-\d+\.jsonl$/.test(name)) hasSpace = true;
+    return call === 'create' && name.endsWith('.rewrite') && !hasSpace ? systemError('ENOSPC') : undefined;
+  };
+  const again = await TestHub.open(full, { ...parts, retain: { retainBytes: 3_000 } });
+  assert.ok(hasSpace);
+  assert.equal((await again.ask(sent.source)).seq, 7);
+});
+
 test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that [sources-2]', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });

@@ -147,8 +147,11 @@ export class Sources {
     let seq = lastSeq;
     if (sources === undefined) {
       const { disk, limits } = this.#options;
+      const found = await readSnapshot(disk, limits);
+      // A full disk gets its space before the journal is open, and its end is not known: one that covers more is not replaced.
+      if (this.#openedSeq === undefined && typeof found === 'object' && found.seq >= lastSeq) return;
       const until = this.#openedSeq ?? lastSeq;
-      ({ sources } = await this.#read(await readSnapshot(disk, limits), until));
+      ({ sources } = await this.#read(found, until));
       seq = Math.max(lastSeq, until);
     }
     await this.#write({ seq, sources }).catch((error: Error) => {
