@@ -4,8 +4,8 @@ interface CommonEvent {
   /** The parts of the key, at least one, each with at least one character. */
   readonly assetKey: readonly string[];
   readonly partition?: string | undefined;
-  /** The JSON text of an object, as it was sent, without white space between tokens. */
-  readonly metadata?: string | undefined;
+  /** The JSON of an object, as it was sent, without white space between tokens: its text, or the bytes of a long one. */
+  readonly metadata?: string | Buffer | undefined;
   /** When it happened, as the client says, in UTC with the digits of the fraction as sent: `2026-11-20T15:19:45.25Z`. */
   readonly eventTime?: string | undefined;
   /** Identifies the report when it is sent again. Visible ASCII characters. */

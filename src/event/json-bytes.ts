@@ -32,10 +32,12 @@ export class JsonBytes {
     return this.#isAscii ? this.#latin1.slice(start, end) : this.bytes.toString('utf8', start, end);
   }
 
-  /** @returns the text of the value that `valueEnd` found last, without the white space between its tokens */
-  compactText(start: number, end: number): string {
+  /** @returns the value that `valueEnd` found last, without the white space between its tokens: its text, or the bytes of a long one */
+  compacted(start: number, end: number): string | Buffer {
+    const compactEnd = end - this.#omitted;
+    if (compactEnd - start > TEXT_BYTES_MAX) return this.#compact.subarray(start, compactEnd);
     if (this.#omitted === 0) return this.text(start, end);
-    return this.#compact.toString(this.#isAscii ? 'latin1' : 'utf8', start, end - this.#omitted);
+    return this.#compact.toString(this.#isAscii ? 'latin1' : 'utf8', start, compactEnd);
   }
 
   /** @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1 */
@@ -61,17 +63,19 @@ export class JsonBytes {
     const { bytes } = this;
     const compact = this.#compact;
     const omitted = this.#omitted;
-    for (let at = start + 1; ; at += 1) {
-      const byte = bytes[at]!;
+    for (let at = start + 1; at !== -1; at = this.#copiedEnd(at, escapeEnd(bytes, at))) {
+      let byte = bytes[at]!;
+      // A loop without another one in it, which V8 makes faster.
+      while (byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH) {
+        compact[at - omitted] = byte;
+        at += 1;
+        byte = bytes[at]!;
+      }
       compact[at - omitted] = byte;
       if (byte === QUOTE) return at + 1;
-      if (byte === BACKSLASH) {
-        const end = escapeEnd(bytes, at);
-        if (end === -1) return -1;
-        for (at += 1; at < end; at += 1) compact[at - omitted] = bytes[at]!;
-        at -= 1;
-      } else if (!(byte >= SPACE)) return -1; // also past the last byte
+      if (byte !== BACKSLASH) break; // also past the last byte
     }
+    return -1;
   }
 
   /** Like `valueEnd`, for a value in a value. */
@@ -166,12 +170,14 @@ function digitsEnd(bytes: Buffer, start: number): number {
   return at === start ? -1 : at;
 }
 
-function isDigit(byte: number): boolean {
+export function isDigit(byte: number): boolean {
   return byte >= ZERO && byte <= NINE;
 }
 
+/** A longer value stays bytes, which need not be decoded to be recorded. */
+const TEXT_BYTES_MAX = 4096;
 const TAB = 0x09;
-const LINE_FEED = 0x0a;
+export const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 export const QUOTE = 0x22;
@@ -179,11 +185,11 @@ const PLUS = 0x2b;
 export const COMMA = 0x2c;
 const MINUS = 0x2d;
 const DOT = 0x2e;
-const ZERO = 0x30;
+export const ZERO = 0x30;
 const NINE = 0x39;
 export const COLON = 0x3a;
 export const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
+export const BACKSLASH = 0x5c;
 export const CLOSE_BRACKET = 0x5d;
 const LOWER_A = 0x61;
 const LOWER_E = 0x65;

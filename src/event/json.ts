@@ -26,10 +26,21 @@ import { refuseJson } from './json-parser.ts';
 /** RFC 8259 section 3, with true and false as one kind. */
 export type JsonKind = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object';
 
-export interface Json {
+/** A value as sent, without the white space between its tokens. */
+export class Json {
   readonly kind: JsonKind;
-  /** As sent, without the white space between tokens. */
-  readonly text: string;
+  /** The text, or the bytes of a long one. */
+  readonly sent: string | Buffer;
+
+  /** @param end of the value, which was the last one that was looked for */
+  constructor(json: JsonBytes, start: number, end: number) {
+    this.kind = kindOf(json.bytes[start]!);
+    this.sent = json.compacted(start, end);
+  }
+
+  get text(): string {
+    return this.sent.toString();
+  }
 }
 
 /**
@@ -42,7 +53,7 @@ export function readJson(text: string, depthMax: number): Json {
   const start = json.spaceEnd(0);
   const end = json.valueEnd(start, depthMax);
   if (!isLast(json, end, json.bytes.length)) refuseJson(text, depthMax, {});
-  return taken(json, start, end);
+  return new Json(json, start, end);
 }
 
 /**
@@ -139,7 +150,7 @@ function membersEnd(
     const value = bytes[colon] === COLON ? json.spaceEnd(colon + 1) : -1;
     const end = json.valueEnd(value, depthMax - 1);
     if (end === -1) return -1;
-    members.set(unescaped(json.text(name + 1, nameEnd - 1)), taken(json, value, end));
+    members.set(unescaped(json.text(name + 1, nameEnd - 1)), new Json(json, value, end));
     at = json.spaceEnd(end);
     if (bytes[at] === CLOSE_BRACE) return at + 1;
     if (bytes[at] !== COMMA) return -1;
@@ -171,11 +182,6 @@ function objectsEnd(
     at = json.spaceEnd(at + 1);
   }
   return -1;
-}
-
-/** @param end of the value, which was the last one that was looked for */
-function taken(json: JsonBytes, start: number, end: number): Json {
-  return { kind: kindOf(json.bytes[start]!), text: json.compactText(start, end) };
 }
 
 /** @param first byte of the value */

@@ -8,7 +8,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { ItemError, isAbsent, readItem, readItemMembers } from '../event/item.ts';
 import { type Json, readObjects, stringOf } from '../event/json.ts';
-import type { JsonBytes } from '../event/json-bytes.ts';
+import { type JsonBytes, LINE_FEED } from '../event/json-bytes.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
 import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
@@ -221,7 +221,6 @@ function readKey(value: Json, limits: BatchLimits): string {
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 const NO_ASSET_KEY = 'asset_key is missing: send a string or an array of strings';
-const LINE_FEED = 0x0a;
 const VISIBLE = /^[\x21-\x7e]+$/;
 /** A line of the journal whose key was made from the key of a request is an item as well: `<key>/1048576`. */
 const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;

@@ -279,7 +279,7 @@ type KeyOrigin = 'in the path' | 'in the body' | 'in the query';
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-type Value = string | boolean | undefined;
+type Value = string | Buffer | boolean | undefined;
 
 /**
  * Reads a parameter from the body if it is there, else from the query. A null in the body means "not given".
@@ -329,10 +329,10 @@ function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
   return checkText(slot, text, 'withheld', limits);
 }
 
-/** @returns the JSON text of the object, as it was sent. @throws Refusal 400 if the value is not an object */
-function readMetadata(name: string, value: Json, limits: ParameterLimits): string {
+/** @returns the object, as it was sent. @throws Refusal 400 if the value is not an object */
+function readMetadata(name: string, value: Json, limits: ParameterLimits): string | Buffer {
   if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}', limits);
-  return value.text;
+  return value.sent;
 }
 
 /** @param inLog whether the log may have the text */

@@ -2,7 +2,7 @@
 
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { type ChainPosition, encodeBatch, encodeMembers, type LineMembers } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 
 const BATCH_EVENTS = 10_000;
@@ -23,7 +23,7 @@ export function writeReadings(folder: string, events: number, segmentEvents: num
   });
 }
 
-function writeLines(folder: string, events: number, segmentEvents: number, membersOf: () => string): void {
+function writeLines(folder: string, events: number, segmentEvents: number, membersOf: () => LineMembers): void {
   for (let first = 1; first <= events; first += segmentEvents) {
     const end = Math.min(first + segmentEvents, events + 1);
     const file = openSync(join(folder, segmentName(first)), 'wx', 0o600);

@@ -161,6 +161,27 @@ test('metadata is recorded as it was sent, from body and query', () => {
   );
 });
 
+test('long metadata stays bytes, is recorded as it was sent, and outlives its body and the next one [metadata-1]', () => {
+  const texts = ['ä€😀'.repeat(1_000), '\\u0041\\ud800\\"\\\\ , : '.repeat(300), '\u0085\u2028\u2029'.repeat(1_000)];
+  const events = texts.map((text) => {
+    const metadata = `{"a b" : [1.0 ,\t-0e+1, true,\n"${text}", { }],\r\n"a b": null}`;
+    const body = Buffer.from(`{"metadata": ${metadata}, "partition": "2026-11-20"}`);
+    const { events } = reportMaterialization({ ...request({ path: 'a' }), body });
+    body.fill(0); // as the next body on the connection does
+    return events[0]!;
+  });
+  for (const [index, event] of events.entries()) {
+    assert.ok(event.metadata instanceof Buffer);
+    const text = texts[index]!.replace(
+      /[\u0085\u2028\u2029]/g,
+      (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    );
+    const metadata = `{"a b":[1.0,-0e+1,true,"${text}",{}],"a b":null}`;
+    const members = `"type":"AssetMaterialization","asset_key":["a"],"partition":"2026-11-20","metadata":${metadata}`;
+    assert.equal(encodeMembers(event).toString(), members);
+  }
+});
+
 test('a key in the path is split before it is decoded, once', () => {
   const table: readonly (readonly [string, readonly string[]])[] = [
     ['a/b', ['a', 'b']],

@@ -9,12 +9,13 @@ import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
 import type { Json } from '../../event/json.ts';
-import type { JsonBytes } from '../../event/json-bytes.ts';
+import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
 import { readUtf8 } from '../../http/request.ts';
 import { checkLine, crcBefore } from '../../journal/line/chain.ts';
-import { METADATA_MEMBER, readWritten, type WrittenLine } from '../../journal/line/members.ts';
+import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
+import { escaped, METADATA_MEMBER } from '../../journal/line/record.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { ID } from '../source.ts';
@@ -159,36 +160,27 @@ export function readForwarded(
   limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
 ): ForwardedEvent[] {
   const json = readUtf8(body, true);
-  const text = json.text();
   if (body.length === 0) throw new Refusal(400, `${NOTHING}: the body is empty; it must have at least one line`);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
-  const isAscii = text.length === body.length;
-  if (!isAscii && SEPARATOR.test(text)) {
+  if (escaped(body) !== body) {
     throw new Refusal(400, `${NOTHING}: U+0085, U+2028 and U+2029 are escaped in the lines of a journal`);
   }
   const events: ForwardedEvent[] = [];
   let last = crc ?? crcBefore(body, 0, body.indexOf(LINE_FEED));
   let seq = firstSeq;
   let time = { json: '', text: '' };
-  for (let start = 0, at = 0; start < body.length; seq += 1) {
+  for (let start = 0; start < body.length; seq += 1) {
     const count = events.length;
     if (count === limits.batchItemsMax) throw wrongLine(count, seq, `at most ${count} lines are taken at a time`);
     const end = body.indexOf(LINE_FEED, start);
-    const textEnd = isAscii ? end : text.indexOf('\n', at);
     if (end - start > limits.lineBytesMax - ADDED_BYTES_MAX)
       throw wrongLine(count, seq, 'it is longer than a line can be');
     const check = chained(body, start, end, seq, last, count === 0);
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const { id, recorded, through, encoded, event } = readLine(
-        json,
-        start,
-        text.slice(at, textEnd),
-        readItem,
-        limits,
-      );
+      const { id, recorded, through, encoded, event } = readLine(json, start, end, readItem, limits);
       if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
       const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through, encoded };
       event.origin = origin;
@@ -198,7 +190,6 @@ export function readForwarded(
       throw wrongLine(count, seq, error.message, loggedOf(error));
     }
     start = end + 1;
-    at = textEnd + 1;
   }
   return events;
 }
@@ -230,8 +221,9 @@ function chained(
   return check.kind === 'good' ? check.chain.crc : check.problem;
 }
 
-/** @param start of the line in the bytes. @throws ItemError or Refusal 400 if its event could not be reported */
-function readLine(json: JsonBytes, start: number, line: string, readItem: ReadItem, limits: BatchLimits): WrittenLine {
+/** @param start of the line in the bytes, and @param end its end. @throws ItemError or Refusal 400 if its event could not be reported */
+function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: BatchLimits): WrittenLine {
+  const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
   if (written !== undefined && isReportable(written.event, json, start, limits)) return written;
   const members = readItemText(line, limits);
@@ -253,7 +245,7 @@ function isReportable(
   if (metadata === undefined) return true;
   const at = json.bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
   const end = json.valueEnd(at, limits.jsonDepthMax - 1);
-  return end !== -1 && json.compactText(at, end) === metadata;
+  return end !== -1 && json.compacted(at, end).toString() === metadata;
 }
 
 function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
@@ -275,8 +267,6 @@ function isUtc(text: string): boolean {
 }
 
 const NOTHING = 'nothing was recorded';
-const LINE_FEED = 0x0a;
-const SEPARATOR = /[\u0085\u2028\u2029]/;
 /** What a hub adds to a line, `from` and `recorded` above all, with ample margin. */
 const ADDED_BYTES_MAX = 512;
 const OWN_HEADER = /^assetlog-/i;

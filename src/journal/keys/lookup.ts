@@ -78,14 +78,10 @@ interface Unreadable {
  */
 export function differingMember(a: LineMembers, b: LineMembers): string | undefined {
   if (a === b) return undefined;
-  const [one, other] = [bytesOf(a), bytesOf(b)];
+  const [one, other] = [packMembers(a), packMembers(b)];
   if (one.equals(other)) return undefined;
   const [left, right] = [readMembers(one), readMembers(other)];
   return [...left.keys(), ...right.keys()].find((name) => left.get(name) !== right.get(name));
-}
-
-function bytesOf(members: LineMembers): Buffer {
-  return typeof members === 'string' ? packMembers(members) : members;
 }
 
 /** A line to read, and the event to compare it with. */

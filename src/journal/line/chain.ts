@@ -4,20 +4,16 @@
  */
 
 import { crc32 } from 'node:zlib';
+import { CLOSE_BRACE, COMMA, isDigit, LINE_FEED, QUOTE, ZERO } from '../../event/json-bytes.ts';
 import { seedOf } from './crc.ts';
 import {
   type ChainPosition,
-  CLOSING_BRACE,
-  COMMA,
   CRC_MEMBER_BYTES,
   CRC_TAIL_BYTES,
   HEX_DIGITS,
   hex,
-  isDigit,
-  QUOTE,
   SEQ_PREFIX,
   writeHex,
-  ZERO,
 } from './record.ts';
 
 /** Whether a line continues the chain: the chain position after it, or what is wrong, as a clause. */
@@ -167,7 +163,7 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   if (bodyEnd < start + SEQ_PREFIX.length) return undefined;
   for (let at = 0; at < SEQ_PREFIX.length; at += 1) if (bytes[start + at] !== SEQ_PREFIX[at]) return undefined;
   for (let at = 0; at < CRC_PREFIX.length; at += 1) if (bytes[bodyEnd + at] !== CRC_PREFIX[at]) return undefined;
-  if (bytes[end - 2] !== QUOTE || bytes[end - 1] !== CLOSING_BRACE) return undefined;
+  if (bytes[end - 2] !== QUOTE || bytes[end - 1] !== CLOSE_BRACE) return undefined;
 
   let crc = 0;
   for (let at = end - CRC_TAIL_BYTES; at < end - 2; at += 1) {
@@ -178,7 +174,7 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   let seq = 0;
   let at = start + SEQ_PREFIX.length;
   // The digit's value is computed first: an intermediate sum above 2^53 would be rounded.
-  for (; isDigit(bytes[at]); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
+  for (; isDigit(bytes[at]!); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
   const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
   return sound ? { seq, crc, start, end } : undefined;
 }
@@ -268,7 +264,6 @@ export function crcBefore(bytes: Buffer, start: number, end: number): number {
   return form === undefined ? 0 : seedFor(seedPartsOf(bytes, form), form.crc);
 }
 
-const LINE_FEED = 0x0a;
 const FORMLESS = 'it is not of the form {"seq":…,"crc":"…"}';
 const CARRIAGE_RETURN = 0x0d;
 const CRC_PREFIX = Buffer.from(',"crc":"');

@@ -4,13 +4,11 @@
  */
 
 import type { Event, EventOrigin, Recorded } from '../../event/event.ts';
+import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, QUOTE } from '../../event/json-bytes.ts';
 import {
-  CLOSING_BRACE,
-  COMMA,
   CRC_MEMBER_BYTES,
   ID_MEMBER_BYTES,
-  isDigit,
-  QUOTE,
+  METADATA_MEMBER,
   SEQ_PREFIX,
   TIME_BYTES,
   TIME_PREFIX_BYTES,
@@ -136,11 +134,7 @@ export function readWritten(line: string): WrittenLine | undefined {
 /** Bytes at the beginning of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
-const BACKSLASH = 0x5c;
-const CLOSING_BRACKET = 0x5d;
 const TYPE_PREFIX_BYTES = '"type":"'.length;
-/** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
-export const METADATA_MEMBER = ',"metadata":';
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that may follow the metadata, last first, up to the quote that begins their string. */
 const MEMBERS_AFTER_METADATA = [
@@ -182,7 +176,7 @@ function withoutMetadata(bytes: Buffer, start: number, end: number): string {
 function metadataEnd(bytes: Buffer, end: number): number {
   let at = end - CRC_MEMBER_BYTES;
   for (const { prefix, isList } of MEMBERS_AFTER_METADATA) {
-    if (bytes[at - 1] === CLOSING_BRACE) return at;
+    if (bytes[at - 1] === CLOSE_BRACE) return at;
     const stringEnd = isList ? listStringEnd(bytes, at) : at;
     const begin = stringBegin(bytes, stringEnd) - prefix.length + 1;
     if (bytes.subarray(begin, begin + prefix.length).equals(prefix)) at = begin;
@@ -193,8 +187,8 @@ function metadataEnd(bytes: Buffer, end: number): number {
 /** @returns the end of the string in a list such as `["0193e0c2-…",7]`, which ends at `end`; `end` for other bytes */
 function listStringEnd(bytes: Buffer, end: number): number {
   let at = end - 1;
-  if (bytes[at] !== CLOSING_BRACKET) return end;
-  while (isDigit(bytes[at - 1])) at -= 1;
+  if (bytes[at] !== CLOSE_BRACKET) return end;
+  while (isDigit(bytes[at - 1]!)) at -= 1;
   return bytes[at - 1] === COMMA ? at - 1 : end;
 }
 

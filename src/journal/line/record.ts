@@ -22,23 +22,24 @@
 
 import { crc32 } from 'node:zlib';
 import type { Event } from '../../event/event.ts';
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import { uuids } from './uuid.ts';
 
 /**
- * The members of a line that come from the report, such as `"type":"AssetObservation","asset_key":["a"]`: text from
- * `encodeMembers`, or bytes from `packMembers` for an event whose text would keep a large body alive.
+ * The members of a line that come from the report, such as `"type":"AssetObservation","asset_key":["a"]`: text, or bytes from
+ * `packMembers` for an event with long metadata, or whose text would keep a large body alive.
  */
 export type LineMembers = string | Buffer;
 
 /** Encodes the members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
-export function encodeMembers(event: Event): string {
+export function encodeMembers(event: Event): LineMembers {
   const { origin } = event;
-  if (origin === undefined) return encodeReported(event);
-  const { source, seq, recorded, encoded = encodeReported(event) } = origin;
-  return `${encoded},"from":["${source}",${seq}],"recorded":"${recorded}"`;
+  const end = origin === undefined ? '' : `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
+  return origin?.encoded === undefined ? encodeReported(event, end) : origin.encoded + end;
 }
 
-function encodeReported(event: Event): string {
+/** @param end the members of a forwarded event, which are the last ones */
+function encodeReported(event: Event, end: string): LineMembers {
   let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
   if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
   if (event.type === 'AssetCheckEvaluation') {
@@ -47,11 +48,15 @@ function encodeReported(event: Event): string {
     if (event.description !== undefined) members += `,"description":${quote(event.description)}`;
     if (event.dataVersion !== undefined) members += `,"tags":{"data_version":${quote(event.dataVersion)}}`;
   }
-  if (event.metadata !== undefined) members += `,"metadata":${event.metadata}`;
-  const { eventTime, idempotencyKey } = event;
-  if (eventTime !== undefined) members += `,"event_time":"${eventTime}"`;
-  if (idempotencyKey !== undefined) members += `,"idempotency_key":${quote(idempotencyKey)}`;
-  return members;
+  const { metadata, eventTime, idempotencyKey } = event;
+  let tail = '';
+  if (eventTime !== undefined) tail += `,"event_time":"${eventTime}"`;
+  if (idempotencyKey !== undefined) tail += `,"idempotency_key":${quote(idempotencyKey)}`;
+  tail += end;
+  if (metadata === undefined) return members + tail;
+  members += METADATA_MEMBER;
+  if (typeof metadata === 'string') return members + metadata + tail;
+  return Buffer.concat([packMembers(members), escaped(metadata), packMembers(tail)]);
 }
 
 /** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
@@ -76,10 +81,17 @@ export function memoryBytesOf(members: LineMembers): number {
 /**
  * Members as the bytes of a line, with U+0085, U+2028 and U+2029 escaped. Unlike a substring, they do not keep the text alive that they were cut from.
  */
-export function packMembers(members: string): Buffer {
+export function packMembers(members: LineMembers): Buffer {
+  if (typeof members !== 'string') return members;
   const bytes = Buffer.from(members);
   // Only text outside ASCII can contain a separator, and a separator can only be inside a string.
-  return bytes.length === members.length ? bytes : Buffer.from(members.replace(LINE_SEPARATORS, escapeSeparator));
+  return bytes.length === members.length ? bytes : escaped(bytes);
+}
+
+/** @returns UTF-8 with U+0085, U+2028 and U+2029 escaped: the same buffer if it has none of them */
+export function escaped(bytes: Buffer): Buffer {
+  const hasSome = ['\u0085', '\u2028', '\u2029'].some((separator) => bytes.includes(separator));
+  return hasSome ? Buffer.from(bytes.toString().replace(LINE_SEPARATORS, escapeSeparator)) : bytes;
 }
 
 /** Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. */
@@ -150,7 +162,7 @@ function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer 
 }
 
 function packApart(parts: readonly LineMembers[]): Buffer {
-  return Buffer.concat(parts.map((part) => (typeof part === 'string' ? packMembers(part) : part)));
+  return Buffer.concat(parts.map(packMembers));
 }
 
 /**
@@ -177,11 +189,8 @@ const UTF8_BYTES_MAX = 3;
 /** For one UTF-16 code unit of members: U+0085, U+2028 and U+2029 are escaped as \uXXXX. */
 const RECORDED_BYTES_MAX = 6;
 const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
-const LINE_FEED = 0x0a;
-export const QUOTE = 0x22;
-export const COMMA = 0x2c;
-export const ZERO = 0x30;
-export const CLOSING_BRACE = 0x7d;
+/** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
+export const METADATA_MEMBER = ',"metadata":';
 const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
 const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;
 const CRC_TEMPLATE = ',"crc":"00000000"}\n';
@@ -205,10 +214,6 @@ export const HEX_DIGITS = Buffer.from('0123456789abcdef');
 
 function escapeSeparator(separator: string): string {
   return `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}
-
-export function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= ZERO && byte <= ZERO + 9;
 }
 
 export function hex(crc: number): string {
