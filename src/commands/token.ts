@@ -40,6 +40,7 @@ export const token = defineCommand<TokenValues>(
         argument: 'TEXT',
         help: 'names the client of the token, for readers of the file',
         initial: 'client',
+        flagOnly: true, // ASSETLOG_NAME is the name of the service
         parse: (text) => text,
       },
       notAfter: flagOption(

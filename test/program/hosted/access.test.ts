@@ -157,6 +157,11 @@ test('a token is printed with what it may do', async () => {
   }
 });
 
+test('a token has no name of the service that is in the environment', async () => {
+  const { stdout } = await runHere(['token'], { env: { ASSETLOG_NAME: 'hub1' } });
+  assert.match(stdout, /\n\{"name":"client",/);
+});
+
 test('a token can be printed with its end, which has to exist', async () => {
   for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
     const printed = await runHere(['token', '--name', 'ci', '--not-after', date]);
