@@ -312,11 +312,11 @@ test('the page says of engines what it says of a hub', options, async (t) => {
     { name: 'stream', to: nats.to },
     { name: 'table', to: `${url.replace('http:', 'clickhouse+http:')}/assets.events` },
   );
-  const page = await open(`${edge.url}/`);
+  await report(edge, [materialization('orders')]);
+  const page = await open(`${edge.url}/`); // an earlier page would say it also before the event
   const says = async (text: string) => {
     for (const name of ['stream', 'table']) await sees(page, has('#forwarding', `${name} ${text}`));
   };
-  await report(edge, [materialization('orders')]);
   await says('has all events');
   state = 'away';
   await report(edge, [materialization('orders'), materialization('customers')]);
