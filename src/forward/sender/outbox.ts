@@ -348,8 +348,11 @@ export class Outbox {
     this.#pauses.wake();
   }
 
-  /** @param ended resolves after the request in flight, which has `forwardStopMs` to end */
-  async close(ended: Promise<void>): Promise<void> {
+  /**
+   * @param ended resolves after the request in flight, which has `forwardStopMs` to end
+   * @param isSettled asked then: whether what the last answer means is durable. If not, its events stay as being sent
+   */
+  async close(ended: Promise<void>, isSettled: () => boolean): Promise<void> {
     this.#closing.abort();
     this.wake();
     const late = setTimeout(() => this.#abort.abort(), this.limits.forwardStopMs);
@@ -359,7 +362,8 @@ export class Outbox {
     const warn = (message: string) => (error: Error) => this.notices.warn(message, { reason: describe(error) });
     const save = async () => {
       await this.unsent.moveTo(this.value.seq);
-      if (this.#saved !== undefined) await this.saveSettled();
+      if (this.#saved === undefined) return;
+      await (isSettled() ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
     };
     await save().catch(warn('the cursor could not be saved'));
     await this.#cursor?.close().catch(warn('the cursor could not be closed'));

@@ -148,7 +148,10 @@ export class Sender {
 
   /** Stops after the request in flight, which has `forwardStopMs` to end. Never rejects. */
   close(): Promise<void> {
-    return this.#outbox.close(this.#running);
+    return this.#outbox.close(this.#running, () => {
+      const next = 'next' in this.#state ? this.#state.next : this.#state;
+      return next.kind !== 'settling';
+    });
   }
 
   #lagSeconds(): number {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { failingCall, type SimulatedDisk } from '../../support/simulated-disk.ts';
+import { failingCall, type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   cursorOf,
@@ -202,6 +202,27 @@ test('a stop gives the request in flight some time, and then its event stays as 
   await bench.sender.close();
   const cursor = await cursorOf(disk);
   assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
+});
+
+test('a stop while the disk takes no dead letter leaves what was recorded as being sent [forwarder-27]', async () => {
+  for (const writesMax of [0, 1]) {
+    const disk = diskWith({ [FIRST]: segment(1, 6) });
+    const letters = await openLetters(disk);
+    await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'removed', reason: 'undone', first: 4, last: 4 });
+    // Event 3 is given up once event 4 was taken, which then closes the letter about it.
+    const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
+    let writes = 0;
+    disk.fault = (call, name) => {
+      if (call !== 'write' || name !== 'dead-upstream.jsonl' || !upstream.recorded.includes(4)) return undefined;
+      writes += 1;
+      return writes > writesMax ? systemError('ENOSPC', name) : undefined;
+    };
+    const bench = startSender(disk, 6, () => upstream);
+    await eventually('a letter was tried again', () => writes > writesMax + 1);
+    await bench.sender.close();
+    const { seq, sending } = await cursorOf(disk);
+    assert.deepEqual([seq, sending], [writesMax + 2, 4]);
+  }
 });
 
 test('a stop after an answer that recorded nothing leaves no event as being sent', async () => {
