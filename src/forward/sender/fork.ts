@@ -48,9 +48,9 @@ async function firstAfter(outbox: Outbox, id: string | null): Promise<number | u
   let [low, high] = [first, outbox.lastSeq + 1];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const line = await lineAt(outbox.journal, seq);
-    if (line !== undefined && Date.parse(line.event.time) > atMs) high = seq;
-    else low = seq + 1;
+    const line = await lineAt(outbox.journal, seq, high - 1); // some may be lost
+    if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
+    else low = line.seq + 1;
   }
   return low === first ? 1 : low;
 }

@@ -203,11 +203,12 @@ export class Unsent {
 }
 
 /**
- * @returns the line with a seq, as it is in the journal now; undefined if it is not there, or damaged
+ * @returns the line with a seq, or the first one up to `untilSeq`, as it is in the journal now; undefined if it is not there, or
+ *   damaged
  * @throws the error of a system call
  */
-export function lineAt(source: UnsentSource, seq: number): Promise<Line | undefined> {
-  return firstLine(source, { afterSeq: seq - 1, untilSeq: seq });
+export function lineAt(source: UnsentSource, seq: number, untilSeq = seq): Promise<Line | undefined> {
+  return firstLine(source, { afterSeq: seq - 1, untilSeq });
 }
 
 async function firstLine({ disk, progress, limits }: UnsentSource, filter: Filter): Promise<Line | undefined> {

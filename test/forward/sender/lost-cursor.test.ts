@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
 import { uuids } from '../../../src/journal/line/uuid.ts';
-import { segmentName } from '../../../src/journal/segments.ts';
+import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { reachesHub, stopsForwarding } from '../../support/forwarded.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
@@ -105,6 +105,12 @@ test('a fork names the first event that was recorded after the restore, if the c
       [upTo(130, 101), false],
     );
   }
+  const repaired = diskWith({
+    ...{ ...fileAt(BEFORE, 1, 100), ...fileAt(AFTER, 101, 104), ...fileAt(AFTER, 121, 220) },
+    [goneName({ first: 105, last: 120 }, 'lost')]: Buffer.alloc(0),
+  });
+  await loseCursor(repaired);
+  assert.match(await forkOf(repaired, 220, modelAt('hub', 300)), /identity --new --seq 101 /);
   const unknown = restored();
   await loseCursor(unknown);
   const model = modelAt('hub', 200, 'made by another program');
