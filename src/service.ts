@@ -144,7 +144,10 @@ async function start(setup: Setup): Promise<Service> {
   const parts = { folder, recording, space, journals, assets, hub, acks, testMode };
   const { address, port } = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
-  shutdown.add(() => (acks === undefined ? void forwarding?.close() : acks.end()));
+  shutdown.add((cause) => {
+    if (acks === undefined) void forwarding?.close();
+    else acks.end(cause === 'disk failed' ? 0 : limits.forwardStopMs);
+  });
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
   forwarding?.begin();

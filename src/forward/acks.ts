@@ -84,12 +84,12 @@ export class Acks implements Acknowledgements {
     if (this.#isOver) ack.giveUp();
   }
 
-  /** The service stops: replies wait for `limits.forwardStopMs` at most. */
-  end(): void {
+  /** The service stops: replies wait for `ms` at most. */
+  end(ms: number): void {
     setTimeout(() => {
       this.#isOver = true;
       for (const ack of this.#acks.values()) ack.giveUp();
-    }, this.#options.limits.forwardStopMs).unref();
+    }, ms).unref();
   }
 }
 

@@ -19,7 +19,7 @@ import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportOne } from '../support/report.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
-import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 
@@ -196,6 +196,26 @@ test('a stop waits for the acknowledgements, and gives up after its time [ack-5]
   assert.match(body, /recorded here, not yet at upstream/);
   letGo();
   await ended;
+});
+
+test('a reply that waits when the disk fails is a 503 before the service ends [ack-13]', async (t) => {
+  const hub = await serveSimulated(t);
+  const limits = { ...QUICK, lastRepliesMs: 4_000, forwardStopMs: 60_000 };
+  const device = await serveSimulated(t, { args: ['--forward-to', hub.url, '--ack', 'upstream'], limits });
+  await whenReady(device);
+  const letGo = hold(hub.disk, 'sync');
+  let isOver = false;
+  const waiting = reportOne(device, 'observation/a').then((reply) => ({ ...reply, isOver }));
+  await eventually('it is recorded', () => durableAt(device.disk).length === 1);
+  device.disk.fault = (call, name) => {
+    isOver ||= call === 'close' && name.startsWith('forward-');
+    return call === 'sync' && name.startsWith('events-') ? systemError('EIO') : undefined;
+  };
+  assert.equal((await reportOne(device, 'observation/b')).status, 503);
+  const { status, body, isOver: isLate } = await waiting;
+  assert.deepEqual([status, isLate], [503, false]);
+  assert.match(body, /recorded here, not yet at upstream/);
+  letGo();
 });
 
 test('an event that the destination refuses never gets a 200, and those after it do [ack-6]', async (t) => {
@@ -391,7 +411,7 @@ test('another destination has to say what it has before anything is recorded [ac
 test('a reply that comes after the end of a stop is given up at once [ack-10]', async () => {
   const { acks, answers, wait } = waitingFor(0);
   wait(1);
-  acks.end();
+  acks.end(10);
   await eventually('it is given up', () => answers.length === 1);
   wait(2);
   assert.deepEqual(answers, ['1: recorded here, not yet at h', '2: recorded here, not yet at h']);
