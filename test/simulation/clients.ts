@@ -80,7 +80,7 @@ export class Client {
     while (!this.isStopped) {
       if (this.#earlier.length > 0 && chance.happens(0.1)) await this.#sendAgain();
       else if (chance.happens(0.2)) await this.#sendBatch();
-      else await this.#sendOne();
+      else await Promise.all(Array.from({ length: chance.happens(0.1) ? 4 : 1 }, () => this.#sendOne()));
       await this.#world.wait(chance.exponentialMs(chance.happens(0.1) ? 10_000 : 150), 'pause');
     }
   }
@@ -96,9 +96,11 @@ export class Client {
     const { chance } = this.#process;
     const { type, ...event } = this.#event(wanted.mark);
     if (wanted.key !== undefined) this.#earlier.push({ wanted, type, event });
-    const send = () => this.#sendReport({ wanted, type, event });
-    // Some do not wait for the first reply.
-    await Promise.all(wanted.key !== undefined && chance.happens(0.05) ? [send(), send()] : [send()]);
+    const reports: Report[] = [{ wanted, type, event }];
+    // Some do not wait for the first reply before they send it again, or another event with its key.
+    if (wanted.key !== undefined && chance.happens(0.05))
+      reports.push(chance.happens(0.5) ? reports[0]! : this.#otherWith(wanted.key));
+    await Promise.all(reports.map((report) => this.#sendReport(report)));
   }
 
   /** One of the last 60 reports with a key, or one at the edge of a file. */
@@ -113,10 +115,13 @@ export class Client {
   async #sendAgain(): Promise<void> {
     const { chance } = this.#process;
     const earlier = this.#chooseEarlier();
-    if (chance.happens(0.8)) return this.#sendReport(earlier);
+    await this.#sendReport(chance.happens(0.8) ? earlier : this.#otherWith(earlier.wanted.key));
+  }
+
+  #otherWith(key: string | undefined): Report {
     const { mark } = this.#next();
     const { type, ...event } = this.#event(mark);
-    await this.#sendReport({ wanted: { mark, key: earlier.wanted.key }, type, event });
+    return { wanted: { mark, key }, type, event };
   }
 
   async #sendBatch(): Promise<void> {

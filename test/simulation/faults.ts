@@ -79,10 +79,16 @@ export const FIRST_SELDOM = 100_000;
 export function planFaults(seed: number, chance: Chance, untilMs: number, names: Names): PlannedFault[] {
   const kinds = faultKinds.filter((kind) => !isLeftOut(kind, seed));
   const plan: PlannedFault[] = [];
+  // A device meets a hub for the first time only once.
+  const first = chance.oneOf(['forged reply', 'link down', 'reply lost'] as const);
+  if (kinds.includes(first)) {
+    const target = chance.oneOf(names.hubLinks);
+    plan.push({ number: 1, atMs: 0, kind: first, target, lengthMs: 1_000, seed: chance.next() });
+  }
   let deck: FaultKind[] = [];
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
-    // Each kind once before one comes again: a life of 100,000 steps has few more faults than there are kinds.
-    if (deck.length === 0) deck = [...kinds];
+    // Each kind once before one comes again, and repairs, which are of many kinds, twice: a life of 100,000 steps has few more faults than there are kinds.
+    if (deck.length === 0) deck = [...kinds, ...kinds.filter((kind) => kind === 'repair')];
     const at = chance.integer(0, deck.length - 1);
     if (atMs < FIRST_RESTORE_MS && RESTORES.includes(deck[at]!)) continue;
     const [kind] = deck.splice(at, 1) as [FaultKind];
@@ -108,7 +114,9 @@ export function isLeftOut(kind: FaultKind, seed: number): boolean {
 function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if (kind === 'upstream error') return chance.oneOf(names.upstreams);
   if (kind === 'restore hub') return 'hub';
-  if (kind === 'stop' && chance.happens(0.5)) return chance.oneOf(names.removing);
+  if ((kind === 'stop' || kind === 'clock jump') && chance.happens(0.5)) return chance.oneOf(names.removing);
+  // What a hub says that it has of others is known from its lines.
+  if (kind === 'repair' && chance.happens(0.5)) return 'hub';
   if (kind === 'restore device') return chance.oneOf(names.machines.filter((name) => name !== 'hub'));
   if (kind === 'clone') return chance.oneOf(names.mayBeCopied);
   if (kind === 'doubled') return chance.oneOf(names.hubLinks);

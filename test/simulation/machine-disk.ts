@@ -39,7 +39,7 @@ export class MachineDisk {
   /** Asked in their order; the first that has one decides. */
   readonly faults = new Set<FaultOf>();
   onCall: OnCall = () => {};
-  /** Called when the sync of a file fails. */
+  /** Called when the sync of a file fails, or with an empty name that of the folder. */
   onSyncFailed: (folder: string, name: string) => void = () => {};
   /** Called after a file was synced, or with an empty name the folder. */
   onSynced: (folder: string, name: string) => void = () => {};
@@ -101,7 +101,7 @@ export class MachineDisk {
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes, folder);
-        if (fault instanceof Error && call === 'sync') this.onSyncFailed(folder, name);
+        if (fault instanceof Error && call.startsWith('sync')) this.onSyncFailed(folder, call === 'sync' ? name : '');
         if (fault === undefined) continue;
         if (!(fault instanceof Promise)) this.troubledMs = this.#world.nowMs;
         return fault;
@@ -143,13 +143,13 @@ class ProcessDisk implements Disk {
   size = (name: string) => this.#heard(this.#disk.size(name));
   replace = async (name: string, bytes: Buffer) => {
     const copy = Buffer.from(bytes);
-    await this.#heard(this.#disk.replace(name, copy));
+    await this.#changed(this.#disk.replace(name, copy));
     this.#onWritten(name, copy);
   };
-  createFolder = (name: string) => this.#heard(this.#disk.createFolder(name));
-  rename = (from: string, to: string) => this.#heard(this.#disk.rename(from, to));
-  remove = (name: string) => this.#heard(this.#disk.remove(name));
-  syncFolder = () => this.#heard(this.#disk.syncFolder());
+  createFolder = (name: string) => this.#changed(this.#disk.createFolder(name));
+  rename = (from: string, to: string) => this.#changed(this.#disk.rename(from, to));
+  remove = (name: string) => this.#changed(this.#disk.remove(name));
+  syncFolder = () => this.#changed(this.#disk.syncFolder());
   space = (): Promise<Space> => this.#heard(this.#disk.space());
   mount = () => this.#heard(this.#disk.mount());
   otherWriters = () => this.#heard(this.#disk.otherWriters());
@@ -165,11 +165,11 @@ class ProcessDisk implements Disk {
   }
 
   async create(name: string): Promise<NewFile> {
-    return this.#newFile(await this.#heard(this.#disk.create(name)));
+    return this.#newFile(await this.#changed(this.#disk.create(name)));
   }
 
   async createLog(name: string): Promise<LogFile> {
-    return this.#logFile(await this.#heard(this.#disk.createLog(name)));
+    return this.#logFile(await this.#changed(this.#disk.createLog(name)));
   }
 
   async openLog(name: string): Promise<LogFile> {
@@ -179,7 +179,7 @@ class ProcessDisk implements Disk {
   async openSlots(name: string): Promise<SlotFile> {
     const file = await this.#heard(this.#disk.openSlots(name));
     return {
-      write: (bytes, position) => this.#heard(file.write(Buffer.from(bytes), position)),
+      write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
       close: () => this.#heard(file.close()),
     };
   }
@@ -187,8 +187,8 @@ class ProcessDisk implements Disk {
   #newFile(file: NewFile): NewFile {
     return {
       name: file.name,
-      write: (bytes, position) => this.#heard(file.write(Buffer.from(bytes), position)),
-      sync: () => this.#heard(file.sync()),
+      write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
+      sync: () => this.#changed(file.sync()),
       close: () => this.#heard(file.close()),
     };
   }
@@ -198,14 +198,24 @@ class ProcessDisk implements Disk {
       name: file.name,
       append: async (bytes, end) => {
         const copy = Buffer.from(bytes);
-        const written = await this.#heard(file.append(copy, end));
+        const written = await this.#changed(file.append(copy, end));
         this.#onWritten(file.name, copy);
         return written;
       },
-      truncate: (bytes) => this.#heard(file.truncate(bytes)),
+      truncate: (bytes) => this.#changed(file.truncate(bytes)),
       sizeInFolder: () => file.sizeInFolder(),
       close: () => this.#heard(file.close()),
     };
+  }
+
+  /** A call that changes the disk. */
+  async #changed<Value>(done: Promise<Value>): Promise<Value> {
+    this.#process.changes += 1;
+    try {
+      return await this.#heard(done);
+    } finally {
+      this.#process.changes -= 1;
+    }
   }
 
   /** Settles as the call did, a moment later; never if the process has ended by then. */

@@ -50,7 +50,8 @@ export interface Watcher {
   /** A start found the folder as the last process left it. */
   starting(machine: Machine): void;
   startFailed(machine: Machine, error: Error): void;
-  ended(machine: Machine, code: number): void;
+  /** @param changes of the disk that the process had begun, and whose end it had not heard of */
+  ended(machine: Machine, code: number, changes: number): void;
   /** A line of the log, in JSON. */
   logged(line: string): void;
   /** A request reached the service. */
@@ -217,7 +218,7 @@ export class Machine {
       this.service = service;
       const code = await service.ended;
       this.#gone();
-      this.#watcher.ended(this, code);
+      this.#watcher.ended(this, code, process.changes);
     } catch (error) {
       this.#gone();
       this.#watcher.startFailed(this, error as Error);

@@ -16,6 +16,9 @@ export interface PlannedService {
 const HOSTED_SHARE = 1 / 4;
 /** Share of the lives in which the replies of a device wait for its hub. */
 const ACK_SHARE = 1 / 2;
+/** The name of a plain destination that gets no event again of which it is in doubt; it has this name in half of the lives. */
+export const ONCE = 'once';
+const ONCE_SHARE = 1 / 2;
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
@@ -28,9 +31,10 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
   const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
   const toHub = (device: string) => [...SMALL, '--forward-to', `http://${hubOf(device)}`, ...tokenOf(device)];
   const waits = chance.happens(ACK_SHARE) ? ['--ack', 'upstream'] : [];
+  const plain = chance.happens(ONCE_SHARE) ? { name: ONCE, inDoubt: 'once' } : { name: 'plain' };
   const d2Destinations = [
     { name: 'hub', to: `http://${hubOf('d2')}`, ...(isHosted && { tokenFile: tokenFile('d2') }) },
-    { name: 'plain', to: 'http://plain' },
+    { ...plain, to: 'http://plain' },
   ];
   putFile('/d2/forward.json', JSON.stringify({ destinations: d2Destinations }));
   // A clock that jumps makes all events old at once; else the bytes are the limit.
@@ -48,7 +52,7 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
     },
     {
       machine: { name: 'd2', args: [...SMALL, ...removes] },
-      sendsTo: { hub: hubOf('d2'), plain: 'plain' },
+      sendsTo: { hub: hubOf('d2'), [plain.name]: 'plain' },
     },
     { machine: { name: 'lone', args: SMALL }, sendsTo: {} },
     ...engineServices(seed),

@@ -32,6 +32,9 @@ export interface Targets {
 
 const DAY_MS = 86_400_000;
 const SLOW = [10, 100, 1_000];
+const CLIENTS = ['client-1', 'client-2'];
+/** Retention has looked by then. */
+const SILENT_MS = 8_000;
 /** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
 const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
 /** Those of them that are struck for files that are seldom written. */
@@ -77,16 +80,15 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       troubleDisk(machine!, kind, lengthMs, chance, targets);
       break;
     case 'clock jump':
-      targets.count(kind);
-      machine!.clock.offsetMs = chance.oneOf([0, chance.integer(-50, 50) * DAY_MS, -Date.UTC(2026, 0, 1)]);
+      jumpClock(machine!, chance, targets);
       break;
     case 'upstream error': {
-      // Many fill the dead letters, which engines do not.
+      // Many fill the dead letters, which engines do not: three for each.
       const engine = targets.engines.get(target);
       const isShort = engine !== undefined || chance.happens(0.5);
-      for (let left = isShort ? chance.integer(1, 5) : chance.integer(10, 60); left > 0; left -= 1) {
-        (engine ?? targets.upstreams.get(target)!).faults.push(chance.oneOf(['before', 'after', 'none'] as const));
-      }
+      const errors = isShort ? (['before', 'after', 'none'] as const) : (['before', 'after', 'after', 'none'] as const);
+      for (let left = isShort ? chance.integer(1, 5) : chance.integer(10, 90); left > 0; left -= 1)
+        (engine ?? targets.upstreams.get(target)!).faults.push(chance.oneOf(errors));
       break;
     }
     case 'restore device':
@@ -140,7 +142,8 @@ export function strikeSeldomFiles(
   machine.disk.faults.add((call, name, bytes, folder) => {
     const isLetter = LETTERS.test(name);
     if (OFTEN.test(name) || !(SELDOM.includes(call) || (isLetter && call === 'read'))) return undefined;
-    const what = `${call} ${name.replace(/\d+/g, '')}`;
+    const of = call === 'syncFolder' ? machine.disk.in(folder).unsyncedNames() : [name];
+    const what = `${call} ${of.join().replace(/\d+/g, '')}`;
     const next = (count: number) =>
       count + Math.ceil(chance.exponentialMs(2 * count + (isLetter ? LETTER_CALLS : SELDOM_CALLS)));
     const calls = made.get(what) ?? { count: 0, due: next(0) };
@@ -158,6 +161,20 @@ export function strikeSeldomFiles(
       ? endNow(machine, kind, chance, targets)
       : failure(machine, kind, name, chance, targets);
   });
+}
+
+/** With nothing reported for a while after half of the jumps: then all that a service has is old. */
+function jumpClock(machine: Machine, chance: Chance, { world, network, count }: Targets): void {
+  count('clock jump');
+  const days = chance.integer(-50, 50);
+  machine.clock.offsetMs = chance.oneOf([0, days * DAY_MS, Math.abs(days) * DAY_MS, -Date.UTC(2026, 0, 1)]);
+  if (chance.happens(0.5)) return;
+  const links = CLIENTS.map((client) => network.link(`${client}-${machine.name}`, machine.name));
+  for (const link of links) link.isDown = true;
+  const up = () => {
+    for (const link of links) link.isDown = false;
+  };
+  world.plan(SILENT_MS, 'links of clients up', up, null);
 }
 
 /**
@@ -317,7 +334,7 @@ function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance:
   const syncs = files === LINES ? 'sync' : chance.oneOf(['sync', 'syncFolder'] as const);
   const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
-  const isRare = chance.happens(0.5);
+  const isRare = chance.happens(0.3);
   const isCounted = (name: string) => files?.test(name) ?? !(isRare && OFTEN.test(name));
   let left = at;
   const fault: FaultOf = (call, name, bytes) => {

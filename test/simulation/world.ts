@@ -56,6 +56,8 @@ export class Incarnation {
   readonly chance: Chance;
   readonly startedMs: number;
   isAlive = true;
+  /** Calls that change its disk, of which it has not heard that they have ended. */
+  changes = 0;
 
   constructor(world: World, name: string, clock: WallClock) {
     this.name = name;

@@ -98,6 +98,11 @@ export class SimulatedDisk implements Disk {
     return [...this.#durableEntries.keys()];
   }
 
+  /** The names that were created, renamed or removed since the folder was synced. */
+  unsyncedNames(): string[] {
+    return this.#changes.flatMap((change) => [...change.keys()]);
+  }
+
   /** What of a file a power cut leaves for sure: the same object as long as it does not change. */
   durableBytes(name: string): Buffer | undefined {
     return this.#durableEntries.get(name)?.durable;

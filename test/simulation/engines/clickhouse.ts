@@ -30,6 +30,8 @@ export class Clickhouse extends Engine {
   readonly isTable = true;
   readonly #parts: Part[] = [];
   readonly #tokens = new Set<string>();
+  /** By source: the last seq that a server said when it lacked some. */
+  readonly #saidTooLow = new Map<string, number>();
 
   constructor(world: World, network: Network, name: string, met: (state: EngineState) => void) {
     super(world, network, name, met);
@@ -88,8 +90,10 @@ export class Clickhouse extends Engine {
       const lateMs = nowMs + chance.exponentialMs(chance.happens(0.2) ? 3_000 : 20);
       const thereMs = Array.from({ length: SERVERS }, (_, at) => (at === late ? lateMs : nowMs));
       this.#parts.push({ source, lines, thereMs });
-      // A token of a server that did not have the rows: an insert before may still arrive.
-      if (/^\S+ [\w-]+:[\w-]+:\d+$/.test(token)) for (const { id } of lines) this.mayBeTwice.add(id);
+      // A token of a server that did not have the rows, or one after the answer of a server that lagged: the insert before may still
+      // arrive.
+      const isAnother = /^\S+ [\w-]+:[\w-]+:\d+$/.test(token) || this.#saidTooLow.get(source) === lines[0]!.seq - 1;
+      if (isAnother) for (const { id } of lines) this.mayBeTwice.add(id);
       this.store(source, lines);
       this.met('clickhouse insert');
     }
@@ -97,9 +101,11 @@ export class Clickhouse extends Engine {
 
   #position(source: string, server: number): HttpReply {
     let last: SeenLine | undefined;
+    let isLate = false;
     for (const part of this.#parts) {
       if (part.source !== source) continue;
       if (part.thereMs[server]! > this.world.nowMs) {
+        isLate = true;
         this.met('clickhouse lags');
         // "Without FINAL doubles only until a merge, after […] a node that lags."
         for (const { id } of part.lines) this.mayBeTwice.add(id);
@@ -107,6 +113,7 @@ export class Clickhouse extends Engine {
       }
       for (const line of part.lines) if (line.seq > (last?.seq ?? 0)) last = line;
     }
+    if (isLate) this.#saidTooLow.set(source, last?.seq ?? 0);
     return done(`${JSON.stringify([last?.seq ?? 0, last?.id ?? NO_ID, '26.9.2.1'])}\n`);
   }
 }

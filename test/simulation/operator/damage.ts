@@ -1,5 +1,6 @@
 /** Ways in which a person breaks a journal whose service is down, and what a start and a repair owe after that. */
 
+import { contentsOf } from '../../../src/journal/segments.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { Chance } from '../chance.ts';
 import { markedBy } from '../oracle/removals.ts';
@@ -102,14 +103,27 @@ export function changeKeys(disk: SimulatedDisk, chance: Chance): void {
   disk.put(name, bytes);
 }
 
+/** Damages a cursor of a destination that was sent to. @returns the name of the destination; undefined if there is none */
+export function damageCursor(disk: SimulatedDisk, chance: Chance): string | undefined {
+  const known = disk.durableNames().flatMap((name) => /^\.forwarded-(.*)$/.exec(name)?.[1] ?? []);
+  const names = known.filter((name) => disk.bytes(`forward-${name}.cursor`) !== undefined).sort();
+  if (names.length === 0) return undefined;
+  const name = chance.oneOf(names);
+  const file = `forward-${name}.cursor`;
+  disk.put(file, Buffer.alloc(disk.bytes(file)!.length));
+  return name;
+}
+
 function journalIn(disk: SimulatedDisk) {
   const files = filesOf(disk);
   const names = [...files.keys()].filter((name) => /^events-\d{20}\.jsonl$/.test(name));
   const marked = Math.max(0, ...[...files.keys()].map((name) => markedBy(name) ?? 0));
+  const lost = contentsOf([...files.keys()]).lost;
+  const isNamed = (seq: number) => seq <= marked || lost.some(({ first, last }) => first <= seq && seq <= last);
   // What a marker has may be gone in part.
   const all = names
     .map((name) => ({ name, lines: linesIn(files.get(name)!) }))
-    .filter(({ lines }) => lines.length > 0 && lines.at(-1)!.seq > marked);
+    .filter(({ lines }) => lines.length > 0 && !isNamed(lines.at(-1)!.seq));
   // "One that was written in part counts for none", and one that is older than the last line too.
   const [, next] = /"next_seq":(\d+),.*\}\n$/.exec(files.get('.stopped-cleanly')?.toString() ?? '') ?? [];
   const wasClean = next !== undefined && Number(next) === (all.at(-1)?.lines.at(-1)?.seq ?? 0) + 1;

@@ -20,7 +20,7 @@ import { JournalView } from '../oracle/journal-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 import { Incarnation, type World } from '../world.ts';
 import { checkBackup, checkRepaired } from './checks.ts';
-import { breakJournal, changeKeys, type Damage, refusedCopy } from './damage.ts';
+import { breakJournal, changeKeys, type Damage, damageCursor, refusedCopy } from './damage.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
 
@@ -123,6 +123,7 @@ export class Operator {
     const chance = world.chance(`damage of ${journal.name} ${journal.machine.starts}`);
     if (chance.happens(0.3)) changeKeys(journal.disk, chance);
     if (this.#damages.has(journal)) return;
+    if (chance.happens(0.03)) this.#parts.oracle.losesCursor(journal, () => damageCursor(journal.disk, chance));
     const silent = createNotices('error', false, () => {});
     const folder = journal.disk.afterCrash();
     const opened = (disk: Disk) => recover(disk, silent, limits).catch((error: Error) => error);

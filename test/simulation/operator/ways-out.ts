@@ -168,6 +168,8 @@ export class WaysOut {
       for (const name of names) {
         const open = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
         if (open.length === 0 || (await readRetry(disk, name)) !== undefined) continue;
+        for (const { id, seq } of linesOf(oracle, journal))
+          if (open.some(({ first, last }) => first <= seq && seq <= last)) oracle.history.mayBeTwice.add(id);
         await writeRetry(disk, name, { seqs: { first: open[0]!.first, last: open.at(-1)!.last } });
       }
     };

@@ -47,9 +47,14 @@ function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly 
   const closedBytes = segments.slice(0, -1).reduce((sum, name) => sum + disk.bytes(name)!.length, 0);
   if (retainBytes !== undefined && closedBytes > retainBytes)
     return `its files have ${closedBytes} bytes, and --retain-bytes is ${retainBytes}`;
-  const most = Math.min(DEAD_LETTER_BYTES, (retainBytes ?? Number.POSITIVE_INFINITY) / 4);
-  const full = sendsTo.find((name) => (disk.bytes(`dead-${name}.jsonl`)?.length ?? 0) > most + GIVEN_UP_BYTES);
-  return full && `the dead letters of ${full} have more than ${most} bytes`;
+  return sendsTo.map((name) => tooManyLetters(disk, `dead-${name}.jsonl`, retainBytes)).find(Boolean);
+}
+
+/** @param file of dead letters @returns what is wrong with its size, if anything is */
+export function tooManyLetters(disk: SimulatedDisk, file: string, retainBytes: number | undefined): string | undefined {
+  const bytes = disk.bytes(file)?.length ?? 0;
+  const most = Math.min(DEAD_LETTER_BYTES, (retainBytes ?? Number.POSITIVE_INFINITY) / 4) + GIVEN_UP_BYTES;
+  return bytes > most ? `${file} has ${bytes} bytes, more than ${most}` : undefined;
 }
 
 /** What a removal leaves, since a call failed or the service ended, the next one takes. */
@@ -89,6 +94,12 @@ export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | 
   }
   const [lacking] = last.keys();
   return lacking && `forward-sources.json lacks ${lacking}`;
+}
+
+/** @returns up to which event the durable snapshot has the watermarks; 0 without one */
+export function snapshotSeq(disk: SimulatedDisk): number {
+  const [, covered = 0] = /^\{"seq":(\d+),/.exec(disk.durableBytes(SNAPSHOT)?.toString() ?? '') ?? [];
+  return Number(covered);
 }
 
 /** All is sent: the cursor is at the last event, and the state says that there is nothing to do. */

@@ -1,5 +1,6 @@
 /** What a plain upstream may have of the journal that is forwarded to it. */
 
+import { ONCE } from '../services.ts';
 import type { Upstream } from '../upstream.ts';
 import type { History } from './history.ts';
 import type { JournalView } from './journal-view.ts';
@@ -16,7 +17,7 @@ export interface Forwarded {
 
 /**
  * An upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
- * while it was on its way.
+ * while it was on its way. With `"inDoubt": "once"` it has nothing twice.
  * @returns what is wrong, if anything is
  */
 export function wrongAtUpstream(
@@ -35,8 +36,9 @@ export function wrongAtUpstream(
     const event = `event ${seq} of ${from}`;
     const member = forwardedAs(line, there.request);
     if (member !== undefined) return `${to} has ${event} with another ${member}`;
-    if (there.count > lines.get(id)! && !mayBeTwice.has(id) && !history.mayBeTwice.has(id))
-      return `${to} has ${event} ${there.count} times, and no dead letter says so`;
+    const isNamed = to !== ONCE && mayBeTwice.has(id);
+    if (there.count > lines.get(id)! && !isNamed && !history.mayBeTwice.has(id))
+      return `${to} has ${event} ${there.count} times${to === ONCE ? '' : ', and no dead letter says so'}`;
   }
   return undefined;
 }

@@ -71,7 +71,7 @@ export function wrongCursor(
 
 /** @returns what is wrong if a plain destination has an event that the cursor neither passes nor says is being sent */
 export function forgottenBy(
-  { seq, sending = 0 }: SeenCursor = { seq: 0, id: null },
+  { seq, sending = 0 }: SeenCursor,
   { to, letters }: Destination,
   { lines }: JournalView,
 ): string | undefined {

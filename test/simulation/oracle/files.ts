@@ -1,9 +1,14 @@
 /** What a service does with its journal files when a call has failed or a crash has left a part. */
 
 import type { MachineJournal } from '../machine.ts';
+import type { Incarnation } from '../world.ts';
 import { readCursor } from './cursor.ts';
 
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
+/** Also markers of what was removed. */
+const OF_JOURNAL = /^events-\d{20}(-\d{20}\.removed|\.jsonl)$/;
+/** A process that has to end has ended, also on a slow disk. */
+const ENDS_MS = 60_000;
 
 export function isJournalFile(name: string): boolean {
   return JOURNAL_FILE.test(name);
@@ -14,13 +19,31 @@ export class Files {
   readonly #journal: MachineJournal;
   /** Those of which a sync has failed. */
   readonly #unsynced = new Set<string>();
+  /** Virtual time. */
+  readonly #nowMs: () => number;
+  #hasToEnd: { readonly process: Incarnation | undefined; readonly sinceMs: number } | undefined;
 
-  constructor(journal: MachineJournal) {
+  constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
+    this.#nowMs = nowMs;
   }
 
+  /** @param name empty for the folder */
   syncFailed(name: string): void {
+    const { disk, machine } = this.#journal;
     if (isJournalFile(name)) this.#unsynced.add(name);
+    // A hosted journal fails alone.
+    if (name !== '' || machine.isMaintained || machine.journals.length > 1) return;
+    const changed = disk.unsyncedNames();
+    if (changed.length > 0 && changed.every((one) => OF_JOURNAL.test(one)))
+      this.#hasToEnd = { process: machine.process, sinceMs: this.#nowMs() };
+  }
+
+  /** "A failed sync ends the service." @returns what is wrong if it runs on */
+  runsOn(): string | undefined {
+    const { process, sinceMs } = this.#hasToEnd ?? { sinceMs: 0 };
+    if (process === undefined || process !== this.#journal.machine.process) return undefined;
+    return this.#nowMs() - sinceMs > ENDS_MS ? 'runs on after a failed sync of its folder' : undefined;
   }
 
   /** "Until then a cursor that is missing or torn loses nothing." @returns what is wrong */

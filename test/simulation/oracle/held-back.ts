@@ -11,6 +11,9 @@ import { filesOf, markedBy } from './removals.ts';
 /** What was taken before is written by then, and retention has looked. */
 const LOOKED_MS = 5_000;
 
+/** For the replies of `--ack`: a report that came before the late reply is written by then. */
+const WRITTEN_MS = 200;
+
 /** Files that were begun since a limit asked for one: by then retention has removed it. */
 const BEGUN_MAX = 4;
 
@@ -104,7 +107,9 @@ export class AckGate {
 
   /** A reply said that there was no acknowledgement in time. What was taken before it is still recorded. */
   isLate(view: JournalView): void {
-    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() + LOOKED_MS };
+    // The replies after the first one say nothing new.
+    if (this.#nowMs() < (this.#closed?.fromMs ?? 0)) return;
+    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() + WRITTEN_MS };
   }
 
   /** @param lacks whether the destination lacks a line @returns what is wrong with lines that were recorded just now */
@@ -112,7 +117,7 @@ export class AckGate {
     const { disk, machine } = this.#journal;
     const { ack } = machine.config;
     const { needed, fromMs } = this.#closed ?? { needed: [], fromMs: 0 };
-    const isSlow = machine.disk.troubledMs >= fromMs - LOOKED_MS && machine.disk.slowness > 1;
+    const isSlow = machine.disk.troubledMs >= fromMs - WRITTEN_MS && machine.disk.slowness > 1;
     if (ack === '' || isSlow || this.#nowMs() < fromMs || view.lines.size === needed.length) return undefined;
     this.#closed = undefined;
     // "Events before the one with which `forward from` or `forward identity` lets it begin count as there." A start cuts some off.

@@ -16,11 +16,15 @@ export class LettersView {
     return this.#states.get(seq) === true;
   }
 
-  /** @returns what is wrong with the letters, if anything is */
-  refresh(bytes: Buffer | undefined): string | undefined {
+  /**
+   * @param mayRepeat whether a letter may be there twice, since its first write failed
+   * @returns what is wrong with the letters, if anything is
+   */
+  refresh(bytes: Buffer | undefined, mayRepeat = true): string | undefined {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
     const states = new Map<number, boolean>();
+    const removed = new Set<number>();
     let hasZeros = false;
     const end = bytes?.lastIndexOf('\n') ?? -1; // what follows is torn, also if only the line feed is missing
     for (const text of bytes?.toString('utf8', 0, Math.max(end, 0)).split('\n') ?? []) {
@@ -36,6 +40,11 @@ export class LettersView {
         if (outcome === 'skipped' && line === undefined && !states.has(seq)) continue;
         states.set(seq, isOpen);
         this.named.add(seq);
+        // A crash before the cursor passes one that was taken after all.
+        if (became === 'taken') removed.delete(seq);
+        if (outcome !== 'removed' || became !== undefined) continue;
+        if (removed.has(seq) && !mayRepeat) return `event ${seq} has two dead letters that say it was removed`;
+        removed.add(seq);
       }
     }
     for (const [seq, wasOpen] of this.#states)

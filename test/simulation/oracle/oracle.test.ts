@@ -27,7 +27,11 @@ async function newWatched() {
   await saveCursor(disk, { seq: 6, id: ids[5]!, kind: 'api' });
   const received = new Map(ids.map((id, index) => [id, { request: requestOf(index + 1), count: 1 }]));
   const upstream = { name: 'upstream', received } as unknown as Upstream;
-  const journal = { name: 'd0', disk, machine: { config: {}, service: {} } } as unknown as MachineJournal;
+  const journal = {
+    name: 'd0',
+    disk,
+    machine: { config: {}, service: {}, disk: { troubledMs: 0 } },
+  } as unknown as MachineJournal;
   const oracle = new Oracle(() => 0);
   oracle.watch(journal, new Map([['upstream', upstream]]));
   return { oracle, journal, disk, received, ids };

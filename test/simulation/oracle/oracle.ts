@@ -3,10 +3,9 @@
 import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
-import type { Upstream } from '../upstream.ts';
 import { wrongAtEngines } from './at-engines.ts';
 import { wrongAtHub } from './at-hubs.ts';
-import { type Folder, SNAPSHOT, wrongAtRest, wrongSnapshot } from './at-rest.ts';
+import { type Folder, SNAPSHOT, snapshotSeq, tooManyLetters, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
@@ -20,6 +19,7 @@ import { markedBy, Removals } from './removals.ts';
 import { leftOutBy, wrongReply } from './replies.ts';
 import { wrongRequest } from './requests.ts';
 import { eventsIn } from './sent.ts';
+import { Unanswered } from './unanswered.ts';
 
 /** What the oracle knows of one destination of a journal. */
 export interface Destination {
@@ -47,6 +47,9 @@ export interface Watched {
   snapshot: Buffer | undefined;
   readonly heldBack: HeldBack;
   readonly ackGate: AckGate;
+  readonly unanswered: Unanswered;
+  /** The events of other journals that it has lost and asks for again: `<source>,<seq>`. */
+  readonly askedFor: Set<string>;
 }
 
 export class Oracle {
@@ -81,10 +84,12 @@ export class Oracle {
       removals: new Removals(journal, this.#nowMs),
       isBroken: false,
       restores: 0,
-      files: new Files(journal),
+      files: new Files(journal, this.#nowMs),
       snapshot: undefined,
       heldBack: new HeldBack(journal, this.#nowMs),
       ackGate: new AckGate(journal, this.#nowMs),
+      unanswered: new Unanswered(journal, this.#nowMs),
+      askedFor: new Set(),
     });
   }
 
@@ -139,14 +144,18 @@ export class Oracle {
     watched.removals = new Removals(journal, this.#nowMs);
     watched.restores += 1;
     this.history.wasRestored = true;
-    watched.files = new Files(journal);
+    watched.files = new Files(journal, this.#nowMs);
     watched.snapshot = journal.disk.durableBytes(SNAPSHOT); // it may be ahead of a copy
     this.#rollBack(journal, view, watched.view);
-    // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
+    for (const { to } of sendsTo) this.#asksAgain(journal, to);
+  }
+
+  /** "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet. */
+  #asksAgain(journal: MachineJournal, to: Place): void {
     const source = sourceOf(journal);
-    const sourcesAt = (to: Exclude<Place, Upstream>) => ('stored' in to ? to.sources() : this.viewOf(to).sources());
-    for (const { to } of sendsTo)
-      if (source !== undefined && !('received' in to) && !sourcesAt(to).has(source)) this.history.forgets(source);
+    if (source === undefined || 'received' in to) return;
+    const sources = 'stored' in to ? to.sources() : this.viewOf(to).sources();
+    if (!sources.has(source)) this.history.forgets(source);
   }
 
   /** @param was what a hub had before it was restored */
@@ -172,10 +181,27 @@ export class Oracle {
     }
   }
 
+  /** A cursor is damaged. @param damage what does that, and returns the name of its destination, if there is one */
+  losesCursor(journal: MachineJournal, damage: () => string | undefined): void {
+    this.checkAcknowledged(journal);
+    const { view, sendsTo } = this.#watched.get(journal)!;
+    const sending = new Map(sendsTo.map(({ name }) => [name, sendingIn(readCursor(journal.disk, name))]));
+    const name = damage();
+    const destination = sendsTo.find((one) => one.name === name);
+    if (destination === undefined) return;
+    // "The event in flight is doubled, and it is named": the cursor that says so is gone.
+    for (const seq of sending.get(destination.name)!) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
+    destination.doubts = new Set();
+    this.#asksAgain(journal, destination.to);
+  }
+
   /** An operator broke these lines of a journal: they may be lost from now on, and no other. */
   damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
     const watched = this.#watched.get(journal)!;
     watched.isBroken = true;
+    const covered = snapshotSeq(journal.disk);
+    for (const { seq, from } of watched.view.lines.values())
+      if (from !== undefined && seqs.has(seq) && seq > covered) watched.askedFor.add(`${from}`);
     watched.view.mayLose(seqs);
   }
 
@@ -209,7 +235,9 @@ export class Oracle {
   /** A request arrived. */
   received(machine: Machine, request: Delivered): void {
     const journal = machine.journalFor(request.target);
-    if (journal !== undefined) this.#readings.received(journal, this.viewOf(journal), request);
+    if (journal === undefined) return;
+    this.#watched.get(journal)!.unanswered.received(request);
+    this.#readings.received(journal, this.viewOf(journal), request);
   }
 
   /** A service sends a piece of a reply that takes long. */
@@ -240,16 +268,18 @@ export class Oracle {
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
+    const { ackGate, unanswered } = this.#watched.get(journal)!;
+    unanswered.replied(request);
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
       this.#breaks(`${journal.name} can not be opened: ${reply.error}`);
     const { status } = reply.kind === 'cut' ? reply.reply : reply;
-    if (reply.kind === 'error' && reply.error.includes('not yet at'))
-      this.#watched.get(journal)!.ackGate.isLate(this.viewOf(journal));
+    if (reply.kind === 'error' && reply.error.includes('not yet at')) ackGate.isLate(this.viewOf(journal));
     const events = status === 503 || status === 408 ? undefined : eventsIn(request);
     if (events === undefined) return;
     this.look(journal);
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
-    const answer = { status, leftOut: leftOutBy(reply), body: request.body, arrivedMs, lacks };
+    const leftOut = leftOutBy(reply);
+    const answer = { status, leftOut, open: unanswered.events(), body: request.body, arrivedMs, lacks };
     const problem = wrongReply(this.viewOf(journal), events, answer);
     if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);
   }
@@ -266,17 +296,25 @@ export class Oracle {
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
   checkAcknowledged(journal: MachineJournal): void {
     this.look(journal);
-    const { view, isBroken } = this.#watched.get(journal)!;
-    const problem = isBroken ? undefined : view.lacks(journal.disk);
+    const { view, isBroken, unanswered, files } = this.#watched.get(journal)!;
+    const problem = (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? files.runsOn();
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
     this.#checkCursors(journal);
+  }
+
+  /** A process ended by itself. @param changes of the disk that it has begun, and whose end it has not heard of */
+  ended(journal: MachineJournal, changes: number): void {
+    const problem =
+      changes > 0 ? `ended before ${changes} changes of its disk had` : this.#watched.get(journal)!.unanswered.ended();
+    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
   }
 
   /** A start found the folder as the last process left it. */
   starts(journal: MachineJournal): void {
     this.checkAcknowledged(journal);
-    const { ackGate, view, sendsTo } = this.#watched.get(journal)!;
+    const { ackGate, unanswered, view, sendsTo } = this.#watched.get(journal)!;
     ackGate.starts(view);
+    unanswered.starts();
     for (const destination of sendsTo)
       if ('received' in destination.to)
         destination.doubts = new Set(sendingIn(readCursor(journal.disk, destination.name)));
@@ -286,9 +324,10 @@ export class Oracle {
   look(journal: MachineJournal): void {
     const { disk } = journal;
     const { view, sendsTo, isBroken } = this.#watched.get(journal)!;
+    const mayRepeat = journal.machine.disk.troubledMs > 0 || this.history.wasRestored;
     const problems = [
       isBroken ? undefined : view.refresh(disk),
-      ...sendsTo.map(({ name, letters }) => letters.refresh(disk.durableBytes(`dead-${name}.jsonl`))),
+      ...sendsTo.map(({ name, letters }) => letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), mayRepeat)),
     ];
     const problem = problems.find((one) => one !== undefined);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
@@ -302,7 +341,11 @@ export class Oracle {
     if (markedBy(name) === undefined) return;
     this.look(journal);
     const lines = [...view.lines.values()].filter(({ seq }) => seq <= removals.markedSeq && !view.removed.has(seq));
-    if (!this.history.wasRestored) this.#checkSettled(journal, lines, `marks ${name}`);
+    if (this.history.wasRestored) return;
+    this.#checkSettled(journal, lines, `marks ${name}`);
+    const covered = snapshotSeq(journal.disk);
+    if (lines.some(({ seq, from }) => from !== undefined && seq > covered))
+      this.#breaks(`${journal.name} marks ${name}, and forward-sources.json does not have its sources`);
   }
 
   /** A file is about to be truncated. */
@@ -335,6 +378,7 @@ export class Oracle {
     const held =
       heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ??
       heldBack.overdue() ??
+      (name.startsWith('dead-') ? tooManyLetters(journal.disk, name, journal.machine.config.retainBytes) : undefined) ??
       (isJournalFile(name) ? ackGate.appended(view, lacks) : undefined);
     if (held !== undefined) this.#breaks(`${journal.name} ${held}`);
     const bytes = journal.disk.durableBytes(SNAPSHOT);
@@ -414,6 +458,22 @@ export class Oracle {
       if (seq !== undefined)
         return `event ${seq} of ${journal.name} is neither at its destination nor in a dead letter`;
     }
+    return this.history.wasRestored ? undefined : this.#notSentAgain();
+  }
+
+  /** "A hub that lost events of the last batches asks their journals for them again." */
+  #notSentAgain(): string | undefined {
+    for (const { journal: hub, view, askedFor } of this.#watched.values()) {
+      if (askedFor.size === 0) continue;
+      const count = new Map<string, number>();
+      for (const { from } of view.lines.values()) count.set(`${from}`, (count.get(`${from}`) ?? 0) + 1);
+      for (const { journal, view: own } of this.#watched.values())
+        for (const { seq } of own.lines.values()) {
+          const from = `${sourceOf(journal)},${seq}`;
+          if (askedFor.has(from) && !own.removed.has(seq) && count.get(from) === 1)
+            return `event ${seq} of ${journal.name}, which ${hub.name} has lost, was not sent again`;
+        }
+    }
     return undefined;
   }
 
@@ -443,7 +503,7 @@ export class Oracle {
       // A hub that was restored since has said that it has the event.
       const problem =
         wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line)) ??
-        (this.history.wasRestored ? undefined : forgottenBy(cursor, destination, view));
+        (this.history.wasRestored || cursor === undefined ? undefined : forgottenBy(cursor, destination, view));
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
       destination.checkedSeq = Math.max(destination.checkedSeq, cursor?.seq ?? 0);
     }

@@ -65,7 +65,9 @@ export class Removals {
     if (lastSeq > marked) return `removes ${name} before that is noted durably`;
     // "A file with events that a destination has not received yet stays."
     const isHeld = machine.config.whenBehind === 'refuse';
-    const lacking = sendsTo.find((to) => isHeld && (readCursor(disk, to.name)?.seq ?? 0) < lastSeq);
+    // What was marked before its cursor was lost may go.
+    const seqOf = (name: string) => readCursor(disk, name)?.seq ?? (this.markedSeq >= lastSeq ? lastSeq : 0);
+    const lacking = sendsTo.find(({ name }) => isHeld && seqOf(name) < lastSeq);
     if (lacking !== undefined) return `removes ${name}, which ${lacking.name} has not received`;
     if (marked === this.markedSeq) return undefined;
     this.markedSeq = marked; // on a full disk an older marker was renamed

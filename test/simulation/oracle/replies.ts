@@ -8,6 +8,8 @@ interface Answer {
   readonly status: number;
   /** The positions of the items that a lenient reply calls wrong, from 1. */
   readonly leftOut: ReadonlySet<number>;
+  /** Events of reports that the service has not answered: a key belongs to the first of them, which may fail yet. */
+  readonly open: readonly SentEvent[];
   /** Of the request. */
   readonly body: Buffer;
   /** When the service got it. */
@@ -24,10 +26,10 @@ export function leftOutBy(reply: Reply): Set<number> {
 
 /** @param view has what is durable now @returns what is wrong, if anything is */
 export function wrongReply(view: JournalView, events: readonly SentEvent[], answer: Answer): string | undefined {
-  const { status, leftOut } = answer;
+  const { status, leftOut, open } = answer;
   // Of a batch, an item is wrong.
   const isConflict = status === 422 || (status === 400 && events.length > 1);
-  const others = isConflict ? events : [];
+  const others = isConflict ? [...events, ...open] : open;
   const isWrong = (event: SentEvent) => event.members['type'] === undefined || isOfAnother(view, others, event);
   if (isConflict && !events.some(isWrong)) return `for ${events[0]!.mark}, and its keys belong to no other event`;
   for (const [index, event] of events.entries()) {

@@ -1,0 +1,53 @@
+/** Each request gets a reply, also if the service stops. */
+
+import type { MachineJournal } from '../machine.ts';
+import type { Delivered } from '../network.ts';
+import { eventsIn, type SentEvent } from './sent.ts';
+
+/** No reply takes longer, also not that of a long poll. */
+const REPLY_MS = 60_000;
+
+/** The requests that a service has and has not answered. */
+export class Unanswered {
+  readonly #journal: MachineJournal;
+  /** Virtual time. */
+  readonly #nowMs: () => number;
+  readonly #sinceMs = new Map<Delivered, number>();
+
+  constructor(journal: MachineJournal, nowMs: () => number) {
+    this.#journal = journal;
+    this.#nowMs = nowMs;
+  }
+
+  received(request: Delivered): void {
+    this.#sinceMs.set(request, this.#nowMs());
+  }
+
+  replied(request: Delivered): void {
+    this.#sinceMs.delete(request);
+  }
+
+  starts(): void {
+    this.#sinceMs.clear();
+  }
+
+  /** @returns the events of their reports */
+  events(): SentEvent[] {
+    return [...this.#sinceMs.keys()].flatMap((request) => eventsIn(request) ?? []);
+  }
+
+  /** @returns what is wrong with a service that has ended by itself */
+  ended(): string | undefined {
+    const [first] = this.#sinceMs.keys();
+    return first && `ended without a reply to ${first.method} ${first.target}`;
+  }
+
+  /** @returns what is wrong if one waits for too long */
+  overdue(): string | undefined {
+    const { disk } = this.#journal.machine;
+    for (const [{ method, target }, sinceMs] of this.#sinceMs)
+      if (this.#nowMs() - sinceMs > REPLY_MS && disk.troubledMs < sinceMs)
+        return `no reply to ${method} ${target} for ${this.#nowMs() - sinceMs} ms`;
+    return undefined;
+  }
+}

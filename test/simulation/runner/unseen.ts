@@ -1,0 +1,143 @@
+/** Promises whose break no life can notice, and why: `--mutants` does not try them. */
+
+/** By reason; a promise as in `test/faults/mutants`, after the path of its file. */
+const byReason: Readonly<Record<string, readonly string[]>> = {
+  'no other program changes a folder, and no second service wants it': [
+    'journal/append.ts: no check for an unlinked file',
+    'journal/journal.ts: no look at the full file before the next is begun',
+    'journal/journal.ts: no look at the lock between a sync and its replies',
+    'journal/journal.ts: without the lock a stop is noted',
+    'journal/journal.ts: without the lock the next file is begun',
+    'journal/keys/sidecar.ts: a sidecar of keys is not bound to its journal',
+    'journal/keys/sidecar.ts: the sidecar of a damaged file is written',
+    'journal/open/recovery.ts: a marker that is left over from an earlier stop is believed',
+    'journal/open/recovery.ts: other last lines than at the clean stop are taken',
+    'journal/open/recovery.ts: without the lock a start replaces the file',
+  ],
+  'the comparison after it refuses as well': [
+    'journal/open/recovery.ts: a last file that was cut at a line end after a clean stop is taken',
+  ],
+  'the length of the file is compared after it, and the service ends': [
+    'journal/append.ts: a short write is taken for a whole one',
+    'journal/append.ts: no cut-back after a short write',
+  ],
+  'the limit that asked for the files asks again': ['journal/retention.ts: an interrupted removal is not finished'],
+  'the rest of a stop takes longer': ['journal/journal.ts: a close does not wait for a removal'],
+  'each request was answered when a journal is closed': [
+    'journal/journal.ts: a stop does not wait for lookups',
+    'journal/journal.ts: drain that drops what was taken',
+  ],
+  'no two keys have one hash': [
+    'journal/keys/lookup.ts: a report whose hash is known is taken for a repeated one without its key being compared',
+  ],
+  'no read of a disk takes 10 s': [
+    'journal/keys/lookup.ts: a report with an idempotency key is recorded if the disk does not answer whether it was',
+  ],
+  'no crash damages the file, which has only what is durable in its journal, and copies are made in one moment': [
+    'forward/hub/snapshot.ts: the checksum of a snapshot is not checked',
+    'forward/hub/sources.ts: a snapshot is believed that is ahead of its journal',
+  ],
+  'the next start reads the lines again': ['journal/journal.ts: a clean stop is noted without the hook'],
+  'it is cut off before the next letter is written': [
+    'forward/dead-letters/file.ts: a torn dead letter stays before the next one',
+  ],
+  'the letter is there twice, which nothing forbids': [
+    'forward/dead-letters/file.ts: the rest of a failed append stays before the next letter',
+  ],
+  '"one that the destination has although its answer was lost may stay in it"': [
+    'forward/dead-letters/file.ts: an event that was taken after all is still named as lost',
+  ],
+  'after a known token the table is asked what it has': [
+    'forward/sender/to-asked.ts: after a crash a request has other lines than the one before it',
+  ],
+  'nobody tells a hub to forget a source': [
+    'forward/hub/sources.ts: a source is forgotten until the hub reads its lines again',
+  ],
+  'no destination begins now': [
+    'forward/sender/outbox.ts: a new destination has no cursor on the disk before it is asked',
+    'forward/sender/outbox.ts: a stop before the first event is known makes the cursor of a destination up',
+  ],
+  'damage is repaired before it is read': [
+    'forward/sender/unsent.ts: a damaged line is given up, though a backup may have it',
+    'journal/keys/lookup.ts: a damaged line is compared with a report',
+  ],
+  'no other file is damaged than those of a journal, its keys and its cursors': [
+    'journal/open/clean-stop.ts: a damaged marker is believed',
+  ],
+  'nobody asks for the state of a destination while its service is down': [
+    'forward/sender/sender.ts: the state file is older than the cursor',
+  ],
+  'alerts are not looked at': [
+    'forward/sender/to-upstream.ts: one event that was in doubt and then taken raises the alert for ever',
+  ],
+  'no power cut strikes the disk of a backup': [
+    'journal/file-io.ts: a file of a backup gets its name before it is synced',
+  ],
+  'no callback throws': ['journal/journal.ts: a callback that throws makes a failed disk of a durable batch'],
+  'no disk says that its free space gets less': ['journal/retention.ts: no space is kept free'],
+  'it costs reading or memory, or is a bound that short lines, few keys and few sources do not reach': [
+    'forward/hub/receiver.ts: a hub keeps the last body of each source in memory, of which it needs the id',
+    'forward/hub/receiver.ts: a hub takes any number of sources',
+    'forward/hub/receiver.ts: a source that asks for the first time is remembered, so that their number has no bound',
+    'forward/hub/receiver.ts: any number of requests of one source wait',
+    'forward/hub/sources.ts: all lines of a journal that is no hub are read again',
+    'forward/sender/to-asked.ts: a sender reads ahead without an end while its destination is stuck',
+    'forward/sender/to-asked.ts: an engine that is at another seq each time is asked again and again without a pause',
+    'forward/sender/to-asked.ts: an engine that was restored gets all that it lacks up to the end of the last request at once, of any size',
+    'forward/sender/unsent.ts: all of a journal is read ahead',
+    'journal/journal.ts: no bound for what waits while a journal is opened',
+    'journal/keys/keys.ts: a body is held by the key of its report',
+    'journal/keys/keys.ts: a start reads all files that have no sidecar, however large',
+    'journal/keys/lookup.ts: the lines of all reports with known idempotency keys are read at once',
+    'journal/keys/memory.ts: more idempotency keys are remembered than may be',
+    'journal/keys/memory.ts: the idempotency keys of a busy deployment make another one forget its keys',
+    'journal/keys/memory.ts: which idempotency keys a restart knows depends on the order in which journals are opened',
+    'journal/open/recovery.ts: a bad end is cut however long it is',
+    'journal/queue-entry.ts: a write has more bytes than a start takes for one',
+    'journal/queue-entry.ts: an event that waits for the disk keeps its whole body',
+    'journal/queue-entry.ts: no bound for the queues of all deployments together',
+    'journal/queue-entry.ts: only the first of the events that are appended together counts against the queue',
+    'journal/queue-entry.ts: unbounded queue',
+  ],
+  'no two services forward to each other': [
+    'forward/hub/receiver.ts: a hub takes events of a journal without asking where its own events go',
+    'forward/hub/receiver.ts: a line that was recorded here before is recorded again',
+    'forward/hub/receiver.ts: a loop is accepted',
+    'forward/hub/receiver.ts: a source that was stopped since its events would come back hears what a destination said before',
+    'forward/hub/receiver.ts: events that would come back are refused for ever by what a destination said before',
+  ],
+  'nobody sends such a name or such a line': [
+    'forward/hub/hub.ts: the sources of one deployment are those of another',
+    'forward/hub/received.ts: a key over the limit is recorded, if its line looks like one of a journal',
+    'forward/hub/received.ts: an event time is recorded that is none, if its line looks like one of a journal',
+    'forward/hub/received.ts: the name of a source is as long, and has the characters, that it sends',
+    'forward/hub/received.ts: metadata is recorded that is no JSON, if its line looks like one of a journal',
+    'forward/hub/sightings.ts: a device that calls itself as another one is identified is taken for that one',
+  ],
+  'all tokens may report and forward': ['forward/hub/hub.ts: a token that may only report may forward'],
+  'no service has a hook': [
+    'forward/sender/outbox.ts: a hook gets every event',
+    'forward/sender/outbox.ts: each page of events that a hook does not want costs a sync',
+    'forward/sender/outbox.ts: unwanted events that were between two that were sent stay in doubt',
+    'forward/sender/to-upstream.ts: a failed check that a hook does not take for a while waits for the next one',
+    'forward/sender/to-upstream.ts: a gap between two events of a hook is passed without a dead letter',
+    'forward/sender/to-upstream.ts: a hook that is away lets its sender read all of the journal',
+    'forward/sender/to-upstream.ts: a lost cursor of a hook begins anew',
+    'forward/sender/to-upstream.ts: an event that a hook never takes stops it if the next one is far',
+  ],
+  'no hub and no engine refuses an event, no engine removes one, and no destination changes its kind': [
+    'forward/sender/sender.ts: a cursor of a hub is taken for that of an engine with the same name',
+    'forward/sender/to-asked.ts: an event that a hub refuses is not in the dead letters',
+    'forward/sender/sender.ts: a plain upstream acknowledges what it was sent',
+    'forward/sender/to-asked.ts: an engine that has removed all events of a journal gets all again',
+    'forward/sender/to-asked.ts: an event that an engine refused is sent again whenever the engine was asked',
+  ],
+  'the events of a request are all forwarded, and their keys are not looked up, or none is': [
+    'journal/keys/idempotency.ts: an id goes to another event if some of its report were recorded before',
+  ],
+};
+
+/** The reason, by the path of the file and the promise. */
+export const unseen: ReadonlyMap<string, string> = new Map(
+  Object.entries(byReason).flatMap(([reason, promises]) => promises.map((promise) => [promise, reason] as const)),
+);
