@@ -34,9 +34,12 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 export function readSubmission(line: string, limits: ItemLimits): Submission {
   const members = readItemText(line, limits);
   const time = members.get('time');
-  const { endpoint, parameters, idempotencyKey: key } = readItem(members, limits);
+  const { endpoint, idempotencyKey: key } = readItem(members, limits);
   const texts = new Map<string, string>();
-  for (const [name, { text }] of parameters) texts.set(name, text);
+  for (const { name } of endpoint.parameters) {
+    const value = members.get(name);
+    if (value !== undefined) texts.set(name, value.text);
+  }
   const idempotencyKey = key === undefined ? undefined : readKey(key);
   if (key === undefined && time?.kind === 'string' && !texts.has('event_time') && isTime(time)) {
     texts.set('event_time', time.text);

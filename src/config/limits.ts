@@ -140,8 +140,6 @@ export const limits = {
   sortBytesMax: 256 * MIB,
   /** Overhead in memory of each further line of a report that has several, until it is written. */
   queueLineBytes: 256,
-  /** An event from a larger body is queued as a copied buffer: substrings of the body would keep the whole body in memory. */
-  heldBodyBytesMax: 4 * KIB,
   /** Bytes of one write; further reports wait for the next write. A report whose lines are larger is written alone. */
   batchBytesMax: 4 * MIB,
   /** One line of the journal. A byte of a body may become three bytes in its line: U+0085 is escaped. */

@@ -246,12 +246,12 @@ export class DeploymentJournal {
   }
 
   /** Like `Journal.append`. The first report opens the journal, and is queued until it is open. */
-  append(events: readonly Event[], bodyBytes: number, done: Done, onConflict?: ConflictHandling): void {
+  append(events: readonly Event[], done: Done, onConflict?: ConflictHandling): void {
     this.lastUsedMs = performance.now();
     const journal = journalIn(this.#state);
     const refusal = journal === undefined ? this.#refused : undefined;
     if (refusal !== undefined) done(refused(refusal));
-    else (journal ?? this.#begin()).append(events, bodyBytes, done, onConflict);
+    else (journal ?? this.#begin()).append(events, done, onConflict);
   }
 
   /**

@@ -3,22 +3,18 @@
  * as well. The batch endpoint and `assetlog report --from` read the same form.
  */
 
-import { type Json, readMembers, stringOf } from './json.ts';
+import { type Json, stringOf } from './json.ts';
 import { bytesOf, type JsonBytes } from './json-bytes.ts';
 import { JsonError } from './json-mistakes.ts';
+import { ignoredMembers, knownNames, Members, othersThan, readMembers } from './members.ts';
 import { didYouMean } from './nearest.ts';
 import { type Endpoint, endpoints, findEndpoint, type Parameter } from './parameters.ts';
 
 /** The path of the batch endpoint, without its trailing slash. */
 export const batchPath = '/report_asset_batch';
 
-/** Members of a journal line that an item may have and that are ignored. */
-export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
-
 export interface Item {
   readonly endpoint: Endpoint;
-  /** The members that are parameters of the endpoint. A tag is among them under its own name. */
-  readonly parameters: ReadonlyMap<string, Json>;
   /** The member `idempotency_key` of the item, not checked; undefined if it is absent or null. */
   readonly idempotencyKey: Json | undefined;
 }
@@ -33,7 +29,7 @@ export interface ItemLimits {
 export class ItemError extends Error {}
 
 /** @throws ItemError as `readItemMembers` */
-export function readItemText(text: string, limits: ItemLimits): Map<string, Json> {
+export function readItemText(text: string, limits: ItemLimits): Members {
   return readItemMembers(bytesOf(text), limits);
 }
 
@@ -41,8 +37,8 @@ export function readItemText(text: string, limits: ItemLimits): Map<string, Json
  * @param start of the item in the bytes, and @param end its end: that of the bytes, or a line feed
  * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
-export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: number, end?: number): Map<string, Json> {
-  let members: Map<string, Json> | undefined;
+export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: number, end?: number): Members {
+  let members: Members | undefined;
   try {
     members = readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax, start, end);
   } catch (error) {
@@ -54,21 +50,23 @@ export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: num
 }
 
 /**
- * Finds the endpoint and the parameters of an item. The values of the parameters are not checked.
- * @param members the members of the item; they become the parameters, since a copy costs a tenth of reading an item
+ * Finds the endpoint of an item, whose members are then its parameters, a tag under its own name. Their values are not checked.
+ * @param members the members of the item, to which tags are added
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
  *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of its name
  */
-export function readItem(members: Map<string, Json>, limits: ItemLimits): Item {
-  const endpoint = endpointOf(members.get('type'));
-  const idempotencyKey = members.get('idempotency_key');
-  for (const name of members.keys()) {
-    if (isParameter(endpoint, name)) continue;
-    if (name === 'tags' && endpoint.parameters.some(isTag)) readTags(members.get(name)!, endpoint, members, limits);
-    else if (!NO_PARAMETERS.has(name)) throw new ItemError(unknownMember(endpoint, name));
-    members.delete(name);
+export function readItem(members: Members, limits: ItemLimits): Item {
+  const { known, others } = members;
+  const endpoint = endpointOf(known[TYPE]);
+  for (const index of FOREIGN.get(endpoint)!) {
+    if (known[index] === undefined) continue;
+    if (index !== TAGS || !endpoint.parameters.some(isTag))
+      throw new ItemError(unknownMember(endpoint, knownNames.names[index]!));
+    readTags(known[TAGS]!, endpoint, members, limits);
   }
-  return { endpoint, parameters: members, idempotencyKey: isAbsent(idempotencyKey) ? undefined : idempotencyKey };
+  if (others !== undefined) throw new ItemError(unknownMember(endpoint, [...others.keys()][0]!));
+  const idempotencyKey = known[KEY];
+  return { endpoint, idempotencyKey: isAbsent(idempotencyKey) ? undefined : idempotencyKey };
 }
 
 /** Whether a parameter is not given: the member is missing, or `null`. */
@@ -83,25 +81,21 @@ function endpointOf(type: Json | undefined): Endpoint {
   throw new ItemError(`its "type" is ${found}; write ${endpoints.map(({ name }) => name).join(', ')}`);
 }
 
-function isParameter({ parameters }: Endpoint, name: string): boolean {
-  for (const parameter of parameters) if (parameter.name === name) return true;
-  return false;
-}
-
 function isTag(parameter: Parameter): boolean {
   return 'tag' in parameter;
 }
 
 /** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown one, or one that differs */
-function readTags(value: Json, endpoint: Endpoint, parameters: Map<string, Json>, limits: ItemLimits): void {
+function readTags(value: Json, endpoint: Endpoint, members: Members, limits: ItemLimits): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
-  const tags = readMembers(bytesOf(value.text), limits.jsonDepthMax, limits.bodyMembersMax) ?? new Map<string, Json>();
-  if (tags.size === 0 || [...tags.keys()].some((name) => !known.includes(name))) {
+  const tags = readMembers(bytesOf(value.text), limits.jsonDepthMax, limits.bodyMembersMax) ?? new Members();
+  const names = tags.names();
+  if (names.length === 0 || names.some((name) => !known.includes(name))) {
     throw new ItemError(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
   }
-  for (const [name, tag] of tags) {
-    const own = parameters.get(name);
-    if (own === undefined || own.kind === 'null') parameters.set(name, tag);
+  for (const name of names) {
+    const [own, tag] = [members.get(name), tags.get(name)!];
+    if (own === undefined || own.kind === 'null') members.set(name, tag);
     else if (tag.kind !== 'null' && (own.kind !== tag.kind || stringOf(own) !== stringOf(tag))) {
       throw new ItemError(
         `its ${name} is ${shownStart(own.text)} and its tags.${name} ${shownStart(tag.text)}; send one`,
@@ -122,4 +116,13 @@ export function shownStart(text: string): string {
 }
 
 const SHOWN_CHARACTERS_MAX = 100;
-const NO_PARAMETERS: ReadonlySet<string> = new Set([...ignoredMembers, 'type', 'idempotency_key']);
+const TYPE = knownNames.indexOf('type');
+const KEY = knownNames.indexOf('idempotency_key');
+const TAGS = knownNames.indexOf('tags');
+/** The members that an item of an endpoint may not have, by their indexes in `knownNames`. */
+const FOREIGN: ReadonlyMap<Endpoint, readonly number[]> = new Map(
+  endpoints.map((endpoint) => {
+    const names = endpoint.parameters.map(({ name }) => name);
+    return [endpoint, othersThan(['type', 'idempotency_key', ...ignoredMembers, ...names])];
+  }),
+);

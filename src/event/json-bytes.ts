@@ -12,37 +12,58 @@ export class JsonBytes {
   readonly bytes: Buffer;
   /** A byte that is white space between tokens. */
   readonly #lineFeed: number;
-  readonly #isAscii: boolean;
+  readonly isAscii: boolean;
   /** Each byte as one character: the text, if all are ASCII. Parts of it are made without a copy. */
   readonly #latin1: string;
-  /** The last value at its offset, without the `#omitted` bytes of white space between its tokens. */
+  /** Each value at its offset, without the white space between its tokens. */
   readonly #compact: Buffer;
-  #omitted = 0;
+  /** Of the value that `valueEnd` found last: bytes of white space between its tokens, and whether a string has a backslash. */
+  omitted = 0;
+  hasEscape = false;
 
   /** @param isLines whether the bytes are lines, so that no value has a line feed */
   constructor(bytes: Buffer, isLines = false) {
     this.bytes = bytes;
     this.#lineFeed = isLines ? SPACE : LINE_FEED;
-    this.#isAscii = isAscii(bytes);
+    this.isAscii = isAscii(bytes);
     this.#latin1 = bytes.toString('latin1');
     this.#compact = Buffer.allocUnsafe(bytes.length);
   }
 
   text(start = 0, end = this.bytes.length): string {
-    return this.#isAscii ? this.#latin1.slice(start, end) : this.bytes.toString('utf8', start, end);
+    return this.isAscii ? this.#latin1.slice(start, end) : this.bytes.toString('utf8', start, end);
   }
 
-  /** @returns the value that `valueEnd` found last, without the white space between its tokens: its text, or the bytes of a long one */
-  compacted(start: number, end: number): string | Buffer {
-    const compactEnd = end - this.#omitted;
-    if (compactEnd - start > TEXT_BYTES_MAX) return this.#compact.subarray(start, compactEnd);
-    if (this.#omitted === 0) return this.text(start, end);
-    return this.#compact.toString(this.#isAscii ? 'latin1' : 'utf8', start, compactEnd);
+  /** @returns what is between the quotes of a string, unescaped */
+  string(start: number, end: number): string {
+    const inner = this.text(start, end);
+    return inner.includes('\\') ? JSON.parse(`"${inner}"`) : inner;
+  }
+
+  /** @returns a value without the white space between its tokens. @param end of the value without it */
+  compacted(start: number, end: number): string {
+    return this.#compact.toString(this.isAscii ? 'latin1' : 'utf8', start, end);
+  }
+
+  /** Copies a value without the white space between its tokens, as `compacted`. @returns the offset after it in the target */
+  copyCompacted(start: number, end: number, target: Buffer, at: number): number {
+    const compact = this.#compact;
+    const length = end - start;
+    // A call of Node takes as long as the loop for this length.
+    if (length > LOOP_BYTES_MAX) compact.copy(target, at, start, end);
+    else for (let index = 0; index < length; index += 1) target[at + index] = compact[start + index]!;
+    return at + length;
+  }
+
+  /** Whether a value was found that ends at `valueEnd`, with nothing but white space up to `end`. */
+  isLast(valueEnd: number, end: number): boolean {
+    return valueEnd === end || this.spaceEnd(valueEnd) === end;
   }
 
   /** @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1 */
   valueEnd(start: number, depthMax: number): number {
-    this.#omitted = 0;
+    this.omitted = 0;
+    this.hasEscape = false;
     this.#compact[start] = this.bytes[start]!;
     return this.#valueEnd(start, depthMax);
   }
@@ -62,7 +83,7 @@ export class JsonBytes {
   stringEnd(start: number): number {
     const { bytes } = this;
     const compact = this.#compact;
-    const omitted = this.#omitted;
+    const omitted = this.omitted;
     for (let at = start + 1; at !== -1; at = this.#copiedEnd(at, escapeEnd(bytes, at))) {
       let byte = bytes[at]!;
       // A loop without another one in it, which V8 makes faster.
@@ -74,6 +95,7 @@ export class JsonBytes {
       compact[at - omitted] = byte;
       if (byte === QUOTE) return at + 1;
       if (byte !== BACKSLASH) break; // also past the last byte
+      this.hasEscape = true;
     }
     return -1;
   }
@@ -125,14 +147,14 @@ export class JsonBytes {
   /** @returns the offset of the next token, whose first byte is copied */
   #tokenStart(start: number): number {
     const at = this.spaceEnd(start);
-    this.#omitted += at - start;
-    this.#compact[at - this.#omitted] = this.bytes[at]!;
+    this.omitted += at - start;
+    this.#compact[at - this.omitted] = this.bytes[at]!;
     return at;
   }
 
   /** Copies the token but for its first byte. */
   #copiedEnd(start: number, end: number): number {
-    for (let at = start + 1; at < end; at += 1) this.#compact[at - this.#omitted] = this.bytes[at]!;
+    for (let at = start + 1; at < end; at += 1) this.#compact[at - this.omitted] = this.bytes[at]!;
     return end;
   }
 }
@@ -174,8 +196,7 @@ export function isDigit(byte: number): boolean {
   return byte >= ZERO && byte <= NINE;
 }
 
-/** A longer value stays bytes, which need not be decoded to be recorded. */
-const TEXT_BYTES_MAX = 4096;
+const LOOP_BYTES_MAX = 64;
 const TAB = 0x09;
 export const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;

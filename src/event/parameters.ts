@@ -1,8 +1,8 @@
 /**
  * The table of the API: each endpoint, the event that it records, and the parameters that it takes. The handlers, the OpenAPI
  * document, `assetlog report` with its shell completion, the types that `assetlog events` filters by and the paths in errors
- * are derived from it. A new parameter needs one row in `parameters`, and a member of `Event` that is written to the line:
- * without the member the row does not compile.
+ * are derived from it. A new parameter needs one row in `parameters`, and a place in a line (`prefixes` in `encoded.ts`), without
+ * which it does not compile.
  */
 
 import { type Event, severities } from './event.ts';
@@ -110,7 +110,7 @@ export const parameters = [
     what: 'when it happened, RFC 3339 with a zone',
     argument: 'TIME',
   },
-] as const satisfies readonly Parameter<EventMember>[];
+] as const satisfies readonly Parameter[];
 
 /** An endpoint for reports. */
 export interface Endpoint<Name extends string = EndpointName> {
@@ -213,23 +213,3 @@ export function findEndpoint(endpoints: readonly Endpoint[], type: string): Endp
 export function allParameters(endpoints: readonly Endpoint[]): readonly Parameter[] {
   return [...new Set(endpoints.flatMap(({ parameters }) => parameters))];
 }
-
-type EventMember = Event extends infer One ? (One extends Event ? Exclude<keyof One, 'type'> : never) : never;
-
-/** The type of the event that results from the rows of an endpoint. If it is no `Event`, the handlers do not compile. */
-export type Reported = (typeof reports)[number] extends infer Report
-  ? Report extends { name: infer Name; type: infer Type }
-    ? { readonly type: Type } & { readonly [One in RowOf<Name> as One['member']]: Given<One> }
-    : never
-  : never;
-
-type AnyRow = (typeof parameters)[number];
-type RowOf<Name, One = AnyRow> = One extends AnyRow ? (Name extends One['takenBy'][number] ? One : never) : never;
-type Given<One> = One extends { required: true } | { standard: string } ? ValueOf<One> : ValueOf<One> | undefined;
-type ValueOf<One> = One extends { kind: 'key' }
-  ? readonly string[]
-  : One extends { kind: 'boolean' }
-    ? boolean
-    : One extends { choices: readonly (infer Choice)[] }
-      ? Choice
-      : string;

@@ -4,6 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { decodeEvent } from '../event/event.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
@@ -171,11 +172,11 @@ class Steps {
       respond(this.#refuse(error, incoming));
       return;
     }
-    this.#conclude(request, outcome, body.length, respond);
+    this.#conclude(request, outcome, respond);
   }
 
   /** The last step: the reply, or what is recorded before the reply is sent. */
-  #conclude(request: Accepted, outcome: Outcome, bodyBytes: number, respond: Respond): void {
+  #conclude(request: Accepted, outcome: Outcome, respond: Respond): void {
     const { incoming, head, found, recorder } = request;
     switch (outcome.kind) {
       case 'answer':
@@ -188,7 +189,7 @@ class Steps {
         if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
           this.#logIgnored(outcome, head.path, incoming);
         // A route whose handler records needs the right to report, so there is a recorder.
-        this.#record(outcome, recorder!, bodyBytes, found.route.path, respond, incoming);
+        this.#record(outcome, recorder!, found.route.path, respond, incoming);
     }
   }
 
@@ -233,7 +234,7 @@ class Steps {
       notices.warn('the asset key in the path won over another one in the same request', {
         request_id: id,
         path: activity.pathOf(path),
-        recorded: events[0]?.assetKey,
+        recorded: events[0] && decodeEvent(events[0]).asset_key,
         ignored: hiddenKey.slice(0, shownCharactersMax),
       });
     }

@@ -7,11 +7,12 @@
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { ItemError, isAbsent, readItem, readItemMembers } from '../event/item.ts';
-import { type Json, readObjects, stringOf } from '../event/json.ts';
+import { type Json, stringOf } from '../event/json.ts';
 import { type JsonBytes, LINE_FEED } from '../event/json-bytes.ts';
+import { type Members, readObjects } from '../event/members.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { KeyConflict } from '../event/record-result.ts';
-import { type ParameterLimits, type Report, reportReader } from './handlers.ts';
+import { type ParameterLimits, reportReader } from './handlers.ts';
 import {
   type BodyReply,
   type Handler,
@@ -134,9 +135,7 @@ function readBatch(
       throw new Refusal(400, `the batch has more than ${limits.batchItemsMax} items; send it in parts`);
     }
     try {
-      const event = readEvent(read());
-      if (requestKey !== undefined) event.idempotencyKey ??= `${requestKey}/${number}`;
-      events.push(event);
+      events.push(readEvent(read(), requestKey === undefined ? undefined : `${requestKey}/${number}`));
       numbers.push(number);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
@@ -150,17 +149,20 @@ function readBatch(
   return { events, numbers, problems };
 }
 
-/** Reads the members of an item, which it may change. @throws ItemError, or Refusal 400 */
-export type ReadItem = (members: Map<string, Json>) => Report['event'];
+/**
+ * Reads the members of an item, which it may change.
+ * @param itemKey the idempotency key of an item that has none
+ * @throws ItemError, or Refusal 400
+ */
+export type ReadItem = (members: Members, itemKey?: string) => Event;
 
 export function itemReader(limits: BatchLimits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
-  return (members) => {
-    const { endpoint, parameters, idempotencyKey } = readItem(members, limits);
-    if (isAbsent(parameters.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
-    const { event } = reports.get(endpoint)!(undefined, parameters, NO_QUERY);
-    if (idempotencyKey !== undefined) event.idempotencyKey = readKey(idempotencyKey, limits);
-    return event;
+  return (members, itemKey) => {
+    const { endpoint, idempotencyKey } = readItem(members, limits);
+    if (isAbsent(members.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
+    const key = idempotencyKey === undefined ? itemKey : readKey(idempotencyKey, limits);
+    return reports.get(endpoint)!(undefined, members, NO_QUERY, key).event;
   };
 }
 
@@ -175,7 +177,7 @@ interface Problem extends ItemProblem {
 }
 
 /** @param read throws ItemError if the item is malformed */
-type TakeItem = (number: number, read: () => Map<string, Json>) => void;
+type TakeItem = (number: number, read: () => Members) => void;
 
 function takeLines(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
   const { bytes } = json;
@@ -216,7 +218,7 @@ function readKey(value: Json, limits: BatchLimits): string {
   if (!VISIBLE.test(key) || key.length > charactersMax) {
     throw new ItemError(`idempotency_key is ${shown(key, limits)}; ${wanted}`);
   }
-  return key;
+  return Buffer.from(key, 'latin1').toString('latin1'); // a part of the body's text would keep the body in memory
 }
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();

@@ -15,7 +15,7 @@ import {
   unavailable,
 } from './message.ts';
 
-type Done = Parameters<Recorder['append']>[2];
+type Done = Parameters<Recorder['append']>[1];
 
 /** Where recorded events are counted. */
 export interface CountedParts {
@@ -24,11 +24,10 @@ export interface CountedParts {
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
 
-/** Records the events of a report whose body has so many bytes, and calls `respond` once with the reply. */
+/** Records the events of a report, and calls `respond` once with the reply. */
 export type RecordReport = (
   outcome: RecordOutcome,
   recorder: Recorder,
-  bodyBytes: number,
   route: string,
   respond: (reply: Reply) => void,
   incoming: Incoming,
@@ -37,10 +36,10 @@ export type RecordReport = (
 /** @param acks undefined if a reply needs no other disk */
 export function reportRecorder(parts: CountedParts, acks: Acknowledgements | undefined): RecordReport {
   const { limits, metrics } = parts;
-  return ({ events, onConflict, replyTo, conflictReply }, recorder, bodyBytes, route, respond) => {
+  return ({ events, onConflict, replyTo, conflictReply }, recorder, route, respond) => {
     const refusal = acks?.refusal(recorder.deployment);
     if (refusal !== undefined) return respond(unavailable(refusal, limits));
-    const count = events.length; // the callback must not retain the events
+    const count = events.length; // the callback need not retain the events
     const done: Done = (result, first = 0, last = 0, before = NO_SEQS) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
@@ -49,7 +48,7 @@ export function reportRecorder(parts: CountedParts, acks: Acknowledgements | und
       if (acks === undefined) return respond(replyTo(result));
       acks.wait(recorder.deployment, first, last, before, answerWith(replyTo(result), respond, limits));
     };
-    appendCounted(recorder, parts, events, bodyBytes, done, onConflict);
+    appendCounted(recorder, parts, events, done, onConflict);
   };
 }
 
@@ -76,17 +75,16 @@ export function countingRecorder(recorder: Recorder, parts: CountedParts): Recor
 function appendCounted(
   recorder: Recorder,
   parts: CountedParts,
-  ...[events, bodyBytes, done, onConflict]: Parameters<Recorder['append']>
+  ...[events, done, onConflict]: Parameters<Recorder['append']>
 ): void {
   const { activity } = parts;
-  // The callback must not retain an event: its substrings keep the whole body alive.
   const types = events.map(({ type }) => type);
   const lines = activity.showsRecorded ? events.map((event) => activity.textOf(event)) : NO_LINES;
   const counted: Done = (result, first, last, before) => {
     if (result.kind === 'recorded') count(types, lines, result, parts);
     done(result, first, last, before);
   };
-  recorder.append(events, bodyBytes, counted, onConflict);
+  recorder.append(events, counted, onConflict);
 }
 
 function count(

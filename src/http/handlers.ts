@@ -4,12 +4,14 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import type { Event, EventOrigin } from '../event/event.ts';
+import { encodeEvent, type Fragment, lineOrder, quote, quoteAll } from '../event/encoded.ts';
+import type { Event } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { unknownMember } from '../event/item.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
+import { knownNames, type Members, othersThan } from '../event/members.ts';
 import { didYouMean, nearestName } from '../event/nearest.ts';
-import type { Endpoint, KeyParameter, Parameter, Reported } from '../event/parameters.ts';
+import type { Endpoint, KeyParameter, Parameter } from '../event/parameters.ts';
 import type { RecordedResult } from '../event/record-result.ts';
 import { keyConflict, replayedReply } from './idempotency.ts';
 import {
@@ -39,10 +41,16 @@ export function reportTo(
 ): (request: HandlerRequest) => RecordOutcome {
   const read = reportReader(endpoint, limits);
   const conflictReply: RecordOutcome['conflictReply'] = (conflicts) => keyConflict(conflicts, limits);
+  const names = endpoint.parameters.map(({ name }) => name);
+  const foreign = othersThan(names);
   return ({ keyPath, body, query, idempotencyKey }) => {
-    const { event, hiddenKey, unknown, misspelt } = read(keyPath, readBody(body, limits), readQuery(query, limits));
+    const members = readBody(body, limits);
+    const parameters = readQuery(query, limits);
+    const { event, hiddenKey } = read(keyPath, members, parameters, idempotencyKey);
+    const isUsual = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
+    const unknown = isUsual ? undefined : unknownIn(members, parameters, names);
     if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
-    event.idempotencyKey = idempotencyKey;
+    const misspelt = unknown && misspeltIn(unknown, names);
     return {
       kind: 'record',
       events: [event],
@@ -69,11 +77,9 @@ function accept({ replayed }: RecordedResult): Reply {
 
 /** What the parameters of one report say. */
 export interface Report {
-  readonly event: Event & { idempotencyKey?: string | undefined; origin?: EventOrigin | undefined };
-  /** These three as in `RecordOutcome`. */
+  readonly event: Event;
+  /** As in `RecordOutcome`. */
   readonly hiddenKey: RecordOutcome['hiddenKey'];
-  readonly unknown: RecordOutcome['unknown'];
-  readonly misspelt: RecordOutcome['misspelt'];
 }
 
 /**
@@ -82,87 +88,81 @@ export interface Report {
  */
 export type ReadReport = (
   keyPath: string | undefined,
-  body: ReadonlyMap<string, Json> | undefined,
+  body: Members | undefined,
   query: ReadonlyMap<string, string>,
+  idempotencyKey: string | undefined,
 ) => Report;
 
 /** @returns the function that reads the reports of an endpoint */
 export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
-  const known: ReadonlySet<string> = new Set(names);
   const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
-  const blank = blankEvent(type, slots);
 
-  return (keyPath, body, query) => {
-    const bodyCount = body === undefined ? 0 : body.size;
-    const queryCount = query.size;
-    const keyInBody = body?.get('asset_key');
-    const keyInQuery = queryCount === 0 ? undefined : query.get('asset_key');
-    const key = readKey(keyPath, keyInBody, keyInQuery, limits);
-    if (key === undefined) throw missing(KEY, unknownIn(body, query, known), limits);
-    const event = { ...blank };
-    event['assetKey'] = key.parts;
-    // The known parameters are counted, so that names are compared only if the request also has an unknown one.
-    let found = (keyInBody === undefined ? 0 : 1) + (keyInQuery === undefined ? 0 : 1);
+  return (keyPath, body, query, idempotencyKey) => {
+    const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
+    const isAlone = query.size === 0;
+    const keyInQuery = isAlone ? undefined : query.get('asset_key');
+    const key = readKey(keyPath, body?.known[ASSET_KEY], keyInQuery, limits);
+    if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? [], limits);
+    fragments[0] = key.fragment;
     for (const slot of slots) {
-      const inBody = body?.get(slot.name);
-      const inQuery = queryCount === 0 ? undefined : query.get(slot.name);
-      if (inBody !== undefined) found += 1;
-      if (inQuery !== undefined) found += 1;
-      const value = readParameter(slot, inBody, inQuery, limits);
-      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, known), limits);
-      if (value !== undefined) event[slot.member] = value;
+      const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
+      const inQuery = isAlone ? undefined : query.get(slot.name);
+      const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
+      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? [], limits);
+      fragments[slot.at] = value;
     }
-    const unknown = found === bodyCount + queryCount ? undefined : unknownIn(body, query, known);
-    const misspelt = unknown && misspeltIn(unknown, names);
-    return { event: event as Reported, hiddenKey: key.hidden, unknown, misspelt };
+    const encoded = encodeEvent(type, fragments, idempotencyKey);
+    return { event: { type, encoded, idempotencyKey, origin: undefined }, hiddenKey: key.hidden };
   };
 }
+
+const ASSET_KEY = knownNames.indexOf('asset_key');
+const NO_FRAGMENTS: readonly undefined[] = lineOrder.map(() => undefined);
 
 /** A parameter as the handler reads it. All slots have the same members and so one hidden class, which V8 reads fastest. */
 interface Slot {
   readonly name: string;
-  readonly member: string;
+  /** The index of the name in `knownNames`, and in `lineOrder`. */
+  readonly known: number;
+  readonly at: number;
   readonly kind: Exclude<Parameter, KeyParameter>['kind'];
   readonly required: boolean;
   readonly what: string;
   readonly choices: readonly string[];
   readonly standard: string | undefined;
+  /** The standard as JSON. */
+  readonly fallback: string | undefined;
 }
 
 function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
-  const { name, member, kind, required } = parameter;
+  const { name, kind, required } = parameter;
   return {
     name,
-    member,
+    known: knownNames.indexOf(name),
+    at: (lineOrder as readonly string[]).indexOf(name),
     kind,
     required,
     what: kind === 'metadata' ? name : parameter.what,
     choices: kind === 'one of' ? parameter.choices : [],
     standard: kind === 'one of' ? parameter.standard : undefined,
+    fallback: kind === 'one of' ? quote(parameter.standard) : undefined,
   };
 }
 
-/**
- * @returns an event with default values, to be copied for each report. JSON.parse creates all members as in-object properties,
- * like an object literal; copying an object that Object.fromEntries created takes more memory and time. It has every member that
- * an event may get: one that is added to a copy gives each copy a hidden class of its own, which costs 4 µs a report.
- */
-function blankEvent(type: Event['type'], slots: readonly Slot[]): Readonly<Record<string, unknown>> {
-  const further = ['idempotencyKey', 'origin'].map((member) => ({ member, standard: undefined }));
-  const members = [...slots, ...further];
-  const nulls = members.map(({ member }) => [member, null]);
-  const blank = JSON.parse(JSON.stringify({ type, assetKey: null, ...Object.fromEntries(nulls) }));
-  for (const { member, standard } of members) blank[member] = standard;
-  return blank;
+function hasNone({ known, others }: Members, foreign: readonly number[]): boolean {
+  for (const index of foreign) if (known[index] !== undefined) return false;
+  return others === undefined;
 }
 
+/** @returns the names in a request that are not among those of its endpoint; undefined if there is none */
 function unknownIn(
-  body: ReadonlyMap<string, Json> | undefined,
+  body: Members | undefined,
   query: ReadonlyMap<string, string>,
-  known: ReadonlySet<string>,
-): string[] {
-  return [...(body?.keys() ?? []), ...query.keys()].filter((name) => !known.has(name));
+  names: readonly string[],
+): string[] | undefined {
+  const unknown = [...(body?.names() ?? []), ...query.keys()].filter((name) => !names.includes(name));
+  return unknown.length === 0 ? undefined : unknown;
 }
 
 /** @returns the names that are one edit away from a parameter, or undefined if there is none */
@@ -175,9 +175,10 @@ function misspeltIn(unknown: readonly string[], names: readonly string[]): Recor
 }
 
 interface RequestKey {
-  readonly parts: readonly string[];
+  /** Its parts, as JSON. */
+  readonly fragment: Fragment;
   /** A different key in the same request that the key in the path overrides. */
-  readonly hidden?: string;
+  readonly hidden: string | undefined;
 }
 
 /**
@@ -192,15 +193,14 @@ function readKey(
 ): RequestKey | undefined {
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath, limits);
-    if (inBody === undefined && inQuery === undefined) return { parts };
     // A null in the body means "not given" and overrides the query, so the query's key is not reported as overridden by the path.
     const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
     const hidden = others.find((other) => other !== undefined && !sameKey(parts, other));
-    return hidden === undefined ? { parts } : { parts, hidden };
+    return { fragment: quoteAll(parts), hidden };
   }
-  if (inBody !== undefined && inBody.kind !== 'null') return { parts: keyInBody(inBody, limits) };
-  if (inBody === undefined && inQuery !== undefined) return { parts: keyInQuery(inQuery, limits) };
-  return undefined;
+  if (inBody !== undefined && inBody.kind !== 'null') return { fragment: keyInBody(inBody, limits), hidden: undefined };
+  if (inBody !== undefined || inQuery === undefined) return undefined;
+  return { fragment: quoteAll(keyInQuery(inQuery, limits)), hidden: undefined };
 }
 
 function keyInPath(path: string, limits: ParameterLimits): string[] {
@@ -211,24 +211,31 @@ function keyInPath(path: string, limits: ParameterLimits): string[] {
       `asset_key in the path holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
     throw quotingRefusal(400, shown(part, limits), 'logged', problem);
   });
-  return checkKey(parts, path, 'in the path', limits);
+  checkKey(parts, path, 'in the path', limits);
+  return parts;
 }
 
-function keyInBody(value: Json, limits: ParameterLimits): readonly string[] {
+function keyInBody(value: Json, limits: ParameterLimits): Fragment {
+  if (value.end - value.start <= limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all are
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
   if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings', limits);
-  return checkKey(parts, value.text, 'in the body', limits);
+  checkKey(parts, value.text, 'in the body', limits);
+  return value.kind === 'array' && !value.hasEscape ? value : quoteAll(parts);
 }
 
 function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
-  if (!text.startsWith('[')) return checkKey([text], text, 'in the query', limits);
+  if (!text.startsWith('[')) {
+    checkKey([text], text, 'in the query', limits);
+    return [text];
+  }
   const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
     const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
     throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
   }
-  return checkKey(parts, text, 'in the query', limits);
+  checkKey(parts, text, 'in the query', limits);
+  return parts;
 }
 
 /** @returns the key in a body in the form that it has in a query */
@@ -247,7 +254,7 @@ function sameKey(parts: readonly string[], other: string): boolean {
 }
 
 /** The checks of every key, from path, body or query. @throws Refusal 400 */
-function checkKey(parts: string[], sent: string, from: KeyOrigin, limits: ParameterLimits): string[] {
+function checkKey(parts: readonly string[], sent: string, from: KeyOrigin, limits: ParameterLimits): void {
   const { keyBytesMax } = limits;
   if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
   let characters = parts.length - 1;
@@ -257,10 +264,9 @@ function checkKey(parts: string[], sent: string, from: KeyOrigin, limits: Parame
     if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE, limits);
     characters += part.length;
   }
-  if (characters * UTF8_BYTES_MAX <= keyBytesMax) return parts;
+  if (characters * UTF8_BYTES_MAX <= keyBytesMax) return;
   const bytes = Buffer.byteLength(parts.join('/'));
   if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are taken`, limits);
-  return parts;
 }
 
 /** @param has what is wrong with the key */
@@ -278,12 +284,12 @@ type KeyOrigin = 'in the path' | 'in the body' | 'in the query';
 /** Most bytes in UTF-8 for one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
-
-type Value = string | Buffer | boolean | undefined;
+/** As JSON, an array of parts that are right and that have no escape. */
+const PLAIN_KEY = /^\["[^"\\\u007f]+"(?:,"[^"\\\u007f]+")*\]$/;
 
 /**
  * Reads a parameter from the body if it is there, else from the query. A null in the body means "not given".
- * @returns undefined if the parameter is not given
+ * @returns its value as JSON, undefined if it is not given
  * @throws Refusal 400
  */
 function readParameter(
@@ -291,48 +297,51 @@ function readParameter(
   inBody: Json | undefined,
   inQuery: string | undefined,
   limits: ParameterLimits,
-): Value {
+): Fragment | undefined {
   if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery, limits);
   return inBody.kind === 'null' ? undefined : readInBody(slot, inBody, limits);
 }
 
-function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Value {
+function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Fragment {
   const { name, kind } = slot;
-  if (kind === 'metadata') return readMetadata(name, value, limits);
+  if (kind === 'metadata') return checkMetadata(name, value, limits);
   if (kind === 'boolean') {
     if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false', limits);
-    return value.text === 'true';
+    return value;
   }
   if (value.kind !== 'string') {
     const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number may mean seconds or milliseconds' : '';
     throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`, limits);
   }
+  // Without an escape it has no control character and no half of a surrogate pair, so it is recorded as it came.
+  if (!value.hasEscape && (kind === 'string' || (kind === 'non-empty string' && value.end - value.start > 2)))
+    return value;
   const text = stringOf(value);
   if (!text.isWellFormed()) {
     const problem = (sent: string) => `${name} has ${HALF}: ${sent}; ${WHOLE}`;
     throw quotingRefusal(400, shownJson(value.text, limits), 'logged', problem);
   }
-  return checkText(slot, text, 'logged', limits);
+  return quote(checkText(slot, text, 'logged', limits));
 }
 
-function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Value {
+function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Fragment | undefined {
   const { name, kind } = slot;
   if (kind === 'metadata') {
     const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
-    return value.kind === 'null' ? undefined : readMetadata(name, value, limits);
+    return value.kind === 'null' ? undefined : checkMetadata(name, value, limits);
   }
   if (kind === 'boolean') {
-    if (text === 'true' || text === 'false') return text === 'true';
+    if (text === 'true' || text === 'false') return text;
     const problem = (sent: string) => `${name} in the query is ${sent}; send true or false`;
     throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
   }
-  return checkText(slot, text, 'withheld', limits);
+  return quote(checkText(slot, text, 'withheld', limits));
 }
 
-/** @returns the object, as it was sent. @throws Refusal 400 if the value is not an object */
-function readMetadata(name: string, value: Json, limits: ParameterLimits): string | Buffer {
+/** @returns the value. @throws Refusal 400 if it is not an object */
+function checkMetadata(name: string, value: Json, limits: ParameterLimits): Json {
   if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}', limits);
-  return value.sent;
+  return value;
 }
 
 /** @param inLog whether the log may have the text */

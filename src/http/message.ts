@@ -199,15 +199,13 @@ export interface Recorder {
   /** @returns why a report with a body of so many bytes can not be recorded now: `the journal is being opened`; else undefined */
   refusal(bodyBytes: number): string | undefined;
   /**
-   * Records the events of a body of so many bytes, at least one, all of them or none.
-   * @param done called once, when they are durable or refused; it must not retain them, since substrings keep the body alive. If
-   *   they are recorded, `before` has the seqs of those that were recorded before, and the others are in the range of seqs from
+   * Records events, at least one, all of them or none.
+   * @param done called once, when they are durable or refused. If they are recorded, `before` has the seqs of those that were recorded before, and the others are in the range of seqs from
    *   `first` to `last`
    * @param onConflict whether events whose idempotency keys belong to other events are left out instead
    */
   append(
     events: readonly Event[],
-    bodyBytes: number,
     done: (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void,
     onConflict: ConflictHandling,
   ): void;

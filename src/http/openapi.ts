@@ -3,7 +3,8 @@
 import { deploymentName, version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import { eventTimePattern } from '../event/event-time.ts';
-import { batchPath, ignoredMembers } from '../event/item.ts';
+import { batchPath } from '../event/item.ts';
+import { ignoredMembers } from '../event/members.ts';
 import { allParameters, endpoints, type Parameter } from '../event/parameters.ts';
 import { keyPartSchema, orNull, type Schema } from '../event/schema.ts';
 import { batchTypes } from './batch.ts';

@@ -2,9 +2,9 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../config/limits.ts';
-import { type Json, readMembers } from '../event/json.ts';
 import { JsonBytes } from '../event/json-bytes.ts';
 import { JsonError } from '../event/json-mistakes.ts';
+import { type Members, readMembers } from '../event/members.ts';
 import type { HeaderFields } from './headers.ts';
 import { type Head, type Incoming, quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from './message.ts';
 
@@ -110,7 +110,7 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
  * @returns its members; undefined if it is empty
  * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */
-export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Map<string, Json> | undefined {
+export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Members | undefined {
   if (bytes.length === 0) return undefined;
   const json = readUtf8(bytes);
   const members = orMalformedJson('the body', () => readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax));

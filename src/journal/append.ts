@@ -16,14 +16,6 @@ export class NotWritten extends Error {}
  */
 export class NotEncoded extends Error {}
 
-/** The segment after a write, and the bytes that were written. */
-export interface Appended {
-  /** Its `chain` is that of the next line. */
-  readonly after: Segment;
-  /** The lines with their newlines; empty after a test write. */
-  readonly bytes: Buffer;
-}
-
 /** What one write takes. */
 export interface LinesToAppend {
   readonly lines: readonly LineMembers[];
@@ -33,6 +25,7 @@ export interface LinesToAppend {
 
 /**
  * Appends one batch to the segment, durably.
+ * @returns the segment after it, whose `chain` is that of the next line
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 export async function appendBatch(
@@ -40,25 +33,25 @@ export async function appendBatch(
   batch: LinesToAppend,
   now: Date,
   scratch: EncodeBuffer,
-): Promise<Appended> {
+): Promise<Segment> {
   const { bytes, chain } = encodeOrGiveUp(batch, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
   // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await appendWhole(segment, bytes);
   checkUntouched(after);
-  return { after, bytes };
+  return after;
 }
 
 /**
  * Makes a test write of 4,096 bytes and removes it again, to find out whether the disk takes writes.
- * @returns the unchanged segment and no bytes
+ * @returns the unchanged segment
  * @throws NotWritten, or another error: see `appendBatch`
  */
-export async function tryWrite(segment: Segment): Promise<Appended> {
+export async function tryWrite(segment: Segment): Promise<Segment> {
   await appendWhole(segment, PROBE);
   await segment.file.truncate(segment.bytes);
-  return { after: segment, bytes: NO_BYTES };
+  return segment;
 }
 
 /**
@@ -104,6 +97,5 @@ export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | '
   throw new NotWritten(problem);
 }
 
-const NO_BYTES = Buffer.alloc(0);
 /** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
 const PROBE = Buffer.alloc(4096);

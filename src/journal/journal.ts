@@ -20,7 +20,7 @@ import { rememberCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
-import type { Backlog, Done, EncodedEvents, QueueEntry } from './queue-entry.ts';
+import type { Backlog, Done, QueueEntry } from './queue-entry.ts';
 import { encodeEvents, overload, oversize } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
@@ -172,19 +172,12 @@ export class Journal implements JournalFigures {
    * Queues events for the next batch, as one entry: they get consecutive seqs in one write, and all are recorded or none. An
    * entry that is larger than `limits.batchBytesMax` is written alone.
    * @param events at least one
-   * @param bodyBytes size of the body that they were in: substrings of it keep the whole body in memory
-   * @param done called before `append` returns if the events can not be queued; it must not retain them
+   * @param done called before `append` returns if the events can not be queued
    * @param onConflict whether the events are recorded if idempotency keys of others among them belong to other events
    */
-  append(events: readonly Event[], bodyBytes: number, done: Done, onConflict: ConflictHandling = 'refuse all'): void {
+  append(events: readonly Event[], done: Done, onConflict: ConflictHandling = 'refuse all'): void {
     const { limits } = this.#options;
-    let encoded: EncodedEvents;
-    try {
-      encoded = encodeEvents(events, bodyBytes, limits);
-    } catch (error) {
-      done(this.#notEncoded(error as Error));
-      return;
-    }
+    const encoded = encodeEvents(events, limits);
     // Before what may pass: a client that is asked to retry would retry forever.
     const excess = oversize(events.length, encoded, limits);
     if (excess !== undefined) {
@@ -198,7 +191,7 @@ export class Journal implements JournalFigures {
     }
     const { lines, lineBytes, ids } = encoded;
     const heldBytes = encoded.heldBytes + limits.queueEventBytes;
-    const keys = encoded.hasKey ? this.#keys?.hashAll(events, encoded.copied) : undefined;
+    const keys = encoded.hasKey ? this.#keys?.hashAll(events) : undefined;
     if (keys === undefined) this.#enqueue({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined });
     else this.#keyed?.admit({ lines, lineBytes, heldBytes, done, ids, keys, joined: undefined }, onConflict);
   }
@@ -390,7 +383,7 @@ export class Journal implements JournalFigures {
         await this.#rotate(this.#state.segment);
       const { segment } = this.#state;
       const startedMs = performance.now();
-      const { after, bytes } =
+      const after =
         lines.length > 0
           ? await appendBatch(segment, batch, this.#clock.read(), this.#encodeBuffer)
           : await tryWrite(segment);
@@ -398,7 +391,7 @@ export class Journal implements JournalFigures {
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#taken(after);
-      this.#keys?.addDurable(entries, segment, bytes);
+      this.#keys?.addDurable(entries, segment);
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#notEncoded(error);

@@ -4,7 +4,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import type { RecordResult } from '../event/record-result.ts';
 import type { HashedKey } from './keys/table.ts';
-import { encodeMembers, type LineMembers, lineBytesMax, memoryBytesOf, packMembers } from './line/record.ts';
+import { type LineMembers, lineBytesMax } from './line/record.ts';
 
 /**
  * Called once for each call of `append`, with the result of all its events. If they are recorded, `first` and `last` are a range of
@@ -18,7 +18,7 @@ export type Done = (result: RecordResult, first?: number, last?: number, before?
  * members, and so one hidden class.
  */
 export interface QueueEntry {
-  /** The members of each line, from `encodeMembers`. */
+  /** The members of each line, `Event.encoded`. */
   readonly lines: readonly LineMembers[];
   /** Upper bound of the bytes of its lines. */
   readonly lineBytes: number;
@@ -42,33 +42,27 @@ export interface KeyedEntry extends QueueEntry {
 export interface EncodedEvents extends Pick<QueueEntry, 'lines' | 'lineBytes' | 'heldBytes' | 'ids'> {
   /** Whether an event has an idempotency key that is looked up here, and not by the journal that recorded the event first. */
   readonly hasKey: boolean;
-  /** Whether the lines are copies: substrings of a large body keep the whole body in memory. */
-  readonly copied: boolean;
 }
 
-/**
- * @param bodyBytes size of the body that the events were in
- * @throws RangeError if the memory for a copy can not be allocated
- */
-export function encodeEvents(events: readonly Event[], bodyBytes: number, limits: Limits): EncodedEvents {
+export function encodeEvents(
+  events: readonly Event[],
+  { queueLineBytes }: Pick<Limits, 'queueLineBytes'>,
+): EncodedEvents {
   const lines: LineMembers[] = [];
-  const copied = bodyBytes > limits.heldBodyBytesMax;
   let hasKey = false;
   let isForwarded = false;
-  let heldBytes = (events.length - 1) * limits.queueLineBytes;
+  let heldBytes = (events.length - 1) * queueLineBytes;
   let lineBytes = 0;
   for (const event of events) {
-    const text = encodeMembers(event);
-    const members = copied ? packMembers(text) : text;
+    const members = event.encoded;
     lines.push(members);
     if (event.origin !== undefined) isForwarded = true;
     else if (event.idempotencyKey !== undefined) hasKey = true;
-    heldBytes += memoryBytesOf(members);
+    heldBytes += members.length;
     lineBytes += lineBytesMax(members);
   }
-  if (!copied) heldBytes += 2 * bodyBytes;
   const ids = isForwarded ? events.map(({ origin }) => origin?.id) : undefined;
-  return { lines, lineBytes, heldBytes, ids, hasKey, copied };
+  return { lines, lineBytes, heldBytes, ids, hasKey };
 }
 
 /** Approximate memory of the events that wait for a disk, in bytes. */

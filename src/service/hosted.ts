@@ -133,7 +133,7 @@ function refuseAll({ deployment }: Recorder, reason: string): Recorder {
   return {
     deployment,
     begin: () => {},
-    append: (_events, _bodyBytes, done) => done(refused(reason)),
+    append: (_events, done) => done(refused(reason)),
     refusal: () => reason,
   };
 }

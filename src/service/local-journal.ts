@@ -20,7 +20,7 @@ export class LocalJournal {
   readonly recorder: Recorder = {
     deployment: undefined,
     begin: () => {},
-    append: (events, bodyBytes, done, onConflict) => this.current.append(events, bodyBytes, done, onConflict),
+    append: (events, done, onConflict) => this.current.append(events, done, onConflict),
     refusal: (bytes) => this.current.refusal(bytes),
   };
   readonly #options: LocalJournalOptions;

@@ -4,7 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import type { Event } from '../event/event.ts';
+import { decodeEvent, type Event } from '../event/event.ts';
 import { type Notices, oncePerName } from './log.ts';
 import { type IsToken, masked, tokensIn, withoutTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
@@ -100,14 +100,11 @@ export class Activity {
    *   does not retain the event
    */
   textOf(event: Event): string {
-    const key = event.assetKey.join('/');
-    const outcome =
-      event.type === 'AssetCheckEvaluation'
-        ? ` ${event.checkName} ${event.passed ? 'passed' : `failed (${event.severity})`}`
-        : '';
-    const partition = event.partition === undefined ? '' : ` [${event.partition}]`;
-    const text = withoutTokens(`${event.type} ${key}${outcome}${partition}`);
-    // A substring of the body would keep the whole body in memory while the report waits for the disk.
+    const { type, asset_key, check_name, passed, severity, partition } = decodeEvent(event);
+    const outcome = check_name === undefined ? '' : ` ${check_name} ${passed ? 'passed' : `failed (${severity})`}`;
+    const where = partition === undefined ? '' : ` [${partition}]`;
+    const text = withoutTokens(`${type} ${asset_key.join('/')}${outcome}${where}`);
+    // A substring would keep the text of the whole event in memory while the report waits for the disk.
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }
 

@@ -1,7 +1,7 @@
 /** The faults of a service for tests: which report meets which fault, and how often that was. */
 
 import { randomInt } from 'node:crypto';
-import type { Event } from '../event/event.ts';
+import { decodeEvent, type Event } from '../event/event.ts';
 import {
   type Compared,
   type Effect,
@@ -225,19 +225,15 @@ function typeOf({ isBatch, events }: MetReport): string | undefined {
 }
 
 function comparedOf(event: Event): Compared {
-  const { type, assetKey, partition = null } = event;
-  return {
-    type,
-    asset_key: assetKey,
-    partition,
-    check_name: event.type === 'AssetCheckEvaluation' ? event.checkName : null,
-  };
+  const { type, asset_key, partition = null, check_name = null } = decodeEvent(event);
+  return { type, asset_key, partition, check_name };
 }
 
 /** @returns what the reference's database has to be unique: key, name and partition of a check; undefined for other events */
 function checkOf(event: Event | undefined): string | undefined {
-  if (event?.type !== 'AssetCheckEvaluation' || event.partition === undefined) return undefined;
-  return JSON.stringify([event.assetKey, event.checkName, event.partition]);
+  if (event?.type !== 'AssetCheckEvaluation') return undefined;
+  const { asset_key, check_name, partition } = decodeEvent(event);
+  return partition === undefined ? undefined : JSON.stringify([asset_key, check_name, partition]);
 }
 
 /** Keeps the nearest of the reports that did not match, of several the latest. The copy does not keep the body in memory. */

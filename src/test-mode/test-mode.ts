@@ -88,7 +88,7 @@ export class TestMode implements TestParts {
 
   /** @returns the function that records reports, wrapped to answer those that meet a fault */
   aroundRecord(record: RecordReport): RecordReport {
-    return (outcome, recorder, bodyBytes, route, respond, incoming) => {
+    return (outcome, recorder, route, respond, incoming) => {
       const path = incoming.url?.split('?', 1)[0] ?? '';
       const report: MetReport = { path, events: outcome.events, isBatch: route === batchPath };
       const met = this.faults.meet(report, this.#decided.get(incoming));
@@ -99,7 +99,7 @@ export class TestMode implements TestParts {
         if (checks !== undefined && reply.status === 200) this.faults.recorded(checks);
         answer(reply);
       };
-      record(outcome, recorder, bodyBytes, route, done, incoming);
+      record(outcome, recorder, route, done, incoming);
     };
   }
 
@@ -148,7 +148,8 @@ export class TestMode implements TestParts {
     const handler: Handler = ({ body, query, head }) => {
       const members = readBody(body, limits);
       readQuery(query, limits);
-      const value = members && Object.fromEntries([...members].map(([name, json]) => [name, JSON.parse(json.text)]));
+      const value =
+        members && Object.fromEntries(members.names().map((name) => [name, JSON.parse(members.get(name)!.text)]));
       const reply = async () => {
         await act(head.method, value).catch(refuse);
         return path === '/test/faults' ? { ...OK, body: JSON.stringify(this.faults.show()) } : OK;

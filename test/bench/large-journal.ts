@@ -2,8 +2,9 @@
 
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ChainPosition, encodeBatch, encodeMembers, type LineMembers } from '../../src/journal/line/record.ts';
+import { type ChainPosition, encodeBatch, type LineMembers } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
+import { encodeMembers } from '../support/plain-event.ts';
 
 const BATCH_EVENTS = 10_000;
 

@@ -4,9 +4,9 @@ import { spawnSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
 import { cpus, loadavg, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
-import type { Event } from '../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { encodeBatch } from '../../src/journal/line/record.ts';
 import { type Mount, mountOf } from '../../src/journal/open/mount.ts';
+import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
 import { millisecondsText, quantile } from './figures.ts';
 import type { Scratch } from './scratch.ts';
 
@@ -35,7 +35,7 @@ export function lineOf(body: string): Buffer {
 }
 
 /** @returns the event of a report from `reportOf` */
-export function eventOf(body: string): Event {
+export function eventOf(body: string): PlainEvent {
   const { asset_key: assetKey, partition, description, data_version: dataVersion, metadata } = JSON.parse(body);
   const event = { assetKey, partition, description, dataVersion, metadata: JSON.stringify(metadata) };
   return { type: 'AssetMaterialization', ...event };

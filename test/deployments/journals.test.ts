@@ -11,7 +11,6 @@ import {
   DeploymentJournals,
   type DeploymentJournalsOptions,
 } from '../../src/deployments/journals.ts';
-import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { lockFolder } from '../../src/journal/lock.ts';
@@ -21,6 +20,7 @@ import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { gate } from '../support/gate.ts';
+import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { eventsIn, newFolder } from '../support/program.ts';
 import { systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
@@ -52,10 +52,10 @@ function journals(
 
 /** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
 function append(journal: DeploymentJournal, description: string): Promise<string | undefined> & { answered: boolean } {
-  const event: Event = { type: 'AssetMaterialization', assetKey: ['a'], description };
+  const event: PlainEvent = { type: 'AssetMaterialization', assetKey: ['a'], description };
   let answered = false;
   const answer = new Promise<string | undefined>((resolve) => {
-    journal.append([event], 0, (result) => {
+    journal.append([eventOf(event)], (result) => {
       answered = true;
       resolve(result.kind === 'refused' ? result.reason : undefined);
     });
@@ -114,7 +114,7 @@ test('on a disk with too little free space the journal with the most files gives
 
 test('reports that wait while their journal is opened share the caps of the queue, and are recorded in order [hosted-8]', async (t) => {
   const { openDisk, release } = heldDisks(t);
-  const limits = { queueBytesMax: 10_000, backlogBytesMax: 15_000 };
+  const limits = { queueBytesMax: 10_000, backlogBytesMax: 14_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
   const [first, second, third] = ['first', 'second', 'third'].map((name) => hosted.journalOf(name));
   assert.ok(first !== undefined && second !== undefined && third !== undefined);

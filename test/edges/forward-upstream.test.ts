@@ -5,10 +5,10 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import type { CheckEvent, Event } from '../../src/event/event.ts';
 import type { Sent, Target } from '../../src/forward/target.ts';
 import { traitsOf } from '../../src/forward/targets/kinds.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder } from '../support/program.ts';
 import {
   type Members,
@@ -23,7 +23,7 @@ import { linesOf } from '../support/sent-lines.ts';
 const executable = String(referenceExecutable);
 const NEVER = new AbortController().signal;
 
-const check: CheckEvent = {
+const check: PlainEvent = {
   type: 'AssetCheckEvaluation',
   assetKey: ['orders'],
   checkName: 'no_nulls',
@@ -32,7 +32,7 @@ const check: CheckEvent = {
 };
 
 /** Each has a marker such as `row001` in its key, by which its event is found again. */
-const events: readonly Event[] = [
+const events: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: ['row001'] },
   { type: 'AssetMaterialization', assetKey: ['row002', 'a/b', 'c d', 'e%2Ff', 'é'], partition: '2026-11-20' },
   { type: 'AssetMaterialization', assetKey: ['row003/x.y-z'], description: 'é "q" \\ \n\u2028', dataVersion: 'v1' },

@@ -5,7 +5,6 @@ import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Event } from '../../src/event/event.ts';
 import { cursorName } from '../../src/forward/sender/cursor.ts';
 import { clickhouseDdl } from '../../src/forward/targets/clickhouse/ddl.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -19,6 +18,7 @@ import {
 import { runHere } from '../support/command-output.ts';
 import { deadLettersIn, forwardFile, forwardStatus, sourceIn, stopsForwarding } from '../support/forwarded.ts';
 import { rounds } from '../support/long.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder, type Running, root, startService } from '../support/program.ts';
 import { FIRST, makeLines, segment, timed } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -302,7 +302,7 @@ test('a backlog of a million events is stored once, with five kills of the engin
   const data = newFolder(t);
   mkdirSync(data, { recursive: true });
   const bad = [1, 14_321, total];
-  const eventOf = (seq: number): Event => {
+  const eventOf = (seq: number): PlainEvent => {
     const event = { type: 'AssetObservation', assetKey: ['a', `${seq % 1_000}`], metadata: `{"n":${seq}}` } as const;
     return bad.includes(seq) ? { ...event, eventTime: '0001-01-01T00:00:00Z' } : event;
   };

@@ -84,18 +84,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
   const outcomes = extended
     .filter(({ name }) => name !== 'check')
     .map((endpoint) => reportTo(endpoint, limits)({ keyPath: undefined, body, query: '', head }));
-  assert.deepEqual(outcomes[0]?.events[0], {
-    type: 'AssetMaterialization',
-    assetKey: ['k'],
-    metadata: undefined,
-    dataVersion: undefined,
-    description: undefined,
-    partition: undefined,
-    eventTime: undefined,
-    runLabel: 'x',
-    idempotencyKey: undefined,
-    origin: undefined,
-  });
+  assert.equal(outcomes[0]?.events[0]?.encoded, '"type":"AssetMaterialization","asset_key":["k"]');
   assert.equal(outcomes[0]?.unknown, undefined);
   assert.deepEqual(outcomes[1]?.unknown, ['run_label']);
 });

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Event } from '../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { encodeBatch } from '../../src/journal/line/record.ts';
 import { writeJournal } from '../bench/large-journal.ts';
 import { assertAtHub, reachesHub } from '../support/forwarded.ts';
 import { memoryMib } from '../support/memory.ts';
+import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
 import { startLoad } from './load.ts';
@@ -49,7 +49,7 @@ test(`of ${SOURCES} sources a hub remembers how far they are, and not their ${BO
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);
-  const event: Event = {
+  const event: PlainEvent = {
     type: 'AssetObservation',
     assetKey: ['a'],
     metadata: JSON.stringify({ text: 'x'.repeat(60_000) }),

@@ -6,12 +6,12 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
-import type { Event } from '../../src/event/event.ts';
 import type { Sent, Target } from '../../src/forward/target.ts';
 import { openClickhouse } from '../../src/forward/targets/clickhouse/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
 import { done, exception, Table } from '../support/clickhouse-stub.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
 
@@ -19,7 +19,7 @@ const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const NEVER = new AbortController().signal;
 const HTML = '<!DOCTYPE html><title>proxy</title>';
 const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
-const plain = (partition: string): Event => ({ type: 'AssetObservation', assetKey: ['orders'], partition });
+const plain = (partition: string): PlainEvent => ({ type: 'AssetObservation', assetKey: ['orders'], partition });
 const plainLines = (count: number, firstSeq = 1, time?: string) =>
   linesOf(
     Array.from({ length: count }, (_, at) => plain(`${firstSeq + at}`)),

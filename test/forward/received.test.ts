@@ -9,9 +9,9 @@ import { ItemError } from '../../src/event/item.ts';
 import { readForwarded } from '../../src/forward/hub/received.ts';
 import { itemReader } from '../../src/http/batch.ts';
 import { Refusal } from '../../src/http/message.ts';
-import { encodeMembers } from '../../src/journal/line/record.ts';
 import { runHere } from '../support/command-output.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
+import { encodeMembers } from '../support/plain-event.ts';
 import { journalText } from '../support/program.ts';
 import { flip, makeLines } from '../support/segments.ts';
 import { serve } from '../support/service.ts';
@@ -142,8 +142,8 @@ function readingOf(members: string): unknown {
       itemReader(limits),
       limits,
     );
-    const { encoded, ...origin } = event.origin;
-    return [encodeMembers(event), encodeMembers({ ...event, origin }), origin];
+    const { encoded, origin } = event;
+    return [encoded.toString(), origin];
   } catch (error) {
     assert.ok(error instanceof ItemError || error instanceof Refusal, String(error));
     return error.message.replace(/column \d+/, 'column');

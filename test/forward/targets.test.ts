@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
-import type { CheckEvent, Event } from '../../src/event/event.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
 import { type TargetKind, traitsOf } from '../../src/forward/targets/kinds.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
 import { HANG_MS, within } from '../support/tools.ts';
@@ -34,8 +34,8 @@ const DATE = 'Fri, 20 Nov 2026 15:00:00 GMT';
 const NEVER = new AbortController().signal;
 
 const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
-const orders: Event = { type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'] };
-const check: CheckEvent = {
+const orders: PlainEvent = { type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'] };
+const check: PlainEvent = {
   type: 'AssetCheckEvaluation',
   assetKey: ['orders'],
   checkName: 'no_nulls',
@@ -49,7 +49,7 @@ function open(t: TestContext, kind: TargetKind, to: string, options: Partial<Tar
   return target;
 }
 
-function outgoing(events: readonly Event[] = [orders], firstSeq = 1, crc = 0): Outgoing {
+function outgoing(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Outgoing {
   return { lines: linesOf(events, firstSeq, crc), lost: undefined };
 }
 
@@ -77,8 +77,8 @@ function tookAll({ body }: Got): Scripted {
 }
 
 test('a plain upstream: what each answer means [targets-2]', async (t) => {
-  const withPartition: Event = { ...check, partition: 'p' };
-  const table: readonly (readonly [string, Scripted, expected: string, event?: Event])[] = [
+  const withPartition: PlainEvent = { ...check, partition: 'p' };
+  const table: readonly (readonly [string, Scripted, expected: string, event?: PlainEvent])[] = [
     ['recorded', [200, '{}'], 'recorded'],
     ['recorded, with more members', [200, '{"id":1}'], 'recorded'],
     ['a refusal that is a 200', [200, error], 'refused'],
@@ -209,7 +209,7 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
 });
 
 test('a hub gets the lines byte for byte, with the crc before them and what was lost [targets-5]', async (t) => {
-  const event: Event = {
+  const event: PlainEvent = {
     ...orders,
     metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
     description: 'ü',
@@ -231,7 +231,7 @@ test('a hub gets the lines byte for byte, with the crc before them and what was 
 });
 
 test('as many lines as fit are sent, at least one, and fewer where a proxy takes less or a link is slow', async (t) => {
-  const events = Array.from({ length: 40 }, (): Event => orders);
+  const events = Array.from({ length: 40 }, (): PlainEvent => orders);
   const { lines } = outgoing(events);
   const lineBytes = lines[0]!.end + 1;
   let takes = Number.POSITIVE_INFINITY;
@@ -271,7 +271,7 @@ test('as many lines as fit are sent, at least one, and fewer where a proxy takes
 test('each type of event is sent with everything in the body, as the API takes it', async (t) => {
   const { url, got } = await startScripted(t, () => [200, '{}']);
   const metadata = '{"rows":1.0,"big":12345678901234567890,"a":1e400,"a":"\\u00e9\\/"}';
-  const events: readonly Event[] = [
+  const events: readonly PlainEvent[] = [
     {
       type: 'AssetMaterialization',
       assetKey: ['a/b', 'c'],
@@ -313,7 +313,7 @@ test('each type of event is sent with everything in the body, as the API takes i
 test('a stamp is added to the metadata without changing a byte of the rest', async (t) => {
   const { url, got } = await startScripted(t, () => [200, '{}']);
   const target = open(t, 'api', url, { stamp: true });
-  const events: readonly Event[] = [
+  const events: readonly PlainEvent[] = [
     orders,
     { ...orders, metadata: '{}' },
     { ...orders, metadata: '{"rows":1.00}', eventTime: '2026-11-19T01:02:03.25Z' },

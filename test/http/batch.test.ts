@@ -6,7 +6,6 @@ import { recorded } from '../../src/event/record-result.ts';
 import { type BatchLimits, batchTypes, prefersLenient, reportBatch } from '../../src/http/batch.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type ErrorReply, Refusal } from '../../src/http/message.ts';
-import { encodeMembers } from '../../src/journal/line/record.ts';
 import { processorMs } from '../support/processor-time.ts';
 import { refusalOf } from '../support/refusal.ts';
 
@@ -27,7 +26,7 @@ function send(
   assert.ok(outcome.kind === 'record');
   const reply = outcome.replyTo(recorded);
   assert.ok(reply.kind === 'body');
-  const lines = outcome.events.map((event) => JSON.parse(`{${encodeMembers(event)}}`));
+  const lines = outcome.events.map((event) => JSON.parse(`{${event.encoded}}`));
   return { lines, status: reply.status, reply: JSON.parse(reply.body), headers: reply.headers };
 }
 

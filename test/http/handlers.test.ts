@@ -3,12 +3,15 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
+import { saveMemory } from '../../src/config/memory.ts';
+import type { Event } from '../../src/event/event.ts';
 import { endpoints } from '../../src/event/parameters.ts';
 import { recorded as recordedResult } from '../../src/event/record-result.ts';
+import { reportBatch } from '../../src/http/batch.ts';
 import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { type Handler, type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
+import { encodeBatch } from '../../src/journal/line/record.ts';
 import { refusalOf } from '../support/refusal.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
@@ -44,7 +47,7 @@ function recorded(handler: ReportHandler, sent: Sent): unknown {
   const result = outcome(handler, sent);
   if (typeof result === 'string') return result;
   assert.deepEqual(result.replyTo(recordedResult), { kind: 'body', status: 200, body: '{}' });
-  return result.events[0] && JSON.parse(`{${encodeMembers(result.events[0])}}`);
+  return result.events[0] && JSON.parse(`{${result.events[0].encoded}}`);
 }
 
 const key = ['warehouse', 'orders'];
@@ -153,7 +156,7 @@ test('metadata is recorded as it was sent, from body and query', () => {
   ]) {
     const result = outcome(reportMaterialization, sent);
     assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
-    assert.equal(result.events[0].metadata, metadata);
+    assert.ok(result.events[0].encoded.toString().endsWith(`,"metadata":${metadata}`));
   }
   assert.equal(
     Object.hasOwn(recorded(reportMaterialization, { path: 'a', query: 'metadata=null' }) as object, 'metadata'),
@@ -161,8 +164,46 @@ test('metadata is recorded as it was sent, from body and query', () => {
   );
 });
 
+test('an event keeps nothing of its body in memory, nor does its key [handlers-1]', () => {
+  const collect = saveMemory();
+  const batch = reportBatch(limits);
+  const bodyBytes = 512 * 1024;
+  const events: Event[] = [];
+  const take = (handler: Handler, contentType: string, body: string) => {
+    const head = { method: 'POST', fields: readFields(['Content-Type', contentType]) };
+    const outcome = handler({ keyPath: undefined, body: Buffer.from(body.padEnd(bodyBytes)), query: '', head });
+    assert.ok(outcome.kind === 'record');
+    events.push(...outcome.events);
+  };
+  take(reportMaterialization, 'application/json', '{"asset_key":"a"}'); // compiled, and its modules loaded
+  collect();
+  const memory = () => process.memoryUsage().heapUsed + process.memoryUsage().external;
+  const before = memory();
+  for (let number = 0; number < 40; number += 1) {
+    const text = `the text of the report ${number}`;
+    const shared = `"asset_key":["${text}"],"partition":"${text}","metadata":{"a":"${text}"}`;
+    take(reportMaterialization, 'application/json', `{${shared}}`);
+    take(reportMaterialization, 'application/json', `{${shared},"description":"${text} ä"}`);
+    const key = `the-key-of-the-report-${number}`;
+    take(
+      batch,
+      'application/x-ndjson',
+      `{"type":"check","check_name":"c","passed":true,${shared},"idempotency_key":"${key}"}`,
+    );
+  }
+  collect();
+  const grown = memory() - before;
+  assert.ok(grown < 16 * bodyBytes, `${grown} bytes for ${events.length} events`);
+  assert.ok(events.slice(1).every(({ encoded }) => encoded.includes('"metadata":{"a":"the text of')));
+});
+
 test('long metadata stays bytes, is recorded as it was sent, and outlives its body and the next one [metadata-1]', () => {
-  const texts = ['ä€😀'.repeat(1_000), '\\u0041\\ud800\\"\\\\ , : '.repeat(300), '\u0085\u2028\u2029'.repeat(1_000)];
+  const texts = [
+    'ä€😀',
+    'ä€😀'.repeat(1_000),
+    '\\u0041\\ud800\\"\\\\ , : '.repeat(300),
+    '\u0085\u2028\u2029'.repeat(1_000),
+  ];
   const events = texts.map((text) => {
     const metadata = `{"a b" : [1.0 ,\t-0e+1, true,\n"${text}", { }],\r\n"a b": null}`;
     const body = Buffer.from(`{"metadata": ${metadata}, "partition": "2026-11-20"}`);
@@ -171,14 +212,14 @@ test('long metadata stays bytes, is recorded as it was sent, and outlives its bo
     return events[0]!;
   });
   for (const [index, event] of events.entries()) {
-    assert.ok(event.metadata instanceof Buffer);
+    assert.ok(event.encoded instanceof Buffer);
     const text = texts[index]!.replace(
       /[\u0085\u2028\u2029]/g,
       (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
     );
     const metadata = `{"a b":[1.0,-0e+1,true,"${text}",{}],"a b":null}`;
     const members = `"type":"AssetMaterialization","asset_key":["a"],"partition":"2026-11-20","metadata":${metadata}`;
-    assert.equal(encodeMembers(event).toString(), members);
+    assert.equal(event.encoded.toString(), members);
   }
 });
 
@@ -357,7 +398,7 @@ test('unknown parameters are ignored and named', () => {
     body: { uri: 1, passed: true },
     query: 'x=1',
   }) as RecordOutcome;
-  assert.deepEqual(result.unknown, ['uri', 'passed', 'x']);
+  assert.deepEqual(result.unknown, ['passed', 'uri', 'x']);
   assert.equal((outcome(reportMaterialization, { path: 'a' }) as RecordOutcome).unknown, undefined);
   const beside = { body: { asset_key: 'a', partition: null }, query: 'asset_key=b&partition=q' };
   assert.equal((outcome(reportMaterialization, beside) as RecordOutcome).unknown, undefined);
@@ -512,7 +553,7 @@ test('the line of any accepted request parses back to the values that were sent'
       };
       const result = outcome(reportMaterialization, sent);
       assert.ok(typeof result === 'object' && result.events[0] !== undefined, String(result));
-      const { bytes } = encodeBatch([encodeMembers(result.events[0])], { seq: 1, crc: 0 }, new Date());
+      const { bytes } = encodeBatch([result.events[0].encoded], { seq: 1, crc: 0 }, new Date());
       const line = JSON.parse(bytes.toString());
       assert.deepEqual(line.asset_key, parts);
       assert.deepEqual(

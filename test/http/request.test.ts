@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import { readJson } from '../../src/event/json.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Head, type Incoming, Refusal, shown } from '../../src/http/message.ts';
 import { checkBodyHeaders, checkExpect, percentDecode, readBody, readHead, readQuery } from '../../src/http/request.ts';
@@ -120,7 +119,9 @@ test('size comes before encoding, and encoding before type', () => {
 test('a body is an object, or nothing at all', () => {
   const body = (bytes: string | Buffer) => outcome(() => readBody(Buffer.from(bytes as string), limits));
   assert.equal(body(''), undefined);
-  assert.deepEqual(body('\ufeff{"a":1}'), new Map([['a', readJson('1', 1)]]));
+  const read = body('\ufeff{"a":1}');
+  assert.ok(typeof read === 'object');
+  assert.deepEqual([read.names(), read.get('a')?.text], [['a'], '1']);
   for (const text of ['null', '5', '[]', '"asset_key"', 'true']) {
     assert.match(String(body(text)), /^400 the body must be a JSON object such as .*, got /, text);
   }

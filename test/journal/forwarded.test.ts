@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import type { Event } from '../../src/event/event.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import { readJournal } from '../../src/journal/look/reader.ts';
@@ -11,6 +10,7 @@ import type { Line } from '../../src/journal/look/reading.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { sidecarName } from '../../src/journal/segments.ts';
 import { openJournal } from '../support/journal.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder } from '../support/program.ts';
 import { verify } from '../support/standard-limits.ts';
 
@@ -21,11 +21,11 @@ function idOf(seq: number): string {
   return `01a1fb95-ce62-7e59-9364-${String(seq).padStart(12, '0')}`;
 }
 
-function own(name: string, idempotencyKey?: string): Event {
+function own(name: string, idempotencyKey?: string): PlainEvent {
   return { type: 'AssetObservation', assetKey: [name], idempotencyKey };
 }
 
-function forwarded(seq: number, idempotencyKey?: string): Event {
+function forwarded(seq: number, idempotencyKey?: string): PlainEvent {
   return { ...own(`f${seq}`, idempotencyKey), origin: { id: idOf(seq), source: SOURCE, seq, recorded: RECORDED } };
 }
 

@@ -6,9 +6,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import type { Event } from '../../src/event/event.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
 import { rounds } from '../support/long.ts';
+import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { eachCall, remainsOf } from '../support/power.ts';
 import { splitLines } from '../support/segments.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
@@ -44,9 +44,11 @@ async function play(disk: SimulatedDisk, { acknowledged, asked }: Script): Promi
         const together = Array.from({ length: 1 + (count % 3) }, (_, item) => `${name}${count}.${item}`);
         for (const asset of together) asked.add(asset);
         const description = 'x'.repeat(100 * (size % 3));
-        const events = together.map((asset): Event => ({ type: 'AssetObservation', assetKey: [asset], description }));
+        const events = together.map(
+          (asset): PlainEvent => ({ type: 'AssetObservation', assetKey: [asset], description }),
+        );
         return new Promise<void>((resolve) => {
-          journal.append(events, 0, (result) => {
+          journal.append(events.map(eventOf), (result) => {
             if (result.kind === 'recorded') acknowledged.push(...together);
             else if (result.kind === 'refused' && result.reason.startsWith('the disk failed')) failed = true;
             resolve();

@@ -7,11 +7,12 @@ import { type TestContext, test } from 'node:test';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { encodeBatch } from '../../src/journal/line/record.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { AssetMemory } from '../../src/reading/assets.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { encodeMembers } from '../support/plain-event.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST, START } from '../support/segments.ts';
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { LocalJournal } from '../../src/service/local-journal.ts';
 import { createJournal } from '../support/journal.ts';
+import { eventOf } from '../support/plain-event.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 
 /** A journal whose disk fails to remove files while `removes` is false. */
@@ -25,10 +26,8 @@ async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(e
   const { recorder } = local;
   const record = () =>
     new Promise<string>((resolve) => {
-      const event = { type: 'AssetObservation', assetKey: ['a'] } as const;
       recorder.append(
-        [event],
-        0,
+        [eventOf({ type: 'AssetObservation', assetKey: ['a'] })],
         (result) => resolve(result.kind === 'refused' ? result.reason : result.kind),
         'refuse all',
       );

@@ -1,7 +1,7 @@
 /** Lines of journals that never existed, and how they are sent to a hub. */
 
-import type { Event } from '../../src/event/event.ts';
 import type { ChainPosition } from '../../src/journal/line/record.ts';
+import type { PlainEvent } from './plain-event.ts';
 import { makeLines, START } from './segments.ts';
 import { eventually } from './tools.ts';
 
@@ -25,12 +25,12 @@ export class SentJournal {
   /** The chain position before each line, and after the last one. */
   readonly chains: ChainPosition[] = [START];
 
-  constructor(count: number, source = SOURCE, eventOf?: (seq: number) => Event) {
+  constructor(count: number, source = SOURCE, eventOf?: (seq: number) => PlainEvent) {
     this.source = source;
     this.grow(count, eventOf);
   }
 
-  grow(count: number, eventOf?: (seq: number) => Event): void {
+  grow(count: number, eventOf?: (seq: number) => PlainEvent): void {
     for (let added = 0; added < count; added += 1) {
       const { bytes, chain } = makeLines(
         1,
@@ -66,7 +66,7 @@ export interface Sending {
   readonly headers?: Record<string, string>;
 }
 
-export function observation(name: string): Event {
+export function observation(name: string): PlainEvent {
   return { type: 'AssetObservation', assetKey: [name] };
 }
 

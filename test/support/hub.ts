@@ -12,6 +12,7 @@ import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf, type GoneRange } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import type { SentJournal } from './forwarding.ts';
+import { eventOf } from './plain-event.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
 export const readItem = itemReader(standardLimits);
@@ -56,7 +57,7 @@ export class TestHub {
       deployment: undefined,
       begin: () => {},
       refusal: (bytes) => journal.refusal(bytes),
-      append: (events, bytes, done, onConflict) => journal.append(events, bytes, done, onConflict),
+      append: (events, done, onConflict) => journal.append(events, done, onConflict),
     };
   }
 
@@ -83,7 +84,7 @@ export class TestHub {
   /** An event of the hub itself. */
   report(name = 'own'): Promise<void> {
     return new Promise((resolve) =>
-      this.journal.append([{ type: 'AssetObservation', assetKey: [name] }], 0, () => resolve()),
+      this.journal.append([eventOf({ type: 'AssetObservation', assetKey: [name] })], () => resolve()),
     );
   }
 }

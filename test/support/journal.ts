@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import type { Event } from '../../src/event/event.ts';
 import type { RecordResult } from '../../src/event/record-result.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { Journal } from '../../src/journal/journal.ts';
@@ -11,6 +10,7 @@ import type { ChainPosition } from '../../src/journal/line/record.ts';
 import type { JournalOptions } from '../../src/journal/options.ts';
 import { segmentFirstSeq } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { eventOf, type PlainEvent } from './plain-event.ts';
 import { newFolder, type Scope } from './program.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
@@ -22,13 +22,12 @@ export interface TestJournal {
   /** Its log lines, as JSON. */
   readonly notices: string[];
   readonly failures: Error[];
-  append(...events: readonly Event[]): Promise<RecordResult>;
+  append(...events: readonly PlainEvent[]): Promise<RecordResult>;
   /**
    * Appends one event with this description, or all these events together.
-   * @param bodyBytes of the body that they were cut from
    * @returns undefined when all are durable, else why none was recorded
    */
-  report(what: string | readonly Event[], bodyBytes?: number): Promise<string | undefined>;
+  report(what: string | readonly PlainEvent[]): Promise<string | undefined>;
 }
 
 /** @returns a journal that is not yet open */
@@ -43,15 +42,15 @@ export function createJournal(disk: Disk, options: Partial<JournalOptions> = {})
     onFailed: (error) => failures.push(error),
     ...options,
   });
-  const append = (events: readonly Event[], bodyBytes: number) =>
-    new Promise<RecordResult>((resolve) => journal.append(events, bodyBytes, resolve));
+  const append = (events: readonly PlainEvent[]) =>
+    new Promise<RecordResult>((resolve) => journal.append(events.map(eventOf), resolve));
   return {
     journal,
     notices,
     failures,
-    append: (...events) => append(events, 0),
-    report: async (what, bodyBytes = 0) => {
-      const result = await append(typeof what === 'string' ? [described(what)] : what, bodyBytes);
+    append: (...events) => append(events),
+    report: async (what) => {
+      const result = await append(typeof what === 'string' ? [described(what)] : what);
       return 'reason' in result ? result.reason : undefined;
     },
   };
@@ -71,7 +70,7 @@ export async function openSimulated(
   return { disk, ...(await openJournal(disk, options)) };
 }
 
-export function described(description: string): Event {
+export function described(description: string): PlainEvent {
   return { type: 'AssetMaterialization', assetKey: ['a'], description };
 }
 

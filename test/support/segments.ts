@@ -1,9 +1,9 @@
 /** Journal files made by hand, to be damaged by hand. */
 
-import type { Event } from '../../src/event/event.ts';
-import { type ChainPosition, encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { type ChainPosition, encodeBatch } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { encodeMembers, type PlainEvent } from './plain-event.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
 export const FIRST = segmentName(1);
@@ -13,7 +13,7 @@ export const quiet = createNotices('error', false, () => {});
 export type Files = Readonly<Record<string, Buffer>>;
 
 /** An event whose metadata looks like a line, which must not be taken for one. */
-export function plainEvent(seq: number): Event {
+export function plainEvent(seq: number): PlainEvent {
   return {
     type: 'AssetMaterialization',
     assetKey: ['a', `${seq}`],
@@ -23,7 +23,7 @@ export function plainEvent(seq: number): Event {
 }
 
 /** As `plainEvent`, with members after the metadata, or instead of it: three lines of four have some. Their text looks like a line too. */
-export function eventWithLaterMembers(seq: number): Event {
+export function eventWithLaterMembers(seq: number): PlainEvent {
   const { metadata, ...plain } = plainEvent(seq);
   const eventTime = '2026-11-20T15:19:45.250Z';
   const idempotencyKey = `{"seq":7,"id":"x","crc":"00000000"}/${seq}`;
@@ -49,7 +49,7 @@ export function eventWithLaterMembers(seq: number): Event {
 export function makeLines(
   count: number,
   chain: ChainPosition = START,
-  eventOf: (seq: number) => Event = plainEvent,
+  eventOf: (seq: number) => PlainEvent = plainEvent,
 ): { lines: Buffer[]; bytes: Buffer; chain: ChainPosition } {
   const members = Array.from({ length: count }, (_, index) => encodeMembers(eventOf(chain.seq + index)));
   const batch = encodeBatch(members, chain, new Date());
@@ -69,7 +69,7 @@ export function timed(firstSeq: number, ...times: readonly (Date | string | numb
 
 /** The bytes of a whole file with these events, each recorded at its time. */
 export function timedEvents(
-  events: readonly (readonly [time: Date | string | number, event: Event])[],
+  events: readonly (readonly [time: Date | string | number, event: PlainEvent])[],
   firstSeq = 1,
 ): Buffer {
   let chain: ChainPosition = { seq: firstSeq, crc: 0 };

@@ -3,13 +3,18 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
-import type { Event } from '../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../src/journal/line/record.ts';
+import { encodeBatch } from '../../src/journal/line/record.ts';
 import { Line } from '../../src/journal/look/reading.ts';
+import { encodeMembers, type PlainEvent } from './plain-event.ts';
 import type { Scope } from './program.ts';
 
 /** @returns the lines that a journal has of these events, in one chunk of its file */
-export function linesOf(events: readonly Event[], firstSeq = 1, crc = 0, time = '2026-11-20T15:19:45.266Z'): Line[] {
+export function linesOf(
+  events: readonly PlainEvent[],
+  firstSeq = 1,
+  crc = 0,
+  time = '2026-11-20T15:19:45.266Z',
+): Line[] {
   const members = events.map(encodeMembers);
   const { bytes } = encodeBatch(members, { seq: firstSeq, crc }, new Date(time));
   const lines: Line[] = [];

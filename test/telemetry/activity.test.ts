@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { Activity, type ActivityLimits, showsColours } from '../../src/telemetry/activity.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { eventOf } from '../support/plain-event.ts';
 import { eventually } from '../support/tools.ts';
 
 interface Setup {
@@ -140,15 +141,9 @@ test('an event is shown on a terminal only, and not with --quiet', () => {
   const { lines, activity } = open({ onTerminal: true, colours: true });
   assert.equal(activity.showsRecorded, true);
   const texts = [
-    activity.textOf({ ...check, passed: true }),
-    activity.textOf({ ...check, passed: false, partition: '2026-11-20' }),
-    activity.textOf({
-      ...rest,
-      type: 'AssetMaterialization',
-      assetKey: ['a\u001b[31m\n'],
-      dataVersion: undefined,
-      description: 'd',
-    }),
+    activity.textOf(eventOf({ ...check, passed: true })),
+    activity.textOf(eventOf({ ...check, passed: false, partition: '2026-11-20' })),
+    activity.textOf(eventOf({ ...rest, type: 'AssetMaterialization', assetKey: ['a\u001b[31m\n'], description: 'd' })),
   ];
   for (const text of texts) activity.recorded(text);
   assert.deepEqual(

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { limits } from '../../src/config/limits.ts';
-import type { Event } from '../../src/event/event.ts';
 import { FaultsError } from '../../src/test-mode/fault.ts';
 import { Faults, type MetReport } from '../../src/test-mode/faults.ts';
 import { fault } from '../support/faults.ts';
+import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 
-function reportOf(event: Event, path = '/report'): MetReport {
-  return { path, events: [event], isBatch: false };
+function reportOf(event: PlainEvent, path = '/report'): MetReport {
+  return { path, events: [eventOf(event)], isBatch: false };
 }
 
 function checkOf(key: string, partition?: string, checkName = 'fresh'): MetReport {

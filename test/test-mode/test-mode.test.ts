@@ -7,6 +7,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { TestMode } from '../../src/test-mode/test-mode.ts';
 import { fault } from '../support/faults.ts';
 import { entriesOf } from '../support/log.ts';
+import { eventOf } from '../support/plain-event.ts';
 
 test('replies beyond the cap are not held back, and a reset sends all that wait', async () => {
   const log: string[] = [];
@@ -17,14 +18,14 @@ test('replies beyond the cap are not held back, and a reset sends all that wait'
   });
   testMode.faults.add(fault({}, { delay_ms: 60_000 }));
   const ok: Reply = { kind: 'body', status: 200, body: '{}' };
-  const record = testMode.aroundRecord((_outcome, _recorder, _bytes, _route, respond) => respond(ok));
+  const record = testMode.aroundRecord((_outcome, _recorder, _route, respond) => respond(ok));
   const incoming = { id: 'one', method: 'POST', url: '/a', ending: new AbortController().signal } as Incoming;
   const sent: number[] = [];
-  const outcome = { events: [{ type: 'AssetObservation', assetKey: ['a'] }] } as unknown as Parameters<
+  const outcome = { events: [eventOf({ type: 'AssetObservation', assetKey: ['a'] })] } as unknown as Parameters<
     typeof record
   >[0];
   const recorder = {} as Parameters<typeof record>[1];
-  for (const number of [1, 2, 3]) record(outcome, recorder, 0, '/a', () => sent.push(number), incoming);
+  for (const number of [1, 2, 3]) record(outcome, recorder, '/a', () => sent.push(number), incoming);
   await sleep(1);
   assert.deepEqual(sent, [3]);
   assert.equal(entriesOf(log, 'too many replies are held back; this one is not').length, 1);

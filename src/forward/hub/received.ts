@@ -5,17 +5,18 @@
 
 import { SOURCE_NAME_WANTED, sourceName } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
+import { escaped, forwardedEvent } from '../../event/encoded.ts';
 import type { Event, EventOrigin } from '../../event/event.ts';
 import { readEventTime } from '../../event/event-time.ts';
 import { ItemError, readItemText } from '../../event/item.ts';
-import type { Json } from '../../event/json.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
+import type { Members } from '../../event/members.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
 import { readUtf8 } from '../../http/request.ts';
 import { checkLine, crcBefore } from '../../journal/line/chain.ts';
 import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
-import { escaped, METADATA_MEMBER } from '../../journal/line/record.ts';
+import { METADATA_MEMBER } from '../../journal/line/record.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { ID } from '../source.ts';
@@ -180,11 +181,11 @@ export function readForwarded(
     if (typeof check === 'string') throw wrongLine(count, seq, check);
     last = check;
     try {
-      const { id, recorded, through, encoded, event } = readLine(json, start, end, readItem, limits);
+      const line = readLine(json, start, end, readItem, limits);
+      const { id, recorded, through } = line;
       if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
-      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through, encoded };
-      event.origin = origin;
-      events.push(event as ForwardedEvent);
+      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through };
+      events.push(forwardedEvent(line, origin) as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
       throw wrongLine(count, seq, error.message, loggedOf(error));
@@ -221,21 +222,23 @@ function chained(
   return check.kind === 'good' ? check.chain.crc : check.problem;
 }
 
+type ReadLine = Pick<WrittenLine, 'id' | 'recorded' | 'through'> & Omit<Event, 'origin'>;
+
 /** @param start of the line in the bytes, and @param end its end. @throws ItemError or Refusal 400 if its event could not be reported */
-function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: BatchLimits): WrittenLine {
+function readLine(json: JsonBytes, start: number, end: number, readItem: ReadItem, limits: BatchLimits): ReadLine {
   const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
-  if (written !== undefined && isReportable(written.event, json, start, limits)) return written;
+  if (written !== undefined && isReportable(written, json, start, limits)) return written;
   const members = readItemText(line, limits);
   const id = idIn(members, limits);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
   const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
-  return { id, recorded, through, event: readItem(members) };
+  return { id, recorded, through, ...readItem(members) };
 }
 
 /** Whether an event of `readWritten` is one that `readItem` takes, and in the form in which it is recorded. */
 function isReportable(
-  { assetKey, metadata, eventTime }: Event,
+  { assetKey, metadata, eventTime }: WrittenLine,
   json: JsonBytes,
   start: number,
   limits: BatchLimits,
@@ -245,10 +248,10 @@ function isReportable(
   if (metadata === undefined) return true;
   const at = json.bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
   const end = json.valueEnd(at, limits.jsonDepthMax - 1);
-  return end !== -1 && json.compacted(at, end).toString() === metadata;
+  return end !== -1 && json.omitted === 0 && json.text(at, end) === metadata;
 }
 
-function idIn(members: ReadonlyMap<string, Json>, limits: ShownLimits): string {
+function idIn(members: Members, limits: ShownLimits): string {
   const json = members.get('id')?.text ?? 'missing';
   if (QUOTED_ID.test(json)) return json.slice(1, -1);
   throw new ItemError(`its id is ${shownJson(json, limits)}; a line of a journal has a UUID in lower case`);

@@ -93,7 +93,7 @@ export class Receiver {
       if (!this.#taken.has(source) && !(await this.#options.freshVia([]))) {
         return unavailable('a destination of this hub has not said yet whether the events would come back', limits);
       }
-      return this.#parsing.run(bodyBytes, () => this.#takeNext(unparsed, bodyBytes, journal));
+      return this.#parsing.run(bodyBytes, () => this.#takeNext(unparsed, journal));
     });
     try {
       return await reply;
@@ -103,7 +103,7 @@ export class Receiver {
     }
   }
 
-  async #takeNext({ read, said = {}, ...unparsed }: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
+  async #takeNext({ read, said = {}, ...unparsed }: Unparsed, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
     const { source } = unparsed;
     let marks = await this.#ready(journal);
@@ -156,7 +156,7 @@ export class Receiver {
         if (result.kind === 'recorded') this.#taken.add(apart(source));
         resolve(result);
       };
-      journal.append(fresh, bodyBytes, done, 'refuse all');
+      journal.append(fresh, done, 'refuse all');
     });
     const result = await this.sources.waitFor(recorded);
     if (known === undefined) this.#newcomers -= 1;

@@ -8,7 +8,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { Event } from '../../event/event.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
-import type { ChainPosition } from '../line/record.ts';
+import { type ChainPosition, lineBytes } from '../line/record.ts';
 import type { TakeGoodLine } from '../open/scan.ts';
 import type { QueueEntry } from '../queue-entry.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from '../segments.ts';
@@ -101,14 +101,11 @@ export class JournalKeys {
   }
 
   /**
-   * @param copied whether the keys are copied: substrings of a large body would keep the whole body in memory
    * @returns the key of each event with its hash. Undefined for an event without a key, and for a forwarded event, whose key was looked up by the journal that recorded it first
    */
-  hashAll(events: readonly Event[], copied: boolean): (HashedKey | undefined)[] {
+  hashAll(events: readonly Event[]): (HashedKey | undefined)[] {
     return events.map(({ idempotencyKey: key, origin }) =>
-      key === undefined || origin !== undefined
-        ? undefined
-        : this.#hash(copied ? Buffer.from(key).toString('latin1') : key),
+      key === undefined || origin !== undefined ? undefined : this.#hash(key),
     );
   }
 
@@ -120,25 +117,23 @@ export class JournalKeys {
   /**
    * Remembers the keys of the lines of a batch, which are durable now.
    * @param first the chain position of the first line, and where the line begins in its file
-   * @param written the lines
    */
   addDurable(
     entries: readonly QueueEntry[],
-    first: { readonly chain: ChainPosition; readonly bytes: number },
-    written: Buffer,
+    { chain, bytes }: { readonly chain: ChainPosition; readonly bytes: number },
   ): void {
     if (entries.every((entry) => entry.keys === undefined)) return;
     const nowSeconds = Math.floor(Date.now() / 1000);
-    let { seq } = first.chain;
-    let start = 0;
+    let { seq } = chain;
+    let offset = bytes;
     for (const { lines, keys } of entries) {
-      for (const index of lines.keys()) {
+      for (let index = 0; index < lines.length; index += 1) {
         const key = keys?.[index];
         if (key !== undefined) {
           this.#lastFileKeys += 1;
-          this.#options.memory.add(this.#table, key, { seq, offset: first.bytes + start }, nowSeconds);
+          this.#options.memory.add(this.#table, key, { seq, offset }, nowSeconds);
         }
-        start = written.indexOf(LINE_FEED, start) + 1;
+        offset += lineBytes(lines[index]!, seq);
         seq += 1;
       }
     }
@@ -241,5 +236,3 @@ export class JournalKeys {
       });
   }
 }
-
-const LINE_FEED = 0x0a;

@@ -87,7 +87,7 @@ export function differingMember(a: LineMembers, b: LineMembers): string | undefi
 /** A line to read, and the event to compare it with. */
 export interface LineToCompare {
   readonly key: string;
-  /** The members of the event, from `encodeMembers`. */
+  /** The members of the event, `Event.encoded`. */
   readonly members: LineMembers;
   readonly location: LineLocation;
   /** Called with what the line says about the event. */

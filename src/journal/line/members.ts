@@ -3,7 +3,7 @@
  * `start` of its first byte, and `end`, the index of its newline.
  */
 
-import type { Event, EventOrigin, Recorded } from '../../event/event.ts';
+import type { EventType, Recorded } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, QUOTE } from '../../event/json-bytes.ts';
 import {
   CRC_MEMBER_BYTES,
@@ -92,10 +92,15 @@ export interface WrittenLine {
   readonly recorded: string;
   /** The id of the journal that recorded it first; undefined for its own journal. */
   readonly through: string | undefined;
-  /** As `EventOrigin.encoded`. */
-  readonly encoded?: string | undefined;
-  /** With a key of at least one part, none of them empty. Its metadata and its times are not checked. */
-  readonly event: Event & { origin?: EventOrigin | undefined };
+  readonly type: EventType;
+  /** The members that came from the report. */
+  readonly encoded: string;
+  /** At least one part, none of them empty. */
+  readonly assetKey: readonly string[];
+  /** These two are not checked. */
+  readonly metadata: string | undefined;
+  readonly eventTime: string | undefined;
+  readonly idempotencyKey: string | undefined;
 }
 
 /**
@@ -105,29 +110,18 @@ export interface WrittenLine {
 export function readWritten(line: string): WrittenLine | undefined {
   const found = WRITTEN.exec(line);
   if (found === null) return undefined;
-  const type = found[4] as Event['type'];
-  const checkName = found[7];
-  if ((type === 'AssetCheckEvaluation') !== (checkName !== undefined)) return undefined;
-  const event = {
-    type,
-    assetKey: found[5]!.split('","'),
-    partition: found[6],
-    checkName,
-    passed: found[8] === 'true',
-    severity: found[9],
-    description: found[10],
-    dataVersion: found[11],
-    metadata: found[12],
-    eventTime: found[13],
-    idempotencyKey: found[14],
-    origin: undefined,
-  };
+  const type = found[4] as EventType;
+  if ((type === 'AssetCheckEvaluation') !== (found[6] !== undefined)) return undefined;
   return {
     id: found[1]!,
-    recorded: found[16] ?? found[2]!,
-    through: found[15],
-    encoded: found[3],
-    event: event as Event,
+    recorded: found[11] ?? found[2]!,
+    through: found[10],
+    type,
+    encoded: found[3]!,
+    assetKey: found[5]!.split('","'),
+    metadata: found[7],
+    eventTime: found[8],
+    idempotencyKey: found[9],
   };
 }
 
@@ -149,9 +143,9 @@ const PART = '[^"\\\\\u0000-\u001f\u007f]+';
 const WRITTEN = new RegExp(
   `^\\{"seq":[0-9]+,"id":"(${ID_FORM})","time":("[^"\\\\]{24}"),` +
     `("type":"(Asset(?:Materialization|Observation|CheckEvaluation))","asset_key":\\["(${PART}(?:","${PART}){0,99})"\\]` +
-    `(?:,"partition":"(${PLAIN}*)")?` +
-    `(?:,"check_name":"(${PLAIN}+)","passed":(true|false),"severity":"(WARN|ERROR)"` +
-    `|(?:,"description":"(${PLAIN}*)")?(?:,"tags":\\{"data_version":"(${PLAIN}*)"\\})?)` +
+    `(?:,"partition":"${PLAIN}*")?` +
+    `(?:,"check_name":"(${PLAIN}+)","passed":(?:true|false),"severity":"(?:WARN|ERROR)"` +
+    `|(?:,"description":"${PLAIN}*")?(?:,"tags":\\{"data_version":"${PLAIN}*"\\})?)` +
     `(?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
     `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );

@@ -2,14 +2,14 @@
  * The format of a journal line, and what writes lines. Only the files of this folder depend on the format.
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
- *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it,
+ *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it (`encodeEvent` in `event/encoded.ts`),
  *               partition, check_name, passed, severity, description, tags, metadata,
  *               event_time, idempotency_key, from, recorded
  *
  * 1. `seq` counts from 1 without gaps over all files of a journal.
  * 2. `crc` is the CRC-32 of the line's bytes before `,"crc"`, seeded with the crc of the line before it in the same file
  *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
- * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped here
+ * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped too,
  *    even inside metadata, which is otherwise recorded as it was sent.
  * 4. Between the tokens of metadata there is no white space, whatever was sent: a report is the same event with and without it,
  *    and the lines are shorter. All else is as sent: digits, escapes, order, repeated members.
@@ -21,43 +21,11 @@
  */
 
 import { crc32 } from 'node:zlib';
-import type { Event } from '../../event/event.ts';
 import { LINE_FEED } from '../../event/json-bytes.ts';
 import { uuids } from './uuid.ts';
 
-/**
- * The members of a line that come from the report, such as `"type":"AssetObservation","asset_key":["a"]`: text, or bytes from
- * `packMembers` for an event with long metadata, or whose text would keep a large body alive.
- */
+/** The members of a line that come from the report (`Event.encoded`): text in ASCII, or bytes. `encodeBatch` adds the others. */
 export type LineMembers = string | Buffer;
-
-/** Encodes the members of a line that come from the report. `encodeBatch` adds those that depend on its position in the journal. */
-export function encodeMembers(event: Event): LineMembers {
-  const { origin } = event;
-  const end = origin === undefined ? '' : `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
-  return origin?.encoded === undefined ? encodeReported(event, end) : origin.encoded + end;
-}
-
-/** @param end the members of a forwarded event, which are the last ones */
-function encodeReported(event: Event, end: string): LineMembers {
-  let members = `"type":"${event.type}","asset_key":${quoteAll(event.assetKey)}`;
-  if (event.partition !== undefined) members += `,"partition":${quote(event.partition)}`;
-  if (event.type === 'AssetCheckEvaluation') {
-    members += `,"check_name":${quote(event.checkName)},"passed":${event.passed},"severity":"${event.severity}"`;
-  } else {
-    if (event.description !== undefined) members += `,"description":${quote(event.description)}`;
-    if (event.dataVersion !== undefined) members += `,"tags":{"data_version":${quote(event.dataVersion)}}`;
-  }
-  const { metadata, eventTime, idempotencyKey } = event;
-  let tail = '';
-  if (eventTime !== undefined) tail += `,"event_time":"${eventTime}"`;
-  if (idempotencyKey !== undefined) tail += `,"idempotency_key":${quote(idempotencyKey)}`;
-  tail += end;
-  if (metadata === undefined) return members + tail;
-  members += METADATA_MEMBER;
-  if (typeof metadata === 'string') return members + metadata + tail;
-  return Buffer.concat([packMembers(members), escaped(metadata), packMembers(tail)]);
-}
 
 /** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
 export interface ChainPosition {
@@ -67,31 +35,19 @@ export interface ChainPosition {
   readonly crc: number;
 }
 
-/** @returns an upper bound of a line's bytes with these members. For packed members it is at most a few bytes too large */
+/** @returns the bytes of a line with these members */
+export function lineBytes(members: LineMembers, seq: number): number {
+  return lineBytesMax(members) - String(SEQ_MAX).length + String(seq).length;
+}
+
+/** @returns the bytes of a line with these members and the largest seq */
 export function lineBytesMax(members: LineMembers): number {
-  const bytes = typeof members === 'string' ? members.length * RECORDED_BYTES_MAX : members.length;
-  return bytes + FRAME_BYTES_MAX;
+  return members.length + FRAME_BYTES_MAX;
 }
 
-/** @returns the approximate memory of members while they wait, in bytes: a character of a text takes up to 2 */
-export function memoryBytesOf(members: LineMembers): number {
-  return typeof members === 'string' ? 2 * members.length : members.length;
-}
-
-/**
- * Members as the bytes of a line, with U+0085, U+2028 and U+2029 escaped. Unlike a substring, they do not keep the text alive that they were cut from.
- */
+/** @returns members as bytes */
 export function packMembers(members: LineMembers): Buffer {
-  if (typeof members !== 'string') return members;
-  const bytes = Buffer.from(members);
-  // Only text outside ASCII can contain a separator, and a separator can only be inside a string.
-  return bytes.length === members.length ? bytes : escaped(bytes);
-}
-
-/** @returns UTF-8 with U+0085, U+2028 and U+2029 escaped: the same buffer if it has none of them */
-export function escaped(bytes: Buffer): Buffer {
-  const hasSome = ['\u0085', '\u2028', '\u2029'].some((separator) => bytes.includes(separator));
-  return hasSome ? Buffer.from(bytes.toString().replace(LINE_SEPARATORS, escapeSeparator)) : bytes;
+  return typeof members === 'string' ? Buffer.from(members, 'latin1') : members;
 }
 
 /** Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. */
@@ -101,7 +57,7 @@ export interface EncodeBuffer {
 
 /**
  * Encodes a batch of lines that have the same time.
- * @param batch the members of each line, from `encodeMembers`, packed or not
+ * @param batch the members of each line, text or bytes
  * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
  * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
  * @returns the bytes to append, and the chain position after them
@@ -146,53 +102,28 @@ export function encodeBatch(
  * costs more than the encoding.
  */
 function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
-  let bytesMax = 0;
-  for (const part of parts) bytesMax += typeof part === 'string' ? part.length * UTF8_BYTES_MAX : part.length;
-  if (bytesMax > ENCODE_BUFFER_BYTES_MAX) return packApart(parts);
-  if (bytesMax > scratch.bytes.length)
-    scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * bytesMax, ENCODE_BUFFER_BYTES_MAX));
+  let length = 0;
+  for (const part of parts) length += part.length;
+  if (length > ENCODE_BUFFER_BYTES_MAX) return Buffer.concat(parts.map(packMembers));
+  if (length > scratch.bytes.length)
+    scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * length, ENCODE_BUFFER_BYTES_MAX));
   const { bytes } = scratch;
   let end = 0;
   for (const part of parts) {
-    if (typeof part !== 'string') bytes.set(part, end);
-    else if (bytes.write(part, end) !== part.length) return packApart(parts);
+    if (typeof part === 'string') bytes.write(part, end, 'latin1');
+    else bytes.set(part, end);
     end += part.length;
   }
   return bytes.subarray(0, end);
-}
-
-function packApart(parts: readonly LineMembers[]): Buffer {
-  return Buffer.concat(parts.map(packMembers));
-}
-
-/**
- * JSON text of a string without lone surrogates: of `a"b` it is `"a\"b"`. Most strings need no escape, and then this is faster
- * than JSON.stringify.
- */
-export function quote(text: string): string {
-  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
-}
-
-/** @returns the JSON text of an array of strings without lone surrogates: `["warehouse","orders"]` */
-export function quoteAll(texts: readonly string[]): string {
-  let all = '';
-  for (const text of texts) all += all === '' ? quote(text) : `,${quote(text)}`;
-  return `[${all}]`;
 }
 
 /** The largest seq of a journal: above it a JavaScript number can not represent every integer. */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 const NO_BYTES = Buffer.alloc(0);
-/** For one UTF-16 code unit. */
-const UTF8_BYTES_MAX = 3;
-/** For one UTF-16 code unit of members: U+0085, U+2028 and U+2029 are escaped as \uXXXX. */
-const RECORDED_BYTES_MAX = 6;
 const ENCODE_BUFFER_BYTES_MAX = 1024 * 1024;
 /** No string can contain it, since a quote in a string is escaped with a backslash. So its first occurrence is the member. */
 export const METADATA_MEMBER = ',"metadata":';
-const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
-const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;
 const CRC_TEMPLATE = ',"crc":"00000000"}\n';
 export const CRC_MEMBER_BYTES = CRC_TEMPLATE.length - 1;
 export const CRC_TAIL_BYTES = '00000000"}'.length;
@@ -211,10 +142,6 @@ const FRAME_BYTES_MAX =
   TIME_SUFFIX_BYTES +
   CRC_TEMPLATE.length;
 export const HEX_DIGITS = Buffer.from('0123456789abcdef');
-
-function escapeSeparator(separator: string): string {
-  return `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
-}
 
 export function hex(crc: number): string {
   return crc.toString(16).padStart(8, '0');

@@ -1,7 +1,7 @@
 /** Which bytes of a line show that its event may match a filter, so that a reader parses few other lines. */
 
+import { escaped, quote, quoteAll } from '../../event/encoded.ts';
 import { allSearches, type Filter, type SearchKind } from '../../event/search.ts';
-import { packMembers, quote, quoteAll } from '../line/record.ts';
 
 /**
  * @returns bytes that each matching line contains, and few others do: of `{ assetKey: ['a', 'b'] }` those of
@@ -10,7 +10,7 @@ import { packMembers, quote, quoteAll } from '../line/record.ts';
 export function traceOf(filter: Filter): Buffer | undefined {
   const given = allSearches.filter(({ member, line }) => line !== undefined && filter[member] !== undefined);
   const row = given.findLast(({ kind }) => !COMMON.includes(kind)) ?? given.at(-1);
-  return row && packMembers(`"${row.line}":${textOf(row.kind, filter[row.member])}`);
+  return row && escaped(Buffer.from(`"${row.line}":${textOf(row.kind, filter[row.member])}`));
 }
 
 /** The kinds of values that many events share. */

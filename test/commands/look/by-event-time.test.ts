@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sortedByEventTime, TooManyToSort } from '../../../src/commands/look/by-event-time.ts';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { Line } from '../../../src/journal/look/reading.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { START, splitLines } from '../../support/segments.ts';
 
 const everything = { since: undefined, until: undefined };
@@ -11,7 +11,7 @@ const everything = { since: undefined, until: undefined };
 /** @param days on which the events happened, in the order of their recording */
 function pageOf(days: readonly number[]): readonly Line[] {
   const events = days.map(
-    (day): Event => ({
+    (day): PlainEvent => ({
       type: 'AssetObservation',
       assetKey: ['ä'],
       metadata: JSON.stringify({ text: 'x'.repeat(1_000) }),

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
 import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, startSender } from '../scripted.ts';
@@ -14,7 +14,7 @@ const destination = {
   only: { type: 'AssetCheckEvaluation', passed: false },
 } as const;
 
-function check(passed: boolean): Event {
+function check(passed: boolean): PlainEvent {
   return {
     type: 'AssetCheckEvaluation',
     assetKey: ['orders'],

@@ -1,8 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { saveMemory } from '../../../src/config/memory.ts';
-import type { Event } from '../../../src/event/event.ts';
 import type { RecordResult } from '../../../src/event/record-result.ts';
 import type { Disk } from '../../../src/journal/disk.ts';
 import { KeyMemory } from '../../../src/journal/keys/memory.ts';
@@ -11,11 +9,12 @@ import { segmentFirstSeq, sidecarName } from '../../../src/journal/segments.ts';
 import { Metrics } from '../../../src/telemetry/metrics.ts';
 import { hold } from '../../support/gate.ts';
 import { createJournal, quickLimits, type TestJournal } from '../../support/journal.ts';
+import { eventOf, type PlainEvent } from '../../support/plain-event.ts';
 import { FIRST, splitLines } from '../../support/segments.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 
-function event(idempotencyKey: string | undefined, description = 'x', metadata?: string): Event {
+function event(idempotencyKey: string | undefined, description = 'x', metadata?: string): PlainEvent {
   return { type: 'AssetMaterialization', assetKey: ['a'], description, metadata, idempotencyKey };
 }
 
@@ -86,7 +85,7 @@ test('another event under the same key is a conflict that names the member which
     [{ ...first, type: 'AssetObservation' }, 'type'],
     [{ ...first, eventTime: '2026-11-20T15:19:45Z' }, 'event_time'],
     [{ ...first, type: 'AssetCheckEvaluation', checkName: 'c', passed: true, severity: 'WARN' }, 'type'],
-  ] as [Event, string][]) {
+  ] as [PlainEvent, string][]) {
     assert.deepEqual(await append(other), conflict('k', member), JSON.stringify(other));
   }
   assert.deepEqual(await append(first), REPLAYED);
@@ -165,8 +164,8 @@ test('several events: each is new, known or a conflict, and a conflict records n
 test('conflicts may be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
   const { disk, append, journal } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
-  const rest = (...events: Event[]) =>
-    new Promise<RecordResult>((resolve) => journal.append(events, 0, resolve, 'leave out'));
+  const rest = (...events: PlainEvent[]) =>
+    new Promise<RecordResult>((resolve) => journal.append(events.map(eventOf), resolve, 'leave out'));
   const left = (index: number, key: string, first?: number) => ({ index, key, member: 'description', first });
   assert.deepEqual(await rest(event('a', '1'), event('b'), event('a', '1'), event('a'), event('b'), event(undefined)), {
     kind: 'recorded',
@@ -236,26 +235,6 @@ test('a report without a key is queued at once and in order, while lines are rea
   assert.deepEqual(await again, { kind: 'recorded', replayed: [1] });
   const descriptions = splitLines(disk.bytes(FIRST) as Buffer).map((line) => JSON.parse(line.toString()).description);
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
-});
-
-test('a key that was cut from a large body does not keep the body in memory while its report waits [journal-idempotency-2]', async () => {
-  const collect = saveMemory();
-  const { disk, journal } = await openNew();
-  const release = hold(disk, 'write');
-  const bodyBytes = 512 * 1024;
-  const results: RecordResult[] = [];
-  collect();
-  const before = process.memoryUsage().heapUsed;
-  for (let number = 0; number < 20; number += 1) {
-    const body = Buffer.alloc(bodyBytes, `the key of report ${number},`).toString('latin1');
-    journal.append([event(body.slice(0, 20))], bodyBytes, (result) => results.push(result));
-    await turn();
-  }
-  collect();
-  const grown = process.memoryUsage().heapUsed - before;
-  assert.ok(grown < 4 * bodyBytes, `${grown} bytes for 20 events`);
-  release();
-  await eventually('all events have a result', () => results.length === 20);
 });
 
 test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess [journal-idempotency-6]', async () => {
@@ -487,8 +466,7 @@ test('the result of a report has the seqs of all of its events [journal-seqs-1]'
   const results: string[] = [];
   const send = (name: string, ...keys: (string | undefined)[]) =>
     journal.append(
-      keys.map((key) => event(key)),
-      0,
+      keys.map((key) => eventOf(event(key))),
       (_, first, last, before = []) => results.push(`${name} ${first}-${last} ${before}`.trimEnd()),
     );
   const letGo = hold(disk, 'sync');

@@ -2,23 +2,22 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
-import type { Event } from '../../../src/event/event.ts';
 import { checkLine, readForm, rechain, seedFor, seedPartsOf } from '../../../src/journal/line/chain.ts';
 import { metadataOf, readRecorded, readTime } from '../../../src/journal/line/members.ts';
 import {
   type ChainPosition,
   encodeBatch,
-  encodeMembers,
   lineBytesMax,
   packMembers,
   SEQ_MAX,
 } from '../../../src/journal/line/record.ts';
 import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { START, splitLines } from '../../support/segments.ts';
 
 const NOW = new Date('2026-11-20T15:19:45.266Z');
 
-const materialization: Event = {
+const materialization: PlainEvent = {
   type: 'AssetMaterialization',
   assetKey: ['warehouse', 'orders'],
   partition: '2026-11-20',
@@ -26,7 +25,7 @@ const materialization: Event = {
   dataVersion: 'v1',
   metadata: '{"rows":10}',
 };
-const check: Event = {
+const check: PlainEvent = {
   type: 'AssetCheckEvaluation',
   assetKey: ['warehouse', 'orders'],
   checkName: 'no_nulls',
@@ -195,7 +194,7 @@ test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', (
 
 test('no line separator of Unicode splits a line, in any member', () => {
   const separators = 'a\u0085b\u2028c\u2029d\n';
-  const event: Event = {
+  const event: PlainEvent = {
     type: 'AssetMaterialization',
     assetKey: [separators.trim()],
     partition: separators,
@@ -229,7 +228,7 @@ test('a seq is read to its last digit up to the largest, and a larger one is non
   }
 });
 
-test('a line has at most the bytes that are counted for it before it is encoded', () => {
+test('a line with the largest seq has the bytes that are counted for it before it is encoded', () => {
   for (const text of [
     '',
     'x'.repeat(100),
@@ -241,8 +240,7 @@ test('a line has at most the bytes that are counted for it before it is encoded'
     for (const event of [{ ...materialization, description: text }, check]) {
       const members = encodeMembers(event);
       const { bytes } = encodeBatch([members], { seq: SEQ_MAX, crc: 0 }, NOW);
-      assert.ok(bytes.length <= lineBytesMax(members), text.slice(0, 3));
-      assert.equal(bytes.length, lineBytesMax(packMembers(members)), text.slice(0, 3));
+      assert.equal(bytes.length, lineBytesMax(members), text.slice(0, 3));
     }
   }
 });
@@ -282,9 +280,9 @@ const metadata = fc.oneof(
 const common = {
   assetKey: fc.array(text, { minLength: 1, maxLength: 4 }),
   partition: optional(text),
-  metadata: optional(fc.oneof(metadata, metadata.map(Buffer.from))),
+  metadata: optional(metadata),
   eventTime: optional(fc.constantFrom('2026-11-20T15:19:45Z', '0001-01-01T00:00:00.123456789Z')),
-  idempotencyKey: optional(text),
+  idempotencyKey: optional(text.map((any) => any.replace(/[^\x21-\x7e]/g, ''))),
   origin: optional(
     fc.record({
       id: fc.constant('01a1fb95'),
@@ -294,7 +292,7 @@ const common = {
     }),
   ),
 };
-const anyEvent: fc.Arbitrary<Event> = fc.oneof(
+const anyEvent: fc.Arbitrary<PlainEvent> = fc.oneof(
   fc.record({
     ...common,
     type: fc.constantFrom('AssetMaterialization' as const, 'AssetObservation' as const),
@@ -314,7 +312,7 @@ const anyEvent: fc.Arbitrary<Event> = fc.oneof(
 const escaped = (separator: string) => `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 /** The members of a line of an event, without those that its recorder adds, and without metadata. */
-function membersOf(event: Event): object {
+function membersOf(event: PlainEvent): object {
   const { type, assetKey, partition, eventTime, idempotencyKey, origin } = event;
   const own =
     event.type === 'AssetCheckEvaluation'
@@ -355,7 +353,7 @@ test('every event is read back as it was, with JSON.parse and member by member, 
         assert.deepEqual(rest, { seq: index + 1, time: NOW.toISOString(), ...membersOf(sent) });
         assert.deepEqual(readRecorded(line, 0, line.length), others);
         const found = metadataOf(line, 0, line.length);
-        assert.equal(found, sent.metadata?.toString().replace(/[\u0085\u2028\u2029]/g, escaped));
+        assert.equal(found, sent.metadata?.replace(/[\u0085\u2028\u2029]/g, escaped));
         assert.deepEqual(found && JSON.parse(found), parsed);
       }
     }),
@@ -364,11 +362,11 @@ test('every event is read back as it was, with JSON.parse and member by member, 
 });
 
 test('the optional members have their order in the line, and one without them is as it was before they existed', () => {
-  const event: Event = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
+  const event: PlainEvent = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
   assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
   const origin = { id: '01a1fb95', source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
   assert.equal(
-    encodeMembers({ ...event, eventTime: '2026-11-20T15:19:45.25Z', idempotencyKey: 'order-17/1', origin }),
+    `${encodeMembers({ ...event, eventTime: '2026-11-20T15:19:45.25Z', idempotencyKey: 'order-17/1', origin })}`,
     '"type":"AssetObservation","asset_key":["a"],"metadata":{},"event_time":"2026-11-20T15:19:45.25Z",' +
       '"idempotency_key":"order-17/1","from":["0193e0c2",7],"recorded":"2026-11-20T15:19:45.266Z"',
   );

@@ -3,13 +3,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import type { Event } from '../../../src/event/event.ts';
 import { readJournal } from '../../../src/journal/look/reader.ts';
 import { seekLine } from '../../../src/journal/look/seek.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, flip, makeLines, plainEvent, START } from '../../support/segments.ts';
 
 /** Most lines are short, and some are larger than what the search reads at a time. */
-function eventOf(seq: number): Event {
+function eventOf(seq: number): PlainEvent {
   const plain = plainEvent(seq);
   if (seq % 50 !== 0) return plain;
   return { ...plain, metadata: `{"long":"${'y'.repeat(seq % 100 === 0 ? 300_000 : 20_000)}"}` };

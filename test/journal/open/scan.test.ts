@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { afterGone, contentsOf, goneName, segmentName } from '../../../src/journal/segments.ts';
+import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder } from '../../support/program.ts';
 import { diskWith, FIRST, flip, makeLines, START, segment } from '../../support/segments.ts';
 import { lastLine, scanSegment } from '../../support/standard-limits.ts';

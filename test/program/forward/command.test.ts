@@ -11,9 +11,10 @@ import { Cursor, type CursorValue, readCursor } from '../../../src/forward/sende
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { type ForwardState, writeState } from '../../../src/forward/state-file.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { Model, openLetters } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
+import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
 import { listenOn } from '../../support/sent-lines.ts';

@@ -4,15 +4,15 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 
 const TIME = '2026-11-20T15:00:00.000Z';
-const check = (assetKey: string[], checkName: string, passed: boolean): Event => ({
+const check = (assetKey: string[], checkName: string, passed: boolean): PlainEvent => ({
   type: 'AssetCheckEvaluation',
   assetKey,
   checkName,
@@ -23,19 +23,19 @@ const check = (assetKey: string[], checkName: string, passed: boolean): Event =>
 /** In two files. */
 function journal(t: TestContext): string {
   const data = newFolder(t);
-  const first: readonly Event[] = [
+  const first: readonly PlainEvent[] = [
     { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', dataVersion: 'v1' },
     check(['b'], 'x', false),
     check(['b'], 'y', false),
     { type: 'AssetObservation', assetKey: ['a', '1'], metadata: '{"asset_key":["b"]}' },
   ];
-  const second: readonly Event[] = [
+  const second: readonly PlainEvent[] = [
     { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p2' },
     check(['b'], 'x', true),
     check(['a'], 'x', false),
     check(['a'], 'x', true),
   ];
-  const write = (name: string, events: readonly Event[], seq: number) =>
+  const write = (name: string, events: readonly PlainEvent[], seq: number) =>
     writeFileSync(join(data, name), encodeBatch(events.map(encodeMembers), { ...START, seq }, new Date(TIME)).bytes);
   write(FIRST, first, 1);
   write(segmentName(5), second, 5);
@@ -113,7 +113,7 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
 const LATE = '2026-11-19T10:00:00.1Z';
 const LATER = '2026-11-19T10:00:00.25Z';
 /** The last one of each kind is late: it happened before the one before it. */
-const late: readonly Event[] = [
+const late: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', eventTime: LATER },
   { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p0', eventTime: LATE },
   { type: 'AssetObservation', assetKey: ['b'], dataVersion: 'now' },

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
 import { runHere } from '../../support/command-output.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
 import { launch, newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, splitLines, timedEvents } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
@@ -14,7 +14,7 @@ const T0 = Date.UTC(2026, 10, 20, 15);
 
 /** @returns lines, of which number n was recorded at the n-th of these minutes. Their assets are `a` and `b` in turn. */
 function linesAt(deployment: string, minutes: readonly number[]): Buffer[] {
-  const eventOf = (index: number): Event => ({
+  const eventOf = (index: number): PlainEvent => ({
     type: 'AssetCheckEvaluation',
     assetKey: [index % 2 === 0 ? 'a' : 'b'],
     checkName: deployment,

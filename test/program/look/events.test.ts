@@ -6,9 +6,9 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { widthOf } from '../../../src/commands/cli/text-width.ts';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { runHere } from '../../support/command-output.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { journalText, launch, newFolder, program, run, startService } from '../../support/program.ts';
 import { FIRST, flip, START, timedEvents } from '../../support/segments.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
@@ -16,7 +16,7 @@ import { eventually } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const KEY = ['warehouse', 'orders'];
-const recorded: readonly Event[] = [
+const recorded: readonly PlainEvent[] = [
   {
     type: 'AssetMaterialization',
     assetKey: KEY,
@@ -156,7 +156,7 @@ test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) 
 
 test('a table fits the terminal, and nothing that a client sent steers it', { skip: noTerminal() }, async (t) => {
   const evil = '\u001b[2J\u009b31m\u202eevil\u0007\n\u2028\u007f';
-  const events: readonly Event[] = [
+  const events: readonly PlainEvent[] = [
     ...recorded,
     {
       type: 'AssetMaterialization',
@@ -323,7 +323,7 @@ test('events are shown in the order in which they happened, on request', async (
     '0001-01-01T00:00:00Z',
   ];
   const events = times.map(
-    (eventTime, index): Event => ({ type: 'AssetObservation', assetKey: [`a${index}`], eventTime }),
+    (eventTime, index): PlainEvent => ({ type: 'AssetObservation', assetKey: [`a${index}`], eventTime }),
   );
   const data = journal(t, events);
   const show = async (...args: string[]) => {

@@ -6,10 +6,11 @@ import { closeSync, linkSync, mkdirSync, openSync, readFileSync, writeFileSync, 
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { rounds } from '../../support/long.ts';
 import { endWithPeak, memoryMib } from '../../support/memory.ts';
+import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, program, root, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 import { eventually, HANG_MS } from '../../support/tools.ts';

@@ -4,12 +4,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { freePort, journalText, launch, newFolder, type Running, run, startService } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
 import { startScripted } from '../../support/sent-lines.ts';
@@ -21,7 +21,7 @@ const CHECKS = ['no_nulls', 'Größe'];
 /** A journal of so many events in several files, of three days. */
 function journal(t: TestContext, count: number): string {
   const data = newFolder(t);
-  const eventOf = (n: number): Event => {
+  const eventOf = (n: number): PlainEvent => {
     const assetKey = n % 3 === 0 ? ['a/b', 'ü'] : n % 3 === 1 ? ['a', String(n % 7)] : ['b'];
     const more = {
       ...(n % 4 === 0 && { partition: `p${n % 5}`, description: 'a, "b"\n=c' }),

@@ -5,11 +5,11 @@ import { cpSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Event } from '../../../src/event/event.ts';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
 import { eventually } from '../../support/tools.ts';
@@ -258,7 +258,7 @@ test('a device without events makes a request now and then', async (t) => {
 
 test('events and assets of one device are found by its id or its name, in a folder and at a service [sources-filter-1]', async (t) => {
   const hub = await startService(t);
-  const check = (passed: boolean) => (): Event => ({
+  const check = (passed: boolean) => (): PlainEvent => ({
     type: 'AssetCheckEvaluation',
     assetKey: ['line'],
     checkName: 'fits',

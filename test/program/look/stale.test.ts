@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
 import { runHere } from '../../support/command-output.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { FIRST, timedEvents } from '../../support/segments.ts';
@@ -13,9 +13,9 @@ import { FIRST, timedEvents } from '../../support/segments.ts';
 const HOUR_MS = 3_600_000;
 const ago = (hours: number) => new Date(Date.now() - hours * HOUR_MS);
 
-const materialized = (key: string): Event => ({ type: 'AssetMaterialization', assetKey: key.split('/') });
-const observed = (key: string): Event => ({ type: 'AssetObservation', assetKey: key.split('/') });
-const checked = (key: string, passed: boolean): Event => ({
+const materialized = (key: string): PlainEvent => ({ type: 'AssetMaterialization', assetKey: key.split('/') });
+const observed = (key: string): PlainEvent => ({ type: 'AssetObservation', assetKey: key.split('/') });
+const checked = (key: string, passed: boolean): PlainEvent => ({
   type: 'AssetCheckEvaluation',
   assetKey: key.split('/'),
   checkName: 'c',
@@ -24,7 +24,7 @@ const checked = (key: string, passed: boolean): Event => ({
 });
 
 /** @param events with how many hours ago each was recorded, the oldest first */
-function journal(t: TestContext, events: readonly (readonly [hours: number, event: Event])[]): string {
+function journal(t: TestContext, events: readonly (readonly [hours: number, event: PlainEvent])[]): string {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), timedEvents(events.map(([hours, event]) => [ago(hours), event])));
   return data;

@@ -5,10 +5,10 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import type { Event } from '../../../src/event/event.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { assertGoodForm, metricsOf, samplesOf, withoutPromtool } from '../../support/metrics.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { timedEvents } from '../../support/segments.ts';
@@ -19,7 +19,7 @@ const HOUR_MS = 3_600_000;
 
 /** A file of a journal: for each event of an asset how many hours ago it was recorded, the oldest first. */
 function fileOf(events: readonly (readonly [hours: number, key: string])[], first = 1): Buffer {
-  const eventOf = (key: string): Event => ({ type: 'AssetObservation', assetKey: key.split('/') });
+  const eventOf = (key: string): PlainEvent => ({ type: 'AssetObservation', assetKey: key.split('/') });
   return timedEvents(
     events.map(([hours, key]) => [Date.now() - hours * HOUR_MS, eventOf(key)]),
     first,

@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { Event } from '../../../src/event/event.ts';
-import { encodeBatch, encodeMembers } from '../../../src/journal/line/record.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { askHub, SentJournal } from '../../support/forwarding.ts';
 import { buildBefore, withoutHistory } from '../../support/older-program.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { eventsIn, journalText, newFolder, root, run, startService } from '../../support/program.ts';
 import { ask, post } from '../../support/wire.ts';
 
@@ -20,7 +20,7 @@ const origin = {
   recorded: '2026-11-20T15:19:45.266Z',
 };
 const eventTime = '0001-01-01T00:00:00.123456789Z';
-const events: readonly Event[] = [
+const events: readonly PlainEvent[] = [
   { ...common, type: 'AssetMaterialization', eventTime },
   { ...common, type: 'AssetObservation', idempotencyKey: 'say "k"\\' },
   { ...common, type: 'AssetCheckEvaluation', checkName: 'c', passed: false, severity: 'WARN', origin },

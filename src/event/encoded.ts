@@ -1,0 +1,124 @@
+/**
+ * Encodes an event as its line in a journal has it, from the values of its report: their bytes are copied once, and no text is
+ * made of a value that needs no check of its text.
+ */
+
+import type { Event, EventOrigin } from './event.ts';
+import type { Json } from './json.ts';
+import type { parameters } from './parameters.ts';
+
+/** JSON: a text, or a value of a body. */
+export type Fragment = string | Json;
+
+type ParameterName = (typeof parameters)[number]['name'];
+
+/** What is before the value of each parameter in a line, in the order of a line. */
+const prefixes: Readonly<Record<ParameterName, string>> = {
+  asset_key: ',"asset_key":',
+  partition: ',"partition":',
+  check_name: ',"check_name":',
+  passed: ',"passed":',
+  severity: ',"severity":',
+  description: ',"description":',
+  data_version: ',"tags":{"data_version":',
+  metadata: ',"metadata":',
+  event_time: ',"event_time":',
+};
+/** The parameters in the order of a line, the asset key first. */
+export const lineOrder = Object.keys(prefixes) as readonly ParameterName[];
+
+/**
+ * @param fragments of the parameters that the event has, in `lineOrder`; its key is an array of strings
+ * @returns the members of its line that come from the report: `"type":"AssetObservation","asset_key":["a"]`. A text, or the bytes
+ *   if they are many or not all ASCII. It keeps nothing else in memory
+ */
+export function encodeEvent(
+  type: Event['type'],
+  fragments: readonly (Fragment | undefined)[],
+  idempotencyKey: string | undefined,
+): string | Buffer {
+  const keyMember = idempotencyKey === undefined ? '' : `,"idempotency_key":${quote(idempotencyKey)}`;
+  let bytesMax = FRAME_BYTES_MAX + keyMember.length;
+  for (const fragment of fragments) if (fragment !== undefined) bytesMax += bytesMaxOf(fragment);
+  const target = bytesMax > scratch.length ? Buffer.allocUnsafe(bytesMax) : scratch;
+  let at = copy(TYPE_MEMBERS[type], target, 0);
+  let isPlain = true;
+  for (let index = 0; index < fragments.length; index += 1) {
+    const fragment = fragments[index];
+    if (fragment === undefined) continue;
+    at = copy(PREFIXES[index]!, target, at);
+    if (typeof fragment === 'string') {
+      const written = target.write(fragment, at);
+      at += written;
+      isPlain &&= written === fragment.length;
+    } else {
+      const { source, start, end, omitted } = fragment;
+      at = source.copyCompacted(start, end - omitted, target, at);
+      isPlain &&= source.isAscii;
+    }
+    if (index === TAG) target[at++] = CLOSE_BRACE;
+  }
+  if (keyMember !== '') at += target.write(keyMember, at);
+  if (target !== scratch) return escaped(target.subarray(0, at));
+  return isPlain ? target.toString('latin1', 0, at) : escaped(Buffer.from(target.subarray(0, at)));
+}
+
+/** @returns the event of another journal, whose line here names its line there */
+export function forwardedEvent({ type, encoded, idempotencyKey }: Omit<Event, 'origin'>, origin: EventOrigin): Event {
+  const end = `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
+  const members = typeof encoded === 'string' ? Buffer.from(encoded + end) : Buffer.concat([encoded, Buffer.from(end)]);
+  return { type, encoded: members, idempotencyKey, origin };
+}
+
+/** @returns an upper bound of the bytes of a fragment */
+function bytesMaxOf(fragment: Fragment): number {
+  if (typeof fragment !== 'string') return fragment.end - fragment.start;
+  return fragment.length < SHORT ? fragment.length * UTF8_BYTES_MAX : Buffer.byteLength(fragment);
+}
+
+/** Copies a few bytes, for which a loop is faster than a call of Node. @returns the offset after them in the target */
+function copy(bytes: Buffer, target: Buffer, at: number): number {
+  for (let index = 0; index < bytes.length; index += 1) target[at + index] = bytes[index]!;
+  return at + bytes.length;
+}
+
+/** @returns UTF-8 with U+0085, U+2028 and U+2029 escaped: the same buffer if it has none of them */
+export function escaped(bytes: Buffer): Buffer {
+  const hasSome = ['\u0085', '\u2028', '\u2029'].some((separator) => bytes.includes(separator));
+  return hasSome ? Buffer.from(bytes.toString().replace(LINE_SEPARATORS, escapeSeparator)) : bytes;
+}
+
+function escapeSeparator(separator: string): string {
+  return `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/**
+ * JSON text of a string without lone surrogates: of `a"b` it is `"a\"b"`. Most strings need no escape, and then this is faster
+ * than JSON.stringify.
+ */
+export function quote(text: string): string {
+  return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+/** @returns the JSON text of an array of strings without lone surrogates: `["warehouse","orders"]` */
+export function quoteAll(texts: readonly string[]): string {
+  return `[${texts.map(quote).join(',')}]`;
+}
+
+/** Holds an event of up to 4 KiB while it is encoded, so that it gets memory of its own in one piece, and no more. */
+const scratch = Buffer.allocUnsafeSlow(4096);
+const TYPE_MEMBERS = {
+  AssetMaterialization: Buffer.from('"type":"AssetMaterialization"'),
+  AssetCheckEvaluation: Buffer.from('"type":"AssetCheckEvaluation"'),
+  AssetObservation: Buffer.from('"type":"AssetObservation"'),
+};
+const PREFIXES = Object.values(prefixes).map((prefix) => Buffer.from(prefix));
+const TAG = lineOrder.indexOf('data_version');
+const CLOSE_BRACE = 0x7d;
+/** What an event has besides its fragments. */
+const FRAME_BYTES_MAX = 256;
+const SHORT = 64;
+/** For one UTF-16 code unit. */
+const UTF8_BYTES_MAX = 3;
+const LINE_SEPARATORS = /[\u0085\u2028\u2029]/g;
+const NEEDS_ESCAPE = /[\u0000-\u001f"\\]/;
