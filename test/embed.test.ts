@@ -9,7 +9,6 @@ import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import { waitLimits } from '../src/config/limits.ts';
-import { newToken } from '../src/deployments/tokens.ts';
 import {
   type EventFilter,
   type Fault,
@@ -21,8 +20,9 @@ import {
   startService,
 } from '../src/embed.ts';
 import { segmentName } from '../src/journal/segments.ts';
+import { writeDeployments } from './support/deployments.ts';
 import { freePort, newFolder, root } from './support/program.ts';
-import { reportOne } from './support/report.ts';
+import { record, reportOne } from './support/report.ts';
 import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { HANG_MS, within } from './support/tools.ts';
 import { ask, errorOf } from './support/wire.ts';
@@ -248,14 +248,7 @@ test('a wait for several events resolves with the first of them, and says how ma
 
 test('a filter finds events by members of their metadata, however deep, and numbers by value or by their digits', async (t) => {
   const service = await start(t);
-  const send = async (metadata: string | undefined) => {
-    const reply = await fetch(`${service.url}/report_asset_observation/a`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: `{${metadata === undefined ? '' : `"metadata":${metadata}`}}`,
-    });
-    assert.equal(reply.status, 200, await reply.text());
-  };
+  const send = (metadata: string) => record(service, 'observation/a', { body: `{"metadata":${metadata}}` });
   await send('{"rows":10,"source":{"table":"orders","columns":["id","at"],"owner":null},"ok":true}');
   await send('{"rows":1e1,"source":{"table":"orders","columns":["id"]},"ok":"true"}');
   await send(
@@ -263,7 +256,7 @@ test('a filter finds events by members of their metadata, however deep, and numb
   );
   await send('{"rows":"10"}');
   await send('{}');
-  await send(undefined);
+  await record(service, 'observation/a');
   const table: readonly (readonly [MetadataFilter, readonly number[]])[] = [
     [{}, [1, 2, 3, 4, 5]],
     [{ rows: 10 }, [1, 2]],
@@ -379,12 +372,7 @@ test('lines of any length and files of any number are read, and nothing that is 
   const service = await start(t, { data });
   const wait = service.waitFor({ assetKey: 'long', afterSeq: 6 }, { timeoutMs: 20_000 });
   for (let count = 0; count < 4; count += 1) {
-    const reply = await fetch(`${service.url}/report_asset_observation/long`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ description: 'ä'.repeat(400_000) }),
-    });
-    assert.equal(reply.status, 200);
+    await record(service, 'observation/long', { body: { description: 'ä'.repeat(400_000) } });
   }
   assert.equal((await wait).seq, 7);
   const events = await service.events();
@@ -465,12 +453,9 @@ test('a given folder is kept, and the next service continues in it', async (t) =
 });
 
 test('in hosted mode it gives the events of one deployment', async (t) => {
-  const { token, digest } = newToken();
-  const folder = newFolder(t);
-  const deployments = join(folder, 'deployments.json');
-  const entry = (name: string) => ({ name, tokens: [{ name: 'test', sha256: digest }] });
-  writeFileSync(deployments, JSON.stringify({ deployments: [entry('prod'), entry('stage')] }));
-  const service = await start(t, { deployments });
+  const { file, tokenOf } = writeDeployments(t, ['prod', 'stage']);
+  const token = tokenOf('prod');
+  const service = await start(t, { deployments: file });
   const wait = service.waitFor({ deployment: 'prod', assetKey: 'a' });
   const send = (path: string, headers = { 'Service-Cloud-Api-Token': token }) =>
     fetch(`${service.url}/${path}`, { method: 'POST', headers }).then(({ status }) => status);
@@ -578,12 +563,6 @@ test('a fault that can not be is refused at once, and so is a service that can n
   const refused = (text: string, problem: RegExp) =>
     assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);
   refused('{"then": {"stauts": 503}}', /^Error: fault\.then\.stauts is unknown; did you mean status\?$/);
-  refused(
-    '{"match": {"assetKey": "a"}, "then": {"status": 503}}',
-    /^Error: fault\.match\.assetKey is unknown; did you mean asset_key\?$/,
-  );
-  refused('{"times": 0, "then": {"status": 503}}', /fault\.times is 0; send a whole number from 1$/);
-  refused('{}', /fault\.then is missing; /);
   refused('null', /^Error: fault is null; send an object$/);
   assert.equal(await report(service, 'observation/a'), 200);
   const ordinary = await start(t, { test: false });
@@ -591,19 +570,6 @@ test('a fault that can not be is refused at once, and so is a service that can n
   await assert.rejects(ordinary.reset(), /^Error: reset needs startService\(\{ test: true \}\)$/);
   assert.equal(await report(ordinary, 'observation/a?descripton=x'), 200);
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
-});
-
-test('two services in one process are independent, and a folder is used by one', async (t) => {
-  const [one, other] = await Promise.all([start(t), start(t)]);
-  assert.equal(await report(one, 'observation/a'), 200);
-  assert.equal((await one.events()).length, 1);
-  assert.deepEqual(await other.events(), []);
-  await assert.rejects(
-    startService({ data: one.data }),
-    /is in use by process (\d+|unknown); stop it, or use another --data/,
-  );
-  await one.stop();
-  assert.equal(await report(other, 'observation/a'), 200);
 });
 
 test('a start that fails says why and leaves no folder', async (t) => {

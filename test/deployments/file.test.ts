@@ -255,10 +255,3 @@ test('a token without the right that a request needs gets a 403, which slows no 
   assert.deepEqual([ask('/prod/x', first.token, 'report'), ask('/prod/x', reader.token, 'read')], ['prod', 'prod']);
   assert.match(`${ask('/test/x', reader.token, 'read')}`, /^401 /);
 });
-
-test('a path of the service itself is no name', () => {
-  for (const name of ['livez', 'readyz', 'metrics']) {
-    const [problem] = problems(JSON.stringify({ deployments: [{ name, tokens: [] }] }));
-    assert.match(problem ?? '', new RegExp(`is ${name}, which is a path of the service itself`));
-  }
-});

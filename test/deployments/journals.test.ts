@@ -179,20 +179,6 @@ test('a report for a journal that is being closed waits in the next one, and a s
   assert.deepEqual(descriptionsIn(join(data, 'a')), ['1', '2']);
 });
 
-test('on a full disk no report waits for the journal to be opened', async (t) => {
-  const openFull = (folder: string): Disk => ({
-    ...openRealDisk(folder),
-    createLog: () => Promise.reject(systemError('ENOSPC')),
-  });
-  const { hosted } = journals(t, { limits: { openWaitMs: 3_600_000 }, openDisk: openFull });
-  const journal = hosted.journalOf('a');
-  const reason = 'the disk is full; the service waits for space to open its journal';
-  assert.equal(await append(journal, 'first'), reason);
-  const second = append(journal, 'second');
-  assert.ok(second.answered);
-  assert.equal(await second, reason);
-});
-
 /** Real disks of which the journal's writes to one wait for `release`. */
 function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) => Disk; release: () => void } {
   const { opened: released, open: release } = gate();

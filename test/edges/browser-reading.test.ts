@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { noBrowser, type Page, startBrowser } from '../support/chromium.ts';
+import { jsonIn } from '../support/command-output.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { brokenBuild, EVIL, openPage, RESOLVE, rebind } from '../support/hostile-site.ts';
 import { type Running, type Scope, startService } from '../support/program.ts';
@@ -160,12 +161,7 @@ function readingsOf(pageHost: string): number {
 async function arrivals(service: Running, path: string, count: number): Promise<number[]> {
   let statuses: number[] = [];
   await eventually(`${count} requests of ${path}`, () => {
-    const entries = service
-      .stderr()
-      .split('\n')
-      .slice(0, -1)
-      .map((line) => JSON.parse(line));
-    statuses = entries
+    statuses = jsonIn(service.stderr())
       .filter((entry) => entry.message === 'request' && entry.path === path)
       .map(({ status }) => status);
     return statuses.length >= count;

@@ -15,6 +15,7 @@ import { writeDeployments } from '../support/deployments.ts';
 import { startForwarding } from '../support/forwarded.ts';
 import { errorOf, startNatsStub } from '../support/nats-stub.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
+import { record } from '../support/report.ts';
 import { startScripted } from '../support/sent-lines.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
 
@@ -80,20 +81,9 @@ const COLUMN = `((kind) => [...document.querySelectorAll('.row')]
 const column = (page: Page, kind: string) => page.evaluate<string[]>(`${COLUMN}('${kind}')`);
 const isLive = has('#state', 'Live');
 
-async function report(
-  { url }: Pick<Running, 'url'>,
-  items: readonly object[],
-  headers: Record<string, string> = {},
-): Promise<void> {
-  for (let at = 0; at < items.length; at += 1_000) {
-    const body = JSON.stringify(items.slice(at, at + 1_000));
-    const reply = await fetch(`${url}/report_asset_batch/`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', ...headers },
-      body,
-    });
-    assert.equal(reply.status, 200, await reply.text());
-  }
+async function report(service: Pick<Running, 'url'>, items: readonly object[], headers = {}): Promise<void> {
+  for (let at = 0; at < items.length; at += 1_000)
+    await record(service, 'batch/', { body: items.slice(at, at + 1_000), headers });
 }
 
 const materialization = (...asset_key: readonly string[]) => ({ type: 'materialization', asset_key });
@@ -118,12 +108,8 @@ test('an event is shown live and whole, its metadata as it was sent', options, a
   await sees(page, isLive);
   const metadata =
     '{"rows":12345678901234567890,"ratio":1.0,"big":1e400,"ok":true,"none":null,"note":"a\\u00e9\\n\\"b\\"","list":["a",2.50,{"x":[]}],"rows":-0.10}';
-  const sent = await fetch(`${service.url}/report_asset_materialization/warehouse/orders`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: `{"partition":"2026-11-20","data_version":"v1","description":"nightly load","metadata":${metadata}}`,
-  });
-  assert.equal(sent.status, 200);
+  const body = `{"partition":"2026-11-20","data_version":"v1","description":"nightly load","metadata":${metadata}}`;
+  await record(service, 'materialization/warehouse/orders', { body });
   await sees(page, has('.row', 'materialized'));
   await page.click('.row');
   await sees(page, has('#detail', 'Metadata'));

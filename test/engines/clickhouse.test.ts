@@ -1,7 +1,7 @@
 /** The destination ClickHouse with the engine of a current server, beside a service. */
 
 import assert from 'node:assert/strict';
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +20,7 @@ import { deadLettersIn, forwardFile, forwardStatus, sourceIn, stopsForwarding } 
 import { rounds } from '../support/long.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder, type Running, root, startService } from '../support/program.ts';
+import { record } from '../support/report.ts';
 import { FIRST, makeLines, segment, timed } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
 
@@ -48,25 +49,20 @@ function settles({ data }: Pick<Running, 'data'>, lastSeq: number, withinMs = 60
   return eventually(`${lastSeq} events of ${data} are settled`, isSettled, withinMs);
 }
 
-async function report({ url }: Running, kind: string, body: object): Promise<void> {
+async function report(service: Running, kind: string, body: object): Promise<void> {
   const metadata = '{"rows":12345678901234567890,"a":1e400,"b":0.10,"c":{"d":[1,{"x":"\\u00e9é"}]},"b":null}';
   const text = JSON.stringify(body).replace('"METADATA"', () => metadata);
-  const headers = { 'content-type': 'application/json' };
-  const reply = await fetch(`${url}/report_asset_${kind}/`, { method: 'POST', headers, body: text });
-  assert.equal(reply.status, 200, await reply.text());
+  await record(service, `${kind}/`, { body: text });
 }
 
 /** Reports events, with partitions that count from `first`. */
-async function reportMany({ url }: Running, first: number, count: number): Promise<void> {
+async function reportMany(service: Running, first: number, count: number): Promise<void> {
   const item = (at: number) => ({
     type: 'AssetObservation',
     asset_key: ['a', `${at % 7}`],
     partition: `${first + at}`,
   });
-  const body = JSON.stringify(Array.from({ length: count }, (_, at) => item(at)));
-  const headers = { 'content-type': 'application/json' };
-  const reply = await fetch(`${url}/report_asset_batch/`, { method: 'POST', headers, body });
-  assert.equal(reply.status, 200, await reply.text());
+  await record(service, 'batch/', { body: Array.from({ length: count }, (_, at) => item(at)) });
 }
 
 /** @returns rows, distinct events, and rows of a table whose rows with the same key are one */
@@ -172,7 +168,6 @@ test('an event is a row as it was recorded, a bad one gets a dead letter, and th
 test('an insert has the events of one month, and an ask reads the projection', { skip }, async (t) => {
   const engine = await startTable(t);
   const data = newFolder(t);
-  mkdirSync(data, { recursive: true });
   const november = Array<string>(5).fill('2026-11-30T23:59:59.999Z');
   writeFileSync(join(data, FIRST), timed(1, ...november, ...Array<string>(4).fill('2026-12-01T00:00:00.000Z')));
   const inserts: string[] = [];
@@ -211,7 +206,6 @@ test('a cursor that is lost sends nothing again, and a table without old months 
 }, async (t) => {
   const engine = await startTable(t);
   const data = newFolder(t);
-  mkdirSync(data, { recursive: true });
   writeFileSync(join(data, FIRST), segment(1, 10));
   let device = await forwarding(t, engine.port, data);
   await settles(device, 10);
@@ -300,7 +294,6 @@ test('a backlog of a million events is stored once, with five kills of the engin
   const total = rounds({ long: 1_000_000, short: 30_000 });
   const engine = await startTable(t);
   const data = newFolder(t);
-  mkdirSync(data, { recursive: true });
   const bad = [1, 14_321, total];
   const eventOf = (seq: number): PlainEvent => {
     const event = { type: 'AssetObservation', assetKey: ['a', `${seq % 1_000}`], metadata: `{"n":${seq}}` } as const;

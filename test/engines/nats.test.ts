@@ -24,7 +24,7 @@ import {
 } from '../support/nats.ts';
 import { handbook, makeCertificate, withoutNginx } from '../support/nginx.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
-import { report, reportOne } from '../support/report.ts';
+import { report, reportLines, reportOne } from '../support/report.ts';
 import { listenOn } from '../support/sent-lines.ts';
 import { type Served, serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
@@ -57,6 +57,15 @@ function ingesterWith(t: Scope, destination: object, { data = newFolder(t), limi
 const isReady = async ({ url }: Served) => (await fetch(`${url}/readyz`)).status === 200;
 const whenReady = (service: Served) => eventually('it is ready', () => isReady(service));
 const why = ({ data }: Served) => stateIn(data)?.['why'];
+
+/** A server with a stream, and a service that is ready to send to it. */
+async function startReady(t: Scope, stream: Parameters<Nats['createStream']>[0] = {}, sending: Sending = {}) {
+  const nats = await startNats(t);
+  await nats.createStream(stream);
+  const service = await ingester(t, nats, sending);
+  await whenReady(service);
+  return { nats, service };
+}
 
 async function stops(service: Served, expected: string): Promise<string> {
   await eventually(`it is stopped: ${expected}`, () => why(service) === expected);
@@ -240,10 +249,7 @@ for (const [what, config, stream] of [
 }
 
 test('a retry goes beside the subject, and does not move what is asked', { skip }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream({ max_msg_size: 4_096 });
-  const service = await ingester(t, nats);
-  await whenReady(service);
+  const { nats, service } = await startReady(t, { max_msg_size: 4_096 });
   const body = { description: 'x'.repeat(5_000) };
   assert.deepEqual(await report(service, ['a']), [200]);
   assert.equal((await reportOne(service, 'observation/long', { body })).status, 503);
@@ -271,10 +277,7 @@ test('a retry goes beside the subject, and does not move what is asked', { skip 
 test('a stream that dropped everything gets the next event, and all again when an operator says so', {
   skip,
 }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream({ max_age: 1e9 });
-  const service = await ingester(t, nats);
-  await whenReady(service);
+  const { nats, service } = await startReady(t, { max_age: 1e9 });
   for (const keys of [['a', 'b'], ['c']]) {
     assert.deepEqual(new Set(await report(service, keys)), new Set([200]));
     await eventually('all is dropped', async () => (await nats.messages()).length === 0);
@@ -303,11 +306,8 @@ test('a stream that dropped everything gets the next event, and all again when a
 });
 
 test('a stream that was restored from an older state gets the rest again', { skip }, async (t) => {
-  const nats = await startNats(t);
+  const { nats, service } = await startReady(t);
   const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
-  await nats.createStream();
-  const service = await ingester(t, nats);
-  await whenReady(service);
   assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
   await node.kill();
   const [store, backup] = [join(node.folder, 'store'), join(newFolder(t), 'store')];
@@ -325,10 +325,7 @@ test('a stream that was restored from an older state gets the rest again', { ski
 });
 
 test('a stream that is full and keeps what it has refuses the next event until there is space', { skip }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream({ max_bytes: 8_192, discard: 'new' });
-  const service = await ingester(t, nats, { limits: { ackMs: 5_000 } });
-  await whenReady(service);
+  const { nats, service } = await startReady(t, { max_bytes: 8_192, discard: 'new' }, { limits: { ackMs: 5_000 } });
   const statuses: (number | undefined)[] = [];
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
   assert.ok(statuses.length > 5, `${statuses.length} reports`);
@@ -356,10 +353,7 @@ test('the command for a stream that is full makes space, also at a limit for eac
 });
 
 test('a lost cursor is found again in the stream', { skip }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream();
-  const before = await ingester(t, nats);
-  await whenReady(before);
+  const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   rmSync(join(before.data, 'forward-upstream.cursor'));
@@ -370,10 +364,7 @@ test('a lost cursor is found again in the stream', { skip }, async (t) => {
 });
 
 test('a journal that was restored from an older state is a fork', { skip }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream();
-  const before = await ingester(t, nats);
-  await whenReady(before);
+  const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   const data = newFolder(t);
@@ -388,10 +379,7 @@ test('a journal that was restored from an older state is a fork', { skip }, asyn
 });
 
 test('a clone beside its original is a fork, and continues with an id of its own', { skip }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream();
-  const before = await ingester(t, nats);
-  await whenReady(before);
+  const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   const data = newFolder(t);
@@ -476,11 +464,8 @@ test('a batch that arrives after it was given up is stored by nobody', { skip },
 });
 
 test('a server that answers nothing for a while is asked again', { skip }, async (t) => {
-  const nats = await startNats(t);
+  const { nats, service } = await startReady(t, {}, { limits: { natsAnswerMs: 300 } });
   const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
-  await nats.createStream();
-  const service = await ingester(t, nats, { limits: { natsAnswerMs: 300 } });
-  await whenReady(service);
   assert.deepEqual(await report(service, ['a']), [200]);
   node.signal('SIGSTOP');
   const reported = report(service, ['b']);
@@ -536,21 +521,12 @@ test('in hosted mode each deployment has a subject, in one stream or in its own'
 test('single reports, batches, repeated keys, pipelined requests and files are in the stream once', {
   skip,
 }, async (t) => {
-  const nats = await startNats(t);
-  await nats.createStream();
-  const service = await ingester(t, nats);
-  await whenReady(service);
-  const line = (name: string) => JSON.stringify({ type: 'AssetObservation', asset_key: name });
-  const batch = (lines: readonly string[], headers = {}) =>
-    fetch(`${service.url}/report_asset_batch`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/x-ndjson', ...headers },
-      body: lines.join('\n'),
-    }).then(({ status }) => status);
+  const { nats, service } = await startReady(t);
+  const item = (name: string) => ({ type: 'AssetObservation', asset_key: name });
   const key = { 'Idempotency-Key': 'k' };
   const statuses = await Promise.all([
-    batch([line('one'), line('two')]),
-    batch([line('three'), '{}'], { Prefer: 'handling=lenient' }),
+    reportLines(service, [item('one'), item('two')]).then(({ status }) => status),
+    reportLines(service, [item('three'), {}], { Prefer: 'handling=lenient' }).then(({ status }) => status),
     report(service, ['keyed'], key).then(([status]) => status),
   ]);
   assert.deepEqual(statuses, [200, 207, 200]);
@@ -560,7 +536,7 @@ test('single reports, batches, repeated keys, pipelined requests and files are i
   for (let reply = 1; reply <= 3; reply += 1) assert.equal((await wire.reply())?.status, 200);
   wire.close();
   const file = join(newFolder(t), 'reports.jsonl');
-  writeFileSync(file, Array.from({ length: 2_500 }, (_, at) => line(`from-${at}`)).join('\n'));
+  writeFileSync(file, Array.from({ length: 2_500 }, (_, at) => JSON.stringify(item(`from-${at}`))).join('\n'));
   const { code, stderr } = await runHere(['report', '--from', file, '--url', service.url]);
   assert.equal(code, 0, stderr);
   assert.equal(eventsIn(service.data).length, 2_507);

@@ -18,20 +18,11 @@ function textsOf(members: Members | undefined): Record<string, string> | undefin
   return members && Object.fromEntries(members.names().map((name) => [name, members.get(name)!.text]));
 }
 
-test('values come out token by token as they were sent', () => {
-  const sent = '{"a":12345678901234567890,"b":1.0,"c":1e400,"d":{"x":1,"x":2},"e":"\\u0041\\/","f":-0.0E+1}';
-  const { kind, text } = readJson(sent, DEPTH);
-  assert.deepEqual({ kind, text }, { kind: 'object', text: sent });
-});
-
-test('only white space between tokens goes', () => {
-  const spaced = ' {\n "a b" :\t[ 1 , "c  d" ,\r{ } ] }\n ';
-  assert.equal(readJson(spaced, DEPTH).text, '{"a b":[1,"c  d",{}]}');
-});
-
-test('members keep their last value, whatever their names', () => {
-  const members = readMembers(bytesOf('{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null}'), DEPTH, 10);
-  assert.deepEqual(textsOf(members), { ['__proto__']: '1', a: '"x"', ab: 'null' });
+test('members keep their last value, whatever their names, and whether these are looked for or not', () => {
+  const sent =
+    '{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null, "": 2, "type": 3, "typ": 4, "\\u0074ags": 5, "tags": 6}';
+  const texts = { ['__proto__']: '1', a: '"x"', ab: 'null', '': '2', type: '3', typ: '4', tags: '6' };
+  assert.deepEqual(textsOf(readMembers(bytesOf(sent), DEPTH, 10)), texts);
 });
 
 test('a value that is not an object has no members', () => {
@@ -163,40 +154,7 @@ const { tree: jsonText } = fc.letrec<{ tree: string }>((tie) => ({
 const mutated = fc
   .tuple(
     jsonText,
-    fc.array(
-      fc.tuple(
-        fc.nat(),
-        fc.constantFrom(
-          '',
-          ',',
-          '"',
-          '}',
-          ']',
-          '{',
-          '[',
-          ':',
-          '0',
-          '1',
-          '.',
-          'e',
-          '-',
-          '\\',
-          'u',
-          ' ',
-          '\n',
-          "'",
-          't',
-          '\u0000',
-          '\ufeff',
-          '\u00a0',
-          '/',
-          '+',
-        ),
-      ),
-      {
-        maxLength: 3,
-      },
-    ),
+    fc.array(fc.tuple(fc.nat(), fc.constantFrom('', ...`,"}]{[:01.e-\\u \n't\u0000\ufeff\u00a0/+`)), { maxLength: 3 }),
   )
   .map(([text, edits]) => {
     let edited = text;

@@ -1,8 +1,7 @@
 /** The table of parameters: everything that knows one parameter knows the next one from its row. */
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { build } from 'esbuild';
@@ -11,6 +10,7 @@ import { limits } from '../../src/config/limits.ts';
 import { endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
 import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
@@ -131,10 +131,8 @@ test('the paths in a 401 and a 404 are those of the table', async (t) => {
     /^nothing is at this path; POST a report to \/report_renamed\/, \/report_asset_check\/, /,
   );
 
-  const file = join(newFolder(t), 'deployments.json');
-  const sha256 = createHash('sha256').update('token').digest('hex');
-  writeFileSync(file, JSON.stringify({ deployments: [{ name: 'prod', tokens: [{ name: 'ci', sha256 }] }] }));
-  const hosted = await startService(t, { args: ['--deployments', file], ...renamed });
+  const { args } = writeDeployments(t, ['prod']);
+  const hosted = await startService(t, { args, ...renamed });
   const refused = await ask(hosted.port, post('/prod/report_renamed/k'));
   assert.equal(refused.status, 401);
   assert.match(

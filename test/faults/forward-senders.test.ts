@@ -8,7 +8,8 @@ import { type ChainPosition, encodeBatch } from '../../src/journal/line/record.t
 import { askHub, put, sourceOf } from '../support/forwarding.ts';
 import { memoryMib } from '../support/memory.ts';
 import { encodeMembers } from '../support/plain-event.ts';
-import { eachEvent, startService } from '../support/program.ts';
+import { eachEvent, type Running, startService } from '../support/program.ts';
+import { reportOne } from '../support/report.ts';
 import { eventually, withoutStrace } from '../support/tools.ts';
 import { Wire } from '../support/wire.ts';
 import { withSlowWrites } from './strace.ts';
@@ -28,11 +29,8 @@ const headOf = (number: number, bodyBytes: number) =>
     `Content-Length: ${bodyBytes}\r\n\r\n`,
   ].join('');
 
-function reportTo(url: string, description: string): Promise<Response> {
-  const headers = { 'Content-Type': 'application/json' };
-  const body = JSON.stringify({ description });
-  return fetch(`${url}/report_asset_materialization/own`, { method: 'POST', headers, body });
-}
+const reportTo = (hub: Running, description: string) =>
+  reportOne(hub, 'materialization/own', { body: { description } });
 
 test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait [forward-senders-1]', {
   skip: withoutStrace,
@@ -58,7 +56,7 @@ test('a report passes the forwarded events that wait for a slow disk, and no mor
   };
   await eventually('a sender is refused before its body is sent', isFull);
   const takenBefore = taken;
-  assert.equal((await reportTo(hub.url, 'passes')).status, 200);
+  assert.equal((await reportTo(hub, 'passes')).status, 200);
   await Promise.all(senders);
   const order = [...eachEvent(hub.data)].map(({ from }) => (from as [string] | undefined)?.[0] ?? 'own');
   const before = new Set(order.slice(0, order.indexOf('own'))).size;
@@ -86,7 +84,7 @@ test('the bodies of forwarded events leave memory for those of reports', async (
   let count = 0;
   for (const one of refused) void one.then((status) => (count += status === 503 ? 1 : 0)).catch(() => {});
   await eventually('those that do not fit are refused', () => count >= senders.length - fitting);
-  assert.equal((await reportTo(hub.url, 'x'.repeat(MIB - 100))).status, 200);
+  assert.equal((await reportTo(hub, 'x'.repeat(MIB - 100))).status, 200);
 });
 
 test(`${SENDERS} senders at once, each with 1 MiB, get all of it in and take less than ${MEMORY_MIB_MAX} MiB of a hub`, {
@@ -107,7 +105,7 @@ test(`${SENDERS} senders at once, each with 1 MiB, get all of it in and take les
   let isSending = true;
   const reports = (async () => {
     const statuses: number[] = [];
-    while (isSending) statuses.push((await reportTo(hub.url, 'meanwhile')).status);
+    while (isSending) statuses.push((await reportTo(hub, 'meanwhile')).status);
     return statuses;
   })();
   await Promise.all(senders);

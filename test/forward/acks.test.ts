@@ -9,7 +9,6 @@ import type { Limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { runHere } from '../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { entryOf, host, rewrite } from '../support/deployments.ts';
 import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
@@ -17,7 +16,7 @@ import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
-import { report, reportOne } from '../support/report.ts';
+import { report, reportLines, reportOne } from '../support/report.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
@@ -58,18 +57,13 @@ test('no reply of success leaves before the destination has the events on its di
   const key = { 'Idempotency-Key': 'k' };
   assert.deepEqual(await report(device, ['first'], key), [200]);
   const letGo = hold(hub.disk, 'sync');
-  const lines = (names: readonly string[]) =>
-    names.map((name) => JSON.stringify({ type: 'AssetObservation', asset_key: name })).join('\n');
-  const batch = (names: readonly string[], headers = {}) =>
-    fetch(`${device.url}/report_asset_batch`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/x-ndjson', ...headers },
-      body: `${lines(names)}${'Prefer' in headers ? '\n{}' : ''}`,
-    }).then(({ status }) => status);
+  const item = (name: string) => ({ type: 'AssetObservation', asset_key: name });
+  const batch = (items: readonly object[], headers = {}) =>
+    reportLines(device, items, headers).then(({ status }) => status);
   const sent = [
     report(device, ['one']).then(([status]) => status),
-    batch(['two', 'three']),
-    batch(['four'], { Prefer: 'handling=lenient' }),
+    batch([item('two'), item('three')]),
+    batch([item('four'), {}], { Prefer: 'handling=lenient' }),
     report(device, ['keyed'], { 'Idempotency-Key': 'l' }).then(([status]) => status),
   ];
   await eventually('all are on the disk of the device', () => eventsIn(device.data).length === 6);
@@ -233,9 +227,7 @@ test('an event that the destination refuses never gets a 200, and those after it
   const items = ['before', 'after'].map((name) => {
     return { type: 'observation', asset_key: [name], idempotency_key: name };
   });
-  const sent = { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(items) };
-  const batch = await fetch(`${device.url}/report_asset_batch/`, sent);
-  assert.equal(await batch.text(), '{"recorded":2,"duplicates":1}', 'it is between the two');
+  assert.equal((await reportLines(device, items)).body, '{"recorded":2,"duplicates":1}', 'it is between the two');
   assert.equal(deadLettersIn(device.data).length, 1);
   await device.stop();
   const again = await acknowledged(t, hub.url, {}, device.data);
@@ -267,16 +259,6 @@ test('pipelined reports wait together, and their replies leave in order', async 
   const statuses = [await wire.reply(), await wire.reply(), await wire.reply()].map((reply) => reply?.status);
   assert.deepEqual(statuses, [200, 400, 200]);
   wire.close();
-});
-
-test('report --from is done when the hub has what is in the file', async (t) => {
-  const { hub, device } = await pair(t);
-  const file = join(newFolder(t), 'reports.jsonl');
-  const line = (_: unknown, at: number) => JSON.stringify({ type: 'AssetObservation', asset_key: `from-${at}` });
-  writeFileSync(file, Array.from({ length: 2_500 }, line).join('\n'));
-  const { code, stderr } = await runHere(['report', '--from', file, '--url', device.url]);
-  assert.equal(code, 0, stderr);
-  assert.equal(durableAt(hub.disk).length, 2_500);
 });
 
 test('in hosted mode each deployment waits for its own journal', async (t) => {

@@ -37,10 +37,6 @@ async function newSite(t: Scope) {
 
 type Site = Awaited<ReturnType<typeof newSite>>;
 
-async function threeSites(t: Scope): Promise<readonly [Site, Site, Site]> {
-  return [await newSite(t), await newSite(t), await newSite(t)];
-}
-
 function assertNoIdTwice(...sites: readonly Site[]): void {
   for (const { data } of sites) {
     const ids = eventsIn(data).map(({ id }) => id);
@@ -48,17 +44,8 @@ function assertNoIdTwice(...sites: readonly Site[]): void {
   }
 }
 
-test('a circle that is there when all of its services start is stopped, and doubles nothing', async (t) => {
-  const sites = await threeSites(t);
-  for (const [index, site] of sites.entries()) await site.start(sites[(index + 1) % 3]);
-  for (const site of sites) assert.deepEqual(await report(site, named('a', 5)), ok(5));
-  await eventually('one of the three is stopped', () => sites.some(({ isStopped }) => isStopped()));
-  for (const site of sites) assert.deepEqual(await report(site, named('b', 5)), ok(5));
-  assertNoIdTwice(...sites);
-});
-
 test('a circle that is closed later is stopped before an event comes back', async (t) => {
-  const [near, middle, far] = await threeSites(t);
+  const [near, middle, far] = [await newSite(t), await newSite(t), await newSite(t)];
   await far.start();
   await middle.start(far);
   await near.start(middle);

@@ -61,29 +61,6 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
 });
 
-test('a journal that was closed while idle, or replaced meanwhile, is read again', async (t) => {
-  const { file, prod } = deployments(t);
-  const limits = { idleJournalMs: 100, openWaitMs: 30_000 };
-  const hub = await serveReads(t, { limits, args: ['--deployments', file] });
-  const sent = new SentJournal(9);
-  const url = `${hub.url}/prod`;
-  assert.equal((await sent.put(url, 1, 4, { headers: prod })).status, 200);
-  const folder = join(hub.data, 'prod');
-  await eventually('it is closed', () => existsSync(join(folder, '.stopped-cleanly')));
-  assert.match(readFileSync(join(folder, SNAPSHOT), 'utf8'), /^\{"seq":4,"sources":\[\[/);
-  // While it is being closed again, a request gets 503, as any sender may.
-  const says = (seq: number, ask: () => Promise<{ readonly status: number; readonly body: object }>) =>
-    eventually(`the hub is at ${seq}`, async () => {
-      const { status, body } = await ask();
-      if (status !== 503) assert.equal((body as { seq?: number }).seq, seq);
-      return status !== 503;
-    });
-  await says(4, () => askHub(url, SOURCE, prod));
-  await says(9, () => sent.put(url, 3, 9, { headers: prod }));
-  await says(9, () => sent.put(url, 8, 9, { headers: prod }));
-  assert.deepEqual(seqsAt(folder), upTo(9));
-});
-
 test('what opens a journal again is in the watermarks that it leaves when it is closed once more [hub-service-1]', async (t) => {
   const { file, prod } = deployments(t);
   const limits = { idleJournalMs: 100, openWaitMs: 30_000 };

@@ -336,46 +336,6 @@ test('hosts are tried in turn, the next one after each failure [nats-9]', async 
   assert.match(shown(await none.ask(NEVER)), /^again: 127.0.0.1:\d+ cannot be reached: connect ECONNREFUSED/);
 });
 
-test('wherever a connection ends, each line is stored once and in order', async (t) => {
-  const { lines } = outgoing(7);
-  for (const isHandled of [false, true]) {
-    let wasCut = true;
-    for (let cut = 1; wasCut; cut += 1) {
-      let count = 0;
-      wasCut = false;
-      const answer = (_: Published, stub: NatsStub) => {
-        count += 1;
-        if (count !== cut) return undefined;
-        wasCut = true;
-        stub.answersBatches = false;
-        setImmediate(() => {
-          stub.sockets.at(-1)?.destroy();
-          stub.answersBatches = true;
-        });
-        return isHandled ? undefined : '';
-      };
-      const stub = await startNatsStub(t, { answer });
-      const target = open(t, stub.to);
-      let recorded = 0;
-      while (recorded < lines.length) {
-        const asked = await target.ask(NEVER);
-        for (let at = asked.kind === 'at' ? asked.seq : lines.length; at < lines.length; ) {
-          const sent = await target.send({ lines: lines.slice(at, at + 3), lost: undefined }, NEVER);
-          at = sent.kind === 'recorded' ? sent.seq : lines.length;
-          recorded = sent.kind === 'recorded' ? sent.seq : recorded;
-        }
-        if (asked.kind === 'at' && asked.seq === lines.length) recorded = asked.seq;
-      }
-      assert.deepEqual(
-        stub.stored.map(({ payload }) => `${payload}`),
-        lines.map(({ text }) => text),
-        `cut at message ${cut}, ${isHandled ? 'handled' : 'not handled'}`,
-      );
-      target.close();
-    }
-  }
-});
-
 test('a batch fits the server and the stream, and a line that does not is refused without being sent [nats-10]', async (t) => {
   const stub = await startNatsStub(t, { info: { max_payload: 4_000 } });
   const target = open(t, stub.to);

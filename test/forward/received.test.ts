@@ -13,6 +13,7 @@ import { runHere } from '../support/command-output.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { encodeMembers } from '../support/plain-event.ts';
 import { journalText } from '../support/program.ts';
+import { reportOne } from '../support/report.ts';
 import { flip, makeLines } from '../support/segments.ts';
 import { serve } from '../support/service.ts';
 
@@ -300,11 +301,7 @@ test('a body may be larger than that of a report, so that each line of a journal
   };
   assert.match(errorOf(await many(limits.batchItemsMax + 1)), /at most 10000 lines/);
   assert.equal((await many(limits.batchItemsMax)).status, 200);
-  const report = await fetch(`${hub.url}/report_asset_observation/a`, {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ description: 'x'.repeat(limits.bodyBytesMax) }),
-  });
+  const report = await reportOne(hub, 'observation/a', { body: { description: 'x'.repeat(limits.bodyBytesMax) } });
   assert.equal(report.status, 413, 'a report has its own limit');
   await hub.stop();
   assert.equal((await runHere(['verify', '--data', hub.data])).code, 0);

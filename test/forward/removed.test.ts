@@ -122,29 +122,6 @@ test('events that have a letter already are not named again [removed-4]', async 
 });
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: what was named is passed without a second letter, also after an operator gave it up`, async () => {
-    for (const isGivenUp of [false, true]) {
-      const disk = diskWith({ [FIRST]: segment(1, 20) });
-      await saveCursor(disk, { seq: 4, id: 'gone', kind });
-      const { link } = createLink(disk, 30);
-      await link.removing({ first: 1, last: 10 });
-      if (isGivenUp) {
-        const letters = await openLetters(disk);
-        await letters.append(
-          { time: '', outcome: 'skipped', reason: 'an operator gave it up', first: 5, last: 10 },
-          true,
-        );
-      }
-      const before = (await lettersOf(disk)).length;
-      removeTen(disk);
-      const target = Object.assign(new Model(kind), { seq: 4, id: 'gone' });
-      await sendAll(disk, 30, () => target);
-      assert.deepEqual(target.recorded, upTo(30, 11));
-      if (kind === 'hub') assert.deepEqual(target.lost, upTo(10, 5));
-      assert.equal((await lettersOf(disk)).length, before);
-    }
-  });
-
   test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more [removed-3]`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20) });
     const target = new Model(kind);

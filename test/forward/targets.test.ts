@@ -14,7 +14,6 @@ import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { freePort, newFolder } from '../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../support/sent-lines.ts';
-import { HANG_MS, within } from '../support/tools.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const HTML = '<!DOCTYPE html><title>proxy</title>';
@@ -387,76 +386,6 @@ test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
   }
   assert.equal((await hub.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
   assert.equal((await api.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
-});
-
-test('a request takes no longer than its timeout, however slowly a reply drips', async (t) => {
-  const server = createNetServer((socket) => {
-    socket.on('error', () => {});
-    socket.once('data', () => {
-      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n');
-      const drip = setInterval(() => socket.write('x'), 20);
-      socket.once('close', () => clearInterval(drip));
-    });
-  });
-  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
-  const quick = { limits: { ...limits, forwardRequestMs: 300 } };
-  const sent = await within('the end of the request', HANG_MS, open(t, 'api', to, quick).send(outgoing(), NEVER));
-  assert.equal(shown(sent), 'in doubt');
-  assert.equal((await within('the end', HANG_MS, open(t, 'hub', to, quick).ask(NEVER))).kind, 'again');
-});
-
-test('a request ends with its signal, before and while it is sent', async (t) => {
-  const server = createNetServer((socket) => socket.on('error', () => {}).once('data', () => stop.abort()));
-  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
-  const slow = { limits: { ...limits, forwardRequestMs: 2 * HANG_MS } };
-  let stop = new AbortController();
-  assert.equal(
-    shown(await within('the end', HANG_MS, open(t, 'api', to, slow).send(outgoing(), stop.signal))),
-    'in doubt',
-  );
-  stop = new AbortController();
-  assert.equal(
-    (await within('the end', HANG_MS, open(t, 'hub', to, slow).send(outgoing(), stop.signal))).kind,
-    'again',
-  );
-  const ended = AbortSignal.abort();
-  for (const kind of ['hub', 'api'] as const) {
-    assert.equal((await within('the end', HANG_MS, open(t, kind, to, slow).send(outgoing(), ended))).kind, 'again');
-  }
-});
-
-test('a kept connection is used again, but not after a 5xx and not after it was idle', async (t) => {
-  const statuses = [200, 200, 500, 200, 200];
-  const { url, got, server } = await startScripted(t, (_, count) => [statuses[count - 1] ?? 200, '{}']);
-  const target = open(t, 'api', url, { limits: { ...limits, keptMs: 2_000 } });
-  for (const _ of statuses) await target.send(outgoing(), NEVER);
-  assert.deepEqual(
-    got.map(({ connection }) => connection),
-    [1, 1, 1, 2, 2],
-  );
-  // The server closes what is idle, and nothing that is sent later is in doubt.
-  server.closeIdleConnections();
-  await new Promise((resolve) => setTimeout(resolve, 2_250));
-  assert.equal((await target.send(outgoing(), NEVER)).kind, 'recorded');
-  assert.equal(got.at(-1)?.connection, 3);
-});
-
-test('a server that closes its connection after a 500 without saying so causes no further doubt', async (t) => {
-  let count = 0;
-  const server = createNetServer((socket) => {
-    socket.on('error', () => {});
-    socket.on('data', () => {
-      count += 1;
-      if (count % 2 === 0) return socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
-      socket.write('HTTP/1.1 500 Internal Server Error\r\nContent-Length: 21\r\n\r\nInternal Server Error');
-      return socket.removeAllListeners('data').once('data', () => socket.resetAndDestroy());
-    });
-  });
-  const target = open(t, 'api', `http://127.0.0.1:${await listenOn(t, server)}`);
-  for (let round = 0; round < 5; round += 1) {
-    assert.equal(shown(await target.send(outgoing(), NEVER)), 'in doubt');
-    assert.equal(shown(await target.send(outgoing(), NEVER)), 'recorded');
-  }
 });
 
 test('Retry-After is read as seconds or as a date beside the Date of the reply', async (t) => {

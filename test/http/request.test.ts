@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Head, type Incoming, Refusal, shown } from '../../src/http/message.ts';
-import { checkBodyHeaders, checkExpect, percentDecode, readBody, readHead, readQuery } from '../../src/http/request.ts';
+import { checkBodyHeaders, checkExpect, readBody, readHead, readQuery } from '../../src/http/request.ts';
 import { processorMs } from '../support/processor-time.ts';
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
@@ -47,21 +47,6 @@ test('a plain request becomes a head', () => {
   });
 });
 
-test('a body is framed in one way', () => {
-  const framed = (...headers: string[]) => outcome(() => headOf({ headers: ['Host', 'a', ...headers] }).bodyBytes);
-  assert.equal(framed(), 0);
-  assert.equal(framed('Content-Length', '5'), 5);
-  assert.equal(framed('Transfer-Encoding', 'Chunked'), undefined);
-  assert.match(
-    String(framed('Transfer-Encoding', 'gzip, chunked')),
-    /^400 close Transfer-Encoding "gzip, chunked" is not read/,
-  );
-  assert.match(String(framed('Transfer-Encoding', 'chunked', 'Transfer-Encoding', 'chunked')), /^400 close/);
-  assert.match(String(framed('Transfer-Encoding', 'chunked', 'Content-Length', '5')), /^400 close both/);
-  const old = () => headOf({ httpVersion: '1.0', headers: ['Transfer-Encoding', 'chunked'] });
-  assert.match(String(outcome(old)), /^400 close Transfer-Encoding is not part of HTTP\/1\.0/);
-});
-
 test('a browser opens a document only if both of its headers say so', () => {
   const [mode, dest] = ['Sec-Fetch-Mode', 'Sec-Fetch-Dest'];
   const navigates = (...headers: readonly string[]) => headOf({ headers: ['Host', 'localhost', ...headers] }).navigates;
@@ -75,22 +60,6 @@ test('a browser opens a document only if both of its headers say so', () => {
     [mode, 'navigate', mode, 'navigate', dest, 'document'],
   ])
     assert.equal(navigates(...headers), false, headers.join());
-});
-
-test('the authority of an http URL replaces Host', () => {
-  assert.deepEqual(pick(headOf({ url: 'http://Other.example:8080/report/a?q=1' })), [
-    'Other.example:8080',
-    '/report/a',
-    'q=1',
-  ]);
-  assert.deepEqual(pick(headOf({ url: 'HTTPS://other.example' })), ['other.example', '/', '']);
-  assert.deepEqual(pick(headOf({ url: 'http://other.example?q' })), ['other.example', '/', 'q']);
-  assert.deepEqual(pick(headOf({ url: '//evil/report' })), ['localhost', '//evil/report', '']);
-  assert.deepEqual(pick(headOf({ url: '/a/../b/./c%2Fd' })), ['localhost', '/a/../b/./c%2Fd', '']);
-
-  function pick({ authority, path, query }: Head): unknown[] {
-    return [authority, path, query];
-  }
 });
 
 test('no header takes long to read, whatever is in it', () => {
@@ -114,23 +83,6 @@ test('size comes before encoding, and encoding before type', () => {
   const head = headOf({ headers: ['Host', 'a', 'Content-Encoding', 'gzip', 'Content-Type', 'text/plain'] });
   assert.match(String(outcome(() => checkBody(head, 2_000_000))), /^413/);
   assert.match(String(outcome(() => checkBody(head, 2))), /^415/);
-});
-
-test('a body is an object, or nothing at all', () => {
-  const body = (bytes: string | Buffer) => outcome(() => readBody(Buffer.from(bytes as string), limits));
-  assert.equal(body(''), undefined);
-  const read = body('\ufeff{"a":1}');
-  assert.ok(typeof read === 'object');
-  assert.deepEqual([read.names(), read.get('a')?.text], [['a'], '1']);
-  for (const text of ['null', '5', '[]', '"asset_key"', 'true']) {
-    assert.match(String(body(text)), /^400 the body must be a JSON object such as .*, got /, text);
-  }
-  for (const text of [' ', '\n', '\ufeff']) assert.match(String(body(text)), /^400 the body is not valid JSON at line/);
-  assert.equal(
-    body('{"asset_key":"a",\n "metadata":{},}'),
-    '400 the body is not valid JSON at line 2, column 15: trailing comma before }; JSON allows none, remove it',
-  );
-  assert.match(String(body(`{"a":${'['.repeat(128)}${']'.repeat(128)}}`)), /^400 .*nests deeper than 128 levels/);
 });
 
 test('bytes that are not UTF-8 are named by their place', () => {
@@ -167,12 +119,6 @@ test('a query follows the rules of forms, and of a repeated name the last value 
   for (const text of ['a=%zz', 'a=%', 'a=%F', '%ff=1', 'a=%C3', 'a=%ED%A0%80', 'a=%C0%80']) {
     assert.match(String(query(text)), /^400 the query holds ".*", which is not percent-encoded UTF-8/, text);
   }
-});
-
-test('percent escapes are decoded once', () => {
-  assert.equal(percentDecode('a%252Fb+c'), 'a%2Fb+c');
-  assert.equal(percentDecode('%E2%82%AC'), '€');
-  assert.equal(percentDecode('%zz'), undefined);
 });
 
 test('what an error quotes of a client is on one line, and steers nothing', () => {

@@ -30,39 +30,6 @@ test('a route is found with what follows its slash, raw', () => {
   }
 });
 
-test('paths that only look like a route are unknown', () => {
-  for (const path of [
-    '/',
-    '/reports',
-    '/REPORT/',
-    '/report%2Fa',
-    '/livez/',
-    '/livez/a',
-    '/batch/a',
-    '/batch//',
-    '//report/',
-    '',
-    'report/',
-  ]) {
-    assert.deepEqual(findRoute(routes, none, 'POST', path), { kind: 'unknown path' }, path);
-  }
-});
-
-test('a known path with another method names its route', () => {
-  const wrong = (route: Route<string>) => ({ kind: 'wrong method', route });
-  assert.deepEqual(findRoute(routes, none, 'GET', '/report/a'), wrong(report));
-  assert.deepEqual(findRoute(routes, none, 'POST', '/livez'), wrong(live));
-  assert.deepEqual(findRoute(routes, none, 'post', '/report/'), wrong(report));
-});
-
-test('a prefix goes before every path', () => {
-  assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'POST', '/some/path/report/a').kind, 'found');
-  assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'GET', '/some/path/livez').kind, 'found');
-  for (const path of ['/report/a', '/livez', '/some/pathreport/', '/some/path', '/some/path//report/']) {
-    assert.equal(findRoute(routes, { ...none, path: '/some/path' }, 'POST', path).kind, 'unknown path', path);
-  }
-});
-
 test('where deployments have names, one precedes the paths that need a journal, and no others', () => {
   for (const path of ['', '/some/path']) {
     const prefix = { path, namesDeployment: true };

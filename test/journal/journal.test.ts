@@ -17,22 +17,6 @@ import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 for (const [kind, makeDisk] of Object.entries(bothDisks)) {
-  test(`${kind}: what is appended is recorded in order, and a start continues after the last line`, async (t) => {
-    const disk = makeDisk(t);
-    const first = await openJournal(disk);
-    assert.deepEqual(await Promise.all(['a', 'b', 'c'].map((name) => first.report(name))), [
-      undefined,
-      undefined,
-      undefined,
-    ]);
-    assert.equal(await first.report('d'), undefined);
-    await first.journal.close();
-    const second = await openJournal(disk);
-    assert.equal(await second.report('e'), undefined);
-    await second.journal.close();
-    assert.deepEqual(await recorded(disk), ['a', 'b', 'c', 'd', 'e']);
-  });
-
   test(`${kind}: a full file is followed by the next, and lines continue over files and starts [journal-1]`, async (t) => {
     const disk = makeDisk(t);
     const names: string[] = [];
@@ -98,19 +82,6 @@ test('what arrives during a sync is one batch: one write and one sync for all of
     await recorded(disk),
     Array.from({ length: 51 }, (_, index) => `${index}`),
   );
-});
-
-test('a batch has a size, and acknowledgements keep the order of arrival', async () => {
-  const { disk, report } = await openSimulated({ limits: { ...quickLimits, batchBytesMax: 400 } });
-  const order: number[] = [];
-  await Promise.all(Array.from({ length: 20 }, (_, index) => report(`${index}`).then(() => order.push(index))));
-  assert.ok(disk.count('write') >= 4, `${disk.count('write')} writes`);
-  assert.deepEqual(
-    order,
-    [...order].sort((a, b) => a - b),
-  );
-  await report('x'.repeat(20_000));
-  assert.equal((await recorded(disk)).length, 21);
 });
 
 test('no write has more bytes than a batch may have, whatever the characters, unless it is one line [journal-11]', async () => {

@@ -168,19 +168,6 @@ test('an asker that never closes its connection gets its answer, and does not ke
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('the lock closes the connection of an asker at once', async (t) => {
-  const folder = newFolder(t);
-  const lock = await lockFolder(folder);
-  t.after(() => lock.release());
-  const asker = await hold(t, folder);
-  await answerOf(asker);
-  // Its own half is still open: only the end of the whole connection makes a write fail.
-  await eventually('a write fails', () => {
-    asker.write('x');
-    return asker.errored !== null;
-  });
-});
-
 test('askers that keep their connections use up no descriptors of the holder', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { planRepair } from '../../src/journal/look/repair.ts';
 import { type Retain, Retention } from '../../src/journal/retention.ts';
-import { contentsOf, goneName, segmentFirstSeq, segmentName } from '../../src/journal/segments.ts';
+import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { gate } from '../support/gate.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
@@ -370,30 +370,6 @@ test('verify begins again where retention removes what it was about to read', as
     return undefined;
   };
   await assert.rejects(verify(disk), { code: 'ENOENT' }, 'no marker says that this file may go');
-});
-
-test('verify keeps up with a retention that removes each file as it is about to be read', async () => {
-  const disk = diskWith(
-    Object.fromEntries(Array.from({ length: 8 }, (_, at) => [segmentName(10 * at + 1), segment(10 * at + 1, 10)])),
-  );
-  let newest = 71;
-  let begun = 0;
-  disk.fault = (call, name) => {
-    const firstSeq = segmentFirstSeq(name) ?? 0;
-    if (call !== 'read' || !disk.names().includes(name)) return undefined;
-    if (firstSeq === newest && begun === 3) return undefined;
-    if (firstSeq === newest) {
-      newest += 10;
-      begun += 1;
-      disk.put(segmentName(newest), segment(newest, 10));
-    }
-    for (const old of disk.names().filter((each) => each.endsWith('.removed'))) disk.drop(old);
-    disk.put(removed(firstSeq + 9), Buffer.alloc(0));
-    disk.drop(name);
-    return undefined;
-  };
-  const { findings, events, first, segments, removedLast } = await verify(disk);
-  assert.deepEqual([findings, events, first?.seq, segments.length, removedLast], [[], 10, 101, 1, 100]);
 });
 
 test('repair of a journal that begins later calls nothing lost that retention removed', async () => {

@@ -1,14 +1,13 @@
 /** Streams of events of a real service: what they show and when, how they begin again, and their limits. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { newToken } from '../../src/deployments/tokens.ts';
 import { type LogFile, openDisk } from '../../src/journal/disk.ts';
+import { writeDeployments } from '../support/deployments.ts';
 import { newFolder } from '../support/program.ts';
 import { StreamClient, serveReads } from '../support/reading.ts';
+import { record } from '../support/report.ts';
 import { eventually } from '../support/tools.ts';
 import { Wire } from '../support/wire.ts';
 
@@ -106,12 +105,8 @@ test('a client that does not read holds nothing up, and is cut off [reading-stre
   stalled.socket.pause();
   stalled.send('GET /events HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n');
   await eventually('both', async () => /^assetlog_streams 2$/m.test(await (await service.get('/metrics')).text()));
-  const body = JSON.stringify({ metadata: { long: 'x'.repeat(500_000) } });
-  const headers = { 'content-type': 'application/json' };
-  for (let at = 0; at < 40; at += 1) {
-    const reply = await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST', headers, body });
-    assert.equal(reply.status, 200);
-  }
+  const body = { metadata: { long: 'x'.repeat(500_000) } };
+  for (let at = 0; at < 40; at += 1) await record(service, 'observation/a', { body });
   await good.until('all events', () => good.seqs.length === 40);
   await eventually('the end of the other', async () =>
     /^assetlog_streams 1$/m.test(await (await service.get('/metrics')).text()),
@@ -148,26 +143,15 @@ test('streams follow a journal that begins anew, from its first event on, and so
 });
 
 test('in hosted mode a stream has the events of its deployment, from its first report on', async (t) => {
-  const file = join(newFolder(t), 'deployments.json');
-  const [a, b] = [newToken(), newToken()];
-  const entry = (name: string, { digest }: ReturnType<typeof newToken>) => ({
-    name,
-    tokens: [{ name: 'all', sha256: digest, may: ['report', 'read'] }],
-  });
-  writeFileSync(file, JSON.stringify({ deployments: [entry('prod', a), entry('test', b)] }), { mode: 0o600 });
-  const service = await serveReads(t, { args: ['--deployments', file] });
-  const tokenOf = ({ token }: ReturnType<typeof newToken>) => ({ 'service-cloud-api-token': token });
-  const stream = await StreamClient.open(`${service.url}/prod/events`, tokenOf(a));
+  const { args, tokenOf } = writeDeployments(t, ['prod', 'test']);
+  const service = await serveReads(t, { args });
+  const headersOf = (name: string) => ({ 'service-cloud-api-token': tokenOf(name) });
+  const stream = await StreamClient.open(`${service.url}/prod/events`, headersOf('prod'));
   t.after(() => stream.close());
   assert.equal(stream.status, 200);
-  assert.equal((await StreamClient.open(`${service.url}/prod/events`, tokenOf(b))).status, 401);
-  for (const [name, token] of [
-    ['prod', a],
-    ['test', b],
-    ['prod', a],
-  ] as const) {
-    const target = `${service.url}/${name}/report_asset_observation/${name}`;
-    assert.equal((await fetch(target, { method: 'POST', headers: tokenOf(token) })).status, 200);
+  assert.equal((await StreamClient.open(`${service.url}/prod/events`, headersOf('test'))).status, 401);
+  for (const name of ['prod', 'test', 'prod']) {
+    await record({ url: `${service.url}/${name}` }, `observation/${name}`, { headers: headersOf(name) });
   }
   await stream.until('two events', () => stream.seqs.length === 2);
   assert.deepEqual(

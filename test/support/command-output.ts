@@ -60,6 +60,11 @@ export async function runHere(
   return { code, stdout, stderr };
 }
 
+/** What the lines of an output are as JSON. */
+export function jsonIn(output: string) {
+  return output.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+}
+
 /** `assetlog report`: as a process if it needs one, for standard input and for certificates. */
 export function report(url: string, args: readonly string[], options?: RunOptions) {
   const all = ['report', '--url', url, ...args];

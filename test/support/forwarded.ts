@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runHere } from './command-output.ts';
+import { jsonIn, runHere } from './command-output.ts';
 import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import { SOURCE } from './forwarding.ts';
 import { eachEvent, eventsIn, newFolder, type Running, type Scope, startService } from './program.ts';
@@ -31,8 +31,7 @@ export interface DeadLetter {
 export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   const file = `dead-${name}.jsonl`;
   if (!readdirSync(data).includes(file)) return [];
-  const lines = readFileSync(join(data, file), 'utf8').split('\n');
-  return lines.filter((line) => line !== '').map((line) => JSON.parse(line));
+  return jsonIn(readFileSync(join(data, file), 'utf8'));
 }
 
 /** A hub, and a link to it that a test may cut, with the options of a device that forwards over the link. */

@@ -7,8 +7,8 @@ interface At {
 }
 
 interface Sent {
-  /** Becomes JSON. */
-  readonly body?: object | undefined;
+  /** Becomes JSON; a text is sent as it is. */
+  readonly body?: object | string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -24,14 +24,21 @@ export async function reportOne({ url }: At, what: string, { body, headers = {} 
   return { status: reply.status, body: await reply.text() };
 }
 
-function withBody(body: object, headers: Readonly<Record<string, string>>) {
-  return { headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(body) };
+function withBody(body: object | string, headers: Readonly<Record<string, string>>) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return { headers: { 'Content-Type': 'application/json', ...headers }, body: text };
 }
 
 /** As `reportOne`. @throws AssertionError if the report was not recorded */
 export async function record(service: At, what: string, sent?: Sent): Promise<void> {
   const { status, body } = await reportOne(service, what, sent);
   assert.equal(status, 200, body);
+}
+
+/** Sends a batch with these as its lines. */
+export function reportLines(service: At, items: readonly unknown[], headers = {}): Promise<Reported> {
+  const body = items.map((item) => `${JSON.stringify(item)}\n`).join('');
+  return reportOne(service, 'batch/', { body, headers: { 'Content-Type': 'application/x-ndjson', ...headers } });
 }
 
 /** Reports observations of these assets, one after the other. @returns the statuses */

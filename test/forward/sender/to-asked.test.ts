@@ -82,42 +82,6 @@ test('a copy that such a hub has taken events of, as many as it has lost, is no 
   await bench.sender.close();
 });
 
-test('what retention removed meanwhile is lost for such a hub, and in the dead letters', async () => {
-  const disk = diskFrom(21, 10);
-  await saveCursor(disk, { seq: 25, kind: 'hub' });
-  const hub = hubAt(disk, 10, 'gone');
-  let answers = 0;
-  hub.answer = (what) => {
-    answers += 1;
-    return what === 'send' && answers < 6 ? 'again' : 'record';
-  };
-  await sendAll(disk, 30, () => hub);
-  assert.deepEqual([hub.lost, hub.recorded], [upTo(20, 11), upTo(30, 21)]);
-  const letters = await lettersOf(disk);
-  assert.deepEqual(
-    letters.map(({ outcome, first, last }) => [outcome, first, last]),
-    [['removed', 11, 20]],
-    'once',
-  );
-});
-
-test('what retention removed before the first answer of a hub is lost for it, and in the dead letters', async () => {
-  const disk = diskFrom(21, 10);
-  await saveCursor(disk, { seq: 0, id: null });
-  const hub = new Model('hub');
-  await sendAll(disk, 30, () => hub);
-  assert.deepEqual([hub.lost, hub.recorded], [upTo(20), upTo(30, 21)]);
-  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20));
-});
-
-test('a hub that forgot the journal gets it from the first event there is', async () => {
-  const disk = diskFrom(21, 10);
-  await saveCursor(disk, { seq: 25, kind: 'hub' });
-  const hub = new Model('hub');
-  await sendAll(disk, 30, () => hub);
-  assert.deepEqual(hub.recorded, upTo(30, 21));
-});
-
 test('what retention removed after the cursor is in the dead letters also if the hub forgot the journal [forwarder-1]', async () => {
   const disk = diskFrom(21, 10);
   await saveCursor(disk, { seq: 5, id: 'gone', kind: 'hub' });

@@ -3,18 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import {
-  cursorOf,
-  diskFrom,
-  hubAt,
-  idOf,
-  lettersOf,
-  Model,
-  saveCursor,
-  seqsOf,
-  startSender,
-  upTo,
-} from '../scripted.ts';
+import { cursorOf, hubAt, idOf, lettersOf, Model, saveCursor, startSender, upTo } from '../scripted.ts';
 
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
@@ -49,16 +38,6 @@ test('an engine that has removed all events of a journal gets the next ones, and
   await bench.sender.close();
 });
 
-test('an engine that was restored from a backup gets again what it has no more', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 10) });
-  await saveCursor(disk, { seq: 8, kind: 'nats' });
-  const engine = hubAt(disk, 3, idOf(disk, 3), 'nats');
-  const bench = startSender(disk, 10, () => engine, NATS);
-  await bench.finish();
-  assert.deepEqual(engine.recorded, upTo(10, 4));
-  assert.match(JSON.stringify(bench.log), /fewer events than it had/);
-});
-
 test('what an engine refuses gets one dead letter, and is not sent again after it was asked again [to-engine-2]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
@@ -73,16 +52,6 @@ test('what an engine refuses gets one dead letter, and is not sent again after i
     ['refused'],
   );
   assert.doesNotMatch(JSON.stringify(second.log), /fewer events/);
-});
-
-test('events that retention removed are named in the dead letters, and those after them are sent', async () => {
-  const disk = diskFrom(6, 5);
-  await saveCursor(disk, { seq: 3, id: 'x', kind: 'nats' });
-  const engine = hubAt(disk, 3, 'x', 'nats');
-  const bench = startSender(disk, 10, () => engine, NATS);
-  await bench.finish();
-  assert.deepEqual(engine.recorded, upTo(10, 6));
-  assert.deepEqual(seqsOf(await lettersOf(disk)), [4, 5]);
 });
 
 test('after a crash the same lines are sent again, though more have come [to-engine-3]', async () => {

@@ -23,16 +23,6 @@ function segmentAfter(disk: SimulatedDisk, count: number): Buffer {
   return makeLines(count, { seq: last.seq + 1, crc: Number.parseInt(last.crc, 16) }).bytes;
 }
 
-test('a plain upstream gets one event in a request, and a stop leaves none as being sent', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 20) });
-  const upstream = new Model('api');
-  await sendAll(disk, 20, () => upstream);
-  assert.deepEqual(upstream.recorded, upTo(20));
-  const cursor = await cursorOf(disk);
-  assert.deepEqual([cursor.seq, cursor.sending, cursor.kind], [20, undefined, 'api']);
-  assert.deepEqual(await lettersOf(disk), []);
-});
-
 test('a cursor of a plain upstream that is ahead of its journal, or that of another one, stops the sender', async () => {
   for (const seq of [11, 5]) {
     const disk = diskWith({ [FIRST]: segment(1, 10) });

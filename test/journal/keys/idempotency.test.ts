@@ -111,19 +111,6 @@ test('a report joins the one with its key that is on its way to the disk, and is
   assert.equal(journal.queueBytes, 0);
 });
 
-test('a write that fails refuses all that joined it, and leaves the key free', async () => {
-  const { disk, append } = await openNew();
-  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
-  const results = await Promise.all([append(event('k')), append(event('k'))]);
-  assert.deepEqual(
-    results.map(({ kind }) => kind),
-    ['refused', 'refused'],
-  );
-  disk.fault = () => undefined;
-  assert.deepEqual(await append(event('k', 'another')), RECORDED);
-  assert.deepEqual(recordedKeys(disk), ['k']);
-});
-
 test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded [journal-idempotency-9]', async () => {
   const { disk, append, journal } = await openNew();
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
@@ -312,12 +299,6 @@ test('reports with a key that come while the journal is being opened wait for it
   assert.equal(third.journal.queueBytes, 0);
 });
 
-test('without a memory of keys they are recorded and not looked at', async () => {
-  const { disk, append } = await openNew({ keyMemory: undefined });
-  assert.deepEqual(await Promise.all([append(event('k')), append(event('k'))]), [RECORDED, RECORDED]);
-  assert.deepEqual(recordedKeys(disk), ['k', 'k']);
-});
-
 const SMALL = { segmentBytes: 1_000 };
 
 test('keys are known over rotations and restarts, with sidecars and without [journal-idempotency-10]', async () => {
@@ -369,32 +350,6 @@ test('a start that remembers more keys than the one before reads the files whose
   await third.journal.close();
 });
 
-test('journals that share the memory keep their shares over a restart, in whatever order they are opened', async () => {
-  const [busy, quiet] = [new SimulatedDisk('/busy'), new SimulatedDisk('/quiet')];
-  const shared = { ...SMALL, keyMemory: new KeyMemory(20) };
-  const key = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
-  const first = [await open(busy, shared), await open(quiet, shared)] as const;
-  for (const one of key(8)) await first[1].append(event(one));
-  for (const one of key(60)) await first[0].append(event(one)); // all in the same second
-  for (const one of key(12).slice(8)) await first[1].append(event(one));
-  for (const { journal } of first) await journal.close();
-  for (const disks of [
-    [busy, quiet],
-    [quiet, busy],
-  ]) {
-    const keyMemory = new KeyMemory(20);
-    const opened = new Map<SimulatedDisk, Opened>();
-    for (const disk of disks) opened.set(disk, await open(disk, { ...SMALL, keyMemory }));
-    assert.equal(keyMemory.held, 20);
-    for (const [disk, newest] of [[busy, key(60).slice(-10)] as const, [quiet, key(12).slice(-10)] as const]) {
-      for (const one of newest) {
-        assert.deepEqual(await opened.get(disk)?.append(event(one)), REPLAYED, `${disk.folder} ${one}`);
-      }
-    }
-    for (const { journal } of opened.values()) await journal.close();
-  }
-});
-
 test('without sidecars a start reads a limited number of bytes, and logs how far back keys are known [journal-idempotency-11]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
@@ -440,24 +395,6 @@ test('a journal without keys reads nothing of its closed files but their ends, a
   const reads = disk.calls.filter((call) => call.startsWith('read events-'));
   assert.ok(reads.length <= 2 * disk.names().filter((name) => name.endsWith('.jsonl')).length + 1, reads.join());
   await second.journal.close();
-});
-
-test('a start removes sidecars that are not finished, or whose file is gone', async () => {
-  const disk = new SimulatedDisk();
-  const first = await open(disk, { segmentBytes: 300 });
-  for (const key of ['a', 'b', 'c']) assert.deepEqual(await first.append(event(key)), RECORDED);
-  await first.journal.close();
-  const before = disk.names().sort();
-  const sidecar = disk.bytes(sidecarName(1)) as Buffer;
-  disk.put(`${sidecarName(1)}.new`, sidecar.subarray(0, 9));
-  disk.put(sidecarName(999), sidecar);
-  const again = await open(disk, { segmentBytes: 300 });
-  assert.deepEqual(
-    disk.names().filter((name) => name.startsWith('keys-')),
-    before.filter((name) => name.startsWith('keys-')),
-  );
-  assert.deepEqual(await again.append(event('a')), REPLAYED);
-  await again.journal.close();
 });
 
 test('the result of a report has the seqs of all of its events [journal-seqs-1]', async () => {

@@ -95,14 +95,6 @@ test('a service that starts during the backup of a stopped one decides what is d
   assert.deepEqual(target.names(), [FIRST]);
 });
 
-test('of a writer that does not answer the newest file is left out', async () => {
-  const target = new SimulatedDisk();
-  const { events, isComplete } = await run(diskWith(files), target, { kind: 'unanswered' });
-  assert.deepEqual([events, isComplete], [6, false]);
-  assert.deepEqual(target.names(), [FIRST, FOURTH]);
-  assert.deepEqual([(await run(diskWith(files), target)).events], [2]);
-});
-
 test('the torn end of a crash is left out and reported, and what no crash explains is damage', async () => {
   const whole = segment(1, 3);
   const torn = Buffer.concat([whole, Buffer.from('{"seq":4,"id')]);

@@ -563,26 +563,6 @@ test('a reader in the process of the journal is woken by what is recorded, and b
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
 });
 
-test('what waits for more of a journal of this process continues as soon as more is durable, or at the end', async () => {
-  const own = new OwnProgress();
-  own.recorded('/journal', 1);
-  for (const end of ['recorded', 'aborted']) {
-    const progress = own.of('/journal');
-    const ending = new AbortController();
-    await progress.durable();
-    let hasMore = false;
-    const more = progress.more(ending.signal).then(() => {
-      hasMore = true;
-    });
-    own.recorded('/another', 9);
-    await new Promise(setImmediate);
-    assert.equal(hasMore, false, 'another journal is none of its business');
-    if (end === 'recorded') own.recorded('/journal', 2);
-    else ending.abort();
-    await more;
-  }
-});
-
 test('a filter by seq and by key is for one journal: of another one in the folder all seqs are looked at', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);

@@ -266,19 +266,6 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
   assert.ok(maxRssBytes - base < 100e6, `${maxRssBytes} bytes, and ${base} to show its help`);
 });
 
-test('a bad line inside is removed, and the journal continues after it in a new file', async () => {
-  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), flip(lines[4]!, 150), ...lines.slice(5)]) });
-  const plan = await repair(disk);
-  assert.deepEqual(
-    disk.names().sort(),
-    [`${SIDE}/${FIRST}`, `${SIDE}/repair.json`, goneName({ first: 5, last: 5 }, 'lost'), FIRST, segmentName(6)].sort(),
-  );
-  assert.deepEqual(disk.bytes(FIRST), Buffer.concat(lines.slice(0, 4)));
-  assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [11, [], [{ first: 5, last: 5 }]]);
-  const start = lines.slice(0, 4).join('').length;
-  assert.deepEqual(plan.files[0]?.removed, [{ byte: start, bytes: lines[4]?.length }]);
-});
-
 test('a file of which no line is lost comes back byte for byte', async () => {
   const fifth = lines[4]!;
   const digit = fifth.length - 5;
@@ -348,16 +335,6 @@ test('a journal of which only the marker of retention is left continues after th
   const disk = diskWith({ [goneName({ first: 1, last: 8 }, 'removed')]: Buffer.alloc(0) });
   await repair(disk);
   assert.equal((await recover(disk, quiet)).chain.seq, 9);
-});
-
-test('no new line gets the seq of a line that was there and is bad', async () => {
-  const disk = diskWith({
-    [FIRST]: Buffer.concat([...lines.slice(0, 10), flip(lines[10]!, 99), flip(lines[11]!, 99)]),
-  });
-  const plan = await repair(disk);
-  assert.deepEqual(plan.lost, [{ first: 11, last: 12 }]);
-  const { chain } = await recover(disk, quiet);
-  assert.equal(chain.seq, 13);
 });
 
 /** The marker of a clean stop after which the journal ended so. */

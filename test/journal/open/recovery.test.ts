@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { openDisk, SyncError } from '../../../src/journal/disk.ts';
 import type { ChainPosition } from '../../../src/journal/line/record.ts';
 import {
   CLEAN_STOP as MARKER,
@@ -19,7 +18,6 @@ import {
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
 import { eachCall } from '../../support/power.ts';
-import { newFolder } from '../../support/program.ts';
 import {
   diskWith,
   FIRST,
@@ -31,7 +29,7 @@ import {
   START,
   segment,
 } from '../../support/segments.ts';
-import { failingCall, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { recover, verify } from '../../support/standard-limits.ts';
 
 const { bytes: three, lines, chain: afterThree } = makeLines(3);
@@ -467,18 +465,6 @@ test('after any stop but a clean one the last file is rewritten, and only then [
   ]);
 });
 
-test('what is only in the cache because a sync failed is on the disk after the next start', async () => {
-  const disk = new SimulatedDisk();
-  const { file } = await recover(disk, quiet);
-  disk.fault = failingCall(2, 'once').fault;
-  await assert.rejects(file.append(three, 0), SyncError);
-  disk.fault = () => undefined;
-  const again = disk.afterCrash();
-  assert.equal((await recover(again, quiet)).chain.seq, 4);
-  const cut = again.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-  assert.deepEqual(cut.bytes(FIRST), three);
-});
-
 test('a torn end is durable beside the journal before it is truncated', async () => {
   const { disk } = await startOn({ [FIRST]: Buffer.concat([three, Buffer.from('x')]) });
   const aside = disk.calls.indexOf(`sync ${FIRST}.torn`);
@@ -544,16 +530,4 @@ test('a start that finds no space leaves no unfinished file', async () => {
     await recover(disk, quiet);
     assert.deepEqual(disk.names().sort(), [FIRST, `${FIRST}.torn`], `call ${failing}`);
   }
-});
-
-test('a folder with many files is started on by their last lines', async (t) => {
-  const disk = openDisk(newFolder(t));
-  for (let firstSeq = 1; firstSeq <= 40; firstSeq += 2) {
-    const file = await disk.create(segmentName(firstSeq));
-    await file.write(segment(firstSeq, 2), 0);
-    await file.close();
-  }
-  const found = await recover(disk, quiet);
-  await found.file.close();
-  assert.equal(found.chain.seq, 41);
 });

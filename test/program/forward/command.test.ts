@@ -133,17 +133,6 @@ test('status says as JSON how far a destination is, since when and why', async (
   assert.ok((lag_seconds as number) >= 7_200 && (lag_seconds as number) < 7_300, `${lag_seconds}`);
 });
 
-test('status is 0 while a destination is up to date, sends, or waits', async (t) => {
-  const data = await forwarded(t, { cursor: { seq: 12 }, state: {} });
-  await serve(t, data);
-  for (const state of ['asking', 'idle', 'sending', 'waiting', 'suspect'] as const) {
-    await writeState(openDisk(data), 'upstream', { ...WORKING, state });
-    const { code, destinations } = await statusOf(data);
-    const [{ lag_events, lag_seconds, state: shown } = {}] = destinations;
-    assert.deepEqual([code, shown, lag_events, lag_seconds], [0, state, 0, 0]);
-  }
-});
-
 test('status of a dead service says so, and its figures are right', async (t) => {
   const data = await forwarded(t, { state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY } });
   writeFileSync(join(data, FIRST), Buffer.concat([bytes, Buffer.from('{"seq":13,"id')])); // torn by the crash

@@ -11,7 +11,7 @@ import { runHere } from '../../support/command-output.ts';
 import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { freePort, journalText, newFolder, root, run, startService } from '../../support/program.ts';
+import { freePort, journalText, newFolder, root, startService } from '../../support/program.ts';
 import { record, reportOne } from '../../support/report.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
@@ -153,16 +153,6 @@ test('nothing shows the URL of a hook but for its host, also if the hook repeats
   const files = readdirSync(data).filter((name) => !name.startsWith('.lock'));
   texts.push(...files.map((name) => readFileSync(join(data, name), 'latin1')));
   for (const text of texts) for (const part of [team, channel, key]) assert.ok(!text.includes(part), text);
-});
-
-test('a wrong URL of a hook is not shown, and --ack can not name a hook', async () => {
-  const wrong = await run(['serve', '--port', '0', '--on-failed-check', `hooks.example${SECRET}`]);
-  assert.deepEqual([wrong.code, wrong.stderr.includes('services')], [2, false]);
-  assert.match(wrong.stderr, /--on-failed-check must be a URL such as/);
-  const url = `https://hooks.example${SECRET}`;
-  const acked = await run(['serve', '--port', '0', '--on-failed-check', url, '--ack', NAME]);
-  assert.deepEqual([acked.code, acked.stderr.includes('services')], [2, false]);
-  assert.match(acked.stderr, /has failed-checks as a hook, and --ack needs a hub or an engine/);
 });
 
 test('a hook of the file gets what its filter says, and in hosted mode the name of the deployment', async (t) => {

@@ -149,7 +149,8 @@ test('a journal that waits for a full disk is named, and does not hold up a stop
     if (!folder.endsWith('prod')) return disk;
     return { ...disk, createLog: async () => Promise.reject(systemError('ENOSPC')) };
   };
-  const { report, get, stop, ended } = await host(t, ['prod', 'test'], { parts: { openDisk: full } });
+  const limits = { openWaitMs: 3_600_000 }; // no report waits for space
+  const { report, get, stop, ended } = await host(t, ['prod', 'test'], { limits, parts: { openDisk: full } });
   const reply = await report('prod');
   assert.deepEqual(
     [reply.status, errorOf(reply)],

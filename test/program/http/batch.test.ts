@@ -7,11 +7,10 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { batchTypes } from '../../../src/http/batch.ts';
 import { gate } from '../../support/gate.ts';
-import { entriesOf } from '../../support/log.ts';
 import { rounds } from '../../support/long.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { eventsIn, run, startService } from '../../support/program.ts';
+import { eventsIn, startService } from '../../support/program.ts';
 import { FIRST } from '../../support/segments.ts';
 import { serveSimulated } from '../../support/service.ts';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
@@ -170,60 +169,6 @@ test('on a full disk a batch gets 503 and leaves no line, and is taken when ther
   const metrics = await metricsOf(service);
   assert.match(metrics, /^assetlog_events_total\{type="AssetObservation"\} 401$/m);
   assert.match(metrics, /^assetlog_request_items_count 2$/m);
-});
-
-test('a batch is in events, in the metrics, and a refused one is one line without what was sent', async (t) => {
-  const service = await startService(t);
-  const items = [
-    { type: 'materialization', asset_key: ['a', 'b'], metadata: { rows: 1 }, event_time: '2026-11-20T16:00:00+01:00' },
-    { type: 'check', asset_key: 'c', check_name: 'n', passed: true, idempotency_key: 'own' },
-    { type: 'AssetObservation', asset_key: 'd', tags: { data_version: 'v' } },
-  ];
-  assertRecorded(await send(service, items.map((item) => JSON.stringify(item)).join('\n')), 3);
-  const { stdout } = await run(['events', '--data', service.data]);
-  const shown = stdout
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-  assert.deepEqual(
-    shown.map(({ seq, type }) => [seq, type]),
-    [
-      [1, 'AssetMaterialization'],
-      [2, 'AssetCheckEvaluation'],
-      [3, 'AssetObservation'],
-    ],
-  );
-  assert.deepEqual([shown[0].event_time, shown[1].idempotency_key], ['2026-11-20T15:00:00Z', 'own']);
-
-  const secret = '{"type":"observation","asset_key":"d","metadata":{"secret":"hidden"},}';
-  const refusedBodies = [
-    `${itemOf('a')}\n${secret}`,
-    `${itemOf('a')}\n{"type":"observation","asset_key":"d","metadata":["hidden"]}`,
-  ];
-  for (const [index, body] of refusedBodies.entries()) {
-    assert.equal((await send(service, body)).status, 400);
-    const refusals = () => entriesOf(service.stderr(), 'refused');
-    await eventually('the refusal is logged', () => refusals().length > index);
-    assert.equal(refusals().length, index + 1);
-    const { path, status, problem } = refusals()[index] ?? {};
-    assert.deepEqual([path, status], [BATCH, 400]);
-    assert.match(`${problem}`, /^1 of 2 items is wrong/);
-  }
-  assert.doesNotMatch(service.stderr(), /hidden|secret/);
-  const metrics = await metricsOf(service);
-  for (const line of [
-    'assetlog_events_total{type="AssetMaterialization"} 1',
-    'assetlog_events_total{type="AssetCheckEvaluation"} 1',
-    'assetlog_events_total{type="AssetObservation"} 1',
-    'assetlog_request_items_bucket{le="2"} 0',
-    'assetlog_request_items_bucket{le="5"} 1',
-    'assetlog_request_items_sum 3',
-    'assetlog_request_items_count 1',
-    'assetlog_http_requests_total{endpoint="report_asset_batch",status="200"} 1',
-    'assetlog_http_requests_total{endpoint="report_asset_batch",status="400"} 2',
-  ]) {
-    assert.ok(metrics.split('\n').includes(line), line);
-  }
 });
 
 test('16 batches of 10,000 items at a time, again and again, take a bounded amount of memory', {

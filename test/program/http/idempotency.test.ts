@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { writeDeployments } from '../../support/deployments.ts';
 import { eventsIn, newFolder, startService } from '../../support/program.ts';
+import { reportLines } from '../../support/report.ts';
 import { eventually } from '../../support/tools.ts';
 
 async function report(url: string, keys: string | readonly string[] | undefined, description = 'x'): Promise<Response> {
@@ -87,70 +88,37 @@ test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI d
 
 test('a batch: its key numbers the items, known ones are duplicates, and a key of another event is a wrong item', async (t) => {
   const service = await startService(t);
-  const send = (lines: readonly object[], key?: string, prefer?: string) =>
-    fetch(`${service.url}/report_asset_batch/`, {
-      method: 'POST',
-      headers: {
-        'Content-Type': 'application/x-ndjson',
-        ...(key !== undefined && { 'Idempotency-Key': key }),
-        ...(prefer && { Prefer: prefer }),
-      },
-      body: lines.map((line) => `${JSON.stringify(line)}\n`).join('\n'),
-    });
   const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
-  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2 });
-  assert.deepEqual(await (await send([item('a'), item('b', 'own')], 'run')).json(), { recorded: 2, duplicates: 2 });
+  const both = () => reportLines(service, [item('a'), item('b', 'own')], { 'Idempotency-Key': 'run' });
+  assert.equal((await both()).body, '{"recorded":2}');
+  assert.equal((await both()).body, '{"recorded":2,"duplicates":2}');
   assert.deepEqual(
     eventsIn(service.data).map((line) => line['idempotency_key']),
     ['run/1', 'own'],
   );
-  const wrong = await send([item('c', 'new'), item('other', 'own'), item('d', 'new')]);
+  const wrong = await reportLines(service, [item('c', 'new'), item('other', 'own'), item('d', 'new')]);
   assert.equal(wrong.status, 400);
-  const { error, errors } = (await wrong.json()) as { error: string; errors: { item: number; error: string }[] };
+  const { error, errors } = JSON.parse(wrong.body) as { error: string; errors: { item: number; error: string }[] };
   assert.match(
     error,
-    /^2 of 3 items are wrong and nothing was recorded; item 3: idempotency_key "own" was used before/,
+    /^2 of 3 items are wrong and nothing was recorded; item 2: idempotency_key "own" was used before/,
   );
   assert.deepEqual(
     errors.map((one) => one.item),
-    [3, 5],
+    [2, 3],
   );
   assert.match(errors[1]?.error ?? '', /"new" is that of item 1 as well, for an event with another asset_key/);
   assert.equal(eventsIn(service.data).length, 2);
-
-  const lenient = await send(
-    [item('c', 'new'), item('other', 'own'), item('b', 'own'), {}],
-    undefined,
-    'handling=lenient',
-  );
-  assert.equal(lenient.status, 207);
-  const { errors: left, ...counts } = (await lenient.json()) as { errors: { item: number }[] };
-  assert.deepEqual(counts, { recorded: 2, duplicates: 1, failed: 2 });
-  assert.deepEqual(
-    left.map((one) => one.item),
-    [3, 7],
-  );
-  assert.deepEqual(
-    eventsIn(service.data).map((line) => line['idempotency_key']),
-    ['run/1', 'own', 'new'],
-  );
-  assert.match(
-    await (await fetch(`${service.url}/metrics`)).text(),
-    /^assetlog_events_total\{type="AssetObservation"\} 3$/m,
-  );
-  const none = await send([item('other', 'own'), {}], undefined, 'handling=lenient');
-  assert.deepEqual([none.status, ((await none.json()) as { errors: { item: number }[] }).errors[0]?.item], [400, 1]);
 });
 
 test('keys are per deployment, and are known when its journal was closed and opened again [program-idempotency-2]', async (t) => {
   const names = ['one', 'two'];
   const { args, tokenOf } = writeDeployments(t, names);
   const data = newFolder(t);
-  const send = (url: string, name: string) =>
-    fetch(`${url}/${name}/report_asset_observation/a`, {
-      method: 'POST',
-      headers: { 'Service-Cloud-Api-Token': tokenOf(name), 'Idempotency-Key': 'k' },
-    });
+  const send = (url: string, name: string) => {
+    const headers = { 'Service-Cloud-Api-Token': tokenOf(name), 'Idempotency-Key': 'k' };
+    return fetch(`${url}/${name}/report_asset_observation/a`, { method: 'POST', headers });
+  };
   for (const isReplayed of [false, true]) {
     const service = await startService(t, { args, data });
     for (const name of names) await assertReply(await send(service.url, name), 200, isReplayed);

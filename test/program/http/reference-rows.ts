@@ -288,262 +288,178 @@ export const refused: readonly Row[] = [
   }),
 ];
 
+/** A row that the reference records with these members. */
+function recordedAs(says: string, target: string, records: string): Row & Partial<Expectation> {
+  return row(says, target, undefined, { records });
+}
+
+/** @param rule what is expected of each row that does not say something else */
+function difference(what: string, rule: Expectation, rows: Difference['rows']): Difference {
+  return { what, rows, ...rule };
+}
+
 /** What is different on purpose. */
 export const differences: readonly Difference[] = [
-  {
-    what: 'trailing comma in the JSON',
-    statuses: [500, 400],
-    rows: [row('a trailing comma', 'materialization/ROW', '{"description":"d",}')],
-  },
-  {
-    what: 'broken, empty, non-UTF-8 or too deep JSON; body `null` or a number',
-    statuses: [500, 400],
-    rows: [
-      row('broken JSON', 'materialization/ROW', '{"description":'),
-      row('white space as body', 'materialization/ROW', ' \n'),
-      row('a body that is not UTF-8', 'observation/ROW', Buffer.from('{"description":"\xff"}', 'latin1')),
-      row('JSON that is much too deep', 'observation/ROW', `{"metadata":{"a":${nested(100_000)}}}`),
-      row('null as body', 'check/ROW?check_name=c&passed=true', 'null'),
-      row('a number as body', 'observation/ROW', '5'),
-    ],
-  },
-  {
-    what: 'body `[]` or `"asset_key"`',
-    statuses: [200, 400],
-    rows: [
-      row('an array as body', 'check/ROW?check_name=c&passed=true', '[]'),
-      row('a text as body', 'materialization/ROW', '"asset_key"'),
-    ],
-  },
-  {
-    what: 'JSON body without Content-Type',
-    statuses: [200, 400],
-    rows: [
-      row('a body without Content-Type', 'materialization/ROW', '{"description":"d"}', {
-        headers: [],
-        records: '{"description":null}',
-      }),
-    ],
-  },
-  {
-    what: '`application/json; charset=utf-8`, `Application/JSON`',
-    statuses: [400, 200],
-    rows: [
-      row('a charset', 'materialization/ROW', '{"description":"d"}', { headers: [`${JSON_TYPE}; charset=utf-8`] }),
-      row('a Content-Type in other letters', 'observation/ROW', '{"description":"d"}', {
-        headers: ['Content-Type: Application/JSON'],
-      }),
-    ],
-  },
-  {
-    what: 'a Content-Type with no body',
-    statuses: [400, 200],
-    rows: [
-      row('application/json without a body', 'materialization/ROW', undefined, {
-        headers: [JSON_TYPE],
-        statuses: [500, 200],
-      }),
-      row('another Content-Type without a body', 'observation/ROW', undefined, {
-        headers: ['Content-Type: application/octet-stream'],
-      }),
-    ],
-  },
-  {
-    what: 'endpoint without its trailing slash',
-    statuses: [405, 200],
-    rows: [
-      row('a missing slash', 'materialization', '{"asset_key":"ROW"}'),
-      row('a missing slash before a query', 'check?asset_key=ROW&check_name=c&passed=true'),
-    ],
-  },
-  {
-    what: 'query `asset_key=my-table.v2`',
-    statuses: [200, 200],
-    members: ['asset_key'],
-    rows: [
-      row('a key in the query with dots and dashes', 'materialization/?asset_key=ROW-table.v2', undefined, {
-        records: '{"asset_key":["ROW","table","v2"]}',
-      }),
-      row('a key in the query with a slash', 'check/?asset_key=ROW/orders&check_name=c&passed=true', undefined, {
-        records: '{"asset_key":["ROW","orders"]}',
-      }),
-      row('a key in the query with a space', 'observation/?asset_key=ROW+orders', undefined, {
-        records: '{"asset_key":["ROW","orders"]}',
-      }),
-    ],
-  },
-  {
-    what: 'path `a%2Fb`',
-    statuses: [200, 200],
-    members: ['asset_key'],
-    rows: [
-      row('an escaped slash in the path', 'materialization/ROW%2Forders', undefined, {
-        records: '{"asset_key":["ROW","orders"]}',
-      }),
-    ],
-  },
-  {
-    what: 'path `a%zz`, `a%FF`, `a//b`, `a/`, `a%00`',
-    statuses: [200, 400],
-    rows: [
-      row('a malformed escape in the path', 'materialization/ROW%zz', undefined, {
-        records: '{"asset_key":["ROW%zz"]}',
-      }),
-      row('bytes in the path that are not UTF-8', 'observation/ROW%FF', undefined, {
-        records: '{"asset_key":["ROW\ufffd"]}',
-      }),
-      row('an empty part in the path', 'materialization/ROW//b', undefined, {
-        records: '{"asset_key":["ROW","","b"]}',
-      }),
-      row('a slash after a key', 'check/ROW/?check_name=c&passed=true', undefined, {
-        records: '{"asset_key":["ROW",""]}',
-      }),
-      row('a control character in the path', 'observation/ROW%00', undefined, {
-        records: '{"asset_key":["ROW\\u0000"]}',
-      }),
-    ],
-  },
-  {
-    what: 'query `description=a%zz`, `description=a%FF`',
-    statuses: [200, 400],
-    rows: [
-      row('a malformed escape in the query', 'materialization/ROW?description=a%zz', undefined, {
-        records: '{"description":"a%zz"}',
-      }),
-      row('bytes in the query that are not UTF-8', 'observation/ROW?description=a%FF', undefined, {
-        records: '{"description":"a\ufffd"}',
-      }),
-    ],
-  },
-  {
-    what: 'key `[]`, `""`, `[1]`, `5`, `{}`, `null` in the body',
-    statuses: [500, 400],
-    rows: [
-      row('an empty array as key', 'materialization/', '{"asset_key":[],"description":"ROW"}', {
-        statuses: [200, 400],
-        records: '{"asset_key":[]}',
-      }),
-      row('an empty text as key', 'materialization/', '{"asset_key":"","description":"ROW"}', {
-        statuses: [200, 400],
-        records: '{"asset_key":[""]}',
-      }),
-      row('a number in a key', 'observation/', '{"asset_key":[1],"description":"ROW"}'),
-      row('a number as key', 'observation/', '{"asset_key":5,"description":"ROW"}'),
-      row('an object as key', 'check/', '{"asset_key":{},"check_name":"ROW","passed":true}'),
-      row('null as key', 'materialization/?asset_key=ROW', '{"asset_key":null}'),
-    ],
-  },
-  {
-    what: '`data_version: 3`',
-    statuses: [200, 400],
-    rows: [
-      row('a number as data version', 'materialization/ROW', '{"data_version":3}', {
-        records: '{"data_version":3}',
-      }),
-      row('a number as data version of an observation', 'observation/ROW', '{"data_version":3}', {
-        records: '{"data_version":3}',
-      }),
-    ],
-  },
-  {
-    what: '`NaN` in the body',
-    statuses: [200, 400],
-    rows: [row('NaN', 'materialization/ROW', '{"metadata":{"a":NaN}}')],
-  },
-  {
-    what: 'gzip body',
-    statuses: [500, 415],
-    rows: [
-      row('a gzip body', 'materialization/ROW', gzipSync('{"description":"d"}'), {
-        headers: [JSON_TYPE, 'Content-Encoding: gzip'],
-      }),
-    ],
-  },
-  {
-    what: 'GET, HEAD on an endpoint',
-    statuses: [200, 405],
-    referenceEvents: 0,
-    rows: [row('GET', 'materialization/ROW', undefined, { method: 'GET' })],
-  },
-  {
-    what: 'PUT, DELETE, OPTIONS',
-    statuses: [405, 405],
-    rows: [
-      row('PUT', 'materialization/ROW', undefined, { method: 'PUT' }),
-      row('DELETE', 'check/ROW', undefined, { method: 'DELETE' }),
-      row('OPTIONS', 'observation/ROW', undefined, { method: 'OPTIONS' }),
-    ],
-  },
-  {
-    what: 'unknown path, wrong case',
-    statuses: [405, 404],
-    rows: [
-      row('an unknown path', '/report_asset_deletion/ROW'),
-      row('a path in other letters', '/Report_Asset_Materialization/ROW'),
-    ],
-  },
-  {
-    what: 'foreign `Origin`, `Sec-Fetch-Site: cross-site`, foreign Host on loopback',
-    statuses: [200, 403],
-    rows: [
-      row('a foreign Origin', 'materialization/ROW', undefined, { headers: ['Origin: https://evil.example'] }),
-      row('a fetch that the browser calls foreign', 'check/ROW?check_name=c&passed=true', undefined, {
-        headers: ['Sec-Fetch-Site: cross-site'],
-      }),
-      row('a foreign Host', 'observation/ROW', undefined, { hosts: ['evil.example'] }),
-    ],
-  },
-  {
-    what: 'the same check reported twice with a `partition`',
-    statuses: [500, 200],
-    referenceEvents: 2,
-    rows: [
-      row('the second of them', 'check/ROW?check_name=c&passed=true&partition=p', undefined, {
-        next: 'check/ROW?check_name=c&passed=true&partition=p',
-      }),
-    ],
-  },
-  {
-    what: 'an `Upgrade: h2c` offer beside a JSON body',
-    statuses: [500, 200],
-    rows: [
-      row('an offer to speak HTTP/2', 'materialization/ROW', '{"description":"d"}', {
-        headers: [
-          JSON_TYPE,
-          'Connection: Upgrade, HTTP2-Settings',
-          'Upgrade: h2c',
-          'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA',
-        ],
-      }),
-    ],
-  },
-  {
-    what: 'a lone surrogate in a partition, a data version or a description',
-    statuses: [500, 400],
-    rows: [
-      row('one in a partition', 'materialization/ROW', `{"partition":"${LONE}"}`),
-      row('one in a description', 'observation/ROW', `{"description":"${LONE}"}`, { statuses: [200, 400] }),
-      row('one in a data version', 'observation/ROW', `{"data_version":"${LONE}"}`),
-    ],
-  },
-  {
-    what: 'UTF-16 body; depth 200; empty `check_name`; broken JSON list in the query; `passed=+true`; 5,000-character key',
-    statuses: [200, 400],
-    rows: [
+  difference('trailing comma in the JSON', { statuses: [500, 400] }, [
+    row('a trailing comma', 'materialization/ROW', '{"description":"d",}'),
+  ]),
+  difference('broken, empty, non-UTF-8 or too deep JSON; body `null` or a number', { statuses: [500, 400] }, [
+    row('broken JSON', 'materialization/ROW', '{"description":'),
+    row('white space as body', 'materialization/ROW', ' \n'),
+    row('a body that is not UTF-8', 'observation/ROW', Buffer.from('{"description":"\xff"}', 'latin1')),
+    row('JSON that is much too deep', 'observation/ROW', `{"metadata":{"a":${nested(100_000)}}}`),
+    row('null as body', 'check/ROW?check_name=c&passed=true', 'null'),
+    row('a number as body', 'observation/ROW', '5'),
+  ]),
+  difference('body `[]` or `"asset_key"`', { statuses: [200, 400] }, [
+    row('an array as body', 'check/ROW?check_name=c&passed=true', '[]'),
+    row('a text as body', 'materialization/ROW', '"asset_key"'),
+  ]),
+  difference('JSON body without Content-Type', { statuses: [200, 400] }, [
+    row('a body without Content-Type', 'materialization/ROW', '{"description":"d"}', {
+      headers: [],
+      records: '{"description":null}',
+    }),
+  ]),
+  difference('`application/json; charset=utf-8`, `Application/JSON`', { statuses: [400, 200] }, [
+    row('a charset', 'materialization/ROW', '{"description":"d"}', { headers: [`${JSON_TYPE}; charset=utf-8`] }),
+    row('a Content-Type in other letters', 'observation/ROW', '{"description":"d"}', {
+      headers: ['Content-Type: Application/JSON'],
+    }),
+  ]),
+  difference('a Content-Type with no body', { statuses: [400, 200] }, [
+    row('application/json without a body', 'materialization/ROW', undefined, {
+      headers: [JSON_TYPE],
+      statuses: [500, 200],
+    }),
+    row('another Content-Type without a body', 'observation/ROW', undefined, {
+      headers: ['Content-Type: application/octet-stream'],
+    }),
+  ]),
+  difference('endpoint without its trailing slash', { statuses: [405, 200] }, [
+    row('a missing slash', 'materialization', '{"asset_key":"ROW"}'),
+    row('a missing slash before a query', 'check?asset_key=ROW&check_name=c&passed=true'),
+  ]),
+  difference('query `asset_key=my-table.v2`', { statuses: [200, 200], members: ['asset_key'] }, [
+    recordedAs(
+      'a key in the query with dots and dashes',
+      'materialization/?asset_key=ROW-table.v2',
+      '{"asset_key":["ROW","table","v2"]}',
+    ),
+    recordedAs(
+      'a key in the query with a slash',
+      'check/?asset_key=ROW/orders&check_name=c&passed=true',
+      '{"asset_key":["ROW","orders"]}',
+    ),
+    recordedAs(
+      'a key in the query with a space',
+      'observation/?asset_key=ROW+orders',
+      '{"asset_key":["ROW","orders"]}',
+    ),
+  ]),
+  difference('path `a%2Fb`', { statuses: [200, 200], members: ['asset_key'] }, [
+    recordedAs('an escaped slash in the path', 'materialization/ROW%2Forders', '{"asset_key":["ROW","orders"]}'),
+  ]),
+  difference('path `a%zz`, `a%FF`, `a//b`, `a/`, `a%00`', { statuses: [200, 400] }, [
+    recordedAs('a malformed escape in the path', 'materialization/ROW%zz', '{"asset_key":["ROW%zz"]}'),
+    recordedAs('bytes in the path that are not UTF-8', 'observation/ROW%FF', '{"asset_key":["ROW\ufffd"]}'),
+    recordedAs('an empty part in the path', 'materialization/ROW//b', '{"asset_key":["ROW","","b"]}'),
+    recordedAs('a slash after a key', 'check/ROW/?check_name=c&passed=true', '{"asset_key":["ROW",""]}'),
+    recordedAs('a control character in the path', 'observation/ROW%00', '{"asset_key":["ROW\\u0000"]}'),
+  ]),
+  difference('query `description=a%zz`, `description=a%FF`', { statuses: [200, 400] }, [
+    recordedAs('a malformed escape in the query', 'materialization/ROW?description=a%zz', '{"description":"a%zz"}'),
+    recordedAs(
+      'bytes in the query that are not UTF-8',
+      'observation/ROW?description=a%FF',
+      '{"description":"a\ufffd"}',
+    ),
+  ]),
+  difference('key `[]`, `""`, `[1]`, `5`, `{}`, `null` in the body', { statuses: [500, 400] }, [
+    row('an empty array as key', 'materialization/', '{"asset_key":[],"description":"ROW"}', {
+      statuses: [200, 400],
+      records: '{"asset_key":[]}',
+    }),
+    row('an empty text as key', 'materialization/', '{"asset_key":"","description":"ROW"}', {
+      statuses: [200, 400],
+      records: '{"asset_key":[""]}',
+    }),
+    row('a number in a key', 'observation/', '{"asset_key":[1],"description":"ROW"}'),
+    row('a number as key', 'observation/', '{"asset_key":5,"description":"ROW"}'),
+    row('an object as key', 'check/', '{"asset_key":{},"check_name":"ROW","passed":true}'),
+    row('null as key', 'materialization/?asset_key=ROW', '{"asset_key":null}'),
+  ]),
+  difference('`data_version: 3`', { statuses: [200, 400] }, [
+    row('a number as data version', 'materialization/ROW', '{"data_version":3}', {
+      records: '{"data_version":3}',
+    }),
+    row('a number as data version of an observation', 'observation/ROW', '{"data_version":3}', {
+      records: '{"data_version":3}',
+    }),
+  ]),
+  difference('`NaN` in the body', { statuses: [200, 400] }, [
+    row('NaN', 'materialization/ROW', '{"metadata":{"a":NaN}}'),
+  ]),
+  difference('gzip body', { statuses: [500, 415] }, [
+    row('a gzip body', 'materialization/ROW', gzipSync('{"description":"d"}'), {
+      headers: [JSON_TYPE, 'Content-Encoding: gzip'],
+    }),
+  ]),
+  difference('GET, HEAD on an endpoint', { statuses: [200, 405], referenceEvents: 0 }, [
+    row('GET', 'materialization/ROW', undefined, { method: 'GET' }),
+  ]),
+  difference('PUT, DELETE, OPTIONS', { statuses: [405, 405] }, [
+    row('PUT', 'materialization/ROW', undefined, { method: 'PUT' }),
+    row('DELETE', 'check/ROW', undefined, { method: 'DELETE' }),
+    row('OPTIONS', 'observation/ROW', undefined, { method: 'OPTIONS' }),
+  ]),
+  difference('unknown path, wrong case', { statuses: [405, 404] }, [
+    row('an unknown path', '/report_asset_deletion/ROW'),
+    row('a path in other letters', '/Report_Asset_Materialization/ROW'),
+  ]),
+  difference('foreign `Origin`, `Sec-Fetch-Site: cross-site`, foreign Host on loopback', { statuses: [200, 403] }, [
+    row('a foreign Origin', 'materialization/ROW', undefined, { headers: ['Origin: https://evil.example'] }),
+    row('a fetch that the browser calls foreign', 'check/ROW?check_name=c&passed=true', undefined, {
+      headers: ['Sec-Fetch-Site: cross-site'],
+    }),
+    row('a foreign Host', 'observation/ROW', undefined, { hosts: ['evil.example'] }),
+  ]),
+  difference('the same check reported twice with a `partition`', { statuses: [500, 200], referenceEvents: 2 }, [
+    row('the second of them', 'check/ROW?check_name=c&passed=true&partition=p', undefined, {
+      next: 'check/ROW?check_name=c&passed=true&partition=p',
+    }),
+  ]),
+  difference('an `Upgrade: h2c` offer beside a JSON body', { statuses: [500, 200] }, [
+    row('an offer to speak HTTP/2', 'materialization/ROW', '{"description":"d"}', {
+      headers: [
+        JSON_TYPE,
+        'Connection: Upgrade, HTTP2-Settings',
+        'Upgrade: h2c',
+        'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA',
+      ],
+    }),
+  ]),
+  difference('a lone surrogate in a partition, a data version or a description', { statuses: [500, 400] }, [
+    row('one in a partition', 'materialization/ROW', `{"partition":"${LONE}"}`),
+    row('one in a description', 'observation/ROW', `{"description":"${LONE}"}`, { statuses: [200, 400] }),
+    row('one in a data version', 'observation/ROW', `{"data_version":"${LONE}"}`),
+  ]),
+  difference(
+    'UTF-16 body; depth 200; empty `check_name`; broken JSON list in the query; `passed=+true`; 5,000-character key',
+    { statuses: [200, 400] },
+    [
       row('a UTF-16 body', 'materialization/ROW', Buffer.from('\ufeff{"description":"d"}', 'utf16le')),
       row('a depth of 200', 'materialization/ROW', `{"metadata":{"a":${nested(199)}}}`),
       row('an empty check name', 'check/ROW?check_name=&passed=true'),
-      row('a broken array as key in the query', 'observation/?asset_key=[%22ROW%22,', undefined, {
-        records: '{"asset_key":["ROW"]}',
-      }),
+      recordedAs('a broken array as key in the query', 'observation/?asset_key=[%22ROW%22,', '{"asset_key":["ROW"]}'),
       row('white space before passed in the query', 'check/ROW?check_name=c&passed=+true'),
       row('a key of 5,000 characters', `materialization/ROW${'x'.repeat(5_000)}`),
     ],
-  },
-  {
-    what: 'two `Host` or none; two `Content-Type`; 120 headers; a 20 KB header; a body over 1 MiB',
-    statuses: [200, 400],
-    rows: [
+  ),
+  difference(
+    'two `Host` or none; two `Content-Type`; 120 headers; a 20 KB header; a body over 1 MiB',
+    { statuses: [200, 400] },
+    [
       row('two Hosts', 'materialization/ROW', undefined, { hosts: ['localhost', 'localhost'] }),
       row('no Host', 'observation/ROW', undefined, { hosts: [] }),
       row('two Content-Types', 'materialization/ROW', '{}', { headers: [JSON_TYPE, JSON_TYPE] }),
@@ -559,28 +475,22 @@ export const differences: readonly Difference[] = [
         statuses: [200, 413],
       }),
     ],
-  },
-  {
-    what: 'metadata `1e400` or `0.12345678901234567890`',
-    statuses: [200, 200],
-    members: ['metadata'],
-    rows: [
-      row('a number that a double can not hold', 'materialization/ROW', '{"metadata":{"a":1e400}}', {
-        records: '{"metadata":{"a":"Infinity"}}',
-      }),
-      row(
-        'digits that a double can not hold',
-        'check/ROW',
-        '{"check_name":"c","passed":true,"metadata":{"a":0.12345678901234567890}}',
-        { records: '{"metadata":{"a":0.12345678901234568}}' },
-      ),
-    ],
-  },
-  {
-    what: 'a member `__class__`, `__enum__` or `__mapping_items__` inside metadata',
-    statuses: [200, 200],
-    members: ['metadata'],
-    rows: [
+  ),
+  difference('metadata `1e400` or `0.12345678901234567890`', { statuses: [200, 200], members: ['metadata'] }, [
+    row('a number that a double can not hold', 'materialization/ROW', '{"metadata":{"a":1e400}}', {
+      records: '{"metadata":{"a":"Infinity"}}',
+    }),
+    row(
+      'digits that a double can not hold',
+      'check/ROW',
+      '{"check_name":"c","passed":true,"metadata":{"a":0.12345678901234567890}}',
+      { records: '{"metadata":{"a":0.12345678901234568}}' },
+    ),
+  ]),
+  difference(
+    'a member `__class__`, `__enum__` or `__mapping_items__` inside metadata',
+    { statuses: [200, 200], members: ['metadata'] },
+    [
       row(
         'an object in the form that the reference stores, which it can not load',
         'materialization/ROW',
@@ -597,77 +507,50 @@ export const differences: readonly Difference[] = [
         '{"metadata":{"a":{"__mapping_items__":[["b",2]]}}}',
       ),
     ],
-  },
-  {
-    what: '`event_time`',
-    statuses: [200, 200],
-    members: ['event_time'],
-    records: '{"event_time":null}',
-    rows: [
-      row(
-        'a time in the body',
-        'materialization/ROW',
-        '{"event_time":"2026-11-20T16:19:45.250+01:00","description":"d"}',
-      ),
-      row('a time in the query', 'observation/ROW?event_time=2026-11-20T15:19:45Z'),
-      row('a time of a check', 'check/ROW?check_name=c&passed=true&event_time=2026-11-20T16:19:45%2B01:00'),
-    ],
-  },
-  {
-    what: 'an `event_time` without a zone, or a number',
-    statuses: [200, 400],
-    rows: [
-      row('a time without a zone', 'observation/ROW?event_time=2026-11-20T15:19:45'),
-      row('a plus that is a space', 'observation/ROW?event_time=2026-11-20T15:19:45+01:00'),
-      row('seconds or milliseconds', 'materialization/ROW', '{"event_time":1763650785}'),
-    ],
-  },
-  {
-    what: 'the same report twice with one `Idempotency-Key`',
-    statuses: [200, 200],
-    assetlogEvents: 1,
-    rows: [
-      row('a materialization', 'materialization/ROW?description=d', undefined, {
-        next: 'materialization/ROW?description=d',
-        headers: ['Idempotency-Key: "ROW"'],
-      }),
-      row('a check', 'check/ROW', '{"check_name":"c","passed":true}', {
-        next: 'check/ROW',
-        headers: [JSON_TYPE, 'Idempotency-Key: ROW'],
-      }),
-    ],
-  },
-  {
-    what: 'another report with an `Idempotency-Key` that was used before',
-    statuses: [200, 422],
-    rows: [
-      row('a description that was not there', 'observation/ROW', undefined, {
-        next: 'observation/ROW?description=d',
-        headers: ['Idempotency-Key: ROW'],
-      }),
-    ],
-  },
-  {
-    what: 'two `Idempotency-Key`, or one with a space in it',
-    statuses: [200, 400],
-    rows: [
-      row('two of them', 'materialization/ROW', undefined, {
-        headers: ['Idempotency-Key: ROW', 'Idempotency-Key: ROW'],
-      }),
-      row('one with a space', 'materialization/ROW', undefined, { headers: ['Idempotency-Key: "ROW x"'] }),
-    ],
-  },
-  {
-    what: '`POST /report_asset_batch/`',
-    statuses: [405, 200],
-    rows: [
-      row(
-        'a batch of lines',
-        'batch/',
-        '{"type":"materialization","asset_key":"ROW"}\n{"type":"observation","asset_key":["ROW","b"]}\n',
-        { headers: ['Content-Type: application/x-ndjson'], assetlogEvents: 2 },
-      ),
-      row('a batch in an array', 'batch', '[{"type":"materialization","asset_key":"ROW"}]'),
-    ],
-  },
+  ),
+  difference('`event_time`', { statuses: [200, 200], members: ['event_time'], records: '{"event_time":null}' }, [
+    row(
+      'a time in the body',
+      'materialization/ROW',
+      '{"event_time":"2026-11-20T16:19:45.250+01:00","description":"d"}',
+    ),
+    row('a time in the query', 'observation/ROW?event_time=2026-11-20T15:19:45Z'),
+    row('a time of a check', 'check/ROW?check_name=c&passed=true&event_time=2026-11-20T16:19:45%2B01:00'),
+  ]),
+  difference('an `event_time` without a zone, or a number', { statuses: [200, 400] }, [
+    row('a time without a zone', 'observation/ROW?event_time=2026-11-20T15:19:45'),
+    row('a plus that is a space', 'observation/ROW?event_time=2026-11-20T15:19:45+01:00'),
+    row('seconds or milliseconds', 'materialization/ROW', '{"event_time":1763650785}'),
+  ]),
+  difference('the same report twice with one `Idempotency-Key`', { statuses: [200, 200], assetlogEvents: 1 }, [
+    row('a materialization', 'materialization/ROW?description=d', undefined, {
+      next: 'materialization/ROW?description=d',
+      headers: ['Idempotency-Key: "ROW"'],
+    }),
+    row('a check', 'check/ROW', '{"check_name":"c","passed":true}', {
+      next: 'check/ROW',
+      headers: [JSON_TYPE, 'Idempotency-Key: ROW'],
+    }),
+  ]),
+  difference('another report with an `Idempotency-Key` that was used before', { statuses: [200, 422] }, [
+    row('a description that was not there', 'observation/ROW', undefined, {
+      next: 'observation/ROW?description=d',
+      headers: ['Idempotency-Key: ROW'],
+    }),
+  ]),
+  difference('two `Idempotency-Key`, or one with a space in it', { statuses: [200, 400] }, [
+    row('two of them', 'materialization/ROW', undefined, {
+      headers: ['Idempotency-Key: ROW', 'Idempotency-Key: ROW'],
+    }),
+    row('one with a space', 'materialization/ROW', undefined, { headers: ['Idempotency-Key: "ROW x"'] }),
+  ]),
+  difference('`POST /report_asset_batch/`', { statuses: [405, 200] }, [
+    row(
+      'a batch of lines',
+      'batch/',
+      '{"type":"materialization","asset_key":"ROW"}\n{"type":"observation","asset_key":["ROW","b"]}\n',
+      { headers: ['Content-Type: application/x-ndjson'], assetlogEvents: 2 },
+    ),
+    row('a batch in an array', 'batch', '[{"type":"materialization","asset_key":"ROW"}]'),
+  ]),
 ];

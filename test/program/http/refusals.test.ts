@@ -56,6 +56,7 @@ test('a refusal says what is wrong with a request, also one that Node could not 
     [400, `${head(report, host, SIZED, LATIN)}{}`, /^charset "latin1" is not read; send UTF-8$/],
     [413, head(`POST ${TARGET} HTTP/1.1`, host, JSON_TYPE, 'Content-Length: 1048577'), /larger than 1048576 bytes/],
     [400, post(TARGET, '{"asset_key":"a",}'), /line 1, column 17: trailing comma/],
+    [400, post(TARGET, '[]'), /^the body must be a JSON object such as .*, got /],
     [
       400,
       post(CHECK, '{"asset_key":"a","passed":true,"checkName":"c"}'),

@@ -1,12 +1,12 @@
 /** `assetlog assets` as its users meet it. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { runHere } from '../../support/command-output.ts';
+import { jsonIn, runHere } from '../../support/command-output.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
@@ -46,29 +46,23 @@ test('of each asset the latest event of each kind, the counts and the states of 
   const { code, stdout, stderr } = await run(['assets', '--data', journal(t)]);
   assert.deepEqual([code, stderr], [0, '']);
   const time = TIME;
-  assert.deepEqual(
-    stdout
-      .trimEnd()
-      .split('\n')
-      .map((line) => JSON.parse(line)),
-    [
-      {
-        asset_key: ['a'],
-        check: { count: 2, seq: 8, time },
-        checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time }],
-      },
-      { asset_key: ['a', '1'], observation: { count: 1, seq: 4, time }, checks: [] },
-      {
-        asset_key: ['b'],
-        materialization: { count: 2, seq: 5, time, partition: 'p2' },
-        check: { count: 3, seq: 6, time },
-        checks: [
-          { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time },
-          { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time },
-        ],
-      },
-    ],
-  );
+  assert.deepEqual(jsonIn(stdout), [
+    {
+      asset_key: ['a'],
+      check: { count: 2, seq: 8, time },
+      checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time }],
+    },
+    { asset_key: ['a', '1'], observation: { count: 1, seq: 4, time }, checks: [] },
+    {
+      asset_key: ['b'],
+      materialization: { count: 2, seq: 5, time, partition: 'p2' },
+      check: { count: 3, seq: 6, time },
+      checks: [
+        { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time },
+        { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time },
+      ],
+    },
+  ]);
 });
 
 test('assets are chosen by key and by failing checks, and shown as a table and as CSV', async (t) => {
@@ -126,7 +120,6 @@ const late: readonly PlainEvent[] = [
 
 test('by event_time the state of an asset is that of the events that happened last', async (t) => {
   const data = newFolder(t);
-  mkdirSync(data, { recursive: true });
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const show = async (...args: string[]) => {
     const { code, stdout, stderr } = await runHere(['assets', data, ...args]);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { runHere } from '../../support/command-output.ts';
+import { jsonIn, runHere } from '../../support/command-output.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { launch, newFolder, run } from '../../support/program.ts';
 import { FIRST, flip, splitLines, timedEvents } from '../../support/segments.ts';
@@ -41,11 +41,7 @@ function hosted(t: TestContext): string {
 }
 
 const shownIn = (text: string): string[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line))
-    .map(({ deployment, seq, asset_key }) => `${deployment} ${seq ?? asset_key}`);
+  jsonIn(text).map(({ deployment, seq, asset_key }) => `${deployment} ${seq ?? asset_key}`);
 
 test('events of all deployments are merged by time, and each JSON line begins with its deployment', async (t) => {
   const data = hosted(t);

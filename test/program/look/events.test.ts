@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { widthOf } from '../../../src/commands/cli/text-width.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import { runHere } from '../../support/command-output.ts';
+import { jsonIn, runHere } from '../../support/command-output.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { journalText, launch, newFolder, program, run, startService } from '../../support/program.ts';
 import { FIRST, flip, START, timedEvents } from '../../support/segments.ts';
@@ -46,11 +46,7 @@ function journal(t: TestContext, events = recorded): string {
   return data;
 }
 
-const seqsIn = (text: string): number[] =>
-  text
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => JSON.parse(line).seq);
+const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
 test('into a pipe go the lines of the journal, byte for byte; each option chooses among them', async (t) => {
   const data = journal(t);
@@ -191,11 +187,7 @@ test('a table fits the terminal, and nothing that a client sent steers it', { sk
     assert.ok(shown.includes('\\u202e'), String(args));
   }
   const forced = await onTerminal(['events', '--json', '--data', data], 80);
-  const values = forced
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line).description);
-  assert.equal(values[5], evil, 'the JSON means what it meant');
+  assert.equal(jsonIn(forced)[5].description, evil, 'the JSON means what it meant');
   const assets = await onTerminal(['assets', '--data', data], 100);
   assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
 });
@@ -329,7 +321,7 @@ test('events are shown in the order in which they happened, on request', async (
   const show = async (...args: string[]) => {
     const { code, stdout, stderr } = await runHere(['events', '--data', data, '--by', 'event_time', ...args]);
     assert.deepEqual([code, stderr], [0, ''], args.join(' '));
-    return stdout.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line).seq]));
+    return seqsIn(stdout);
   };
   assert.deepEqual(await show(), [5, 3, 4, 2, 1]);
   assert.deepEqual(await show('--last', '2'), [2, 1]);

@@ -6,19 +6,18 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
-import { runHere } from '../../support/command-output.ts';
+import { jsonIn, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
+import { record } from '../../support/report.ts';
 import { eventually } from '../../support/tools.ts';
 
 const SEEN = 'forward-seen.json';
 
-async function report(device: Running): Promise<void> {
-  assert.equal((await fetch(`${device.url}/report_asset_observation/line/1`, { method: 'POST' })).status, 200);
-}
+const report = (device: Running) => record(device, 'observation/line/1');
 
 async function sourcesAt(url: string, headers: Record<string, string> = {}): Promise<SourceState[]> {
   const { sources } = (await (await fetch(`${url}/sources`, { headers })).json()) as { sources: SourceState[] };
@@ -29,8 +28,7 @@ const namesOf = (sources: readonly SourceState[]) => sources.map(({ name }) => n
 
 async function shown(...args: readonly string[]): Promise<{ code: number | null; names: unknown[]; stderr: string }> {
   const { code, stdout, stderr } = await runHere(['sources', ...args]);
-  const names = stdout.split('\n').slice(0, -1);
-  return { code, names: names.map((line) => JSON.parse(line).name), stderr };
+  return { code, names: jsonIn(stdout).map(({ name }) => name), stderr };
 }
 
 test('of a hub with three devices, the one that was killed is named', async (t) => {
@@ -94,10 +92,7 @@ test('what is known of a source survives a stop, and but for its name a crash th
   await again.kill('SIGKILL');
   rmSync(join(hub.data, SEEN));
   const { code, stdout } = await runHere(['sources', '--data', hub.data]);
-  const [crashed] = stdout
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line)) as [SourceState];
+  const [crashed] = jsonIn(stdout) as [SourceState];
   assert.deepEqual([code, crashed.name, crashed.last_seq, crashed.lag_events], [0, null, 7, null]);
   assert.ok(crashed.last_seen! > before[0]!.last_seen!, 'the time of its last event here');
 });
@@ -248,7 +243,7 @@ test('a device without events makes a request now and then', async (t) => {
     limits: { forwardIdleMs: 200 },
     args: ['--forward-to', hub.url, '--name', 'quiet'],
   });
-  assert.equal((await fetch(`${device.url}/report_asset_observation/a`, { method: 'POST' })).status, 200);
+  await record(device, 'observation/a');
   await eventually('it is listed', async () => (await sourcesAt(hub.url)).length === 1);
   const [before] = await sourcesAt(hub.url);
   await eventually('it is seen again', async () => (await sourcesAt(hub.url))[0]!.last_seen! > before!.last_seen!);
@@ -277,10 +272,7 @@ test('events and assets of one device are found by its id or its name, in a fold
     const lines = async (...args: string[]) => {
       const { code, stdout } = await runHere([...args, '--json', ...place]);
       assert.equal(code, 0);
-      return stdout
-        .split('\n')
-        .slice(0, -1)
-        .map((line) => JSON.parse(line));
+      return jsonIn(stdout);
     };
     const seqs = async (...args: string[]) => (await lines('events', ...args)).map(({ seq }) => seq);
     assert.deepEqual(await seqs('--source', 'device-1'), [1, 2]);

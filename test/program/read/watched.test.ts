@@ -17,11 +17,12 @@ import { eventually } from '../../support/tools.ts';
 const NAME = 'assetlog_watched_asset_age_seconds';
 const HOUR_MS = 3_600_000;
 
-/** A file of a journal: for each event of an asset how many hours ago it was recorded, the oldest first. */
-function fileOf(events: readonly (readonly [hours: number, key: string])[], first = 1): Buffer {
-  const eventOf = (key: string): PlainEvent => ({ type: 'AssetObservation', assetKey: key.split('/') });
+/** A file of a journal. @param events such as `50 w/b` for one that was recorded 50 hours ago, the oldest first */
+function fileOf(events: readonly string[], first = 1): Buffer {
+  const timeOf = (hours = '') => Date.now() - Number(hours) * HOUR_MS;
+  const eventOf = (key = ''): PlainEvent => ({ type: 'AssetObservation', assetKey: key.split('/') });
   return timedEvents(
-    events.map(([hours, key]) => [Date.now() - hours * HOUR_MS, eventOf(key)]),
+    events.map((event) => event.split(' ')).map(([hours, key]) => [timeOf(hours), eventOf(key)]),
     first,
   );
 }
@@ -38,17 +39,7 @@ const watch = (...keys: string[]) => keys.flatMap((key) => ['--watch-asset', key
 
 test('the age is that of the last event of the oldest asset under the key, at once after a restart too [watched-1]', async (t) => {
   const data = newFolder(t);
-  writeFileSync(
-    join(data, segmentName(1)),
-    fileOf([
-      [90, 'w/a'],
-      [80, 'other'],
-      [50, 'w/b'],
-      [30, 'w/a'],
-      [20, 'w2'],
-      [10, 'w/c/d'],
-    ]),
-  );
+  writeFileSync(join(data, segmentName(1)), fileOf(['90 w/a', '80 other', '50 w/b', '30 w/a', '20 w2', '10 w/c/d']));
   const args = watch('w', 'w/a', 'w/c', 'nothing', '["w/a"]', 'o"\\x');
   let service = await startService(t, { data, args });
   const nothing = { nothing: Infinity, '[\\"w/a\\"]': Infinity, 'o\\"\\\\x': Infinity };
@@ -66,23 +57,8 @@ test('the age is that of the last event of the oldest asset under the key, at on
 test('an asset of which retention left nothing is not known, neither before nor after a restart [watched-2]', async (t) => {
   const data = newFolder(t);
   const [first, second] = [segmentName(1), segmentName(3)];
-  writeFileSync(
-    join(data, first),
-    fileOf([
-      [90, 'w/a'],
-      [80, 'w/b'],
-    ]),
-  );
-  writeFileSync(
-    join(data, second),
-    fileOf(
-      [
-        [30, 'w/b'],
-        [20, 'x'],
-      ],
-      3,
-    ),
-  );
+  writeFileSync(join(data, first), fileOf(['90 w/a', '80 w/b']));
+  writeFileSync(join(data, second), fileOf(['30 w/b', '20 x'], 3));
   const service = await startService(t, { data, args: watch('w', 'w/a') });
   assert.deepEqual(await agesOf(service), { w: 90, 'w/a': 90 });
   writeFileSync(join(data, goneName({ first: 1, last: 2 }, 'removed')), ''); // as retention does it
@@ -101,20 +77,14 @@ test('in hosted mode a key begins with the deployment, whose idle journal is rea
   const folder = join(data, 'prod');
   assert.deepEqual(readdirSync(data).includes('prod'), false, 'a metric makes no folder');
   mkdirSync(folder, { mode: 0o700 });
-  writeFileSync(
-    join(folder, segmentName(1)),
-    fileOf([
-      [50, 'w'],
-      [40, 'v'],
-    ]),
-  );
+  writeFileSync(join(folder, segmentName(1)), fileOf(['50 w', '40 v']));
   const again = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
 });
 
 test('while much is read, the other metrics are there, and the age follows', async (t) => {
   const data = newFolder(t);
-  writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => [50, `w/${at % 10}`])));
+  writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => `50 w/${at % 10}`)));
   const service = await startService(t, { data, args: watch('w') });
   const startMs = performance.now();
   const ready = samplesOf(await metricsOf(service)).get('assetlog_ready');

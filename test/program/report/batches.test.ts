@@ -307,26 +307,6 @@ test('a batch that is too large is halved, and a 404 or 405 means one line at a 
   }
 });
 
-test('a batch that is refused as a whole is sent again without its wrong lines', async (t) => {
-  const seen = await serve(t, WITH_BATCH, (_path, body) => {
-    const items = body.split('\n').map((line) => JSON.parse(line));
-    const errors = items.flatMap(({ asset_key }, index) =>
-      /[37]$/.test(asset_key) ? [{ item: index + 1, error: `no ${asset_key}` }] : [],
-    );
-    return errors.length > 0 ? [400, { error: 'no', errors: errors.slice(0, 2) }] : [200, { recorded: items.length }];
-  });
-  const { code, stdout, stderr } = await report(seen.url, ['--from', '-'], { input: textOf(20) });
-  assert.deepEqual([code, stdout], [1, '16 recorded, 4 refused\n']);
-  assert.deepEqual(
-    seen.posts,
-    [20, 18, 16].map((count) => `${BATCH} ${count}`),
-  );
-  assert.deepEqual(
-    stderr.match(/line \d+: answers 400: no k\d+/g),
-    [3, 7, 13, 17].map((number) => `line ${number}: answers 400: no k${number}`),
-  );
-});
-
 test('a 200 or 207 that does not account for each line is no success [report-batches-2]', async (t) => {
   const table: readonly (readonly [number, unknown, number, RegExp])[] = [
     [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],

@@ -11,6 +11,7 @@ import { report, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
 import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
+import { record } from '../../support/report.ts';
 import { listenOn } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
@@ -73,11 +74,9 @@ test('what cannot be a report is reported before anything is sent, and ends with
     [['check'], /assetlog report check KEY/],
     [['observation', 'a//b'], /"a\/\/b" is not a key; write/],
     [[...KEY, '--passed'], /--passed does not go with materialization; leave it out/],
-    [[...KEY, '--failed'], /--failed does not go with materialization/],
     [[...KEY, '--check-name', 'c'], /--check-name does not go with/],
     [['observation', 'k', '--severity', 'WARN'], /--severity does not go with observation/],
     [[...check, '--data-version', '1'], /--data-version does not go with check/],
-    [[...check, '--description', 'd'], /--description does not go with check/],
     [[...check, '--failed'], /one of --passed and --failed/],
     [['check', 'k', '--passed'], /a check needs --check-name/],
     [['check', 'k', '--check-name', 'c'], /one of --passed and --failed/],
@@ -197,9 +196,7 @@ test('a service that starts late gets the report; one that does not start ends t
   const gone = await report(service.url, [...KEY, '--retry-for', '500ms']);
   assert.equal(gone.code, 75);
   assert.match(gone.stderr, /^assetlog: http:\S+ cannot be reached: connect ECONNREFUSED \S+; try again later\n$/);
-  const lines = await report(service.url, ['--from', '-', '--retry-for', '0', '--from-line', '2'], {
-    ...LINES,
-  });
+  const lines = await report(service.url, ['--from', '-', '--retry-for', '0', '--from-line', '2'], LINES);
   assert.equal(lines.code, 75);
   assert.match(
     lines.stderr,
@@ -245,14 +242,7 @@ test('a journal is replayed into another service, line for line and digit for di
     ],
     ['observation', '{"asset_key":"k","partition":""}'],
   ];
-  for (const [kind, body = ''] of bodies) {
-    const reply = await fetch(`${from.url}/report_asset_${kind}/`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body,
-    });
-    assert.equal(reply.status, 200);
-  }
+  for (const [kind, body = ''] of bodies) await record(from, `${kind}/`, { body });
   const file = join(from.data, 'events-00000000000000000001.jsonl');
   const [piped, named] = [
     await report(to.url, ['--from', '-'], { input: readFileSync(file) }),

@@ -7,7 +7,7 @@ import { sha256 } from '../../../src/deployments/tokens.ts';
 import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { newFolder, startService } from '../../support/program.ts';
-import { serve, serveSimulated } from '../../support/service.ts';
+import { serveSimulated } from '../../support/service.ts';
 import { systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
@@ -143,37 +143,6 @@ test('with --quiet a terminal shows refusals only, and without colour with NO_CO
     /\n\d\d:\d\d:\d\d 404 refused POST \/nowhere: nothing is/.test(shown()),
   );
   assert.doesNotMatch(shown(), /recorded|\u001b/);
-});
-
-test('the log has a line a request at debug, and never a query, a body or a forged line', async (t) => {
-  const { port, notices } = await serve(t, { logLevel: 'debug' });
-  const secret = 'sEcReT';
-  await ask(port, post(`${MATERIALIZATION}a%0Ab?metadata={"k":"${secret}"}`, `{"uri":1,"metadata":{"k":"${secret}"}}`));
-  await ask(
-    port,
-    post(`${MATERIALIZATION}a?x=1`, `{"uri":1,"asset_key":"other","metadata":{"k":"${secret}"}}`, [
-      `Service-Cloud-Api-Token: ${secret}`,
-    ]),
-  );
-  await ask(port, post(`${MATERIALIZATION}a`, `{"metadata":["${secret}"]}`));
-  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
-  await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
-  const log = notices.join('');
-  assert.doesNotMatch(log, new RegExp(secret));
-  assert.equal(log.match(/"message":"request"/g)?.length, 5);
-  assert.match(
-    log,
-    /"message":"request","request_id":"[0-9a-f-]{36}","method":"POST","path":"\/report_asset_materialization\/a","status":200,"ms":[\d.]+/,
-  );
-  assert.match(
-    log,
-    /"message":"the asset key in the path won over another one in the same request","request_id":"[0-9a-f-]{36}","path":"[^"]+","recorded":\["a"\],"ignored":"other"/,
-  );
-  assert.equal(
-    log.match(/"message":"an unknown parameter is ignored","request_id":"[0-9a-f-]{36}","name":"uri"/g)?.length,
-    1,
-  );
-  assert.equal(log.match(/"level":"warn",.*Host \\"evil\.example\\" is not this service/g)?.length, 1);
 });
 
 test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {

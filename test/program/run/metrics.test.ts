@@ -35,6 +35,12 @@ test('every figure is what was done', async (t) => {
     [200, 'report_asset_observation', post(at('observation/a'))],
     [200, 'report_asset_observation', post(at('observation/b'))],
     [200, 'report_asset_observation', post(at('observation/c'))],
+    [
+      200,
+      'report_asset_batch',
+      post(at('batch/'), '[{"type":"check","asset_key":"b","check_name":"c","passed":true}]'),
+    ],
+    [400, 'report_asset_batch', post(at('batch/'), '[{}]')],
     [400, 'report_asset_check', post(at('check/a'))],
     [405, 'report_asset_check', get(at('check/a'))],
     [413, 'report_asset_check', post(at('check/a'), 'x'.repeat(1_100_000))],
@@ -61,19 +67,21 @@ test('every figure is what was done', async (t) => {
   const bytes = files.reduce((sum, name) => sum + statSync(join(service.data, name)).size, 0);
   for (const [name, value] of [
     ['assetlog_events_total{type="AssetMaterialization"}', 2],
-    ['assetlog_events_total{type="AssetCheckEvaluation"}', 1],
+    ['assetlog_events_total{type="AssetCheckEvaluation"}', 2],
+    ['assetlog_request_items_sum', 1],
+    ['assetlog_request_items_count', 1],
     ['assetlog_events_total{type="AssetObservation"}', 3],
     ['assetlog_written_bytes_total', bytes],
-    ['assetlog_last_seq', 6],
+    ['assetlog_last_seq', 7],
     ['assetlog_journal_files', 2],
     ['assetlog_queue_bytes', 0],
     ['assetlog_ready', 1],
     [`assetlog_build_info{version="${version}",node="${process.version}"}`, 1],
-    ['assetlog_batch_events_count', 6],
-    ['assetlog_batch_events_sum', 6],
-    ['assetlog_batch_events_bucket{le="1"}', 6],
-    ['assetlog_sync_seconds_count', 6],
-    ['assetlog_sync_seconds_bucket{le="+Inf"}', 6],
+    ['assetlog_batch_events_count', 7],
+    ['assetlog_batch_events_sum', 7],
+    ['assetlog_batch_events_bucket{le="1"}', 7],
+    ['assetlog_sync_seconds_count', 7],
+    ['assetlog_sync_seconds_bucket{le="+Inf"}', 7],
   ] as const)
     expected.set(name, value);
 

@@ -1,7 +1,7 @@
 /** The program of before the line had its optional members reads a journal with them, and this one reads a journal of that one. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
@@ -33,7 +33,6 @@ test('an older program verifies, lists, sums up and continues a journal with the
 }, async (t) => {
   const before = { program: [process.execPath, await buildBefore(t)] };
   const data = newFolder(t);
-  mkdirSync(data, { recursive: true });
   const { bytes } = encodeBatch(events.map(encodeMembers), { seq: 1, crc: 0 }, new Date());
   writeFileSync(join(data, segmentName(1)), bytes);
 

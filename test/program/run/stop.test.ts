@@ -13,7 +13,6 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { hold } from '../../support/gate.ts';
 import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
 import { eventually, HANG_MS, within } from '../../support/tools.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
@@ -195,25 +194,6 @@ test('a stop waits for a request that is never finished for a limited time only'
   await service.stop();
   assert.equal(await service.ended, exitCodes.done);
   assert.match(notices.join(''), /requests that were still being received are cut off/);
-});
-
-test('a sync that fails during a stop is not a clean stop', async (t) => {
-  const service = await serveSimulated(t);
-  const { disk, port } = service;
-  let fail = () => {};
-  const failing = new Promise<never>((_, reject) => {
-    fail = () => reject(systemError('EIO'));
-  });
-  disk.fault = (call) => (call === 'sync' ? failing : undefined);
-  const wire = await Wire.open(port);
-  wire.send(post(`${TARGET}a`));
-  await eventually('the sync', () => disk.count('sync') === 1);
-  const stopped = service.stop();
-  fail();
-  await stopped;
-  assert.equal((await wire.reply())?.status, 503);
-  assert.equal(await service.ended, exitCodes.diskFailed);
-  assert.equal(disk.names().includes('.stopped-cleanly'), false);
 });
 
 test('a stop gives up a disk that hangs, and keeps its folder locked until the disk has answered', async (t) => {

@@ -137,6 +137,10 @@ const otherPreferences: readonly (readonly [what: string, value: string])[] = [
   ['that is in the quotes of another', 'x="handling=lenient"'],
   ['that is a parameter of another', 'x;handling=lenient'],
   ['after quotes that are not closed', 'x=", handling=lenient'],
+  ['with two equals signs', 'handling==lenient'],
+  ['with a second value', 'handling=lenient=x'],
+  ['of a longer name', 'xhandling=lenient'],
+  ['after a word that follows quotes', 'x="a"b, handling=lenient'],
   ['outside ASCII', 'handling=l\xe9nient'],
   ['after bytes outside ASCII', '\xff, handling=lenient'],
   ['of 15,000 spaces', `x=${' '.repeat(15_000)}\xff, handling=lenient`],
@@ -146,6 +150,7 @@ const otherPreferences: readonly (readonly [what: string, value: string])[] = [
 
 export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): readonly Row[] => {
   const array = (body: string) => send(body, 'application/json');
+  const lines = (body: string, ...headers: string[]) => send(body, 'application/x-ndjson', BATCH, ...headers);
   const keys = (...records: readonly string[]): Outcome => ({
     replies: [{ status: 200, records }],
     afterwards: 'kept',
@@ -181,35 +186,27 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
     ),
     row(
       'Of a batch with lenient handling the good items are recorded',
-      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, LENIENT),
+      lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, LENIENT),
       lenient,
     ),
-    row(
-      'A batch with lenient handling and no good item is refused',
-      send(WRONG_ITEM, 'application/x-ndjson', BATCH, LENIENT),
-      keeps(400),
-    ),
+    row('A batch with lenient handling and no good item is refused', lines(WRONG_ITEM, LENIENT), keeps(400)),
     row(
       'Of two handlings the first decides',
-      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, 'Prefer: handling=strict', LENIENT),
+      lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'Prefer: handling=strict', LENIENT),
       keeps(400),
     ),
     ...lenientPreferences.map((value) =>
-      row(
-        `Prefer: ${value} is lenient handling`,
-        send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, `Prefer: ${value}`),
-        lenient,
-      ),
+      row(`Prefer: ${value} is lenient handling`, lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, `Prefer: ${value}`), lenient),
     ),
     row(
       'A preference may be in the second of two Prefer headers',
-      send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, 'Prefer: return=minimal', LENIENT),
+      lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'Prefer: return=minimal', LENIENT),
       lenient,
     ),
     ...otherPreferences.map(([what, value]) =>
       row(
         `A preference ${what} is ignored`,
-        `${send(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'application/x-ndjson', BATCH, `Prefer: ${value}`)}${reportTo(TARGET, `Prefer: ${value}`)}`,
+        `${lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, `Prefer: ${value}`)}${reportTo(TARGET, `Prefer: ${value}`)}`,
         { replies: [{ status: 400 }, { status: 200, records: KEY }], afterwards: 'kept' },
       ),
     ),
@@ -226,11 +223,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
     ),
     row('A batch without a type is refused', `${reportTo(BATCH, 'Content-Length: 2')}{}`, ends(400)),
     row('A chunked batch without a type is refused', `${reportTo(BATCH, CHUNKED)}${chunk}${LAST_CHUNK}`, keeps(400)),
-    row(
-      'A batch with Content-Encoding gzip is refused',
-      send('\x1f\x8b\x08', 'application/x-ndjson', BATCH, 'Content-Encoding: gzip'),
-      ends(415),
-    ),
+    row('A batch with Content-Encoding gzip is refused', lines('\x1f\x8b\x08', 'Content-Encoding: gzip'), ends(415)),
     row('A batch that is gzip and does not say so is refused', send('\x1f\x8b\x08\0'), keeps(400)),
     row('A batch that says application/json and is lines is refused', array(`${TWO_ITEMS}\n`), keeps(400)),
     row(
@@ -318,11 +311,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       send(TWO_ITEMS, 'application/x-ndjson', `${BATCH}?x=%zz`),
       keeps(400),
     ),
-    row(
-      'A batch with a malformed Idempotency-Key is refused',
-      send(TWO_ITEMS, 'application/x-ndjson', BATCH, 'Idempotency-Key: "a'),
-      keeps(400),
-    ),
+    row('A batch with a malformed Idempotency-Key is refused', lines(TWO_ITEMS, 'Idempotency-Key: "a'), keeps(400)),
     row(
       'A batch of one byte over 1 MiB is refused before it is sent',
       reportTo(BATCH, 'Content-Type: application/x-ndjson', 'Content-Length: 1048577'),

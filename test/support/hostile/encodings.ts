@@ -1,6 +1,6 @@
 /** Content-Type, and bodies that are not UTF-8. */
 
-import { CHUNK, CHUNKED, ends, type Forms, keeps, LAST_CHUNK, type Row, row, taken, utf8 } from './forms.ts';
+import { CHUNKED, CHUNKS, ends, type Forms, keeps, type Row, row, taken, utf8 } from './forms.ts';
 
 /** Content-Type of a body: refused before it is read, so the connection ends. */
 const badTypes: readonly (readonly [what: string, value: string])[] = [
@@ -48,7 +48,7 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
   ),
   row(
     'Content-Encoding gzip on a chunked body is refused when it is there',
-    framed([CHUNKED, 'Content-Encoding: gzip'], `${CHUNK}${LAST_CHUNK}`),
+    framed([CHUNKED, 'Content-Encoding: gzip'], CHUNKS),
     keeps(415),
   ),
   row('Content-Encoding identity is no encoding', json('{}', TARGET, 'Content-Encoding: Identity'), taken),
@@ -57,11 +57,7 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
     row(`A body whose Content-Type is ${what} is refused`, typed(`Content-Type: ${value}`), ends(400)),
   ),
   row('A body without Content-Type is refused', typed(), ends(400)),
-  row(
-    'A chunked body without Content-Type is refused when it is there',
-    `${report(CHUNKED)}${CHUNK}${LAST_CHUNK}`,
-    keeps(400),
-  ),
+  row('A chunked body without Content-Type is refused when it is there', `${report(CHUNKED)}${CHUNKS}`, keeps(400)),
   row(
     'Content-Type in other letters with a quoted charset is JSON',
     typed('Content-Type: Application/JSON ; a=b; Charset="UTF\\-8"'),

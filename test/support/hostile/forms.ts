@@ -134,6 +134,8 @@ export const BODY = `{"asset_key":"${KEY}"}`;
 export const SIZED = `Content-Length: ${BODY.length}`;
 export const CHUNK = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
 export const LAST_CHUNK = '0\r\n\r\n';
+/** The body in one chunk. */
+export const CHUNKS = `${CHUNK}${LAST_CHUNK}`;
 /** What an attacker wants to be taken for a request of its own. It must never be recorded unless a row says so. */
 export const SMUGGLED_KEY = `${KEY}/smuggled`;
 export const FIRST_KEY = `${KEY}/first`;

@@ -7,6 +7,7 @@ import {
   both,
   CHUNK,
   CHUNKED,
+  CHUNKS,
   ends,
   FIRST_KEY,
   type Forms,
@@ -74,7 +75,7 @@ export const goings = ({
   ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST), 405],
   ['a foreign Origin', report('Origin: null'), 403],
   ['an Expect', report('Expect: dance'), 417],
-  ['a Content-Encoding on chunks', framed([CHUNKED, 'Content-Encoding: gzip'], `${CHUNK}${LAST_CHUNK}`), 415],
+  ['a Content-Encoding on chunks', framed([CHUNKED, 'Content-Encoding: gzip'], CHUNKS), 415],
 ];
 
 export const pipelining = (
@@ -102,11 +103,7 @@ export const pipelining = (
     afterwards: 'kept',
   }),
   row('A report after a body is found where the body ends', `${framed([SIZED])}${SECOND}`, recorded(KEY, SECOND_KEY)),
-  row(
-    'A report after the last chunk is found',
-    `${chunked(`${CHUNK}${LAST_CHUNK}`)}${SECOND}`,
-    recorded(KEY, SECOND_KEY),
-  ),
+  row('A report after the last chunk is found', `${chunked(CHUNKS)}${SECOND}`, recorded(KEY, SECOND_KEY)),
   row('A report after an empty line is found', `${FIRST}\r\n${SECOND}`, recorded(FIRST_KEY, SECOND_KEY)),
   row('A report that a body looks like is no report', json(SMUGGLED), keeps(400)),
   row(
@@ -153,7 +150,7 @@ export const pipelining = (
     both(recorded(FIRST_KEY, SECOND_KEY), answered),
     { half: true },
   ),
-  row('A client that closes its half after a chunked body gets its reply', chunked(`${CHUNK}${LAST_CHUNK}`), taken, {
+  row('A client that closes its half after a chunked body gets its reply', chunked(CHUNKS), taken, {
     half: true,
   }),
   row(
