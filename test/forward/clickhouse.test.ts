@@ -35,7 +35,7 @@ function open(port: number | string, options: Partial<TargetOptions> = {}) {
   return openClickhouse({ ...own, ...options });
 }
 
-test('an insert has the lines with source and deployment in front, its settings, and a token of ids [clickhouse-1]', async (t) => {
+test('an insert has the lines with source and deployment in front, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
   const folder = newFolder(t);
   const passwordFile = join(folder, 'password');
   writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
@@ -58,7 +58,7 @@ test('an insert has the lines with source and deployment in front, its settings,
     input_format_skip_unknown_fields: '1',
     input_format_json_read_objects_as_strings: '1',
     wait_end_of_query: '1',
-    insert_deduplication_token: `${lines[0]!.event.id}:${id}`,
+    insert_deduplication_token: `${SOURCE}:${lines[0]!.event.id}:${id}`,
   });
   const begin = `{"source":"${SOURCE}","deployment":"prod",`;
   assert.equal(insert.body, lines.map(({ text }) => `${begin}${text.slice(1)}\n`).join(''));
@@ -299,7 +299,7 @@ test('a search for a bad line that a crash ends makes the same insert again befo
 test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
-  table.known.add(`${lines[0]!.event.id}:${lines[4]!.event.id}`);
+  table.known.add(`${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
   const port = await serve(t, table, () => undefined);
   assert.deepEqual(await deliver(lines, () => open(port), false), []);
   assert.deepEqual(table.stored, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);

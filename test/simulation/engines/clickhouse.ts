@@ -92,7 +92,7 @@ export class Clickhouse extends Engine {
       this.#parts.push({ source, lines, thereMs });
       // A token of a server that did not have the rows, or one after the answer of a server that lagged: the insert before may still
       // arrive.
-      const isAnother = /^\S+ [\w-]+:[\w-]+:\d+$/.test(token) || this.#saidTooLow.get(source) === lines[0]!.seq - 1;
+      const isAnother = /^\S+ ([\w-]+:){3}\d+$/.test(token) || this.#saidTooLow.get(source) === lines[0]!.seq - 1;
       if (isAnother) for (const { id } of lines) this.mayBeTwice.add(id);
       this.store(source, lines);
       this.met('clickhouse insert');

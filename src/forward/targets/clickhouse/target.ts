@@ -94,8 +94,9 @@ class Clickhouse implements Target {
 
   async #insert(lines: readonly Line[], signal: AbortSignal): Promise<ClickhouseAnswer> {
     const last = lines.at(-1)!;
-    // Of ids, since a copy of the folder has other events with the same seqs.
-    const token = `${lines[0]!.event.id}:${last.event.id}`;
+    // Of ids, since a copy of the folder has other events with the same seqs. Of the source, since a journal with a new id sends the same
+    // events as rows of its own.
+    const token = `${this.#options.source}:${lines[0]!.event.id}:${last.event.id}`;
     const isInVain = token === this.#tokenInVain;
     const parameters = {
       query: `INSERT INTO ${this.#table} FORMAT JSONEachRow`,
