@@ -156,9 +156,10 @@ export class DeadLetters {
     await this.#makeSpace(bytes.length, letter, wasOpen);
     await this.#prepare();
     const log = (await this.#openLog()) ?? (await this.#begin());
+    const namedBefore = this.#summary.namedSeq;
     await closing(log, async () => {
       this.#end = 'begun';
-      const { bytes: end, count, open, lost, removedSeq } = this.#summary;
+      const { bytes: end, count, open, lost, removedSeq, namedSeq } = this.#summary;
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#end = 'durable';
@@ -169,10 +170,12 @@ export class DeadLetters {
         open: open + Number(isOpen(letter)) - Number(wasOpen),
         lost: lost + lostBy(letter),
         removedSeq: letter.outcome === 'removed' ? Math.max(removedSeq, letter.last ?? 0) : removedSeq,
+        namedSeq: Math.max(namedSeq, seqsOf(letter).last),
       };
     });
-    // An event that was named as removed is in doubt, or refused: how many letters are open is counted again.
-    if (letter.line !== undefined && seqsOf(letter).first <= this.#summary.removedSeq) await this.#read();
+    // The event may have a letter: it was named as removed, or a crash kept the cursor from passing it. Then the open letters are
+    // counted again.
+    if (given.line !== undefined && seqsOf(letter).first <= namedBefore) await this.#read();
   }
 
   /** @returns a letter with seqs in place of a line that alone would fill the file */
@@ -307,9 +310,11 @@ interface Summary {
   readonly lost: number;
   /** The last event that a letter names as removed. */
   readonly removedSeq: number;
+  /** The last event that has a letter. */
+  readonly namedSeq: number;
 }
 
-const EMPTY: Summary = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0 };
+const EMPTY: Summary = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0, namedSeq: 0 };
 
 /** A power cut may leave zeros or other bytes in place of the last letter. */
 async function readSummary(
@@ -331,7 +336,8 @@ async function readSummary(
     }
   }
   const removedSeq = states.removed().reduce((seq, { last }) => Math.max(seq, last), 0);
-  return { ...whole, open: states.open, lost: states.lost, removedSeq, states };
+  const namedSeq = [...states.values()].reduce((seq, { last }) => Math.max(seq, last), 0);
+  return { ...whole, open: states.open, lost: states.lost, removedSeq, namedSeq, states };
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */
