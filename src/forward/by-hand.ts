@@ -30,7 +30,10 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
   const open = await openIn(disk, name, seqs, limits);
   // Retention names what it removes before the cursor passes it.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
-  if (isGone || (state.kind === 'found' && last <= seq)) return giveUp(letters, name, seqs, open.length);
+  // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the sender before that.
+  const areOpen = open.reduce((sum, letter) => sum + letter.last + 1 - letter.first, 0) === last + 1 - first;
+  if (isGone || (canBeAsked(value) && areOpen) || (state.kind === 'found' && last <= seq))
+    return giveUp(letters, name, seqs, open.length);
   check(state.kind === 'found', `the cursor of ${name} is ${state.kind}; set it with forward from`);
   check(!canBeAsked(value), `${name} says itself what it needs next; mend what stops it`);
   check(first === seq + 1, `${name} continues with event ${seq + 1}; begin there`);

@@ -107,6 +107,27 @@ test('skip gives up dead letters after a power cut that left bytes in place of t
   );
 });
 
+test('skip gives up what a hub refused before the cursor has passed it, and nothing else after the cursor', async () => {
+  const disk = await forwardedTo(4, { kind: 'hub' });
+  const letters = await openLetters(disk);
+  for (const seq of [6, 7])
+    await letters.append({
+      time: new Date().toISOString(),
+      outcome: 'refused',
+      reason: 'r',
+      line: `${lines[seq - 1]}`.trimEnd(),
+    });
+  for (const [first, last] of [
+    [5, 7],
+    [6, 8],
+    [8, 8],
+  ] as const)
+    await assert.rejects(skip(disk, 'upstream', { first, last }, limits), /says itself what it needs next/);
+  assert.equal(await skip(disk, 'upstream', { first: 6, last: 7 }, limits), 'given up: 2');
+  assert.equal((await cursorOf(disk)).seq, 4);
+  assert.deepEqual((await sentTo('hub', disk)).recorded, upTo(12, 1));
+});
+
 test('skip gives up what retention removed before the destination has passed it, also of a hub', async () => {
   for (const kind of ['api', 'hub'] as const) {
     const disk = await forwardedTo(4, { kind });
