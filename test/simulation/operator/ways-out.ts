@@ -11,7 +11,7 @@ import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
 import { cursorSeq } from '../oracle/cursor.ts';
-import type { Place } from '../oracle/destinations.ts';
+import { type Place, sourceOf } from '../oracle/destinations.ts';
 import { LettersView } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
 import { Incarnation } from '../world.ts';
@@ -90,9 +90,13 @@ export class WaysOut {
       seq = this.#firstAfter(journal, to);
       // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
+      // A copy of between a restore and its new identity has events that the hub got under that identity.
+      const source = sourceOf(journal);
+      const others = 'stored' in to ? [] : linesOf(oracle, to).filter(({ from }) => from?.[0] !== source);
+      const elsewhere = new Set(others.map(({ id }) => id));
       // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
       const isBetween = (line: { id: string; seq: number }) =>
-        low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id);
+        low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id) && !elsewhere.has(line.id);
       if (!journal.machine.clock.hasJumped && !journal.machine.wasCopied && linesThere(oracle, journal).some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
