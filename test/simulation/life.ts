@@ -236,7 +236,10 @@ class Life implements Watcher {
     });
     if (unsettled !== undefined) this.#broken ??= `not settled after an hour: ${unsettled}`;
     const restMs = world.nowMs + REST_MS;
-    await world.run(() => world.nowMs >= restMs || this.broken !== undefined);
+    await world.run(() => {
+      this.#oracle.isAtRest = world.nowMs >= restMs - REST_MS / 2;
+      return world.nowMs >= restMs || this.broken !== undefined;
+    });
     if (this.broken === undefined) await this.#oracle.checkAtRest();
   }
 
@@ -341,7 +344,10 @@ class Life implements Watcher {
 
   #machine(options: MachineOptions): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
-    machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
+    machine.disk.onWritten = (folder, name, bytes) => {
+      this.states.written(folder, name, bytes);
+      this.#oracle.written(machine, `${folder}/${name}`, bytes);
+    };
     const journalIn = (folder: string) => machine.journals.find((one) => one.folder === folder);
     machine.disk.onSyncFailed = (folder, name) => {
       const journal = journalIn(folder);

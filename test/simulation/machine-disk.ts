@@ -49,6 +49,8 @@ export class MachineDisk {
   slowness = 1;
   /** When a call failed last, or took longer than usual. */
   troubledMs = Number.NEGATIVE_INFINITY;
+  /** When a call took longer than usual last. */
+  slowMs = Number.NEGATIVE_INFINITY;
 
   constructor(world: World, name: string, clock: WallClock, folder: string) {
     this.#world = world;
@@ -106,7 +108,7 @@ export class MachineDisk {
         if (!(fault instanceof Promise)) this.troubledMs = this.#world.nowMs;
         return fault;
       }
-      if (this.slowness > 1) this.troubledMs = this.#world.nowMs;
+      if (this.slowness > 1) this.troubledMs = this.slowMs = this.#world.nowMs;
       if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {
         const ms = powered.chance.exponentialMs(WRITE_BACK_MS);
         this.#world.plan(ms, `writes back ${name}`, () => disk.writeBack(name), powered);
@@ -180,7 +182,7 @@ class ProcessDisk implements Disk {
     const file = await this.#heard(this.#disk.openSlots(name));
     return {
       write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
-      close: () => this.#heard(file.close()),
+      close: this.#closing(name, file),
     };
   }
 
@@ -189,7 +191,7 @@ class ProcessDisk implements Disk {
       name: file.name,
       write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
       sync: () => this.#changed(file.sync()),
-      close: () => this.#heard(file.close()),
+      close: this.#closing(file.name, file),
     };
   }
 
@@ -204,7 +206,18 @@ class ProcessDisk implements Disk {
       },
       truncate: (bytes) => this.#changed(file.truncate(bytes)),
       sizeInFolder: () => file.sizeInFolder(),
-      close: () => this.#heard(file.close()),
+      close: this.#closing(file.name, file),
+    };
+  }
+
+  /** A file was opened. @returns what closes it */
+  #closing(name: string, file: { close(): Promise<void> }): () => Promise<void> {
+    const { files } = this.#process;
+    const open = { folder: this.folder, name };
+    files.set(open, this.#world.nowMs);
+    return () => {
+      files.delete(open);
+      return this.#heard(file.close());
     };
   }
 

@@ -29,6 +29,13 @@ export class MachineClock implements WallClock {
     return this.#jumps.at(-1)!.offsetMs;
   }
 
+  /** What it says now; undefined if it jumped in the last so many milliseconds. */
+  steadyMs(forMs: number): number | undefined {
+    const { atMs, offsetMs } = this.#jumps.at(-1)!;
+    const { nowMs } = this.#world;
+    return atMs > 0 && nowMs - atMs < forMs ? undefined : EPOCH_MS + nowMs + offsetMs;
+  }
+
   /** Whether times may be out of order. */
   get hasJumped(): boolean {
     return this.#jumps.length > 1;
@@ -46,6 +53,12 @@ export class MachineClock implements WallClock {
   }
 }
 
+/** What a process has open. */
+interface OpenFile {
+  readonly folder: string;
+  readonly name: string;
+}
+
 /**
  * One process from its start to its end, or one machine from power-on to power-off. Events that belong to it are dropped once it has
  * ended, which leaves promises that never settle: what a SIGKILL leaves.
@@ -58,6 +71,8 @@ export class Incarnation {
   isAlive = true;
   /** Calls that change its disk, of which it has not heard that they have ended. */
   changes = 0;
+  /** The files that it has open, each with its folder, and since when. */
+  readonly files = new Map<OpenFile, number>();
 
   constructor(world: World, name: string, clock: WallClock) {
     this.name = name;

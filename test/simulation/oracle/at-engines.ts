@@ -4,7 +4,7 @@ import type { Engine, Stored } from '../engines/engine.ts';
 import type { Delivered } from '../network.ts';
 import { durableCursor } from './cursor.ts';
 import type { History } from './history.ts';
-import type { Watched } from './oracle.ts';
+import type { Watched } from './watched.ts';
 
 /** @returns what is wrong at the engines of some journals, if anything is */
 export function wrongAtEngines(watched: Iterable<Watched>, history: History): string | undefined {

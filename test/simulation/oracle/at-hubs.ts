@@ -1,5 +1,7 @@
 /** What a hub may have of the journals that are forwarded to it. */
 
+import type { Reply } from '../../../src/http/message.ts';
+import type { Delivered } from '../network.ts';
 import type { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
@@ -21,4 +23,22 @@ export function wrongAtHub(view: JournalView, history: History): string | undefi
     last.set(source, line);
   }
   return undefined;
+}
+
+/**
+ * "A hub says of each journal up to which event it has all."
+ * @returns what is wrong with a reply to a request that forwards, if anything is
+ */
+export function wrongPosition(
+  view: JournalView,
+  { method, target, body }: Delivered,
+  reply: Reply,
+): string | undefined {
+  const [, source] = /\/forward\/([^/]+)/.exec(target) ?? [];
+  if (source === undefined || reply.kind !== 'body') return undefined;
+  const { seq, id } = JSON.parse(reply.body);
+  if (seq > 0 && view.byOrigin.get(`${source},${seq}`)?.id !== id)
+    return `says that ${id} is event ${seq} of ${source}`;
+  const last = method === 'PUT' ? JSON.parse(body.toString().trimEnd().split('\n').at(-1)!).seq : 0;
+  return seq < last ? `says that it has ${source} up to ${seq}, and it has just taken event ${last}` : undefined;
 }

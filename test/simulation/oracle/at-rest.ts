@@ -1,14 +1,14 @@
 /** What is right in the folder of a service that has nothing left to do: its limits, what it knows of its journal, and a backup of it. */
 
+import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { limits } from '../../../src/config/limits.ts';
-import { readSidecar } from '../../../src/journal/keys/sidecar.ts';
 import { backUp } from '../../../src/journal/look/backup.ts';
 import { verify } from '../../../src/journal/look/verify.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import { CHANGED } from '../operator/damage.ts';
 import { durableCursor } from './cursor.ts';
-import type { JournalView } from './journal-view.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
 import { filesOf, markedBy } from './removals.ts';
 
 export interface Folder {
@@ -19,8 +19,12 @@ export interface Folder {
   readonly retainBytes: number | undefined;
   /** Whether retention has looked since all was settled: a journal of a hosted service is closed then. */
   readonly isLookedAt: boolean;
+  /** Whether its clock ever jumped. */
+  readonly hasJumped: boolean;
 }
 
+/** A disk may take as long for a write and its sync. */
+const LATE_S_MAX = 60;
 export const SNAPSHOT = 'forward-sources.json';
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
@@ -37,7 +41,7 @@ export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
     leftOver(folder, names) ??
     wrongSnapshot(disk, view) ??
     folder.sendsTo.map((name) => wrongDestination(folder, name)).find((problem) => problem !== undefined) ??
-    (await wrongSidecars(disk.afterCrash(), view, segments.slice(0, -1))) ??
+    wrongSidecars(disk, folder, segments.slice(0, -1)) ??
     (await wrongBackup(disk.afterCrash(), view))
   );
 }
@@ -104,32 +108,67 @@ export function snapshotSeq(disk: SimulatedDisk): number {
 
 /** All is sent: the cursor is at the last event, and the state says that there is nothing to do. */
 function wrongDestination({ disk, view }: Folder, name: string): string | undefined {
-  const seq = durableCursor(disk, name)?.seq;
+  const { seq, sending } = durableCursor(disk, name) ?? {};
+  if (sending !== undefined) return `the cursor for ${name} says that event ${sending} is being sent`;
   if (seq !== view.lastSeq) return `the cursor for ${name} is at ${seq}, and there are ${view.lines.size} events`;
-  const state = JSON.parse(disk.text(`forward-${name}.state`) || '{}');
-  return state.state === 'idle' ? undefined : `forward-${name}.state says ${state.state}: ${state.reason}`;
+  const { state, reason, next_try } = JSON.parse(disk.text(`forward-${name}.state`) || '{}');
+  const isIdle = state === 'idle' && reason === null && next_try === null;
+  return isIdle ? undefined : `forward-${name}.state says ${state}: ${reason}, next try ${next_try}`;
 }
 
 /** @param closed names of files that are not appended to */
-async function wrongSidecars(
+function wrongSidecars(
   disk: SimulatedDisk,
-  view: JournalView,
+  { view, hasJumped }: Folder,
   closed: readonly string[],
-): Promise<string | undefined> {
+): string | undefined {
   for (const name of closed) {
-    const firstSeq = Number(SEGMENT.exec(name)![1]);
     const sidecar = `keys-${name.slice('events-'.length, -'.jsonl'.length)}.idx`;
     const bytes = disk.bytes(sidecar);
     if (bytes === undefined || bytes.subarray(-CHANGED.length).equals(CHANGED)) continue; // a start reads the file
-    const found = await readSidecar(disk, firstSeq, limits);
     // "If one is missing or damaged, it reads the file": one of before a repair comes back in a power cut, as no sync follows its rename.
-    if (found === undefined && view.wasBroken) continue;
-    if (found === undefined) return `a start does not take ${sidecar}`;
-    const seqs = view.linesOf(name).flatMap(({ seq, key }) => (key === undefined ? [] : [seq]));
-    const rows = Array.from({ length: found.size }, (_, index) => found.at(index).seq);
-    if (found.isComplete && `${rows}` !== `${seqs}`) return `${sidecar} has the keys of events ${rows}, not ${seqs}`;
+    if (!bytes.equals(sidecarOf(view.linesOf(name), bytes, hasJumped)) && !view.wasBroken)
+      return `${sidecar} is not that of its file`;
   }
   return undefined;
+}
+
+/**
+ * @param found has the seconds, which are those of the clock after the sync, and not those of the line
+ * @param hasJumped whether that clock may have had any time then
+ * @returns the sidecar of a file with these lines, byte by byte: see `journal/keys/sidecar.ts`
+ */
+function sidecarOf(lines: readonly SeenLine[], found: Buffer, hasJumped: boolean): Buffer {
+  const firstSeq = lines[0]!.seq;
+  let offset = 0;
+  const rows: Buffer[] = [];
+  for (const { seq, key, time, text } of lines) {
+    const start = offset;
+    offset += Buffer.byteLength(text) + 1;
+    if (key === undefined) continue;
+    const row = Buffer.alloc(20);
+    createHash('sha256').update(key).digest().copy(row, 0, 0, 8);
+    row.subarray(0, 8).swap32();
+    const at = 44 + 20 * rows.length + 16;
+    const seconds = at + 4 > found.length ? 0 : found.readUInt32LE(at);
+    const lateS = seconds - Math.floor(Date.parse(time) / 1000);
+    const isRight = hasJumped || (lateS >= 0 && lateS <= LATE_S_MAX);
+    for (const [index, number] of [seq - firstSeq, start, isRight ? seconds : 0].entries())
+      row.writeUInt32LE(number, 8 + 4 * index);
+    rows.push(row);
+  }
+  const head = Buffer.alloc(44);
+  head.write('assetlog keys 1\n');
+  for (const [at, number] of [firstSeq, offset, firstSeq + lines.length].entries())
+    head.writeBigUInt64LE(BigInt(number), 16 + 8 * at);
+  head.writeUInt32LE(Number.parseInt(lines.at(-1)!.text.slice(-10, -2), 16), 40);
+  const tail = Buffer.alloc(8);
+  tail.writeUInt32LE(rows.length, 0);
+  tail.writeUInt32LE(1, 4); // it has all keys of the file
+  const all = Buffer.concat([head, ...rows, tail]);
+  const crc = Buffer.alloc(4);
+  crc.writeUInt32LE(crc32(all), 0);
+  return Buffer.concat([all, crc]);
 }
 
 async function wrongBackup(source: SimulatedDisk, view: JournalView): Promise<string | undefined> {

@@ -3,7 +3,7 @@
 import { crc32 } from 'node:zlib';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
-import type { Destination } from './oracle.ts';
+import type { Destination } from './watched.ts';
 
 export interface SeenCursor {
   readonly seq: number;

@@ -7,6 +7,8 @@ import { readCursor } from './cursor.ts';
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
 /** Also markers of what was removed. */
 const OF_JOURNAL = /^events-\d{20}(-\d{20}\.removed|\.jsonl)$/;
+/** A file that is written once is closed by then. */
+const OPEN_MS = 5_000;
 /** A process that has to end has ended, also on a slow disk. */
 const ENDS_MS = 60_000;
 
@@ -44,6 +46,20 @@ export class Files {
     const { process, sinceMs } = this.#hasToEnd ?? { sinceMs: 0 };
     if (process === undefined || process !== this.#journal.machine.process) return undefined;
     return this.#nowMs() - sinceMs > ENDS_MS ? 'runs on after a failed sync of its folder' : undefined;
+  }
+
+  /** @returns what is wrong with the files that the process has open: the newest one and a cursor of each destination stay open */
+  leftOpen(): string | undefined {
+    const { machine, folder } = this.#journal;
+    const seen = new Set<string>();
+    for (const [file, sinceMs] of machine.process?.files ?? []) {
+      const isRecent = this.#nowMs() - Math.max(sinceMs, machine.disk.troubledMs) < OPEN_MS;
+      if (file.folder !== folder || isRecent) continue;
+      const kind = isJournalFile(file.name) ? 'newest' : file.name;
+      if (seen.has(kind) || (kind !== 'newest' && !kind.endsWith('.cursor'))) return `leaves ${file.name} open`;
+      seen.add(kind);
+    }
+    return undefined;
   }
 
   /** "Until then a cursor that is missing or torn loses nothing." @returns what is wrong */

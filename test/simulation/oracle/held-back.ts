@@ -13,6 +13,8 @@ const LOOKED_MS = 5_000;
 
 /** For the replies of `--ack`: a report that came before the late reply is written by then. */
 const WRITTEN_MS = 200;
+/** The same on a slow disk, which may be as fast as ever when it has written it. */
+const SLOW_MS = 20_000;
 
 /** Files that were begun since a limit asked for one: by then retention has removed it. */
 const BEGUN_MAX = 4;
@@ -117,7 +119,7 @@ export class AckGate {
     const { disk, machine } = this.#journal;
     const { ack } = machine.config;
     const { needed, fromMs } = this.#closed ?? { needed: [], fromMs: 0 };
-    const isSlow = machine.disk.troubledMs >= fromMs - WRITTEN_MS && machine.disk.slowness > 1;
+    const isSlow = machine.disk.slowMs >= fromMs - SLOW_MS;
     if (ack === '' || isSlow || this.#nowMs() < fromMs || view.lines.size === needed.length) return undefined;
     this.#closed = undefined;
     // "Events before the one with which `forward from` or `forward identity` lets it begin count as there." A start cuts some off.

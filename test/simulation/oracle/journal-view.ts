@@ -56,6 +56,8 @@ export class JournalView {
   readonly removed = new Map<number, number>();
   /** Those of other journals whose lines were broken on purpose: `<source> <seq>`. */
   readonly #broken = new Set<string>();
+  /** By source and seq there: `<source>,<seq>`. */
+  readonly byOrigin = new Map<string, SeenLine>();
   /** Whether an operator broke a line at any time. */
   wasBroken = false;
   readonly #history: History;
@@ -254,6 +256,7 @@ export class JournalView {
       if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
     }
     this.lines.set(seq, line);
+    if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
     if (line.from === undefined) this.#history.add(line, this.#idBefore(seq));
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);

@@ -1,5 +1,55 @@
 /** What an observer knows of the dead letters of one destination, from their durable bytes, with a parser of its own. */
 
+interface Letter {
+  readonly time: string;
+  readonly outcome: string;
+  readonly became?: string;
+  readonly line?: { readonly seq: number };
+  readonly first?: number;
+  readonly last?: number;
+}
+
+/** What a file of dead letters adds up to. */
+interface Sums {
+  /** The number of open letters. */
+  open: number;
+  /** The number of events that it says were removed, without those that were taken after all. */
+  lost: number;
+}
+
+const LINE = ',"line":';
+const sumsOf = new WeakMap<Buffer, Sums>();
+
+/** @returns what the whole letters of a file add up to; a part of a letter that was closed leaves its other parts open */
+export function lettersIn(bytes: Buffer = Buffer.alloc(0)): Sums {
+  const known = sumsOf.get(bytes);
+  if (known !== undefined) return known;
+  const sums = { open: 0, lost: 0 };
+  sumsOf.set(bytes, sums);
+  /** By seq: the letter that says last what became of it. */
+  const letters = new Map<number, Letter>();
+  for (const text of bytes.toString().split('\n').slice(0, -1)) {
+    if (!text.endsWith('}') || text.includes('\0')) continue;
+    const letter: Letter = JSON.parse(text);
+    const { outcome, became, line, first = line!.seq, last = first } = letter;
+    if (outcome === 'removed') sums.lost += (became === 'taken' ? -1 : 1) * (last + 1 - first);
+    for (let seq = first; seq <= last; seq += 1)
+      if (outcome === 'removed' || first === last || letters.has(seq)) letters.set(seq, letter);
+  }
+  let before: Letter | undefined;
+  let beforeSeq = 0;
+  for (const [seq, letter] of [...letters].sort(([a], [b]) => a - b)) {
+    const isSame = letter === before && seq === beforeSeq + 1;
+    [before, beforeSeq] = [letter, seq];
+    if (!isSame && isOpen(letter)) sums.open += 1;
+  }
+  return sums;
+}
+
+function isOpen({ outcome, became }: Letter): boolean {
+  return became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
+}
+
 export class LettersView {
   /** The events that had a letter at any time, also after it was closed and removed. */
   readonly named = new Set<number>();
@@ -18,9 +68,14 @@ export class LettersView {
 
   /**
    * @param mayRepeat whether a letter may be there twice, since its first write failed
+   * @param isRight whether a line is the one of its journal
    * @returns what is wrong with the letters, if anything is
    */
-  refresh(bytes: Buffer | undefined, mayRepeat = true): string | undefined {
+  refresh(
+    bytes: Buffer | undefined,
+    mayRepeat = true,
+    isRight: (seq: number, line: string) => boolean = () => true,
+  ): string | undefined {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
     const states = new Map<number, boolean>();
@@ -33,12 +88,14 @@ export class LettersView {
       const isWhole = text.endsWith('}') && text.lastIndexOf('\0') < text.lastIndexOf('{"time":');
       if (hasZeros && isWhole) return 'a dead letter was written after one with zeros in it';
       if (!isWhole) continue; // torn, or the end
-      const { outcome, became, line, first = line?.seq, last = first } = JSON.parse(text);
-      const isOpen = became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
+      const letter: Letter = JSON.parse(text);
+      const { outcome, became, line, first = line!.seq, last = first } = letter;
+      if (line !== undefined && !isRight(line.seq, text.slice(text.indexOf(LINE) + LINE.length, -1)))
+        return `a dead letter has another line of event ${line.seq} than the journal`;
       for (let seq = first; seq <= last; seq += 1) {
         // An operator gives up the open letters of a range, and no other event of it.
         if (outcome === 'skipped' && line === undefined && !states.has(seq)) continue;
-        states.set(seq, isOpen);
+        states.set(seq, isOpen(letter));
         this.named.add(seq);
         // A crash before the cursor passes one that was taken after all.
         if (became === 'taken') removed.delete(seq);

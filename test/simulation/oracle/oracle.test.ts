@@ -8,6 +8,7 @@ import { diskWith, type Files, makeLines } from '../../support/segments.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
+import { lettersIn } from './letters-view.ts';
 import { Oracle } from './oracle.ts';
 
 /** A journal with the events 1 to 6 in files of two, and an upstream that has all of them. */
@@ -30,7 +31,7 @@ async function newWatched() {
   const journal = {
     name: 'd0',
     disk,
-    machine: { config: {}, service: {}, disk: { troubledMs: 0 } },
+    machine: { config: {}, service: {}, disk: { troubledMs: 0 }, clock: {} },
   } as unknown as MachineJournal;
   const oracle = new Oracle(() => 0);
   oracle.watch(journal, new Map([['upstream', upstream]]));
@@ -79,4 +80,18 @@ test('an upstream has no event that no journal has, and none twice without a dea
   twice.oracle.look(twice.journal);
   await twice.oracle.checkAtRest();
   assert.equal(twice.oracle.broken, 'upstream has event 2 of d0 2 times, and no dead letter says so');
+});
+
+test('dead letters add up: the later letter of an event counts, and a part that was taken leaves the rest open', () => {
+  const removed = { time: '', outcome: 'removed', reason: '' };
+  const letters = [
+    { ...removed, first: 1, last: 9 },
+    { ...removed, became: 'taken', first: 4, last: 5 },
+    { time: '', outcome: 'in doubt', reason: '', line: { seq: 12 } },
+    { time: '', outcome: 'in doubt', reason: '', line: { seq: 12 } },
+    { time: '', outcome: 'in doubt', reason: '', line: { seq: 13 } },
+    { time: '', outcome: 'sent again', reason: '', first: 13, last: 13 },
+  ];
+  const text = letters.map((letter) => `${JSON.stringify(letter)}\n`).join('');
+  assert.deepEqual(lettersIn(Buffer.from(`${text}{"time":"torn`)), { open: 3, lost: 7 });
 });

@@ -4,59 +4,35 @@ import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import { wrongAtEngines } from './at-engines.ts';
-import { wrongAtHub } from './at-hubs.ts';
+import { wrongAtHub, wrongPosition } from './at-hubs.ts';
 import { type Folder, SNAPSHOT, snapshotSeq, tooManyLetters, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
-import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
-import { Files, isJournalFile } from './files.ts';
-import { AckGate, HeldBack } from './held-back.ts';
+import { type Destinations, hostOf, idsAt, sourceOf } from './destinations.ts';
+import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
-import { JournalView, type SeenLine } from './journal-view.ts';
-import { LettersView } from './letters-view.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
+import { Losses } from './losses.ts';
+import { Paces } from './pace.ts';
 import { Readings } from './readings.ts';
 import { markedBy, Removals } from './removals.ts';
-import { leftOutBy, wrongReply } from './replies.ts';
+import { countsIn, leftOutBy, wrongReply } from './replies.ts';
 import { wrongRequest } from './requests.ts';
 import { eventsIn } from './sent.ts';
-import { Unanswered } from './unanswered.ts';
+import { type Destination, newWatched, type Watched } from './watched.ts';
 
-/** What the oracle knows of one destination of a journal. */
-export interface Destination {
-  readonly name: string;
-  readonly to: Place;
-  letters: LettersView;
-  /** Up to here its cursor was right. */
-  checkedSeq: number;
-  /** What its cursor said at the last start was being sent: a plain one may have these events. */
-  doubts: ReadonlySet<number>;
-}
-
-export interface Watched {
-  readonly journal: MachineJournal;
-  /** What gets every event. */
-  readonly sendsTo: readonly Destination[];
-  view: JournalView;
-  removals: Removals;
-  /** Whether it was broken on purpose and not repaired yet. */
-  isBroken: boolean;
-  /** How often its folder was replaced by a copy. */
-  restores: number;
-  files: Files;
-  /** The watermarks that were last looked at. */
-  snapshot: Buffer | undefined;
-  readonly heldBack: HeldBack;
-  readonly ackGate: AckGate;
-  readonly unanswered: Unanswered;
-  /** The events of other journals that it has lost and asks for again: `<source>,<seq>`. */
-  readonly askedFor: Set<string>;
-}
+/** No wait, and what happened before it, takes longer. */
+const STEADY_MS = 120_000;
 
 export class Oracle {
   readonly #nowMs: () => number;
   readonly history = new History();
   readonly #watched = new Map<MachineJournal, Watched>();
   readonly #readings = new Readings();
+  readonly #paces = new Paces();
+  readonly #losses = new Losses(this.#watched, this.history, () => this.#nowMs());
+  /** All is settled since a while: nothing is left but to send dead letters again, as an operator asks for. */
+  isAtRest = false;
   #broken: string | undefined;
 
   /** @param nowMs virtual time */
@@ -69,28 +45,7 @@ export class Oracle {
   }
 
   watch(journal: MachineJournal, destinations: Destinations): void {
-    const sendsTo = [...destinations].map(([name, to]) => ({
-      name,
-      to,
-      letters: new LettersView(),
-      checkedSeq: 0,
-      doubts: new Set<number>(),
-    }));
-    const view = new JournalView(this.history);
-    this.#watched.set(journal, {
-      journal,
-      sendsTo,
-      view,
-      removals: new Removals(journal, this.#nowMs),
-      isBroken: false,
-      restores: 0,
-      files: new Files(journal, this.#nowMs),
-      snapshot: undefined,
-      heldBack: new HeldBack(journal, this.#nowMs),
-      ackGate: new AckGate(journal, this.#nowMs),
-      unanswered: new Unanswered(journal, this.#nowMs),
-      askedFor: new Set(),
-    });
+    this.#watched.set(journal, newWatched(journal, destinations, this.history, this.#nowMs));
   }
 
   /** A copy of the folder of another machine begins to run. */
@@ -115,94 +70,19 @@ export class Oracle {
     return new Map(this.#watched.get(journal)!.sendsTo.map(({ name, to }) => [name, to]));
   }
 
-  /**
-   * The folder of a journal is replaced by a copy of earlier. What was recorded since then is gone by the will of the operator, and
-   * so are the dead letters: the folder that had them is kept aside, as the handbook says.
-   */
   restored(journal: MachineJournal, replace: () => void): void {
     this.checkAcknowledged(journal);
     this.nameLost();
-    const watched = this.#watched.get(journal)!;
-    const { view, sendsTo } = watched;
-    for (const destination of sendsTo) {
-      const named = [...destination.letters.named].flatMap((seq) => view.lines.get(seq)?.id ?? []);
-      this.history.leaveOut(destination.to, named);
-      for (const seq of destination.letters.named) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
-      // "The event in flight is doubled, and it is named": the cursor that says so is gone.
-      for (const seq of sendingIn(durableCursor(journal.disk, destination.name)))
-        this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
-      destination.letters = new LettersView();
-      destination.checkedSeq = 0;
-      destination.doubts = new Set();
-    }
-    replace();
-    watched.view = view.copiedTo(journal.disk);
-    // "A copy of before a destination was first sent to does not know it: a plain one gets everything again." So does a table.
-    for (const { name, to } of sendsTo)
-      if ('stored' in to || ('received' in to && journal.disk.durableBytes(`.forwarded-${name}`) === undefined))
-        for (const { id } of watched.view.lines.values()) this.history.mayBeTwice.add(id);
-    watched.removals = new Removals(journal, this.#nowMs);
-    watched.restores += 1;
-    this.history.wasRestored = true;
-    watched.files = new Files(journal, this.#nowMs);
-    watched.snapshot = journal.disk.durableBytes(SNAPSHOT); // it may be ahead of a copy
-    this.#rollBack(journal, view, watched.view);
-    for (const { to } of sendsTo) this.#asksAgain(journal, to);
+    this.#losses.restored(journal, replace);
   }
 
-  /** "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet. */
-  #asksAgain(journal: MachineJournal, to: Place): void {
-    const source = sourceOf(journal);
-    if (source === undefined || 'received' in to) return;
-    const sources = 'stored' in to ? to.sources() : this.viewOf(to).sources();
-    if (!sources.has(source)) this.history.forgets(source);
-  }
-
-  /** @param was what a hub had before it was restored */
-  #rollBack(hub: MachineJournal, was: JournalView, is: JournalView): void {
-    const { history } = this;
-    const forwarded = (view: JournalView) => [...view.lines.values()].filter(({ from }) => from !== undefined);
-    const ids = new Set(forwarded(is).map(({ id }) => id));
-    const sources = new Set(forwarded(is).map(({ from }) => from![0]));
-    const before = new Set(forwarded(was).map(({ from }) => from![0]));
-    for (const { seq, id } of forwarded(was)) {
-      // "It gets the rest again", and sends it on again.
-      if (is.lines.get(seq)?.id !== id) history.mayBeTwice.add(id);
-      if (!ids.has(id)) history.rolledBack.add(id);
-    }
-    for (const source of before) if (!sources.has(source)) history.forgets(source);
-    for (const { journal, sendsTo, view } of this.#watched.values()) {
-      // "It continues after its own cursor": until an event was taken under a new id, a device does not hear that its hub has less.
-      const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id)).map(({ id }) => id);
-      if (!sources.has(sourceOf(journal) ?? '')) for (const id of gone) history.forgotten.add(id);
-      for (const { name, to } of sendsTo) {
-        if (to === hub && durableCursor(journal.disk, name)?.id === null) history.leaveOut(to, gone);
-      }
-    }
-  }
-
-  /** A cursor is damaged. @param damage what does that, and returns the name of its destination, if there is one */
   losesCursor(journal: MachineJournal, damage: () => string | undefined): void {
     this.checkAcknowledged(journal);
-    const { view, sendsTo } = this.#watched.get(journal)!;
-    const sending = new Map(sendsTo.map(({ name }) => [name, sendingIn(readCursor(journal.disk, name))]));
-    const name = damage();
-    const destination = sendsTo.find((one) => one.name === name);
-    if (destination === undefined) return;
-    // "The event in flight is doubled, and it is named": the cursor that says so is gone.
-    for (const seq of sending.get(destination.name)!) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
-    destination.doubts = new Set();
-    this.#asksAgain(journal, destination.to);
+    this.#losses.losesCursor(journal, damage);
   }
 
-  /** An operator broke these lines of a journal: they may be lost from now on, and no other. */
   damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
-    const watched = this.#watched.get(journal)!;
-    watched.isBroken = true;
-    const covered = snapshotSeq(journal.disk);
-    for (const { seq, from } of watched.view.lines.values())
-      if (from !== undefined && seqs.has(seq) && seq > covered) watched.askedFor.add(`${from}`);
-    watched.view.mayLose(seqs);
+    this.#losses.damaged(journal, seqs);
   }
 
   repaired(journal: MachineJournal): void {
@@ -236,7 +116,8 @@ export class Oracle {
   received(machine: Machine, request: Delivered): void {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
-    this.#watched.get(journal)!.unanswered.received(request);
+    this.look(journal);
+    this.#watched.get(journal)!.unanswered.received(request, this.viewOf(journal));
     this.#readings.received(journal, this.viewOf(journal), request);
   }
 
@@ -272,14 +153,18 @@ export class Oracle {
     unanswered.replied(request);
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
       this.#breaks(`${journal.name} can not be opened: ${reply.error}`);
+    this.look(journal);
+    const position = this.history.wasRestored ? undefined : wrongPosition(this.viewOf(journal), request, reply);
+    if (position !== undefined) this.#breaks(`${journal.name} ${position}`);
     const { status } = reply.kind === 'cut' ? reply.reply : reply;
     if (reply.kind === 'error' && reply.error.includes('not yet at')) ackGate.isLate(this.viewOf(journal));
     const events = status === 503 || status === 408 ? undefined : eventsIn(request);
     if (events === undefined) return;
-    this.look(journal);
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
     const leftOut = leftOutBy(reply);
-    const answer = { status, leftOut, open: unanswered.events(), body: request.body, arrivedMs, lacks };
+    const counts = countsIn(reply, request.target.endsWith('batch/'));
+    const known = unanswered.knownOf(request);
+    const answer = { status, leftOut, counts, known, open: unanswered.events(), body: request.body, arrivedMs, lacks };
     const problem = wrongReply(this.viewOf(journal), events, answer);
     if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);
   }
@@ -297,7 +182,8 @@ export class Oracle {
   checkAcknowledged(journal: MachineJournal): void {
     this.look(journal);
     const { view, isBroken, unanswered, files } = this.#watched.get(journal)!;
-    const problem = (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? files.runsOn();
+    const problem =
+      (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? files.runsOn() ?? files.leftOpen();
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
     this.#checkCursors(journal);
   }
@@ -312,7 +198,8 @@ export class Oracle {
   /** A start found the folder as the last process left it. */
   starts(journal: MachineJournal): void {
     this.checkAcknowledged(journal);
-    const { ackGate, unanswered, view, sendsTo } = this.#watched.get(journal)!;
+    const watched = this.#watched.get(journal)!;
+    const { ackGate, unanswered, view, sendsTo } = watched;
     ackGate.starts(view);
     unanswered.starts();
     for (const destination of sendsTo)
@@ -325,9 +212,12 @@ export class Oracle {
     const { disk } = journal;
     const { view, sendsTo, isBroken } = this.#watched.get(journal)!;
     const mayRepeat = journal.machine.disk.troubledMs > 0 || this.history.wasRestored;
+    const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
     const problems = [
       isBroken ? undefined : view.refresh(disk),
-      ...sendsTo.map(({ name, letters }) => letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), mayRepeat)),
+      ...sendsTo.map(({ name, letters }) =>
+        letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), mayRepeat, isRight),
+      ),
     ];
     const problem = problems.find((one) => one !== undefined);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
@@ -363,7 +253,8 @@ export class Oracle {
     if (request.method === 'GET') return;
     for (const journal of machine.journals) this.look(journal);
     const senders = machine.journals.map((journal) => this.#watched.get(journal)!);
-    const problem = wrongRequest(senders, request);
+    const isIdle = this.isAtRest && /\/forward\/[^/]+\/\d+$/.test(request.target);
+    const problem = isIdle ? `${request.method} ${request.target} at rest` : wrongRequest(senders, request);
     if (problem !== undefined) this.#breaks(`${machine.name} sends ${problem}`);
   }
 
@@ -388,9 +279,17 @@ export class Oracle {
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
   }
 
+  /** A file was replaced, or appended to. */
+  written(machine: Machine, path: string, bytes: Buffer): void {
+    const clockMs = machine.clock.steadyMs(STEADY_MS);
+    const problem = path.endsWith('.state') ? this.#paces.written(path, bytes.toString(), clockMs) : undefined;
+    if (problem !== undefined) this.#breaks(problem);
+  }
+
   /** A file is about to be written to. */
   writing(journal: MachineJournal, name: string): void {
-    const problem = this.#watched.get(journal)!.files.writing(name);
+    const isIdle = this.isAtRest && /^events-|\.cursor$/.test(name);
+    const problem = isIdle ? `writes to ${name} at rest` : this.#watched.get(journal)!.files.writing(name);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
   }
 
@@ -486,9 +385,16 @@ export class Oracle {
         const problem = 'received' in to ? wrongAtUpstream(to, forwarded, this.history) : undefined;
         if (problem !== undefined) this.#breaks(problem);
       }
-      const { retainBytes, deployments } = journal.machine.config;
+      const { config, clock } = journal.machine;
       const names = sendsTo.map(({ name }) => name);
-      const folder: Folder = { disk: journal.disk, view, sendsTo: names, retainBytes, isLookedAt: deployments === '' };
+      const folder: Folder = {
+        disk: journal.disk,
+        view,
+        sendsTo: names,
+        retainBytes: config.retainBytes,
+        isLookedAt: config.deployments === '',
+        hasJumped: clock.hasJumped,
+      };
       const problem = await wrongAtRest(folder);
       if (problem !== undefined) this.#breaks(`${journal.name} at rest: ${problem}`);
     }

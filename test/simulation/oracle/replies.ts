@@ -4,10 +4,19 @@ import type { ItemProblem, Reply } from '../../../src/http/message.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 import { differing, type SentEvent } from './sent.ts';
 
+interface Counts {
+  readonly recorded: number;
+  readonly duplicates?: number;
+}
+
 interface Answer {
   readonly status: number;
   /** The positions of the items that a lenient reply calls wrong, from 1. */
   readonly leftOut: ReadonlySet<number>;
+  /** How many events it says are recorded, and of these how many were before; undefined if it does not say that. */
+  readonly counts: Counts | undefined;
+  /** How many were recorded before the request came. */
+  readonly known: number;
   /** Events of reports that the service has not answered: a key belongs to the first of them, which may fail yet. */
   readonly open: readonly SentEvent[];
   /** Of the request. */
@@ -22,6 +31,23 @@ interface Answer {
 export function leftOutBy(reply: Reply): Set<number> {
   const { errors = [] } = reply.kind === 'body' && reply.status === 207 ? JSON.parse(reply.body) : {};
   return new Set(errors.map(({ item }: ItemProblem) => item));
+}
+
+/** @returns what a reply says of the numbers of events */
+export function countsIn(reply: Reply, isBatch: boolean): Counts | undefined {
+  if (reply.kind !== 'body' || reply.status > 207) return undefined;
+  if (isBatch) return JSON.parse(reply.body);
+  return { recorded: 1, duplicates: reply.headers?.includes('Idempotent-Replayed') ? 1 : 0 };
+}
+
+/** "`duplicates` counts those that were recorded before"; of an event in flight either reply is right. */
+function wrongCounts(events: readonly SentEvent[], { counts, leftOut, known }: Answer): string | undefined {
+  if (counts === undefined) return undefined;
+  const { recorded, duplicates = 0 } = counts;
+  if (recorded !== events.length - leftOut.size) return `that ${recorded} of ${events.length} events are recorded`;
+  const keyed = events.filter(({ key }) => key !== undefined).length;
+  const isWrong = duplicates < known || duplicates > keyed;
+  return isWrong ? `that ${duplicates} events were recorded before, and ${known} were` : undefined;
 }
 
 /** @param view has what is durable now @returns what is wrong, if anything is */
@@ -41,7 +67,8 @@ export function wrongReply(view: JournalView, events: readonly SentEvent[], answ
     const problem = isRecorded ? notRecorded(view, event, answer) : mayBeThere ? undefined : recorded(view, event);
     if (problem !== undefined) return `for ${event.mark}, ${problem}`;
   }
-  return status === 200 || status === 207 || isConflict ? wrongOrder(view, events) : 'to a report';
+  const isRight = status === 200 || status === 207 || isConflict;
+  return isRight ? (wrongCounts(events, answer) ?? wrongOrder(view, events)) : 'to a report';
 }
 
 /** "In the order of the request and with consecutive `seq`": those without a key are new, and so are others between them, or known. */

@@ -4,7 +4,7 @@ import type { Delivered } from '../network.ts';
 import { wrongAtLeaving } from './at-engines.ts';
 import { durableCursor } from './cursor.ts';
 import { hostOf } from './destinations.ts';
-import type { Destination, Watched } from './oracle.ts';
+import type { Destination, Watched } from './watched.ts';
 
 /** @returns what is wrong, if anything is */
 export function wrongRequest(

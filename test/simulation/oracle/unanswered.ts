@@ -2,6 +2,7 @@
 
 import type { MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
+import type { JournalView } from './journal-view.ts';
 import { eventsIn, type SentEvent } from './sent.ts';
 
 /** No reply takes longer, also not that of a long poll. */
@@ -13,14 +14,24 @@ export class Unanswered {
   /** Virtual time. */
   readonly #nowMs: () => number;
   readonly #sinceMs = new Map<Delivered, number>();
+  /** Of those that came with keys: how many of their events had been recorded. */
+  readonly #known = new WeakMap<Delivered, number>();
 
   constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
     this.#nowMs = nowMs;
   }
 
-  received(request: Delivered): void {
+  received(request: Delivered, { byMark, acknowledged, removed }: JournalView): void {
     this.#sinceMs.set(request, this.#nowMs());
+    const isKnown = ({ key, mark }: SentEvent) =>
+      key !== undefined && byMark.get(mark)?.some(({ seq }) => acknowledged.has(seq) && !removed.has(seq));
+    this.#known.set(request, eventsIn(request)?.filter(isKnown).length ?? 0);
+  }
+
+  /** @returns how many events of a request had been recorded before it came */
+  knownOf(request: Delivered): number {
+    return this.#known.get(request) ?? 0;
   }
 
   replied(request: Delivered): void {
@@ -29,6 +40,12 @@ export class Unanswered {
 
   starts(): void {
     this.#sinceMs.clear();
+  }
+
+  /** Whether one of them may record events. */
+  get hasReports(): boolean {
+    for (const { method } of this.#sinceMs.keys()) if (method !== 'GET') return true;
+    return false;
   }
 
   /** @returns the events of their reports */
