@@ -138,6 +138,8 @@ test('an event keeps nothing of its body in memory, nor does its key [handlers-1
 test('long metadata stays bytes, is recorded as it was sent, and outlives its body and the next one [metadata-1]', () => {
   const texts = [
     'ä€😀',
+    'ö',
+    'ä€😀',
     'ä€😀'.repeat(1_000),
     '\\u0041\\ud800\\"\\\\ , : '.repeat(300),
     '\u0085\u2028\u2029'.repeat(1_000),
