@@ -16,6 +16,8 @@ export function wrongAtHub(view: JournalView, history: History): string | undefi
     if (line.from === undefined) continue;
     const [source, seq] = line.from;
     const before = last.get(source);
+    // "A journal that has a new id since then may send it what it has under the former one."
+    if (view.wasBroken && seq < (history.renamed.get(source) ?? 0)) continue;
     // "A hub that lost events of the last batches asks their journals for them again."
     if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
     const problem = history.wrongFrom(line, before);

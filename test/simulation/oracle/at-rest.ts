@@ -106,6 +106,13 @@ export function snapshotSeq(disk: SimulatedDisk): number {
   return Number(covered);
 }
 
+/** @returns whether the durable snapshot says that the hub has an event of another journal, which it may have recorded while it was written */
+export function snapshotHas(disk: SimulatedDisk, [source, seq]: readonly [source: string, seq: number]): boolean {
+  const { sources = [] } = JSON.parse(disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
+  const [, last = 0, , ahead = []] = sources.find(([one]: [string]) => one === source) ?? [];
+  return seq <= last || ahead.some(([first, last]: [number, number]) => first <= seq && seq <= last);
+}
+
 /** All is sent: the cursor is at the last event, and the state says that there is nothing to do. */
 function wrongDestination({ disk, view }: Folder, name: string): string | undefined {
   const { seq, sending } = durableCursor(disk, name) ?? {};

@@ -1,7 +1,7 @@
 /** What operators and broken disks take from a journal on purpose, and what is promised less after that. */
 
 import type { MachineJournal } from '../machine.ts';
-import { SNAPSHOT, snapshotSeq } from './at-rest.ts';
+import { SNAPSHOT, snapshotHas } from './at-rest.ts';
 import { durableCursor, readCursor, sendingIn } from './cursor.ts';
 import { type Place, sourceOf } from './destinations.ts';
 import { Files } from './files.ts';
@@ -105,9 +105,11 @@ export class Losses {
   damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
     const watched = this.#watched.get(journal)!;
     watched.isBroken = true;
-    const covered = snapshotSeq(journal.disk);
-    for (const { seq, from } of watched.view.lines.values())
-      if (from !== undefined && seqs.has(seq) && seq > covered) watched.askedFor.add(`${from}`);
+    for (const seq of seqs) {
+      const { from } = watched.view.lines.get(seq) ?? {};
+      // "`forward-sources.json` says that the hub had them."
+      if (from !== undefined && !snapshotHas(journal.disk, from)) watched.askedFor.add(`${from}`);
+    }
     watched.view.mayLose(seqs);
   }
 }
