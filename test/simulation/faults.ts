@@ -70,6 +70,8 @@ const MEAN_MS = 4_000;
 const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0, withoutRestores: 2 };
 /** After these less is promised. They come late in a life, so that its beginning is looked at strictly. */
 const RESTORES: readonly FaultKind[] = ['restore device', 'restore hub', 'clone'];
+/** What they meet, in which state, is different each time. */
+const TWICE: readonly FaultKind[] = ['repair', 'restore device', 'restore hub', 'sync error'];
 const FIRST_RESTORE_MS = 60_000;
 /** Planned faults have smaller numbers. */
 const FIRST_START = 10_000;
@@ -87,8 +89,8 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
   }
   let deck: FaultKind[] = [];
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
-    // Each kind once before one comes again, and repairs, which are of many kinds, twice: a life of 100,000 steps has few more faults than there are kinds.
-    if (deck.length === 0) deck = [...kinds, ...kinds.filter((kind) => kind === 'repair')];
+    // Each kind once before one comes again, and those of many kinds twice: a life of 100,000 steps has few more faults than there are kinds.
+    if (deck.length === 0) deck = [...kinds, ...kinds.filter((kind) => TWICE.includes(kind))];
     const at = chance.integer(0, deck.length - 1);
     if (atMs < FIRST_RESTORE_MS && RESTORES.includes(deck[at]!)) continue;
     const [kind] = deck.splice(at, 1) as [FaultKind];
@@ -116,8 +118,13 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if (kind === 'restore hub') return 'hub';
   if ((kind === 'stop' || kind === 'clock jump') && chance.happens(0.5)) return chance.oneOf(names.removing);
   // What a hub says that it has of others is known from its lines.
-  if (kind === 'repair' && chance.happens(0.5)) return 'hub';
+  if (kind === 'repair' && chance.happens(0.6)) return 'hub';
+  // In a hosted one a journal that fails is opened again by the same process.
+  if (kind === 'sync error' && chance.happens(0.4)) return 'hub';
+  if (kind === 'restore device' && chance.happens(0.7)) return chance.oneOf([...names.mayBeCopied, ...names.removing]);
   if (kind === 'restore device') return chance.oneOf(names.machines.filter((name) => name !== 'hub'));
+  // What a hub answers is known from the answers before.
+  if (kind === 'forged reply' && chance.happens(0.4)) return chance.oneOf(names.hubLinks);
   if (kind === 'clone') return chance.oneOf(names.mayBeCopied);
   if (kind === 'doubled') return chance.oneOf(names.hubLinks);
   if (!(networkKinds as readonly FaultKind[]).includes(kind)) return chance.oneOf(names.machines);
@@ -128,7 +135,7 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
 export interface StartFault {
   readonly number: number;
   readonly chance: Chance;
-  readonly kind: 'crash' | 'power cut' | 'read error' | 'write error' | 'sync error';
+  readonly kind: 'crash' | 'power cut' | 'disk full' | 'read error' | 'write error' | 'sync error';
   readonly where: 'calls' | 'writes';
   /** The number of the call, or of the write. */
   readonly at: number;
@@ -143,7 +150,7 @@ export function faultOfStart(
 ): StartFault | undefined {
   const isStruck = chance.happens(isAfterStop ? 0.5 : 0.25);
   const error = chance.oneOf(['read error', 'write error', 'sync error'] as const);
-  const kind = chance.oneOf(['crash', 'power cut', error] as const);
+  const kind = chance.oneOf(['crash', 'power cut', 'disk full', error] as const);
   const where = chance.oneOf(['calls', 'writes'] as const);
   const at = chance.integer(1, where === 'calls' ? 40 : 5);
   const number = FIRST_START * (machine + 1) + start;

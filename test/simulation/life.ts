@@ -45,8 +45,8 @@ export interface Outcome {
   readonly digest: string;
   readonly ok: boolean;
   readonly broken?: string;
-  /** Of a life that broke a promise: the faults that were planned and began, by number. */
-  readonly planned?: Readonly<Record<number, FaultKind>>;
+  /** Of a life that broke a promise: the numbers and kinds of the faults that were planned and began, in that order. */
+  readonly planned?: readonly (readonly [number: number, kind: FaultKind])[];
   /** The names of the clients, of a life that broke a promise. */
   readonly lived?: readonly string[];
   readonly ms: number;
@@ -84,7 +84,7 @@ export async function live(
     steps: world.steps,
     digest: (world.digest >>> 0).toString(16).padStart(8, '0'),
     ok: broken === undefined,
-    ...(broken !== undefined && { broken, planned: life.struck, lived: life.clientNames }),
+    ...(broken !== undefined && { broken, planned: [...life.struck], lived: life.clientNames }),
     ms,
     virtual_s: Math.round(world.nowMs / 1000),
     faults: life.faults,
@@ -111,8 +111,8 @@ class Life implements Watcher {
   readonly #stranger: Stranger;
   /** Of those that are not left out. */
   readonly clientNames: string[] = [];
-  /** The faults of the plan that began, by number. */
-  readonly struck: Record<number, FaultKind> = {};
+  /** The faults of the plan that began, by number, in that order. */
+  readonly struck = new Map<number, FaultKind>();
   readonly #operator: Operator;
   #broken: string | undefined;
   #isHealing = false;
@@ -159,6 +159,7 @@ class Life implements Watcher {
       restart: (machine) => this.#restart(machine),
       addClone: (original, name, files) => this.#addClone(original, name, files),
       dropClone: (clone) => this.#dropClone(clone),
+      cutOff: (machine, ms) => this.#cutOff(machine, ms),
     });
   }
 
@@ -261,7 +262,7 @@ class Life implements Watcher {
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
     if (fault === undefined || !this.#mayStrike(fault.number)) return;
-    this.struck[fault.number] = fault.kind;
+    this.struck.set(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
 
@@ -362,6 +363,7 @@ class Life implements Watcher {
       if (journal === undefined) return;
       // What a repair removes is not retention's.
       if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
+      if (call === 'open' || call === 'truncate') this.#oracle.opening(journal, name);
       if (call === 'truncate') this.#oracle.truncating(journal);
       if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
       if (call === 'write') this.#oracle.writing(journal, name);
@@ -390,6 +392,16 @@ class Life implements Watcher {
     for (const journal of clone.journals) this.#oracle.unwatch(journal);
     this.#machines.splice(this.#machines.indexOf(clone), 1);
     for (const client of this.#clients) if (client.link.endsWith(` to ${clone.name}`)) client.end();
+  }
+
+  #cutOff({ name }: Machine, ms: number): void {
+    const ends = this.#oracle.links().map((link) => link.split(' to ') as [string, string]);
+    const links = ends.filter((link) => link.includes(name)).map(([from, to]) => this.#network.link(from, to));
+    const set = (isDown: boolean) => () => {
+      for (const link of links) link.isDown = isDown;
+    };
+    set(true)();
+    this.#world.plan(ms, 'links up', set(false), null);
   }
 
   #count(kind: string): void {
@@ -425,7 +437,7 @@ class Life implements Watcher {
     const chance = this.#world.chance(`seldom ${machine.name}`);
     const begins = (number: number, kind: FaultKind) => {
       const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed);
-      if (mayStrike) this.struck[first + number] = kind;
+      if (mayStrike) this.struck.set(first + number, kind);
       return mayStrike;
     };
     strikeSeldomFiles(machine, chance, begins, this.#targets());
@@ -452,7 +464,7 @@ class Life implements Watcher {
 
   #strike(fault: PlannedFault): void {
     if (this.#isHealing) return;
-    this.struck[fault.number] = fault.kind;
+    this.struck.set(fault.number, fault.kind);
     strike(fault, this.#targets());
   }
 }

@@ -27,6 +27,7 @@ const WRITTEN_BACK = 0.05;
 const WRITE_BACK_MS = 100;
 /** Until a process hears that a call has ended. */
 const HEARD_MS = 0.02;
+const NEVER = new Promise<never>(() => {});
 
 export class MachineDisk {
   readonly #world: World;
@@ -45,11 +46,13 @@ export class MachineDisk {
   onSynced: (folder: string, name: string) => void = () => {};
   /** Called after a process has replaced a file, or has appended to one. */
   onWritten: (folder: string, name: string, bytes: Buffer) => void = () => {};
+  /** The process has died in the middle of what it did: what comes next, such as the sync after a write, never happens. */
+  isAbandoned = false;
   /** Multiplies the time of each call. */
   slowness = 1;
   /** When a call failed last, or took longer than usual. */
   troubledMs = Number.NEGATIVE_INFINITY;
-  /** When a call took longer than usual last. */
+  /** When a call was last made that takes longer than usual. */
   slowMs = Number.NEGATIVE_INFINITY;
 
   constructor(world: World, name: string, clock: WallClock, folder: string) {
@@ -100,6 +103,7 @@ export class MachineDisk {
     this.#folders.set(folder, disk);
     disk.onSynced = (name) => this.onSynced(folder, name);
     disk.fault = (call, name, bytes) => {
+      if (this.isAbandoned) return NEVER;
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes, folder);

@@ -70,8 +70,8 @@ export interface Watcher {
 /** What an operator does while no service has the folder. It may be interrupted, and is then done again. */
 export type Work = (openDisk: (folder: string) => Disk) => Promise<void>;
 
-/** What a removal left is removed before a life ends. */
-const LIMITS: Limits = { ...standardLimits, retainCheckMs: 5_000 };
+/** What a removal left is removed before a life ends, and what is stopped is tried again in it. */
+const LIMITS: Limits = { ...standardLimits, retainCheckMs: 5_000, forwardStoppedMs: 10_000 };
 
 /** As the unit of the handbook has it. */
 const STOP_MS = 40_000;
@@ -134,6 +134,7 @@ export class Machine {
     this.starts += 1;
     const process = new Incarnation(this.#world, `${this.name}#${this.starts}`, this.clock);
     this.process = process;
+    this.disk.isAbandoned = false;
     const { work } = this;
     if (work !== undefined) {
       this.#world.plan(0, 'an operator works', () => void this.#maintain(process, work), process);
@@ -230,7 +231,10 @@ export class Machine {
     this.#watcher.received(this, request);
     const arrivedMs = this.#world.nowMs;
     const reply = await new Promise<Reply>((resolve) => {
+      let isReplied = false;
       decision.receive(request.body, (reply) => {
+        if (isReplied) throw new Error('a request is answered twice');
+        isReplied = true;
         this.#watcher.replied(this, request, reply, arrivedMs);
         resolve(reply);
       });
@@ -282,9 +286,11 @@ export class Machine {
     const handle: Server['handle'] = (request) => {
       const ending = new AbortController();
       endings.add(ending);
-      const done = this.#respond(app(incomingOf(request, process, ending)), request, ending.signal).finally(() =>
-        endings.delete(ending),
-      );
+      const done = this.#respond(
+        app(incomingOf(request, process.chance.uuid(), ending)),
+        request,
+        ending.signal,
+      ).finally(() => endings.delete(ending));
       open.add(done);
       void done.catch(() => {}).finally(() => open.delete(done));
       return done;
@@ -302,14 +308,18 @@ export class Machine {
   }
 }
 
-function incomingOf({ method, target, headers }: Delivered, process: Incarnation, ending: AbortController): Incoming {
+function incomingOf(
+  { method, target, headers }: Pick<Delivered, 'method' | 'target' | 'headers'>,
+  id: string,
+  ending: AbortController,
+): Incoming {
   return {
     method,
     url: target,
     httpVersion: '1.1',
     fields: readFields(headers),
     socket: { remoteAddress: '127.0.0.1' },
-    id: process.chance.uuid(),
+    id,
     ending: ending.signal,
     endReply: () => ending.abort(),
   };
@@ -317,8 +327,12 @@ function incomingOf({ method, target, headers }: Delivered, process: Incarnation
 
 function whole(reply: Exclude<Reply, StreamReply>): HttpReply {
   if (reply.kind === 'cut') return whole(reply.reply);
-  const body = reply.kind === 'document' ? reply.body.toString() : bodyOf(reply, { id: 'simulated' });
-  return { status: reply.status, headers: headersOf(reply), body };
+  return { status: reply.status, headers: headersOf(reply), body: textOf(reply) };
+}
+
+function textOf(reply: Reply): string {
+  if (reply.kind === 'cut' || reply.kind === 'stream') return '';
+  return reply.kind === 'document' ? reply.body.toString() : bodyOf(reply, { id: 'simulated' });
 }
 
 function headersOf(reply: Exclude<Reply, CutReply>): Record<string, string> {

@@ -13,7 +13,7 @@ export interface PlannedService {
 }
 
 /** Share of the lives whose hub has a journal for each device. */
-const HOSTED_SHARE = 1 / 4;
+const HOSTED_SHARE = 1 / 3;
 /** Share of the lives in which the replies of a device wait for its hub. */
 const ACK_SHARE = 1 / 2;
 /** The name of a plain destination that gets no event again of which it is in doubt; it has this name in half of the lives. */

@@ -33,6 +33,8 @@ export interface Targets {
 const DAY_MS = 86_400_000;
 const SLOW = [10, 100, 1_000];
 const CLIENTS = ['client-1', 'client-2'];
+/** The mean time for which a start finds its disk full: then retention makes space before the journal is open. */
+const FULL_MS = 1_500;
 /** Retention has looked by then. */
 const SILENT_MS = 8_000;
 /** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
@@ -45,7 +47,9 @@ const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 /** The files of most calls. */
 const OFTEN = /^(events-\d{20}\.jsonl|forward-.*\.(cursor|state))$/;
 const LETTERS = /^dead-/;
+const MARKERS = /^events-.*\.removed$/;
 const LINES = /^events-/;
+const CURSORS = /\.cursor$/;
 
 /** Begins a fault. What has a length ends by itself. */
 export function strike(fault: PlannedFault, targets: Targets): void {
@@ -68,12 +72,7 @@ export function strike(fault: PlannedFault, targets: Targets): void {
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(
-        machine!,
-        { kind, at: chance.integer(1, 4), ...(chance.happens(0.3) && { files: LINES }) },
-        chance,
-        targets,
-      );
+      failOneCall(machine!, { kind, at: chance.integer(1, 4), ...filesOf(machine!, kind, chance) }, chance, targets);
       break;
     case 'disk full':
     case 'slow disk':
@@ -108,6 +107,10 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
   const { process } = machine;
   let left = at;
   const isOver = () => machine.process !== process;
+  if (kind === 'disk full') {
+    troubleDisk(machine, kind, chance.exponentialMs(FULL_MS), chance, targets);
+    return;
+  }
   if (kind !== 'crash' && kind !== 'power cut') {
     // What a start reads of dead letters comes after its first calls.
     const isOfLetters = kind === 'read error' && where === 'writes';
@@ -123,9 +126,11 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
 }
 
 /** Between two strikes at calls of one kind, for files of one kind: fewer once there were many. */
-const SELDOM_CALLS = 60;
-/** For dead letters, of which there are few. */
-const LETTER_CALLS = 15;
+const SELDOM_CALLS = 30;
+/** For dead letters, markers of removed events and syncs of folders, of which there are few of one kind. */
+const FEW_CALLS = 8;
+/** For syncs of cursors, of which there are most. */
+const CURSOR_CALLS = 100;
 
 /**
  * Strikes calls for files that are seldom written, from now on: what is done with them has an order.
@@ -141,11 +146,14 @@ export function strikeSeldomFiles(
   let number = 0;
   machine.disk.faults.add((call, name, bytes, folder) => {
     const isLetter = LETTERS.test(name);
-    if (OFTEN.test(name) || !(SELDOM.includes(call) || (isLetter && call === 'read'))) return undefined;
-    const of = call === 'syncFolder' ? machine.disk.in(folder).unsyncedNames() : [name];
-    const what = `${call} ${of.join().replace(/\d+/g, '')}`;
-    const next = (count: number) =>
-      count + Math.ceil(chance.exponentialMs(2 * count + (isLetter ? LETTER_CALLS : SELDOM_CALLS)));
+    const isCursor = call === 'sync' && CURSORS.test(name);
+    const isSeldom = !OFTEN.test(name) && (SELDOM.includes(call) || (isLetter && call === 'read'));
+    if (!isSeldom && !isCursor) return undefined;
+    const isOfFolder = call === 'syncFolder';
+    const of = isOfFolder ? machine.disk.in(folder).unsyncedNames() : [name];
+    const what = `${call} ${[...new Set(of.map((one) => one.replace(/\d+/g, '')))].sort()}`;
+    const fewest = isCursor ? CURSOR_CALLS : isLetter || isOfFolder || MARKERS.test(name) ? FEW_CALLS : SELDOM_CALLS;
+    const next = (count: number) => count + Math.ceil(chance.exponentialMs(2 * count + fewest));
     const calls = made.get(what) ?? { count: 0, due: next(0) };
     made.set(what, calls);
     calls.count += 1;
@@ -158,7 +166,7 @@ export function strikeSeldomFiles(
     if (!begins(number, kind)) return undefined;
     if (kind === 'torn write') return tearNow(machine, { name, bytes, folder }, chance, targets);
     return kind === 'crash' || kind === 'power cut'
-      ? endNow(machine, kind, chance, targets)
+      ? endNow(machine, call, kind, chance, targets)
       : failure(machine, kind, name, chance, targets);
   });
 }
@@ -243,17 +251,19 @@ function arm(
   const fault: FaultOf = (call) => {
     const isDue = !isOver() && isIt(call);
     if (isDue || isOver()) faults.delete(fault);
-    return isDue ? endNow(machine, kind, chance, targets) : undefined;
+    return isDue ? endNow(machine, call, kind, chance, targets) : undefined;
   };
   faults.add(fault);
 }
 
 /** @returns what happens in place of the call in whose middle the end comes */
-function endNow(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): Fault {
+function endNow(machine: Machine, call: Call, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): Fault {
   targets.world.plan(0, kind, () => end(machine, kind, chance, targets), null);
   const isInEffect = chance.happens(0.5);
   // The next process reads what the crash left without a sync, and the power cut takes it.
-  if (kind === 'crash' && chance.happens(0.3)) cutPowerLater(machine, chance, targets);
+  if (kind === 'crash' && chance.happens(0.4)) cutPowerLater(machine, chance, targets);
+  machine.disk.isAbandoned = kind === 'crash' && chance.happens(0.7);
+  if (machine.disk.isAbandoned) return call.startsWith('sync') ? new Promise(() => {}) : Promise.resolve();
   return isInEffect ? Promise.resolve() : undefined;
 }
 
@@ -321,6 +331,12 @@ function tearNow(
   return isKilled ? { shortBy: bytes - written } : Promise.resolve();
 }
 
+/** A hosted journal whose lines can not be synced fails alone, and is opened again by the same process. */
+function filesOf({ journals }: Machine, kind: FaultKind, chance: Chance): Pick<FailingCall, 'files'> {
+  if (kind === 'sync error' && journals.length > 1) return { files: LINES };
+  return chance.oneOf([{}, {}, { files: LINES }, { files: CURSORS }]);
+}
+
 interface FailingCall {
   readonly kind: 'write error' | 'sync error' | 'read error' | 'short write';
   /** Which call of its kind fails: 1 is the next one. */
@@ -331,7 +347,7 @@ interface FailingCall {
 
 function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance: Chance, targets: Targets): void {
   const { disk } = machine;
-  const syncs = files === LINES ? 'sync' : chance.oneOf(['sync', 'syncFolder'] as const);
+  const syncs = files === undefined ? chance.oneOf(['sync', 'syncFolder'] as const) : 'sync';
   const wanted: readonly Call[] = kind === 'sync error' ? [syncs] : kind === 'read error' ? READS : ['write'];
   // Else nearly all would be those of lines and cursors.
   const isRare = chance.happens(0.3);
@@ -350,8 +366,9 @@ function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance:
 
 function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance, targets: Targets): Error {
   targets.count(kind);
-  if (kind === 'sync error' && chance.happens(0.3)) endAfterSync(machine, chance, targets);
-  return systemError('EIO', name);
+  if (kind === 'sync error' && chance.happens(0.4)) endAfterSync(machine, chance, targets);
+  // A disk without space for one more file may have an older one renamed.
+  return systemError(kind === 'write error' && chance.happens(MARKERS.test(name) ? 1 : 0.3) ? 'ENOSPC' : 'EIO', name);
 }
 
 /** What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile. */
@@ -395,7 +412,7 @@ function disturbLink(
   kind: LinkFault,
   { target, lengthMs }: PlannedFault,
   chance: Chance,
-  { world, network, upstreams }: Targets,
+  { world, network, upstreams, machines, forwards }: Targets,
 ): void {
   const [from, host] = target.split(' to ') as [string, string];
   const link = network.link(from, host);
@@ -407,19 +424,34 @@ function disturbLink(
     world.plan(lengthMs, 'link up', up, null);
     return;
   }
-  for (let left = chance.integer(1, 4); left > 0; left -= 1) {
+  const page = forged(upstreams.has(host), chance);
+  // After two pages in a row a device takes a hub that it does not know yet for a plain upstream.
+  const isRun =
+    kind === 'forged reply' &&
+    page.reply.status === 200 &&
+    !(forwards.includes(target) && !knowsHub(machines.get(from)!));
+  for (let left = chance.integer(isRun ? 3 : 1, isRun ? 8 : 4); left > 0; left -= 1) {
     // Some come while the request before them is handled.
     const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
     if (kind === 'delayed') link.faults.push({ kind, ms });
     else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
-    else if (kind === 'forged reply') {
+    else if (kind === 'doubled') link.faults.push({ kind, afterMs: ms });
+    else if (isRun) link.faults.push({ kind, ...page });
+    else {
       const { reply, isDelivered } = forged(upstreams.has(host), chance);
       const last = link.faults.at(-1);
-      // After two pages in a row a device takes a hub that it does not know yet for a plain upstream.
       const isPageAgain = reply.status === 200 && last?.kind === kind && last.reply.status === 200;
       link.faults.push({ kind, isDelivered, reply: isPageAgain ? { ...reply, status: 502 } : reply });
-    } else link.faults.push({ kind, afterMs: ms });
+    }
   }
+}
+
+/** Whether the cursors of its hubs say so durably: nothing makes a plain upstream of these. */
+function knowsHub({ journals }: Machine): boolean {
+  const cursors = journals.flatMap(({ disk }) =>
+    disk.durableNames().flatMap((name) => (name.endsWith('.cursor') ? [disk.durableBytes(name)!.toString()] : [])),
+  );
+  return cursors.some((cursor) => cursor.includes('"kind":"hub"'));
 }
 
 /**
@@ -429,7 +461,7 @@ function disturbLink(
 function forged(isPlain: boolean, chance: Chance): { reply: HttpReply; isDelivered: boolean } {
   const isDelivered = chance.happens(0.5);
   const maybe = [502, 504];
-  const no = isDelivered && isPlain ? [] : [401, 200];
+  const no = isDelivered && isPlain ? [] : [401, 200, 200];
   const status = chance.oneOf(isDelivered ? [...maybe, ...no] : [...maybe, ...no, 503]);
   return { isDelivered, reply: { status, headers: { 'content-type': 'text/html' }, body: '<html>' } };
 }

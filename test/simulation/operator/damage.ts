@@ -27,7 +27,7 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   const { files, names, all, wasClean } = journalIn(disk);
   const last = all.at(-1);
   if (last === undefined || all.length < 2) return undefined;
-  const { name, lines } = chance.happens(0.5) ? last : chance.oneOf(all.slice(0, -1));
+  const { name, lines } = chance.happens(0.7) ? last : chance.oneOf(all.slice(0, -1));
   const isLast = name === last.name && name === names.at(-1);
   const bytes = files.get(name)!;
   const kind = chance.oneOf(['change', 'cut', 'remove'] as const);
@@ -82,6 +82,14 @@ export function refusedCopy(disk: SimulatedDisk, chance: Chance): SimulatedDisk 
   } else return undefined;
   const copy = new SimulatedDisk(disk.folder);
   for (const [one, rest] of files) copy.put(one, rest);
+  return copy;
+}
+
+/** @returns a copy of the folder whose marker of a clean stop has another end and the old checksum: "One that was written in part counts for none" */
+export function changedMarker(disk: SimulatedDisk): SimulatedDisk {
+  const copy = disk.afterCrash();
+  const text = copy.text('.stopped-cleanly').replace(/(?<="next_seq":)\d+/, (seq) => String(Number(seq) + 1));
+  copy.put('.stopped-cleanly', Buffer.from(text));
   return copy;
 }
 

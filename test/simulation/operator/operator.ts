@@ -12,7 +12,7 @@ import { verify } from '../../../src/journal/look/verify.ts';
 import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError, recover } from '../../../src/journal/open/recovery.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { failingCall, SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { Chance } from '../chance.ts';
 import type { OperatorKind } from '../faults.ts';
 import type { Machine, MachineJournal, Work } from '../machine.ts';
@@ -20,7 +20,7 @@ import { JournalView } from '../oracle/journal-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 import { Incarnation, type World } from '../world.ts';
 import { checkBackup, checkRepaired } from './checks.ts';
-import { breakJournal, changeKeys, type Damage, damageCursor, refusedCopy } from './damage.ts';
+import { breakJournal, changedMarker, changeKeys, type Damage, damageCursor, refusedCopy } from './damage.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
 
@@ -35,6 +35,8 @@ export interface OperatorParts {
   /** Lets a copy of a folder run beside its original, with a client of its own. */
   readonly addClone: (original: Machine, name: string, files: ReadonlyMap<string, Buffer>) => Machine;
   readonly dropClone: (clone: Machine) => void;
+  /** Nothing is forwarded from a machine, or to it, for so long. */
+  readonly cutOff: (machine: Machine, ms: number) => void;
 }
 
 /** What is in the folder of a backup, or of a plain copy. */
@@ -45,7 +47,7 @@ interface Copy {
 
 /** The folder that the runs of `backup` for a machine bring up to date. */
 interface Backup {
-  readonly disk: SimulatedDisk;
+  disk: SimulatedDisk;
   readonly view: JournalView;
   /** The folder of the machine was restored or repaired since it began: then it may be a backup of another journal. */
   isStale: boolean;
@@ -57,6 +59,10 @@ const COPIES_MAX = 4;
 /** The mean time that a clone runs. */
 const CLONE_MS = 10_000;
 const TRIES_MAX = 20;
+/** The mean time from a copy to the restore that it was made for. */
+const AFTER_COPY_MS = 1_500;
+/** The mean time for which what was restored reaches no other service, and what was recorded before is recorded again as another event. */
+const CUT_OFF_MS = 8_000;
 
 export class Operator {
   readonly #parts: OperatorParts;
@@ -87,7 +93,14 @@ export class Operator {
     const journal = chance.oneOf(machine.journals);
     if (kind === 'clone') this.#clone(machine, chance);
     else if (kind === 'repair') this.#break(journal, chance);
-    else if (this.#copies.has(journal)) this.#restore(journal, kind, chance);
+    else if (chance.happens(0.5)) {
+      // A copy that lacks only the last events.
+      this.#keep(journal, plainCopyOf(journal.disk));
+      const restore = () =>
+        this.#isFree(machine) && this.#restore(journal, kind, chance, this.#copies.get(journal)?.at(-1));
+      this.#parts.world.plan(chance.exponentialMs(AFTER_COPY_MS), 'restore', restore, null);
+    } else if (this.#copies.has(journal))
+      this.#restore(journal, kind, chance, chance.oneOf(this.#copies.get(journal)!));
   }
 
   /** Faults end: no copy runs beside its original any more. */
@@ -131,6 +144,13 @@ export class Operator {
       const end = await opened(folder);
       if (end instanceof Error) return; // the start itself says more
       await rememberCleanStop(folder, { ...end, file: end.file.name });
+      if (chance.happens(0.2)) {
+        const marker = changedMarker(folder);
+        const started = await opened(marker);
+        if (started instanceof Error)
+          this.#parts.oracle.breaks(`a start of ${journal.name} believes a damaged marker: ${started.message}`);
+        return;
+      }
     }
     const copy = refusedCopy(folder, chance);
     if (copy === undefined || (await opened(copy)) instanceof DamagedError) return;
@@ -157,10 +177,10 @@ export class Operator {
     return machine.work === undefined && !machine.journals.some((journal) => this.#damages.has(journal));
   }
 
-  #stopFor({ machine }: MachineJournal, chance: Chance, work: Work): void {
+  #stopFor({ machine }: MachineJournal, chance: Chance, work: Work, cleanShare = 0.5): void {
     machine.work = work;
     if (machine.process === undefined) return;
-    if (machine.service !== undefined && chance.happens(0.5)) machine.stop();
+    if (machine.service !== undefined && chance.happens(cleanShare)) machine.stop();
     else {
       machine.kill();
       this.#parts.restart(machine);
@@ -184,13 +204,17 @@ export class Operator {
       return machine.durableIn(folder).kind === 'unsaid' && !isStopped;
     };
     if (hasCrashed()) return;
-    this.#running.get(journal)?.end(); // it hangs, since the power went
+    const hung = this.#running.get(journal);
+    hung?.end(); // it hangs, since the power went: here, or at the disk of the backup
     const backup = this.#backups.get(journal) ?? {
       disk: new SimulatedDisk(`/backup/${name}`),
       view: new JournalView(oracle.history, true),
       isStale: false,
     };
     this.#backups.set(journal, backup);
+    const cut = { entries: this.#chance.share(), share: 0, behind: 'nothing' } as const;
+    if (hung !== undefined) backup.disk = backup.disk.afterPowerCut(cut);
+    if (this.#chance.happens(0.2)) backup.disk.fault = failingCall(this.#chance.integer(1, 40), 'power').fault;
     this.#runs += 1;
     const process = new Incarnation(world, `${name} backup ${this.#runs}`, machine.clock);
     this.#running.set(journal, process);
@@ -225,17 +249,19 @@ export class Operator {
     if (backup !== undefined) backup.isStale = true;
   }
 
-  #restore(journal: MachineJournal, kind: OperatorKind, chance: Chance): void {
-    const { oracle, count } = this.#parts;
+  #restore(journal: MachineJournal, kind: OperatorKind, chance: Chance, copy: Copy | undefined): void {
+    const { oracle, count, cutOff } = this.#parts;
     const { machine, folder } = journal;
+    if (copy === undefined) return;
     const copies = this.#copies.get(journal)!;
-    const at = chance.integer(0, copies.length - 1);
+    const cutOffMs = chance.happens(0.8) ? chance.exponentialMs(CUT_OFF_MS) : 0;
     let isDone = false;
     this.#stopFor(journal, chance, async (openDisk) => {
       if (!isDone) {
         this.#endBackups(journal);
-        oracle.restored(journal, () => machine.disk.exchange(folder, copies[at]!.files));
-        copies.splice(at + 1); // they are of what is gone now
+        oracle.restored(journal, () => machine.disk.exchange(folder, copy.files));
+        copies.splice(copies.indexOf(copy) + 1); // they are of what is gone now
+        cutOff(machine, cutOffMs);
         count(kind);
       }
       isDone = true;
@@ -249,7 +275,7 @@ export class Operator {
   #break(journal: MachineJournal, chance: Chance): void {
     const { oracle } = this.#parts;
     const { machine, folder } = journal;
-    this.#stopFor(journal, chance, async (openDisk) => {
+    const work: Work = async (openDisk) => {
       const damage = this.#damages.get(journal) ?? breakJournal(journal.disk, chance);
       if (damage === undefined) return;
       if (!this.#damages.has(journal)) {
@@ -261,7 +287,8 @@ export class Operator {
       }
       // A hosted service starts, and only the deployment can not be opened.
       if (!damage.isSeen || machine.journals.length > 1) await this.#repair(journal, damage, openDisk(folder));
-    });
+    };
+    this.#stopFor(journal, chance, work, 0.2); // a clean stop notes what a hub has of others
   }
 
   /** `assetlog verify` and `assetlog repair --yes`. A repair that was interrupted is run again. */

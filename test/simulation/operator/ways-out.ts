@@ -10,7 +10,7 @@ import { stateName } from '../../../src/forward/state-file.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
-import { cursorSeq } from '../oracle/cursor.ts';
+import { cursorSeq, readCursor } from '../oracle/cursor.ts';
 import { type Place, sourceOf } from '../oracle/destinations.ts';
 import { LettersView } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
@@ -41,12 +41,19 @@ export class WaysOut {
     const states = shownStates(journal.disk).filter(({ state }) => state === 'stopped');
     const byHand = states.filter(({ why }) => why === 'fork' || why === 'cursor lost');
     const full = states.find(({ why }) => why === 'dead letters');
+    const { ack } = journal.machine.config;
     if (byHand.length > 0)
       this.#stopFor(journal, async (openDisk) => this.#continue(journal, byHand, openDisk(journal.folder)));
     else if (states.some(({ why }) => why === 'refusals')) void journal.machine.service?.reload();
     else if (full !== undefined && this.#chance.happens(0.5)) this.#giveUp(journal, full.name);
     else if (full !== undefined || this.#chance.happens(0.05)) this.#retry(journal);
-    const wrong = states.find(({ why }) => why === 'loop' || why === 'damage');
+    // "503 each time as long as that is open."
+    else if (openLetters(journal, ack).length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
+    // An upstream says nothing of its events, so that only another folder leads to a fork.
+    const isPlain = (name: string) => 'received' in oracle.destinationsOf(journal).get(name)!;
+    const isChanged = oracle.history.wasRestored || oracle.viewOf(journal).wasBroken;
+    const isOwn = ({ why, name }: ShownState) => why === 'fork' && isPlain(name) && !isChanged;
+    const wrong = states.find((state) => state.why === 'loop' || state.why === 'damage' || isOwn(state));
     if (wrong !== undefined) oracle.breaks(`${journal.name} stops forwarding without a reason: ${wrong.reason}`);
   }
 
@@ -143,21 +150,19 @@ export class WaysOut {
     const { oracle } = this.#parts;
     this.#stopFor(journal, async (openDisk) => {
       const disk = openDisk(journal.folder);
-      const done = cursorSeq(journal.disk, name);
-      const letters = new LettersView();
-      letters.refresh(journal.disk.bytes(deadLettersName(name)));
-      const open = letters.open.filter((seq) => seq <= done);
+      const to = oracle.destinationsOf(journal).get(name)!;
+      const isAsked = !('received' in to) && readCursor(journal.disk, name) !== undefined;
+      const done = isAsked ? Number.POSITIVE_INFINITY : cursorSeq(journal.disk, name);
+      const letters = [...(await readLetterStates(disk, name, limits)).values()];
       await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
-      if (open.length === 0) return;
-      const range = { first: Math.min(...open), last: Math.max(...open) };
-      const isIn = ({ seq }: { seq: number }) => range.first <= seq && seq <= range.last;
-      oracle.history.leaveOut(
-        oracle.destinationsOf(journal).get(name)!,
-        linesOf(oracle, journal)
-          .filter(isIn)
-          .map(({ id }) => id),
-      );
-      await skip(disk, name, range, limits);
+      for (const { first, last } of letters.filter((letter) => isOpen(letter) && letter.last <= done)) {
+        const given = linesOf(oracle, journal).filter(({ seq }) => first <= seq && seq <= last);
+        oracle.history.leaveOut(
+          to,
+          given.map(({ id }) => id),
+        );
+        await skip(disk, name, { first, last }, limits);
+      }
     });
   }
 
@@ -179,4 +184,11 @@ export class WaysOut {
     };
     world.plan(0, 'retry', () => void run().catch((error: Error) => world.note(`  retry: ${error.message}`)), process);
   }
+}
+
+/** @returns the events about which a dead letter is open */
+function openLetters({ disk }: MachineJournal, name: string): number[] {
+  const letters = new LettersView();
+  letters.refresh(disk.bytes(deadLettersName(name)));
+  return letters.open;
 }

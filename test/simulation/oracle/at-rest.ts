@@ -28,8 +28,8 @@ const LATE_S_MAX = 60;
 export const SNAPSHOT = 'forward-sources.json';
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
-/** An operator who gives letters up adds one beyond the limit; the next letter of the service makes space again. */
-const GIVEN_UP_BYTES = 512;
+/** An operator who gives letters up adds one beyond the limit, and a letter may get a longer reason; the next letter makes space again. */
+const GIVEN_UP_BYTES = 1024;
 
 /** @returns what is wrong, if anything is */
 export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
@@ -84,7 +84,9 @@ export function wrongSnapshot(disk: SimulatedDisk, view: JournalView): string | 
   const ids = new Map<string, string>();
   for (const { seq, id, from } of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
     if (from === undefined) continue;
-    if (seq <= until) last.set(from[0], Math.max(from[1], last.get(from[0]) ?? 0));
+    // A source of which a repair has lost the first event is asked for all.
+    if (seq <= until && (last.has(from[0]) || !view.mayLack(from)))
+      last.set(from[0], Math.max(from[1], last.get(from[0]) ?? 0));
     ids.set(`${from}`, id);
   }
   for (const [source, seq, id, ahead = []] of sources) {

@@ -11,6 +11,10 @@ const OF_JOURNAL = /^events-\d{20}(-\d{20}\.removed|\.jsonl)$/;
 const OPEN_MS = 5_000;
 /** A process that has to end has ended, also on a slow disk. */
 const ENDS_MS = 60_000;
+/** Until a process has heard of a failed sync. */
+const HEARD_MS = 1;
+/** A sync of the folder so shortly after a cursor or dead letters were opened may be theirs, and its failure ends nothing. */
+const OTHERS_MS = 100;
 
 export function isJournalFile(name: string): boolean {
   return JOURNAL_FILE.test(name);
@@ -23,6 +27,7 @@ export class Files {
   readonly #unsynced = new Set<string>();
   /** Virtual time. */
   readonly #nowMs: () => number;
+  #othersMs = Number.NEGATIVE_INFINITY;
   #hasToEnd: { readonly process: Incarnation | undefined; readonly sinceMs: number } | undefined;
 
   constructor(journal: MachineJournal, nowMs: () => number) {
@@ -36,6 +41,7 @@ export class Files {
     if (isJournalFile(name)) this.#unsynced.add(name);
     // A hosted journal fails alone.
     if (name !== '' || machine.isMaintained || machine.journals.length > 1) return;
+    if (this.#nowMs() - this.#othersMs < OTHERS_MS) return;
     const changed = disk.unsyncedNames();
     if (changed.length > 0 && changed.every((one) => OF_JOURNAL.test(one)))
       this.#hasToEnd = { process: machine.process, sinceMs: this.#nowMs() };
@@ -70,8 +76,17 @@ export class Files {
     return cursor === undefined ? `knows ${destination} before its cursor is there` : undefined;
   }
 
+  /** A file is opened or truncated. */
+  opening(name: string): void {
+    if (!OF_JOURNAL.test(name)) this.#othersMs = this.#nowMs();
+  }
+
   /** "A sync is never retried." @returns what is wrong with a write, unless a start has put a copy in place of the file */
   writing(name: string): string | undefined {
+    const { process, sinceMs } = this.#hasToEnd ?? { sinceMs: 0 };
+    const runsOn = process !== undefined && process === this.#journal.machine.process;
+    if (runsOn && isJournalFile(name) && this.#nowMs() - sinceMs > HEARD_MS)
+      return `writes to ${name} after a failed sync of its folder`;
     return this.#unsynced.has(name) ? `writes to ${name} after a failed sync of it` : undefined;
   }
 

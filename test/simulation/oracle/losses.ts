@@ -112,4 +112,15 @@ export class Losses {
     }
     watched.view.mayLose(seqs);
   }
+
+  /** "A new destination gets the first event there is": what a repair has lost before is not named to a plain one that knows none. */
+  repaired({ disk }: MachineJournal, { view, sendsTo }: Watched): void {
+    const lines = [...view.lines.values()];
+    const first = lines.find(({ seq }) => view.isThere(seq))?.seq ?? 0;
+    const lost = lines.filter(({ seq }) => seq < first && view.mayHaveLost(seq, seq)).map(({ id }) => id);
+    for (const { name, to } of sendsTo) {
+      const isKnown = disk.bytes(`.forwarded-${name}`) !== undefined || readCursor(disk, name) !== undefined;
+      if ('received' in to && !isKnown) this.#history.leaveOut(to, lost);
+    }
+  }
 }

@@ -90,6 +90,7 @@ export class Oracle {
     watched.isBroken = false;
     watched.view.repaired(journal.disk);
     this.checkAcknowledged(journal);
+    this.#losses.repaired(journal, watched);
   }
 
   restoresOf(journal: MachineJournal): number {
@@ -125,7 +126,8 @@ export class Oracle {
   sends(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
     this.look(journal);
-    const problem = this.#readings.sends(this.viewOf(journal), request, text);
+    const isClosed = machine.journals.length > 1 && machine.durableIn(journal.folder).kind === 'unsaid';
+    const problem = this.#readings.sends(this.viewOf(journal), request, text, isClosed);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
   }
 
@@ -170,12 +172,12 @@ export class Oracle {
   }
 
   /** "With `--ack NAME` […] the reply waits until the destination NAME has the event as well." */
-  #isNotAcknowledged(journal: MachineJournal, line: SeenLine): boolean {
+  #isNotAcknowledged(journal: MachineJournal, line: SeenLine, mayBeNamed = false): boolean {
     const { ack } = journal.machine.config;
     const destination = this.#watched.get(journal)!.sendsTo.find(({ name }) => name === ack);
     // A hub that was restored says at the next request what it has.
     if (destination === undefined || this.history.rolledBack.has(line.id)) return false;
-    return destination.letters.isOpen(line.seq) || !this.#settledAt(journal, destination)(line);
+    return (!mayBeNamed && destination.letters.isOpen(line.seq)) || !this.#settledAt(journal, destination)(line);
   }
 
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
@@ -231,11 +233,15 @@ export class Oracle {
     if (markedBy(name) === undefined) return;
     this.look(journal);
     const lines = [...view.lines.values()].filter(({ seq }) => seq <= removals.markedSeq && !view.removed.has(seq));
-    if (this.history.wasRestored) return;
-    this.#checkSettled(journal, lines, `marks ${name}`);
     const covered = snapshotSeq(journal.disk);
     if (lines.some(({ seq, from }) => from !== undefined && seq > covered))
       this.#breaks(`${journal.name} marks ${name}, and forward-sources.json does not have its sources`);
+    if (!this.history.wasRestored) this.#checkSettled(journal, lines, `marks ${name}`);
+  }
+
+  /** A file is about to be opened or truncated. */
+  opening(journal: MachineJournal, name: string): void {
+    this.#watched.get(journal)!.files.opening(name);
   }
 
   /** A file is about to be truncated. */
@@ -265,7 +271,8 @@ export class Oracle {
     if (name.endsWith('.cursor') && !this.history.wasRestored) this.#checkCursors(journal);
     const watched = this.#watched.get(journal)!;
     const { view, sendsTo, heldBack, ackGate } = watched;
-    const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
+    // "Those after it pass": what has a dead letter is waited for by its own reply alone.
+    const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line, true);
     const held =
       heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ??
       heldBack.overdue() ??

@@ -14,7 +14,7 @@ const LOST = 'event 17 of d0 is lost';
 
 /** What a life that broke a promise at a step prints. */
 function broke(steps: number, broken: string): Lived {
-  const planned = Object.fromEntries(PLANNED.map((number) => [number, 'crash']));
+  const planned = PLANNED.map((number) => [number, 'crash']);
   const outcome = { ok: false, steps, broken, planned, lived: CLIENTS } as unknown as Outcome;
   return { code: 1, text: '', outcome };
 }

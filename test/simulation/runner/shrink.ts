@@ -1,5 +1,9 @@
-/** Makes a life that broke a promise smaller: fewer steps, fewer faults and fewer clients, as long as the same promise breaks. */
+/**
+ * Makes a life that broke a promise smaller: another one that is short, if one is soon found, then fewer steps, fewer faults and fewer
+ * clients, as long as the same promise breaks.
+ */
 
+import { each } from '../../support/tools.ts';
 import type { Lived } from '../bundle.ts';
 import type { Outcome } from '../life.ts';
 import type { Replay } from './replay.ts';
@@ -9,6 +13,14 @@ export type Live = (replay: Replay, msMax: number) => Promise<Lived>;
 
 /** With other faults, a promise may break at a later step. */
 const MORE_STEPS = 1.25;
+/** A short life has few faults, and is lived in a second. */
+const SHORT_STEPS = 12_000;
+/** Seeds so far apart have the same kinds of faults, services and clients. */
+const SEEDS_APART = 60;
+/** Share of the time for short lives. */
+const SHORT_SHARE = 0.3;
+const SHORT_LIVES_MAX = 100;
+const AT_ONCE = 2;
 
 /** @returns the sentence about the broken promise without its numbers, by which a smaller life is known to break the same one */
 export function promiseOf({ broken }: Pick<Outcome, 'broken'>): string | undefined {
@@ -24,33 +36,48 @@ export function promiseOf({ broken }: Pick<Outcome, 'broken'>): string | undefin
 export async function shrink(found: Replay, outcome: Outcome, live: Live, msMax: number): Promise<Replay> {
   const untilMs = performance.now() + msMax;
   const promise = promiseOf(outcome);
-  /** @returns the life as it was up to the broken promise, if it broke the same one */
-  const broken = async (replay: Replay): Promise<Replay | undefined> => {
-    const leftMs = untilMs - performance.now();
+  /** @returns what became of a life that broke the same promise */
+  const broken = async (replay: Replay, until = untilMs): Promise<Outcome | undefined> => {
+    const leftMs = until - performance.now();
     if (leftMs <= 0) return undefined;
-    const lived = await live(replay, leftMs);
-    if (lived.outcome === undefined || lived.code !== 1 || promiseOf(lived.outcome) !== promise) return undefined;
-    return { ...replay, steps: Math.min(replay.steps, lived.outcome.steps) };
+    const { outcome, code } = await live(replay, leftMs);
+    return outcome !== undefined && code === 1 && promiseOf(outcome) === promise ? outcome : undefined;
   };
-  const stepsMax = Math.min(found.steps, Math.ceil(outcome.steps * MORE_STEPS));
-  const only = found.only ?? Object.keys(outcome.planned ?? {}).map(Number);
-  const clients = found.clients ?? outcome.lived ?? [];
-  let best = await broken({ ...found, steps: Math.min(found.steps, outcome.steps), only, clients });
-  if (best === undefined) return found;
-  const smaller = async (part: Pick<Replay, 'only' | 'clients'>) => {
-    const candidate = await broken({ ...best!, ...part, steps: stepsMax });
-    if (candidate !== undefined) best = candidate;
-    return candidate !== undefined;
-  };
-  await fewest(only, (some) => smaller({ only: some }));
-  await fewest(clients, (some) => smaller({ clients: some }));
+  const isWhole = found.only === undefined && found.clients === undefined && outcome.steps > SHORT_STEPS;
+  const short = isWhole ? await shortLife(found, (one) => broken(one, untilMs - (1 - SHORT_SHARE) * msMax)) : undefined;
+  const [begun, { steps, planned = [], lived = [] }] = short ?? [found, outcome];
+  const stepsMax = Math.min(begun.steps, Math.ceil(steps * MORE_STEPS));
+  const only = begun.only ?? planned.map(([number]) => number);
+  const clients = begun.clients ?? lived;
+  const whole = { ...begun, steps: stepsMax };
+  const isBroken = async (part: Pick<Replay, 'only' | 'clients'>) =>
+    (await broken({ ...whole, ...part })) !== undefined;
+  if (!(await isBroken({ only, clients }))) return found;
+  const fewer = await fewest(only, (some) => isBroken({ only: some, clients }));
+  const part = { only: fewer, clients: await fewest(clients, (some) => isBroken({ only: fewer, clients: some })) };
   // What is printed has been seen to break the promise, also with the steps up to it only.
-  const again = await live(best, Number.POSITIVE_INFINITY);
-  return again.outcome !== undefined && promiseOf(again.outcome) === promise ? best : found;
+  const smallest = await broken({ ...whole, ...part }, Number.POSITIVE_INFINITY);
+  const replay = { ...whole, ...part, steps: Math.min(stepsMax, smallest?.steps ?? stepsMax) };
+  return (await broken(replay, Number.POSITIVE_INFINITY)) === undefined ? found : replay;
+}
+
+/** @returns the first short life that breaks the same promise as a long one, and what became of it */
+async function shortLife(
+  { seed, reorders }: Replay,
+  broken: (replay: Replay) => Promise<Outcome | undefined>,
+): Promise<readonly [Replay, Outcome] | undefined> {
+  let found: readonly [Replay, Outcome] | undefined;
+  const seeds = Array.from({ length: SHORT_LIVES_MAX }, (_, at) => seed + SEEDS_APART * at);
+  await each(seeds, AT_ONCE, async (seed) => {
+    const replay = { seed, steps: SHORT_STEPS, reorders };
+    const outcome = found === undefined ? await broken(replay) : undefined;
+    if (outcome !== undefined) found ??= [replay, outcome];
+  });
+  return found;
 }
 
 /**
- * Delta debugging: leaves out values, many at first, as long as it still happens without them.
+ * Delta debugging: leaves out values, many at first, as long as it still happens without them. Two parts are tried at once.
  * @param happens whether it does with only these values
  * @returns values of which none can be left out alone
  */
@@ -62,9 +89,11 @@ export async function fewest<Value>(
   for (let size = Math.ceil(left.length / 2); size >= 1; ) {
     const before = left.length;
     for (let at = 0; at < left.length; ) {
-      const fewer = left.toSpliced(at, size);
-      if (await happens(fewer)) left = fewer;
-      else at += size;
+      const starts = [at, at + size].filter((start) => start < left.length);
+      const without = starts.map((start) => left.toSpliced(start, size));
+      const first = (await Promise.all(without.map(happens))).indexOf(true);
+      at += first === -1 ? starts.length * size : first * size;
+      left = without[first] ?? left;
     }
     if (size === 1 && left.length === before) break;
     size = Math.min(size === 1 ? 1 : Math.ceil(size / 2), Math.max(1, Math.ceil(left.length / 2)));

@@ -61,17 +61,11 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
     'forward/sender/unsent.ts: a damaged line is given up, though a backup may have it',
     'journal/keys/lookup.ts: a damaged line is compared with a report',
   ],
-  'no other file is damaged than those of a journal, its keys and its cursors': [
-    'journal/open/clean-stop.ts: a damaged marker is believed',
-  ],
   'nobody asks for the state of a destination while its service is down': [
     'forward/sender/sender.ts: the state file is older than the cursor',
   ],
   'alerts are not looked at': [
     'forward/sender/to-upstream.ts: one event that was in doubt and then taken raises the alert for ever',
-  ],
-  'no power cut strikes the disk of a backup': [
-    'journal/file-io.ts: a file of a backup gets its name before it is synced',
   ],
   'no callback throws': ['journal/journal.ts: a callback that throws makes a failed disk of a durable batch'],
   'no disk says that its free space gets less': ['journal/retention.ts: no space is kept free'],
