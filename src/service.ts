@@ -138,7 +138,7 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const { journals, assets } = createReadings(setup, folder);
+  const { journals, assets } = createReadings(setup, folder, recording);
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
   const acks = forwarding?.acks;
   const parts = { folder, recording, space, journals, assets, hub, acks, testMode };
@@ -303,9 +303,17 @@ async function watchFreeSpace(
 }
 
 /** What the routes that read share. */
-function createReadings(setup: Setup, { disk }: DataFolder): Pick<RequestParts, 'journals' | 'assets'> {
-  const { config, openDisk, progress, limits, notices, metrics, collectGarbage, shutdown } = setup;
-  const journals = new ReadableJournals({ data: disk.folder, openDisk, progress, limits, notices, collectGarbage });
+function createReadings(
+  setup: Setup,
+  { disk }: DataFolder,
+  recording: Recording,
+): Pick<RequestParts, 'journals' | 'assets'> {
+  const { config, limits, notices, metrics, shutdown } = setup;
+  const open = (deployment: string) => {
+    recording.wake(deployment);
+    return recording.troubles().get(deployment);
+  };
+  const journals = new ReadableJournals({ ...setup, data: disk.folder, open });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
   const { watchAsset: keys, deployments } = config;

@@ -10,6 +10,7 @@ import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '..
 import type { AssetStates } from '../journal/look/asset-state.ts';
 import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
+import { readLastStop } from '../journal/open/clean-stop.ts';
 import { lastLine } from '../journal/open/scan.ts';
 import type { OwnProgress, Progress } from '../journal/progress.ts';
 import { contentsOf } from '../journal/segments.ts';
@@ -46,6 +47,8 @@ export interface ReadableJournalsOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;
+  /** Opens the journal of a deployment, as its first report does. @returns why it can not be opened now */
+  readonly open: (deployment: string) => string | undefined;
   readonly limits: Limits;
   readonly notices: Notices;
   /** Runs a full garbage collection. Called after each `limits.collectBytes` that were read. */
@@ -115,18 +118,19 @@ export class ReadableJournals {
   }
 
   /**
-   * Resolves to a journal when it may be read. In local mode that is when it was opened: after a crash, only a start makes its last
-   * lines durable.
-   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, or `ending` aborts
+   * Resolves to a journal when it may be read: when it was opened, since after a crash only that makes its last lines durable. In
+   * hosted mode it is opened for that, unless it was stopped cleanly.
+   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, or `ending` aborts, or it can not be opened
    */
   async whenReadable(deployment: string | undefined, ending: AbortSignal): Promise<ReadableJournal> {
-    const { limits } = this.#options;
+    const { limits, open } = this.#options;
     const journal = this.of(deployment);
     await journal.whole();
-    if (deployment !== undefined) return journal;
     const progress = journal.progress();
     const isOpen = async () => (await progress.durable()).kind !== 'unsaid';
-    if (await isOpen()) return journal;
+    if ((await isOpen()) || (deployment !== undefined && (await journal.isAtRest()))) return journal;
+    const reason = deployment && open(deployment);
+    if (reason) throw unavailableRefusal(reason, limits);
     await progress.more(endingAfter(limits.openWaitMs, ending));
     if (await isOpen()) return journal;
     throw unavailableRefusal('the journal is being opened', limits);
@@ -218,6 +222,12 @@ export class ReadableJournal {
   /** @returns for one reader how far the journal is durable, and when there is more */
   progress(): Progress {
     return this.#options.progress.of(this.#disk.folder);
+  }
+
+  /** @returns whether all its lines are durable though nothing has opened it. @throws the error of a system call */
+  async isAtRest(): Promise<boolean> {
+    const names = await this.#disk.list().catch(unlessAbsent<string[]>([]));
+    return contentsOf(names).segments.length === 0 || (await readLastStop(this.#disk, names)) !== undefined;
   }
 
   /** Aborts when another journal replaces this one, see `beginAnew`: what is being read of this one ends. */

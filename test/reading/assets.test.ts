@@ -22,6 +22,7 @@ const NEVER = new AbortController().signal;
 function open(t: TestContext, assets: number, other: Partial<Limits>) {
   const data = newFolder(t);
   const reads = { a: 0, b: 0 };
+  const progress = new OwnProgress();
   for (const name of ['a', 'b']) {
     mkdirSync(join(data, name));
     const events = Array.from(
@@ -30,6 +31,7 @@ function open(t: TestContext, assets: number, other: Partial<Limits>) {
     );
     const { bytes } = encodeBatch(events.map(encodeMembers), START, new Date());
     writeFileSync(join(data, name, FIRST), bytes);
+    progress.recorded(join(data, name), assets + 1);
   }
   const counting = (folder: string): Disk => {
     const disk = openDisk(folder);
@@ -44,7 +46,8 @@ function open(t: TestContext, assets: number, other: Partial<Limits>) {
   const journals = new ReadableJournals({
     data,
     openDisk: counting,
-    progress: new OwnProgress(),
+    progress,
+    open: () => undefined,
     limits: all,
     notices,
   });

@@ -1,15 +1,17 @@
 /** What readings log of a journal that changes while they read it. */
 
 import assert from 'node:assert/strict';
+import { basename, dirname } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
+import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { recorded } from '../../src/reading/tail.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { gate } from '../support/gate.ts';
-import { diskWith, FIRST, segment } from '../support/segments.ts';
+import { diskWith, FIRST, type Files, quiet, segment } from '../support/segments.ts';
 
 /** Removes the second of three files while the first is read, and reads on. @returns the log */
 async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began before' | 'by hand'): Promise<string[]> {
@@ -20,9 +22,8 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
   progress.recorded(disk.folder, 10);
   const log: string[] = [];
   const notices = createNotices('info', false, (line) => log.push(line));
-  const journal = new ReadableJournals({ data: disk.folder, openDisk: () => disk, progress, limits, notices }).of(
-    undefined,
-  );
+  const parts = { data: disk.folder, openDisk: () => disk, progress, open: () => undefined, limits, notices };
+  const journal = new ReadableJournals(parts).of(undefined);
   const remove = () => disk.remove(second);
   const { opened: ended, open: end } = gate();
   const reset = how === 'by a reset that began before' ? journal.beginAnew(() => ended) : undefined;
@@ -43,4 +44,46 @@ test('a reading whose journal is reset logs no damage, and one whose file was re
     (await readWhileOneGoes('by hand')).join(''),
     /a journal is damaged.*the events 4 to 6 before it are missing/,
   );
+});
+
+/**
+ * Asks for the journal of a deployment that no report has opened.
+ * @param opened what becomes of it when it is opened
+ * @returns how often it was opened, and up to where it was durable then, or why it can not be read
+ */
+async function askFor(
+  files: Files,
+  opened: (progress: OwnProgress, folder: string) => string | undefined,
+  ending = new AbortController().signal,
+) {
+  const disk = diskWith(files);
+  const progress = new OwnProgress();
+  let opens = 0;
+  const open = () => {
+    opens += 1;
+    return opened(progress, disk.folder);
+  };
+  const shared = { openDisk: () => disk, progress, open, notices: quiet, limits };
+  const journals = new ReadableJournals({ ...shared, data: dirname(disk.folder) });
+  const found = journals.whenReadable(basename(disk.folder), ending);
+  const said = await found.then((journal) => journal.progress().durable()).catch(({ message }: Error) => message);
+  return { opens, said };
+}
+
+test('a journal of a deployment is opened before it is read, as only that makes its last lines durable [journals-2]', async () => {
+  const recorded = (progress: OwnProgress, folder: string) => void setImmediate(() => progress.recorded(folder, 3));
+  const crashed = { [FIRST]: segment(1, 3) };
+  assert.deepEqual(await askFor(crashed, recorded), { opens: 1, said: { kind: 'before', seq: 3 } });
+  const stopped = { ...crashed, [CLEAN_STOP]: Buffer.alloc(0) };
+  assert.deepEqual(await askFor(stopped, recorded), { opens: 0, said: { kind: 'unsaid' } });
+  assert.deepEqual(await askFor({}, recorded), { opens: 0, said: { kind: 'unsaid' } });
+});
+
+test('a journal of a deployment that can not be opened is not read', async () => {
+  const crashed = { [FIRST]: segment(1, 3) };
+  assert.deepEqual(await askFor(crashed, () => 'the disk failed'), { opens: 1, said: 'the disk failed' });
+  assert.deepEqual(await askFor(crashed, () => undefined, AbortSignal.abort()), {
+    opens: 1,
+    said: 'the journal is being opened',
+  });
 });

@@ -163,7 +163,8 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
   const progress = new OwnProgress();
   progress.recorded(disk.folder, 10);
   const limits = { ...standardLimits, readTurnBytes: 1_000 };
-  const journals = new ReadableJournals({ data: disk.folder, openDisk: openSliced, progress, limits, notices: quiet });
+  const parts = { data: disk.folder, openDisk: openSliced, progress, open: () => undefined, limits, notices: quiet };
+  const journals = new ReadableJournals(parts);
   const journal = journals.of(undefined);
   const { signal } = new AbortController();
 

@@ -25,7 +25,14 @@ async function seqsOf(durable: number, later: readonly number[]): Promise<number
     return undefined;
   };
   const timer = setInterval(step, 50); // a follower that waits lists nothing, and its timers do not keep the process alive
-  const journals = new ReadableJournals({ data: disk.folder, openDisk: () => disk, progress, limits, notices: quiet });
+  const journals = new ReadableJournals({
+    data: disk.folder,
+    openDisk: () => disk,
+    progress,
+    open: () => undefined,
+    limits,
+    notices: quiet,
+  });
   const ending = new AbortController();
   const seen: number[] = [];
   const following = { afterSeq: 0, filter: {}, signal: ending.signal, idleMs: 20, limits };
@@ -52,7 +59,14 @@ test('a follower that falls behind what is kept of the newest lines passes none 
   const progress = new OwnProgress();
   progress.recorded(disk.folder, 2);
   const small = { ...limits, sharedLinesBytesMax: 1, streamWakeMs: 0 };
-  const parts = { data: disk.folder, openDisk: () => disk, progress, limits: small, notices: quiet };
+  const parts = {
+    data: disk.folder,
+    openDisk: () => disk,
+    progress,
+    open: () => undefined,
+    limits: small,
+    notices: quiet,
+  };
   const journal = new ReadableJournals(parts).of(undefined);
   const ending = new AbortController();
   t.after(() => ending.abort());

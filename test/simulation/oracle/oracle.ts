@@ -126,8 +126,7 @@ export class Oracle {
   sends(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
     this.look(journal);
-    const isClosed = machine.journals.length > 1 && machine.durableIn(journal.folder).kind === 'unsaid';
-    const problem = this.#readings.sends(this.viewOf(journal), request, text, isClosed);
+    const problem = this.#readings.sends(this.viewOf(journal), request, text);
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
   }
 

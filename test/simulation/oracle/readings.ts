@@ -40,17 +40,13 @@ export class Readings {
 
   /**
    * A service sends a piece of a reply, and the view has what is durable now.
-   * @param isClosed whether it is of a deployment whose journal no report has opened since the start: then its files are read as a crash
-   *   left them, which is a defect that is known
    * @returns what is wrong with a line in it
    */
-  sends(view: JournalView, request: Delivered, text: string, isClosed: boolean): string | undefined {
+  sends(view: JournalView, request: Delivered, text: string): string | undefined {
     if (!isAbout(request, '/events')) return undefined;
     for (const [line, digits] of text.matchAll(LINE)) {
       const seq = Number(digits);
-      const isThere = view.lines.get(seq)?.text === line;
-      if (!isThere && isClosed) continue;
-      if (!isThere) return `shows event ${seq}, which is not durable as it is shown`;
+      if (view.lines.get(seq)?.text !== line) return `shows event ${seq}, which is not durable as it is shown`;
       view.shown.add(seq);
     }
     return undefined;
