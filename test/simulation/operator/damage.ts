@@ -48,8 +48,10 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   }
   const isSeen = isLast || (kind === 'cut' && at === lines.length - 1);
   const seqs = new Set([line.seq]);
-  // A line is proved by those after it as well: a last line whose predecessor is lost has none.
-  if (isLast && at === lines.length - 2) seqs.add(line.seq + 1);
+  // A line is proved by those after it as well, or by the name of the next file: a last line whose predecessor is lost has no proof
+  // in the last file, and before a lost range.
+  const next = Number(/\d+/.exec(names[names.indexOf(name) + 1] ?? ''));
+  if (at === lines.length - 2 && next !== line.seq + 2) seqs.add(line.seq + 1);
   return { files, seqs, isSeen };
 }
 

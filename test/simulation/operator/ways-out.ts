@@ -101,10 +101,17 @@ export class WaysOut {
       const source = sourceOf(journal);
       const others = 'stored' in to ? [] : linesOf(oracle, to).filter(({ from }) => from?.[0] !== source);
       const elsewhere = new Set(others.map(({ id }) => id));
+      // A hub that lost events in a repair says up to where it has all, and has later ones.
+      const isLacking = !('stored' in to) && oracle.viewOf(to).wasBroken;
       // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
       const isBetween = (line: { id: string; seq: number }) =>
         low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id) && !elsewhere.has(line.id);
-      if (!journal.machine.clock.hasJumped && !journal.machine.wasCopied && linesThere(oracle, journal).some(isBetween))
+      if (
+        !isLacking &&
+        !journal.machine.clock.hasJumped &&
+        !journal.machine.wasCopied &&
+        linesThere(oracle, journal).some(isBetween)
+      )
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
     oracle.nameLost();

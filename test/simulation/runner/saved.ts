@@ -11,7 +11,7 @@ import { root } from '../../support/program.ts';
 import { bundleSimulation, live } from '../bundle.ts';
 import type { Outcome } from '../life.ts';
 import { listed, optionsOf, type Replay } from './replay.ts';
-import { shrink } from './shrink.ts';
+import { SHORT_STEPS, shrink } from './shrink.ts';
 
 export interface SavedLife {
   /** One sentence: what was wrong. */
@@ -95,24 +95,26 @@ async function noticing(broken: string, whole: string, { replay, reaches }: Save
     return unbroken.code === 0 && idleReason(unbroken.outcome, reaches) === undefined ? outcome : undefined;
   };
   if ((await fits(replay)) !== undefined) return replay;
-  let seed = 1;
-  let found: Replay | undefined;
-  const look = async () => {
-    while (found === undefined && seed <= SEEDS_MAX) {
-      const one: Replay = { seed: seed++, steps: STEPS };
-      const { code, outcome } = await live(broken, optionsOf(one), { quiet: true });
-      if (code !== 1 || outcome === undefined) continue;
-      // A promise that the source as it is breaks too says nothing about the defect.
-      if ((await live(whole, optionsOf({ ...one, steps: Math.min(STEPS, outcome.steps) }), { quiet: true })).code !== 0)
-        continue;
-      const inMutant = (smaller: Replay, msMax: number) =>
-        live(broken, optionsOf(smaller), { quiet: true, ...(Number.isFinite(msMax) && { msMax }) });
-      const shrunk = await shrink(one, outcome, inMutant, SHRINK_MS);
-      if ((await fits(shrunk)) !== undefined) found ??= shrunk;
-    }
+  /** @returns a life with the defect that breaks a promise which it keeps without */
+  const noticed = async (one: Replay) => {
+    const { code, outcome } = await live(broken, optionsOf(one), { quiet: true });
+    if (code !== 1 || outcome === undefined) return undefined;
+    const steps = Math.min(one.steps, outcome.steps);
+    const isWhole = (await live(whole, optionsOf({ ...one, steps }), { quiet: true })).code === 0;
+    return isWhole ? ([one, outcome] as const) : undefined;
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, look));
-  return found;
+  const inMutant = (smaller: Replay, msMax: number) =>
+    live(broken, optionsOf(smaller), { quiet: true, ...(Number.isFinite(msMax) && { msMax }) });
+  for (const steps of [SHORT_STEPS, STEPS]) {
+    for (let first = 1; first <= SEEDS_MAX; first += AT_ONCE) {
+      const lives = Array.from({ length: AT_ONCE }, (_, at) => noticed({ seed: first + at, steps }));
+      for (const found of await Promise.all(lives)) {
+        const shrunk = found && (await shrink(...found, inMutant, SHRINK_MS));
+        if (shrunk !== undefined && (await fits(shrunk)) !== undefined) return shrunk;
+      }
+    }
+  }
+  return undefined;
 }
 
 function write(lives: readonly SavedLife[]): void {

@@ -14,7 +14,7 @@ export type Live = (replay: Replay, msMax: number) => Promise<Lived>;
 /** With other faults, a promise may break at a later step. */
 const MORE_STEPS = 1.25;
 /** A short life has few faults, and is lived in a second. */
-const SHORT_STEPS = 12_000;
+export const SHORT_STEPS = 12_000;
 /** Seeds so far apart have the same kinds of faults, services and clients. */
 const SEEDS_APART = 60;
 /** Share of the time for short lives. */
