@@ -65,6 +65,7 @@ test('a torn end is cut when the file is opened; a damaged line before the last 
   ]) {
     const disk = new SimulatedDisk();
     disk.put(NAME, Buffer.from(whole + torn));
+    assert.deepEqual(await lettersOf(disk), [letter(1), letter(2)]); // as a command reads them, before a start
     const letters = await openLetters(disk);
     assert.equal(letters.count, 2);
     assert.equal(disk.text(NAME), whole);

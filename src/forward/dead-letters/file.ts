@@ -272,8 +272,9 @@ export class DeadLetters {
 }
 
 /**
- * Reads the dead letters of a destination, oldest first, also while a service writes them. If there is no file there are none.
- * @throws Error for a line that is no dead letter, or the error of a system call
+ * Reads the dead letters of a destination, oldest first, also while a service writes them, and without what a power cut left in place
+ * of the last one. If there is no file there are none.
+ * @throws Error for a line before a dead letter that is none, or the error of a system call
  */
 export async function* readDeadLetters(
   disk: ReadableDisk,
@@ -282,12 +283,14 @@ export async function* readDeadLetters(
 ): AsyncGenerator<DeadLetter> {
   const file = deadLettersName(name);
   let number = 0;
+  let wrong = 0;
   for await (const texts of readLines(disk, file, limits)) {
     for (const { text } of texts) {
       number += 1;
       const letter = decodeDeadLetter(text);
-      if (letter === undefined) throw new Error(`${disk.folder}/${file}, line ${number}: it is no dead letter`);
-      yield letter;
+      if (letter === undefined) wrong ||= number;
+      else if (wrong > 0) throw new Error(`${disk.folder}/${file}, line ${wrong}: it is no dead letter`);
+      else yield letter;
     }
   }
 }

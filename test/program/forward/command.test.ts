@@ -161,7 +161,9 @@ test('status of a damaged cursor, and of damaged dead letters', async (t) => {
     /forward-upstream\.cursor is damaged: it is asked if it can be, else say forward from upstream --seq N$/,
   );
 
-  writeFileSync(join(data, 'dead-upstream.jsonl'), '{"time":\n');
+  const letter =
+    '{"time":"2026-11-20T15:19:45.266Z","outcome":"skipped","reason":"an operator gave it up","first":1,"last":1}';
+  writeFileSync(join(data, 'dead-upstream.jsonl'), `{"time":\n${letter}\n`);
   const damaged = await forward(data, 'status', '--json');
   assert.equal(damaged.code, 5);
   assert.equal(JSON.parse(damaged.stdout).destinations[0].dead_letters, null);
