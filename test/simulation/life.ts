@@ -369,7 +369,6 @@ class Life implements Watcher {
       if (journal === undefined) return;
       // What a repair removes is not retention's.
       if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
-      if (call === 'open' || call === 'truncate') this.#oracle.opening(journal, name);
       if (call === 'truncate') this.#oracle.truncating(journal);
       if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
       if (call === 'write') this.#oracle.writing(journal, name);

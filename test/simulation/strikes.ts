@@ -451,7 +451,9 @@ function disturbLink(
     kind === 'forged reply' &&
     page.reply.status === 200 &&
     !(forwards.includes(target) && !knowsHub(machines.get(from)!));
-  for (let left = chance.integer(isRun ? 3 : 1, isRun ? 8 : 4); left > 0; left -= 1) {
+  // After three tries in doubt the next event is sent, which may be in doubt as well.
+  const isMany = isRun || (upstreams.has(host) && chance.happens(0.5));
+  for (let left = chance.integer(isMany ? 3 : 1, isMany ? 8 : 4); left > 0; left -= 1) {
     // Some come while the request before them is handled.
     const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
     if (kind === 'delayed') link.faults.push({ kind, ms });

@@ -15,6 +15,9 @@ export interface Damage {
   readonly isSeen: boolean;
 }
 
+/** Lines that are cut out besides one. */
+const CUT_MAX = 6;
+
 /** A line in its file, with its newline. */
 interface Place {
   readonly start: number;
@@ -40,18 +43,21 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   if (end < 0) return undefined;
   const at = chance.integer(0, end);
   const line = lines[at]!;
-  if (kind === 'cut') files.set(name, Buffer.concat([bytes.subarray(0, line.start), bytes.subarray(line.end)]));
+  // Of a hub, several in a row are more than a request of a device has.
+  const to = kind === 'cut' && chance.happens(0.5) ? chance.integer(at, Math.min(end, at + CUT_MAX)) : at;
+  if (kind === 'cut') files.set(name, Buffer.concat([bytes.subarray(0, line.start), bytes.subarray(lines[to]!.end)]));
   else {
     const changed = Buffer.from(bytes);
     changed[chance.integer(line.start, line.end - 2)]! ^= 1;
     files.set(name, changed);
   }
-  const isSeen = isLast || (kind === 'cut' && at === lines.length - 1);
-  const seqs = new Set([line.seq]);
+  const isSeen = isLast || (kind === 'cut' && to === lines.length - 1);
+  const seqs = new Set(lines.slice(at, to + 1).map(({ seq }) => seq));
   // A line is proved by those after it as well, or by the name of the next file: a last line whose predecessor is lost has no proof
   // in the last file, and before a lost range.
   const next = Number(/\d+/.exec(names[names.indexOf(name) + 1] ?? ''));
-  if (at === lines.length - 2 && next !== line.seq + 2) seqs.add(line.seq + 1);
+  const lastSeq = lines.at(-1)!.seq;
+  if (to === lines.length - 2 && next !== lastSeq + 1) seqs.add(lastSeq);
   return { files, seqs, isSeen };
 }
 

@@ -6,15 +6,12 @@ import { readCursor } from './cursor.ts';
 
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
 /** Also markers of what was removed. */
-const OF_JOURNAL = /^events-\d{20}(-\d{20}\.removed|\.jsonl)$/;
 /** A file that is written once is closed by then. */
 const OPEN_MS = 5_000;
 /** A process that has to end has ended, also on a slow disk. */
 const ENDS_MS = 60_000;
 /** Until a process has heard of a failed sync. */
 const HEARD_MS = 1;
-/** A sync of the folder so shortly after a cursor or dead letters were opened may be theirs, and its failure ends nothing. */
-const OTHERS_MS = 100;
 
 export function isJournalFile(name: string): boolean {
   return JOURNAL_FILE.test(name);
@@ -27,7 +24,6 @@ export class Files {
   readonly #unsynced = new Set<string>();
   /** Virtual time. */
   readonly #nowMs: () => number;
-  #othersMs = Number.NEGATIVE_INFINITY;
   #hasToEnd: { readonly process: Incarnation | undefined; readonly sinceMs: number } | undefined;
 
   constructor(journal: MachineJournal, nowMs: () => number) {
@@ -37,14 +33,11 @@ export class Files {
 
   /** @param name empty for the folder */
   syncFailed(name: string): void {
-    const { disk, machine } = this.#journal;
+    const { machine } = this.#journal;
     if (isJournalFile(name)) this.#unsynced.add(name);
     // A hosted journal fails alone.
     if (name !== '' || machine.isMaintained || machine.journals.length > 1) return;
-    if (this.#nowMs() - this.#othersMs < OTHERS_MS) return;
-    const changed = disk.unsyncedNames();
-    if (changed.length > 0 && changed.every((one) => OF_JOURNAL.test(one)))
-      this.#hasToEnd = { process: machine.process, sinceMs: this.#nowMs() };
+    if (isOfRetention()) this.#hasToEnd = { process: machine.process, sinceMs: this.#nowMs() };
   }
 
   /** "A failed sync ends the service." @returns what is wrong if it runs on */
@@ -76,11 +69,6 @@ export class Files {
     return cursor === undefined ? `knows ${destination} before its cursor is there` : undefined;
   }
 
-  /** A file is opened or truncated. */
-  opening(name: string): void {
-    if (!OF_JOURNAL.test(name)) this.#othersMs = this.#nowMs();
-  }
-
   /** "A sync is never retried." @returns what is wrong with a write, unless a start has put a copy in place of the file */
   writing(name: string): string | undefined {
     const { process, sinceMs } = this.#hasToEnd ?? { sinceMs: 0 };
@@ -100,4 +88,13 @@ export class Files {
     const isKept = disk.names().some((one) => one.startsWith(`${name}.torn`) && disk.bytes(one)!.equals(rest));
     return rest.length === 0 || isKept ? undefined : `cuts ${rest.length} bytes off ${name} and does not keep them`;
   }
+}
+
+/** Senders sync the folder as well, and try again: whose call it is shows nowhere else. */
+function isOfRetention(): boolean {
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = 30;
+  const { stack = '' } = new Error();
+  Error.stackTraceLimit = stackTraceLimit;
+  return stack.includes('journal/retention.ts');
 }

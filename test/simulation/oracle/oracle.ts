@@ -238,11 +238,6 @@ export class Oracle {
     if (!this.history.wasRestored) this.#checkSettled(journal, lines, `marks ${name}`);
   }
 
-  /** A file is about to be opened or truncated. */
-  opening(journal: MachineJournal, name: string): void {
-    this.#watched.get(journal)!.files.opening(name);
-  }
-
   /** A file is about to be truncated. */
   truncating(journal: MachineJournal): void {
     this.#watched.get(journal)!.removals.truncating();
