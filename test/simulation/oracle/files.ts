@@ -5,7 +5,6 @@ import type { Incarnation } from '../world.ts';
 import { readCursor } from './cursor.ts';
 
 const JOURNAL_FILE = /^events-\d{20}\.jsonl$/;
-/** Also markers of what was removed. */
 /** A file that is written once is closed by then. */
 const OPEN_MS = 5_000;
 /** A process that has to end has ended, also on a slow disk. */
