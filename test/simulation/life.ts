@@ -254,6 +254,7 @@ class Life implements Watcher {
   #unsettled(): string | undefined {
     const waiting = this.#clients.find(({ isWaiting }) => isWaiting);
     if (this.#operator.isBusy) return 'an operator still has something to do';
+    if (this.#network.late > 0) return 'a delayed request has not arrived yet';
     return this.#oracle.unsettled() ?? (waiting && `${waiting.name} still gets no answer`);
   }
 

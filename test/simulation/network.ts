@@ -7,6 +7,9 @@ import { type HttpCall, type HttpClient, type HttpReply, NoReply } from '../../s
 import type { Chance } from './chance.ts';
 import type { Incarnation, World } from './world.ts';
 
+/** Only what is delayed, or comes twice, is on its way for longer. */
+const LATE_MS = 1_000;
+
 /** A request as it arrives. */
 export interface Delivered {
   readonly method: string;
@@ -74,6 +77,8 @@ export class Network {
   readonly #links = new Map<string, Link>();
   /** The exchanges that a process has not replied to. */
   readonly #open = new Map<Incarnation, Set<Exchange>>();
+  /** How many requests arrive later than others, and are on their way. */
+  late = 0;
   /** Called when a request leaves. */
   readonly onSent = new Set<(from: string, host: string, request: Delivered) => void>();
   /** Called when a fault has really happened. */
@@ -201,8 +206,11 @@ export class Network {
 
   #deliver(exchange: Exchange, request: Delivered, delayMs: number, answer: (reply: HttpReply) => void): void {
     const world = this.#world;
+    const isLate = delayMs > LATE_MS;
+    if (isLate) this.late += 1;
     // Whatever listens when the request arrives gets it, which may have started meanwhile.
     const arrive = () => {
+      if (isLate) this.late -= 1;
       const server = this.#servers.get(request.host);
       if (server === undefined || !server.process.isAlive) {
         world.plan(
