@@ -23,6 +23,8 @@ export interface Delivered {
   readonly onPiece?: (text: string) => void;
   /** Whether its sender does not wait for the reply any more. */
   readonly isGone?: () => boolean;
+  /** Whether it is one that came twice, of which its sender does not know. */
+  readonly isCopy?: boolean;
 }
 
 /** A request whose reply is read as it comes. */
@@ -200,7 +202,8 @@ export class Network {
         return;
       }
       this.#deliver(exchange, request, delayMs, answer);
-      if (fault?.kind === 'doubled') this.#deliver(exchange, request, delayMs + fault.afterMs, () => {});
+      if (fault?.kind !== 'doubled') return;
+      this.#deliver(exchange, { ...request, isCopy: true }, delayMs + fault.afterMs, () => {});
     });
   }
 
