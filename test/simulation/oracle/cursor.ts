@@ -74,14 +74,16 @@ export function forgottenBy(
   { seq, sending = 0 }: SeenCursor,
   { to, letters }: Destination,
   { lines }: JournalView,
+  mayBeTwice: ReadonlySet<string>,
 ): string | undefined {
   if (!('received' in to)) return undefined;
   for (let next = Math.max(seq, sending) + 1, line = lines.get(next); line !== undefined; line = lines.get(next)) {
     const { id } = line;
     // A hub that lost an event in a repair gets it again from its journal, as another event of its own.
     const isAgain = () => [...lines.values()].some((one) => one.id === id && one.seq < next);
-    if (to.received.has(id) && !letters.named.has(next) && !isAgain())
-      return `does not say that event ${next} was sent`;
+    // What was on its way when the cursor was lost.
+    const isKnown = letters.named.has(next) || mayBeTwice.has(id);
+    if (to.received.has(id) && !isKnown && !isAgain()) return `does not say that event ${next} was sent`;
     next += 1;
   }
   return undefined;

@@ -280,7 +280,9 @@ export class JournalView {
     if (from === undefined || before.from === undefined) return true;
     if (from[0] === before.from[0]) return from[1] === before.from[1];
     // "It continues after its own cursor": what its copy has sent for both comes again under the new id.
-    return id === before.id && !this.#history.renamed.has(from[0]);
+    // So it does under the former id, from a copy of before it was given up.
+    const { renamed } = this.#history;
+    return id === before.id && !renamed.has(from[0]) && !renamed.has(before.from[0]);
   }
 }
 

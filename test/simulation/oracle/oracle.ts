@@ -410,7 +410,9 @@ export class Oracle {
       // A hub that was restored since has said that it has the event.
       const problem =
         wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line)) ??
-        (this.history.wasRestored || cursor === undefined ? undefined : forgottenBy(cursor, destination, view));
+        (this.history.wasRestored || cursor === undefined
+          ? undefined
+          : forgottenBy(cursor, destination, view, this.history.mayBeTwice));
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
       destination.checkedSeq = Math.max(destination.checkedSeq, cursor?.seq ?? 0);
     }
