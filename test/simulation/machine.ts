@@ -286,11 +286,9 @@ export class Machine {
     const handle: Server['handle'] = (request) => {
       const ending = new AbortController();
       endings.add(ending);
-      const done = this.#respond(
-        app(incomingOf(request, process.chance.uuid(), ending)),
-        request,
-        ending.signal,
-      ).finally(() => endings.delete(ending));
+      const done = this.#respond(app(incomingOf(request, process, ending)), request, ending.signal).finally(() =>
+        endings.delete(ending),
+      );
       open.add(done);
       void done.catch(() => {}).finally(() => open.delete(done));
       return done;
@@ -308,18 +306,14 @@ export class Machine {
   }
 }
 
-function incomingOf(
-  { method, target, headers }: Pick<Delivered, 'method' | 'target' | 'headers'>,
-  id: string,
-  ending: AbortController,
-): Incoming {
+function incomingOf({ method, target, headers }: Delivered, process: Incarnation, ending: AbortController): Incoming {
   return {
     method,
     url: target,
     httpVersion: '1.1',
     fields: readFields(headers),
     socket: { remoteAddress: '127.0.0.1' },
-    id,
+    id: process.chance.uuid(),
     ending: ending.signal,
     endReply: () => ending.abort(),
   };
@@ -327,12 +321,8 @@ function incomingOf(
 
 function whole(reply: Exclude<Reply, StreamReply>): HttpReply {
   if (reply.kind === 'cut') return whole(reply.reply);
-  return { status: reply.status, headers: headersOf(reply), body: textOf(reply) };
-}
-
-function textOf(reply: Reply): string {
-  if (reply.kind === 'cut' || reply.kind === 'stream') return '';
-  return reply.kind === 'document' ? reply.body.toString() : bodyOf(reply, { id: 'simulated' });
+  const body = reply.kind === 'document' ? reply.body.toString() : bodyOf(reply, { id: 'simulated' });
+  return { status: reply.status, headers: headersOf(reply), body };
 }
 
 function headersOf(reply: Exclude<Reply, CutReply>): Record<string, string> {

@@ -156,14 +156,6 @@ export class World {
     }
   }
 
-  /** Runs code of a process beside the steps. */
-  as(process: Incarnation | undefined, act: () => void): void {
-    const { current } = this;
-    this.current = process;
-    act();
-    this.current = current;
-  }
-
   note(line: string): void {
     this.trace.push(line);
     if (this.trace.length > 2 * TRACE_STEPS) this.trace.splice(0, TRACE_STEPS);
