@@ -25,9 +25,8 @@ export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Li
   const value = valueIn(state);
   const { first, last } = seqs;
   const { seq, sending = 0 } = value;
-  // First: it cuts off what a power cut left in place of the last letter, which can not be read.
-  const letters = await openLetters(disk, name, limits);
   const open = await openIn(disk, name, seqs, limits);
+  const letters = await openLetters(disk, name, limits);
   // Retention names what it removes before the cursor passes it.
   const isGone = open.some(({ outcome }) => outcome === 'removed');
   // A hub's cursor passes what the hub refused with the next event that it takes, and full dead letters stop the sender before that.
