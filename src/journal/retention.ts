@@ -17,7 +17,7 @@ import { type Disk, isFull, SyncError } from './disk.ts';
 import { type JournalHooks, NotRemovableError } from './hooks.ts';
 import { readTime } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
-import { contentsOf, goneName, goneRange, type SegmentName, sidecarFirstSeq } from './segments.ts';
+import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
 
 /** A file that exceeds `retainBytes` or `retainDays`, or that `keepFree` needs, is removed; without limits none is. */
 export type Retain = Partial<Pick<Config, 'retainBytes' | 'retainDays' | 'keepFree'>>;
@@ -81,8 +81,7 @@ export class Retention {
     const { disk, hooks } = this.#options;
     if (hooks === undefined || !this.#mayRemove()) return;
     try {
-      const { segments, removedLast } = contentsOf(await disk.list());
-      this.#refuse((await this.#choose(segments, removedLast)).refusal);
+      this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
     } catch (error) {
       this.#logFailure(error as Error);
     }
@@ -169,8 +168,9 @@ export class Retention {
     if (this.#stopped) return;
     const { disk, notices } = this.#options;
     const names = await disk.list();
-    const { segments, removedLast } = contentsOf(names);
-    const { files, refusal } = await this.#choose(segments, removedLast);
+    const contents = contentsOf(names);
+    const { removedLast } = contents;
+    const { files, refusal } = await this.#choose(contents);
     const last = Math.max(removedLast, files.at(-1)?.last_seq ?? 0);
     const marker = goneName({ first: 1, last }, 'removed');
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
@@ -237,13 +237,14 @@ export class Retention {
 
   /**
    * Chooses the files to be removed, and finds out whether a file that the limits ask for is held back.
-   * @param before the last seq that an earlier run was to remove
+   * @param contents its `removedLast` is the last seq that an earlier run was to remove
    * @returns the files, and why reports are refused; undefined if they are not
    */
-  async #choose(
-    segments: readonly SegmentName[],
-    before: number,
-  ): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
+  async #choose({
+    segments,
+    lost,
+    removedLast,
+  }: Contents): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
     let freeBytes = keepFree > 0 ? (await disk.space()).freeBytes : 0;
@@ -257,13 +258,15 @@ export class Retention {
       if (next === undefined) break; // the newest is written to
       const bytes = sizes[index] as number;
       let why: string;
-      if (firstSeq <= before) why = INTERRUPTED;
+      if (firstSeq <= removedLast) why = INTERRUPTED;
       else if (left > retainBytes) why = '--retain-bytes';
       else if (retainDays !== undefined && (await this.#ageMs(file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';
       else if (freeBytes < keepFree) why = '--keep-free';
       else break;
-      files.push({ file, first_seq: firstSeq, last_seq: next.firstSeq - 1, bytes, why });
+      // What a repair lost after it holds nothing back: a destination passes that with the next event, which would be refused.
+      const last_seq = beforeGone(next.firstSeq - 1, lost);
+      files.push({ file, first_seq: firstSeq, last_seq, bytes, why });
       left -= bytes;
       freeBytes += bytes; // not measured: a reader may hold a removed file open, and then the others would be removed too
     }

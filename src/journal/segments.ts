@@ -82,6 +82,13 @@ export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   return next;
 }
 
+/** @param gone in order @returns the last seq up to `seq` that is not known to be gone */
+export function beforeGone(seq: number, gone: readonly GoneRange[]): number {
+  let last = seq;
+  for (const range of gone.toReversed()) if (range.first <= last && last <= range.last) last = range.first - 1;
+  return last;
+}
+
 /**
  * @returns the name of the file with the idempotency keys of the closed file whose first line has this seq:
  *   `keys-00000000000000000007.idx`

@@ -7,10 +7,11 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { HeldBack, JournalHooks } from '../../src/journal/hooks.ts';
 import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import type { Retain } from '../../src/journal/retention.ts';
-import { contentsOf, goneRange } from '../../src/journal/segments.ts';
+import { contentsOf, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
 import { gate } from '../support/gate.ts';
 import { createJournal, type TestJournal } from '../support/journal.ts';
 import { eachCall, settled } from '../support/power.ts';
+import { diskWith, FIRST, segment } from '../support/segments.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
@@ -95,6 +96,19 @@ test('at the limit of retention, a file that is held back stays, and reports are
     [['error', reason]],
     'logged once',
   );
+  await opened.journal.close();
+  assert.deepEqual((await verify(disk)).findings, []);
+});
+
+test('events that a repair has lost at the end of the journal hold no file before them back [hooks-6]', async () => {
+  const lost = goneName({ first: 3, last: 4 }, 'lost');
+  const disk = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), [segmentName(5)]: Buffer.alloc(0) });
+  const hooks = new Calls();
+  hooks.fromSeq = 3; // the destination passes what is lost with the next event
+  const opened = await open(disk, hooks, { retainBytes: 1 });
+  await settled();
+  assert.deepEqual(firstSeqs(disk), [5]);
+  assert.equal(await opened.report(TEXT), undefined);
   await opened.journal.close();
   assert.deepEqual((await verify(disk)).findings, []);
 });
