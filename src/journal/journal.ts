@@ -103,7 +103,7 @@ export class Journal implements JournalFigures {
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error) });
         this.#refuseUntilOpen(reason);
       },
-    });
+    }).finally(() => (this.#closed ? this.#keys?.close() : undefined)); // what it read was not there yet when `close` did that
     if (recovered === undefined) return;
     const { files, ...segment } = recovered;
     if (this.#closed) return await segment.file.close();

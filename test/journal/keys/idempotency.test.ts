@@ -10,6 +10,7 @@ import { Metrics } from '../../../src/telemetry/metrics.ts';
 import { hold } from '../../support/gate.ts';
 import { createJournal, quickLimits, type TestJournal } from '../../support/journal.ts';
 import { eventOf, type PlainEvent } from '../../support/plain-event.ts';
+import { settled } from '../../support/power.ts';
 import { FIRST, splitLines } from '../../support/segments.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
@@ -331,6 +332,24 @@ test('keys are known over rotations and restarts, with sidecars and without [jou
     );
   }
   assert.deepEqual(recordedKeys(disk), keys);
+});
+
+test('a journal that is closed while it opens writes nothing and holds no key once it has opened [journal-idempotency-15]', async () => {
+  const disk = new SimulatedDisk();
+  const { append, journal } = await open(disk, SMALL);
+  for (let count = 0; count < 20; count += 1) await append(event(count < 10 ? `k${count}` : undefined));
+  await journal.close();
+  const sidecars = () => disk.names().filter((name) => name.startsWith('keys-'));
+  for (const name of sidecars()) disk.drop(name); // the start writes some of them again
+  const again = create(disk, SMALL);
+  const opening = again.journal.open();
+  await again.journal.close();
+  await opening;
+  assert.equal(again.memory.held, 0);
+  const written = sidecars();
+  assert.ok(written.length > 0);
+  await settled();
+  assert.deepEqual(sidecars(), written);
 });
 
 test('a start that remembers more keys than the one before reads the files whose sidecars lack keys', async () => {
