@@ -28,7 +28,7 @@ const refused: readonly string[] = [
 ];
 
 /** Longer than any life takes; a broken source may run in a circle. */
-const LIFE_MS_MAX = 300_000;
+const LIFE_MS_MAX = 120_000;
 
 /** @returns a module with the names of another one, whose functions throw and whose other values are as they are */
 function refusing(path: string): string {

@@ -70,8 +70,20 @@ const MEAN_MS = 4_000;
 const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0, withoutRestores: 2 };
 /** After these less is promised. They come late in a life, so that its beginning is looked at strictly. */
 const RESTORES: readonly FaultKind[] = ['restore device', 'restore hub', 'clone'];
+/** After these a process ends. */
+export const ENDS: readonly FaultKind[] = [
+  'crash',
+  'power cut',
+  'stop',
+  'torn write',
+  'sync error',
+  'write error',
+  ...operatorKinds,
+];
+/** What a journal does not write, or not durably. */
+const OF_LINES: readonly FaultKind[] = ['sync error', 'disk full', 'short write', 'write error'];
 /** What they meet, in which state, is different each time. */
-const TWICE: readonly FaultKind[] = ['repair', 'restore device', 'restore hub', 'sync error'];
+const TWICE: readonly FaultKind[] = ['repair', 'restore device', 'restore hub', 'clone', 'sync error'];
 const FIRST_RESTORE_MS = 60_000;
 /** Planned faults have smaller numbers. */
 const FIRST_START = 10_000;
@@ -119,8 +131,8 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if ((kind === 'stop' || kind === 'clock jump') && chance.happens(0.5)) return chance.oneOf(names.removing);
   // What a hub says that it has of others is known from its lines.
   if (kind === 'repair' && chance.happens(0.6)) return 'hub';
-  // In a hosted one a journal that fails is opened again by the same process.
-  if (kind === 'sync error' && chance.happens(0.4)) return 'hub';
+  // In a hosted one a journal that fails is opened again by the same process, and what it refuses others may send again.
+  if (OF_LINES.includes(kind) && chance.happens(0.4)) return 'hub';
   if (kind === 'restore device' && chance.happens(0.7)) return chance.oneOf([...names.mayBeCopied, ...names.removing]);
   if (kind === 'restore device') return chance.oneOf(names.machines.filter((name) => name !== 'hub'));
   // What a hub answers is known from the answers before.
@@ -131,11 +143,11 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   return chance.oneOf(chance.oneOf([names.plainLinks, names.hubLinks, names.clientLinks]));
 }
 
-/** What strikes a start: in its first calls of the disk, or in its first writes. */
+/** What strikes a start: in its first calls of the disk, or in its first writes. A torn one is the first of lines. */
 export interface StartFault {
   readonly number: number;
   readonly chance: Chance;
-  readonly kind: 'crash' | 'power cut' | 'disk full' | 'read error' | 'write error' | 'sync error';
+  readonly kind: 'crash' | 'power cut' | 'torn write' | 'disk full' | 'read error' | 'write error' | 'sync error';
   readonly where: 'calls' | 'writes';
   /** The number of the call, or of the write. */
   readonly at: number;
@@ -150,7 +162,9 @@ export function faultOfStart(
 ): StartFault | undefined {
   const isStruck = chance.happens(isAfterStop ? 0.5 : 0.25);
   const error = chance.oneOf(['read error', 'write error', 'sync error'] as const);
-  const kind = chance.oneOf(['crash', 'power cut', 'disk full', error] as const);
+  const any = chance.oneOf(['crash', 'power cut', 'disk full', error] as const);
+  // By the first line, what says that the last stop was clean has to be gone.
+  const kind = isAfterStop && chance.happens(0.5) ? 'torn write' : any;
   const where = chance.oneOf(['calls', 'writes'] as const);
   const at = chance.integer(1, where === 'calls' ? 40 : 5);
   const number = FIRST_START * (machine + 1) + start;

@@ -7,6 +7,7 @@ import { type Access, Client } from './clients.ts';
 import type { Engine } from './engines/engine.ts';
 import { openEngines, planEngineFaults } from './engines/engines.ts';
 import {
+  ENDS,
   type FaultKind,
   FIRST_SELDOM,
   faultOfStart,
@@ -37,6 +38,8 @@ const STUCK_MS = 900_000;
 const REST_MS = 120_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
+/** After so many steps nothing ends a process on purpose: what one has lost track of, no restart mends. */
+const STEADY_STEPS = 80_000;
 /** The longest time until an operator starts what has ended. */
 const RESTART_MS = 3_000;
 
@@ -67,18 +70,21 @@ export interface Parts {
   readonly clients?: ReadonlySet<string> | undefined;
   /** Whether disks write the sectors of one write in any order. */
   readonly reorders?: boolean | undefined;
+  /** Whether it ends with its steps, and nothing heals. */
+  readonly isCut?: boolean | undefined;
 }
 
 export async function live(
   seed: number,
   steps: number,
-  { only, clients, reorders = false }: Parts = {},
+  { only, clients, reorders = false, isCut = false }: Parts = {},
 ): Promise<{ outcome: Outcome; trace: readonly string[] }> {
   const began = process.hrtime.bigint();
   const world = new World(seed);
   replaceGlobals(world);
   const life = new Life(world, clients, reorders);
-  await life.run(steps, only);
+  await life.live(steps, only);
+  if (!isCut) await life.heal();
   const broken = life.broken;
   const ms = Number((process.hrtime.bigint() - began) / 1_000_000n);
   const outcome = {
@@ -186,7 +192,8 @@ class Life implements Watcher {
     ]);
   }
 
-  async run(steps: number, only?: ReadonlySet<number>): Promise<void> {
+  /** So many steps, with faults. */
+  async live(steps: number, only?: ReadonlySet<number>): Promise<void> {
     const world = this.#world;
     this.#only = only;
     for (const machine of this.#machines) {
@@ -205,11 +212,11 @@ class Life implements Watcher {
     };
     world.plan(60_000, 'the oracle looks', minute, null);
     await world.run(() => world.steps >= steps || this.broken !== undefined || this.#isRefused);
-    if (this.broken === undefined && !this.#isRefused) await this.#heal();
   }
 
-  /** Faults end and links heal: everything settles. */
-  async #heal(): Promise<void> {
+  /** Faults end and links heal: everything settles, unless a promise is broken already. */
+  async heal(): Promise<void> {
+    if (this.broken !== undefined || this.#isRefused) return;
     const world = this.#world;
     this.#isHealing = true;
     for (const client of this.#clients) if (!client.isStopped) client.stop();
@@ -268,7 +275,7 @@ class Life implements Watcher {
     if (this.#isHealing) return;
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
-    if (fault === undefined || !this.#mayStrike(fault.number)) return;
+    if (fault === undefined || !this.#mayStrike(fault.number) || this.#isSpared(fault.kind)) return;
     this.struck.set(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
@@ -441,7 +448,7 @@ class Life implements Watcher {
   #strikeSeldomFiles(machine: Machine): void {
     const first = FIRST_SELDOM * (1 + this.#machines.indexOf(machine));
     const begins = (number: number, kind: FaultKind) => {
-      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed);
+      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed) && !this.#isSpared(kind);
       if (mayStrike) this.struck.set(first + number, kind);
       return mayStrike;
     };
@@ -450,6 +457,10 @@ class Life implements Watcher {
 
   #mayStrike(fault: number): boolean {
     return this.#only?.has(fault) ?? true;
+  }
+
+  #isSpared(kind: FaultKind): boolean {
+    return this.#world.steps > STEADY_STEPS && ENDS.includes(kind);
   }
 
   #targets(): Targets {
@@ -468,7 +479,7 @@ class Life implements Watcher {
   }
 
   #strike(fault: PlannedFault): void {
-    if (this.#isHealing) return;
+    if (this.#isHealing || this.#isSpared(fault.kind)) return;
     this.struck.set(fault.number, fault.kind);
     strike(fault, this.#targets());
   }

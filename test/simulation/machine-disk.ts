@@ -19,9 +19,13 @@ export interface PowerCut {
 /** Called before each disk call. */
 export type OnCall = (folder: string, call: Call, name: string) => void;
 
-/** Mean of the time that a call takes, in milliseconds. A sync takes longer than a write to the cache. */
-const MEAN_MS: Readonly<Partial<Record<Call, number>>> = { sync: 2, syncFolder: 2, write: 0.1, read: 0.1 };
+/** Mean of the time that a sync takes, in milliseconds: during a long one much comes meanwhile. */
+const SYNC_MS = [2, 30];
+/** The same of other calls. */
+const MEAN_MS: Readonly<Partial<Record<Call, number>>> = { write: 0.1, read: 0.1 };
 const OTHER_MEAN_MS = 0.05;
+/** Mean of the longest time that a call of a slow disk takes. */
+const SLOW_MS_MAX = 2_000;
 /** Share of the writes that the system brings to the disk by itself, some time later. */
 const WRITTEN_BACK = 0.05;
 const WRITE_BACK_MS = 100;
@@ -34,6 +38,7 @@ export class MachineDisk {
   readonly #name: string;
   readonly #clock: WallClock;
   readonly #folder: string;
+  readonly #syncMs: number;
   readonly #folders = new Map<string, SimulatedDisk>();
   /** From power-on to power-off: calls of an earlier one never take effect. */
   #powered: Incarnation;
@@ -60,6 +65,7 @@ export class MachineDisk {
     this.#name = name;
     this.#clock = clock;
     this.#folder = folder;
+    this.#syncMs = world.chance(`disk of ${name}`).oneOf(SYNC_MS);
     this.#powered = new Incarnation(world, `${name} system`, clock);
   }
 
@@ -117,7 +123,8 @@ export class MachineDisk {
         const ms = powered.chance.exponentialMs(WRITE_BACK_MS);
         this.#world.plan(ms, `writes back ${name}`, () => disk.writeBack(name), powered);
       }
-      const ms = powered.chance.exponentialMs((MEAN_MS[call] ?? OTHER_MEAN_MS) * this.slowness);
+      const meanMs = call.startsWith('sync') ? this.#syncMs : (MEAN_MS[call] ?? OTHER_MEAN_MS);
+      const ms = powered.chance.exponentialMs(Math.min(meanMs * this.slowness, SLOW_MS_MAX));
       return this.#world.wait(ms, `${call} ${name}`, powered);
     };
     return disk;

@@ -48,7 +48,13 @@ export type MessageFault =
   | { readonly kind: 'reply lost' }
   | { readonly kind: 'delayed'; readonly ms: number }
   | { readonly kind: 'doubled'; readonly afterMs: number }
-  | { readonly kind: 'forged reply'; readonly reply: HttpReply; readonly isDelivered: boolean };
+  | {
+      readonly kind: 'forged reply';
+      readonly reply: HttpReply;
+      readonly isDelivered: boolean;
+      /** Asked when it is its turn; if not, the reply is a 502. Always if it is undefined. */
+      readonly mayCome?: () => boolean;
+    };
 
 /** A link from one machine to one host. */
 export class Link {
@@ -197,7 +203,8 @@ export class Network {
       if (fault !== undefined && fault.kind !== 'reply lost') this.onFault(fault.kind);
       if (fault?.kind === 'request lost') return;
       if (fault?.kind === 'forged reply') {
-        world.plan(2 * delayMs, 'forged reply', () => answer(fault.reply), null);
+        const reply = (fault.mayCome?.() ?? true) ? fault.reply : { ...fault.reply, status: 502 };
+        world.plan(2 * delayMs, 'forged reply', () => answer(reply), null);
         if (fault.isDelivered) this.#deliver(exchange, request, delayMs, () => {});
         return;
       }

@@ -58,7 +58,7 @@ export class Reader {
       this.#restores = this.#journal.restores();
       const turn = chance.share();
       if (turn < 0.1) await this.#readAssets();
-      else if (turn < 0.3) await this.#readStream();
+      else if (turn < 0.4) await this.#readStream();
       else await this.#readPage();
       await this.#world.wait(chance.exponentialMs(chance.happens(0.5) ? 200 : 5_000), 'pause');
     }
@@ -96,6 +96,8 @@ export class Reader {
     const { chance } = this.#process;
     const leaving = new AbortController();
     this.#world.plan(chance.exponentialMs(4_000), 'leaves', () => leaving.abort(), this.#process);
+    // Some read a little again: they begin in the middle of what others are just sent.
+    if (chance.happens(0.5)) this.#lastSeq -= Math.min(chance.integer(0, 5), Math.max(0, this.#lastSeq - 1));
     let text = '';
     const onPiece = (piece: string) => {
       if (this.#isRestored) return;

@@ -19,6 +19,8 @@ const ACK_SHARE = 1 / 2;
 /** The name of a plain destination that gets no event again of which it is in doubt; it has this name in half of the lives. */
 export const ONCE = 'once';
 const ONCE_SHARE = 1 / 2;
+/** Share of the lives in which the device with two destinations removes nothing before both have it. */
+const HOLDING_SHARE = 1 / 4;
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
@@ -38,8 +40,9 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
   ];
   putFile('/d2/forward.json', JSON.stringify({ destinations: d2Destinations }));
   // A clock that jumps makes all events old at once; else the bytes are the limit.
-  const limits = ['--retain-bytes', '16384', '--retain-days', '7', '--when-behind', 'remove'];
-  const removes = [...limits, '--forward', '/d2/forward.json'];
+  const limits = ['--retain-bytes', '16384', '--retain-days', '7'];
+  const whenBehind = ['--when-behind', chance.happens(HOLDING_SHARE) ? 'refuse' : 'remove'];
+  const toBoth = [...limits, ...whenBehind, '--forward', '/d2/forward.json'];
   return [
     { machine: isHosted ? hostedHub() : localHub(), sendsTo: { upstream: 'upstream' } },
     {
@@ -51,7 +54,7 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
       sendsTo: { upstream: hubOf('d1') },
     },
     {
-      machine: { name: 'd2', args: [...SMALL, ...removes] },
+      machine: { name: 'd2', args: [...SMALL, ...toBoth] },
       sendsTo: { hub: hubOf('d2'), [plain.name]: 'plain' },
     },
     { machine: { name: 'lone', args: SMALL }, sendsTo: {} },

@@ -25,10 +25,7 @@ test('the same seed gives the same life, in which every promise is kept', async 
   });
   assert.deepEqual(first, again);
   const { events, states } = first!;
-  assert.ok(
-    first!.steps >= steps && events['hub']! > 100 && events['upstream']! >= events['hub']!,
-    JSON.stringify(first),
-  );
+  assert.ok(first!.steps >= steps && events['hub']! > 100 && events['upstream']! > 100, JSON.stringify(first));
   const met = ['journal starting', 'journal open', 'hub asked', 'hub all new', 'key new', 'forwarder sending'];
   assert.deepEqual(
     met.filter((name) => !states[name]),

@@ -13,6 +13,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     clients: { type: 'string' },
     reorder: { type: 'boolean', default: false },
+    cut: { type: 'boolean', default: false },
     trace: { type: 'boolean' },
   },
 });
@@ -26,6 +27,7 @@ const { outcome, trace } = await live(Number(values.seed), Number(values.steps),
   only,
   clients,
   reorders: values.reorder,
+  isCut: values.cut,
 });
 if (values.trace) process.stderr.write(`${trace.slice(-TRACE_LINES).join('\n')}\n`);
 process.stdout.write(`${JSON.stringify(outcome)}\n`, () => process.exit(outcome.ok ? 0 : 1));

@@ -42,6 +42,8 @@ const SILENT_MS = 8_000;
 const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
 /** Those of them that are struck for files that are seldom written. */
 const SELDOM: readonly Call[] = [...CHANGES, 'create', 'replace', 'truncate', 'syncFolder'];
+/** Those that a full disk refuses. */
+const GROWS: readonly Call[] = ['write', 'create', 'replace'];
 /** The calls that a read error strikes. */
 const READS: readonly Call[] = ['prepare', 'list', 'size', 'open', 'read'];
 
@@ -67,13 +69,15 @@ export function strike(fault: PlannedFault, targets: Targets): void {
       stop(machine!, chance, targets);
       break;
     case 'torn write':
-      tearWrite(machine!, chance, targets);
+      tearWrite(machine!, { at: chance.integer(1, 8) }, chance, targets);
       break;
     case 'write error':
     case 'sync error':
     case 'read error':
     case 'short write':
-      failOneCall(machine!, { kind, at: chance.integer(1, 4), ...filesOf(machine!, kind, chance) }, chance, targets);
+      if (kind === 'read error' && chance.happens(0.3)) troubleDisk(machine!, kind, lengthMs, chance, targets);
+      else
+        failOneCall(machine!, { kind, at: chance.integer(1, 4), ...filesOf(machine!, kind, chance) }, chance, targets);
       break;
     case 'disk full':
     case 'slow disk':
@@ -110,6 +114,10 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
   const isOver = () => machine.process !== process;
   if (kind === 'disk full') {
     troubleDisk(machine, kind, chance.exponentialMs(FULL_MS), chance, targets);
+    return;
+  }
+  if (kind === 'torn write') {
+    tearWrite(machine, { at: 1, files: LINES, isOver }, chance, targets);
     return;
   }
   if (kind !== 'crash' && kind !== 'power cut') {
@@ -316,11 +324,17 @@ function remainsOfFile(chance: Chance, reorders: boolean): FileRemains {
 }
 
 /** A write of which only the beginning arrives, since the process is killed or the power goes in the middle of it. */
-function tearWrite(machine: Machine, chance: Chance, targets: Targets): void {
+function tearWrite(
+  machine: Machine,
+  { at, files = /./, isOver = () => false }: { at: number; files?: RegExp; isOver?: () => boolean },
+  chance: Chance,
+  targets: Targets,
+): void {
   const { faults } = machine.disk;
-  let left = chance.integer(1, 8);
+  let left = at;
   const fault: FaultOf = (call, name, bytes, folder) => {
-    if (call !== 'write' || bytes < 2) return undefined;
+    if (isOver()) faults.delete(fault);
+    if (isOver() || call !== 'write' || bytes < 2 || !files.test(name)) return undefined;
     left -= 1;
     if (left > 0) return undefined;
     faults.delete(fault);
@@ -403,28 +417,30 @@ function cutPowerLater(machine: Machine, chance: Chance, targets: Targets): void
   targets.world.plan(chance.exponentialMs(3_000), 'power cut', cut, null);
 }
 
+/** For some time it is full, slow, or can not be read where lines are. */
 function troubleDisk(
   { disk }: Machine,
-  kind: 'disk full' | 'slow disk',
+  kind: 'disk full' | 'slow disk' | 'read error',
   lengthMs: number,
   chance: Chance,
   { world, count }: Targets,
 ): void {
   let isCounted = false;
-  const full: FaultOf = (call, name) => {
-    if (call !== 'write' && call !== 'create' && call !== 'replace') return undefined;
+  const fails: FaultOf = (call, name) => {
+    const isStruck = kind === 'disk full' ? GROWS.includes(call) : call === 'read' && LINES.test(name);
+    if (!isStruck) return undefined;
     if (!isCounted) count(kind);
     isCounted = true;
-    return systemError('ENOSPC', name);
+    return systemError(kind === 'disk full' ? 'ENOSPC' : 'EIO', name);
   };
-  if (kind === 'disk full') disk.faults.add(full);
+  if (kind !== 'slow disk') disk.faults.add(fails);
   else {
     count(kind);
     disk.slowness = chance.oneOf(SLOW);
   }
   const over = () => {
     if (kind === 'slow disk') disk.slowness = 1;
-    else disk.faults.delete(full);
+    else disk.faults.delete(fails);
   };
   world.plan(lengthMs, `end of ${kind}`, over, null);
 }
@@ -446,11 +462,9 @@ function disturbLink(
     return;
   }
   const page = forged(upstreams.has(host), chance);
-  // After two pages in a row a device takes a hub that it does not know yet for a plain upstream.
-  const isRun =
-    kind === 'forged reply' &&
-    page.reply.status === 200 &&
-    !(forwards.includes(target) && !knowsHub(machines.get(from)!));
+  // After two pages in a row a device takes a hub that it does not know, or not any more, for a plain upstream.
+  const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!);
+  const isRun = kind === 'forged reply' && page.reply.status === 200 && mayCome();
   // After three tries in doubt the next event is sent, which may be in doubt as well.
   const isMany = isRun || (upstreams.has(host) && chance.happens(0.5));
   for (let left = chance.integer(isMany ? 3 : 1, isMany ? 8 : 4); left > 0; left -= 1) {
@@ -459,7 +473,7 @@ function disturbLink(
     if (kind === 'delayed') link.faults.push({ kind, ms });
     else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
     else if (kind === 'doubled') link.faults.push({ kind, afterMs: ms });
-    else if (isRun) link.faults.push({ kind, ...page });
+    else if (isRun) link.faults.push({ kind, ...page, mayCome });
     else {
       const { reply, isDelivered } = forged(upstreams.has(host), chance);
       const last = link.faults.at(-1);

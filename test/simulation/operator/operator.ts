@@ -40,10 +40,7 @@ export interface OperatorParts {
 }
 
 /** What is in the folder of a backup, or of a plain copy. */
-interface Copy {
-  readonly atMs: number;
-  readonly files: ReadonlyMap<string, Buffer>;
-}
+type Copy = ReadonlyMap<string, Buffer>;
 
 /** The folder that the runs of `backup` for a machine bring up to date. */
 interface Backup {
@@ -57,7 +54,7 @@ interface Backup {
 const LOOK_MS = 1_000;
 const COPIES_MAX = 4;
 /** The mean time that a clone runs. */
-const CLONE_MS = 10_000;
+const CLONE_MS = 15_000;
 const TRIES_MAX = 20;
 /** The mean time from a copy to the restore that it was made for. */
 const AFTER_COPY_MS = 1_500;
@@ -93,6 +90,8 @@ export class Operator {
     const journal = chance.oneOf(machine.journals);
     if (kind === 'clone') this.#clone(machine, chance);
     else if (kind === 'repair') this.#break(journal, chance);
+    else if (kind === 'restore hub' && chance.happens(0.25))
+      this.#restore(journal, kind, chance, new Map()); // nothing of it is left
     else if (chance.happens(0.5)) {
       // A copy that lacks only the last events.
       this.#keep(journal, plainCopyOf(journal.disk));
@@ -187,10 +186,10 @@ export class Operator {
     }
   }
 
-  #keep(journal: MachineJournal, files: ReadonlyMap<string, Buffer>): void {
-    if (![...files.keys()].some((name) => name.startsWith('events-'))) return;
+  #keep(journal: MachineJournal, copy: Copy): void {
+    if (![...copy.keys()].some((name) => name.startsWith('events-'))) return;
     const copies = this.#copies.get(journal) ?? [];
-    copies.push({ atMs: this.#parts.world.nowMs, files });
+    copies.push(copy);
     this.#copies.set(journal, copies.slice(-COPIES_MAX));
   }
 
@@ -253,18 +252,19 @@ export class Operator {
     const { oracle, count, cutOff } = this.#parts;
     const { machine, folder } = journal;
     if (copy === undefined) return;
-    const copies = this.#copies.get(journal)!;
+    const copies = this.#copies.get(journal) ?? [];
     const cutOffMs = chance.happens(0.8) ? chance.exponentialMs(CUT_OFF_MS) : 0;
     let isDone = false;
     this.#stopFor(journal, chance, async (openDisk) => {
       if (!isDone) {
         this.#endBackups(journal);
-        oracle.restored(journal, () => machine.disk.exchange(folder, copy.files));
+        oracle.restored(journal, () => machine.disk.exchange(folder, copy));
         copies.splice(copies.indexOf(copy) + 1); // they are of what is gone now
         cutOff(machine, cutOffMs);
         count(kind);
       }
       isDone = true;
+      if (copy.size === 0) return;
       const { findings } = await verify(openDisk(folder), limits);
       const damage = findings.find(({ decision }) => decision === 'refuse');
       if (damage !== undefined) oracle.breaks(`a copy of ${journal.name} is damaged: ${damage.problem}`);
@@ -310,6 +310,14 @@ export class Operator {
     checkRepaired(oracle, journal, damage.seqs, after.lost);
     this.#damages.delete(journal);
     count('repair');
+    if (this.#chance.happens(0.5)) this.#leaveAlone(journal.machine);
+  }
+
+  /** It starts a second time before others reach it again: what a hub asks for after a repair is still known then. */
+  #leaveAlone(machine: Machine): void {
+    const ms = this.#chance.exponentialMs(CUT_OFF_MS);
+    this.#parts.cutOff(machine, ms);
+    this.#parts.world.plan(ms * this.#chance.share(), 'stop', () => machine.stop(), null);
   }
 
   #clone(original: Machine, chance: Chance): void {

@@ -12,7 +12,7 @@ import { filesOf, markedBy } from './removals.ts';
 const LOOKED_MS = 5_000;
 
 /** For the replies of `--ack`: a report that came before the late reply is written by then. */
-const WRITTEN_MS = 200;
+const WRITTEN_MS = 1_000;
 /** The same on a slow disk, which may be as fast as ever when it has written it. */
 const SLOW_MS = 20_000;
 
@@ -95,8 +95,8 @@ export class HeldBack {
 export class AckGate {
   readonly #journal: MachineJournal;
   readonly #nowMs: () => number;
-  /** What the destination of `--ack` needs before anything is recorded, and from when on that is so. */
-  #closed: { readonly needed: readonly SeenLine[]; readonly fromMs: number } | undefined;
+  /** What the destination of `--ack` needs before anything is recorded, from when on that is so, and how many events there are then. */
+  #closed: { readonly needed: readonly SeenLine[]; readonly fromMs: number; readonly count: number } | undefined;
 
   constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
@@ -104,23 +104,28 @@ export class AckGate {
   }
 
   starts(view: JournalView): void {
-    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() };
+    const { disk } = this.#journal;
+    const newest = filesOf(disk.names()).at(-1)?.name ?? '';
+    const lines = disk.text(newest).split('\n').length - 1; // a start makes those durable that only the cache has
+    const unsynced = Math.max(0, lines - view.linesOf(newest).length);
+    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs(), count: view.lines.size + unsynced };
   }
 
   /** A reply said that there was no acknowledgement in time. What was taken before it is still recorded. */
   isLate(view: JournalView): void {
     // The replies after the first one say nothing new.
     if (this.#nowMs() < (this.#closed?.fromMs ?? 0)) return;
-    this.#closed = { needed: [...view.lines.values()], fromMs: this.#nowMs() + WRITTEN_MS };
+    const fromMs = this.#nowMs() + WRITTEN_MS;
+    this.#closed = { needed: [...view.lines.values()], fromMs, count: view.lines.size };
   }
 
   /** @param lacks whether the destination lacks a line @returns what is wrong with lines that were recorded just now */
   appended(view: JournalView, lacks: (line: SeenLine) => boolean): string | undefined {
     const { disk, machine } = this.#journal;
     const { ack } = machine.config;
-    const { needed, fromMs } = this.#closed ?? { needed: [], fromMs: 0 };
+    const { needed, fromMs, count } = this.#closed ?? { needed: [], fromMs: 0, count: 0 };
     const isSlow = machine.disk.slowMs >= fromMs - SLOW_MS;
-    if (ack === '' || isSlow || this.#nowMs() < fromMs || view.lines.size === needed.length) return undefined;
+    if (ack === '' || isSlow || this.#nowMs() < fromMs || view.lines.size <= count) return undefined;
     this.#closed = undefined;
     // "Events before the one with which `forward from` or `forward identity` lets it begin count as there." A start cuts some off.
     const seq = cursorSeq(disk, ack);

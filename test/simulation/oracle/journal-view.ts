@@ -158,6 +158,7 @@ export class JournalView {
       if (file !== undefined && file.bytes === bytes) continue;
       const first = SEGMENT.exec(name)?.[1];
       if (bytes === undefined || first === undefined) continue;
+      const endSeq = file?.nextSeq ?? 0;
       // A start may rewrite the last file: what was read of it has to be there again.
       if (
         file === undefined ||
@@ -167,11 +168,22 @@ export class JournalView {
         file = { bytes, end: 0, crc: 0, nextSeq: Number(first), firstSeq: Number(first) };
         this.#files.set(name, file);
       }
+      // The part of a failed write that was durable for a moment is cut off again.
+      const isKept = (seq: number) => this.acknowledged.has(seq) || this.shown.has(seq) || this.removed.has(seq);
+      for (let seq = wholeLines(bytes, Number(first)); seq < endSeq; seq += 1) if (!isKept(seq)) this.#forget(seq);
       file.bytes = bytes;
       const problem = this.#readOn(name, file);
       if (problem !== undefined) return problem;
     }
     return undefined;
+  }
+
+  #forget(seq: number): void {
+    const line = this.lines.get(seq);
+    if (line === undefined) return;
+    this.lines.delete(seq);
+    this.byMark.set(line.mark, without(this.byMark.get(line.mark), line));
+    if (line.key !== undefined) this.byKey.set(line.key, without(this.byKey.get(line.key), line));
   }
 
   /** @returns what the durable files lack: an event that was answered with 200 and not removed, or one between two files */
@@ -250,10 +262,9 @@ export class JournalView {
       return undefined;
     }
     if (known !== undefined) {
-      // The part of a failed write that was durable for a moment is cut off again, and its seq is given to another event.
+      // A failed write was cut off, and its seq is given to another event.
       if (this.acknowledged.has(seq) || this.shown.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
-      this.byMark.set(known.mark, without(this.byMark.get(known.mark), known));
-      if (known.key !== undefined) this.byKey.set(known.key, without(this.byKey.get(known.key), known));
+      this.#forget(seq);
     }
     this.lines.set(seq, line);
     if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
@@ -284,6 +295,13 @@ export class JournalView {
     const { renamed } = this.#history;
     return id === before.id && !renamed.has(from[0]) && !renamed.has(before.from[0]);
   }
+}
+
+/** @returns the seq after the last line of a file that ends with a line feed */
+function wholeLines(bytes: Buffer, firstSeq: number): number {
+  let seq = firstSeq;
+  for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) seq += 1;
+  return seq;
 }
 
 function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {

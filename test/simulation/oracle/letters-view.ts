@@ -50,6 +50,18 @@ function isOpen({ outcome, became }: Letter): boolean {
   return became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
 }
 
+/** What is known of the events that letters are about; what is left out is not checked. */
+export interface LetterRules {
+  /** Whether a letter may be there twice, since its first write failed. */
+  readonly mayRepeat?: boolean;
+  /** Whether a line is the one of its journal. */
+  readonly isRight?: (seq: number, line: string) => boolean;
+  /** The cursor passed all events up to here: what no letter named then, the destination has. */
+  readonly passedSeq?: number;
+  /** Whether the destination has an event. */
+  readonly isThere?: (seq: number) => boolean;
+}
+
 export class LettersView {
   /** The events that had a letter at any time, also after it was closed and removed. */
   readonly named = new Set<number>();
@@ -66,15 +78,10 @@ export class LettersView {
     return this.#states.get(seq) === true;
   }
 
-  /**
-   * @param mayRepeat whether a letter may be there twice, since its first write failed
-   * @param isRight whether a line is the one of its journal
-   * @returns what is wrong with the letters, if anything is
-   */
+  /** @returns what is wrong with the letters, if anything is */
   refresh(
     bytes: Buffer | undefined,
-    mayRepeat = true,
-    isRight: (seq: number, line: string) => boolean = () => true,
+    { mayRepeat = true, isRight = () => true, passedSeq = 0, isThere = () => true }: LetterRules = {},
   ): string | undefined {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
@@ -96,9 +103,14 @@ export class LettersView {
         // An operator gives up the open letters of a range, and no other event of it.
         if (outcome === 'skipped' && line === undefined && !states.has(seq)) continue;
         states.set(seq, isOpen(letter));
+        const isNew = !this.named.has(seq);
         this.named.add(seq);
+        if (outcome === 'removed' && became === 'taken' && !isThere(seq))
+          return `a dead letter says that event ${seq} was taken after all, and it is not there`;
         // A crash before the cursor passes one that was taken after all.
         if (became === 'taken') removed.delete(seq);
+        if (outcome === 'removed' && isNew && seq <= passedSeq)
+          return `a dead letter says that event ${seq} was removed, which its destination has`;
         if (outcome !== 'removed' || became !== undefined) continue;
         if (removed.has(seq) && !mayRepeat) return `event ${seq} has two dead letters that say it was removed`;
         removed.add(seq);

@@ -98,6 +98,7 @@ export class Losses {
     // "The event in flight is doubled, and it is named": the cursor that says so is gone.
     for (const seq of sending.get(destination.name)!) this.#history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
     destination.doubts = new Set();
+    destination.checkedSeq = 0;
     this.#asksAgain(journal, destination.to);
   }
 

@@ -12,6 +12,7 @@ import { type Destinations, hostOf, idsAt, sourceOf } from './destinations.ts';
 import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
+import type { LetterRules } from './letters-view.ts';
 import { Losses } from './losses.ts';
 import { Paces } from './pace.ts';
 import { Readings } from './readings.ts';
@@ -23,6 +24,8 @@ import { type Destination, newWatched, type Watched } from './watched.ts';
 
 /** No wait, and what happened before it, takes longer. */
 const STEADY_MS = 120_000;
+/** A disk that works again has been tried by then, unless a start waits for space. */
+const DISK_TRIED_MS = 20_000;
 
 export class Oracle {
   readonly #nowMs: () => number;
@@ -154,6 +157,9 @@ export class Oracle {
     unanswered.replied(request);
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
       this.#breaks(`${journal.name} can not be opened: ${reply.error}`);
+    const isBlamed = reply.kind === 'error' && /the disk (failed|refuses)|key can not be read/.test(reply.error);
+    if (isBlamed && machine.disk.troubledMs < this.#nowMs() - DISK_TRIED_MS)
+      this.#breaks(`${journal.name} still says: ${reply.error}`);
     this.look(journal);
     const position = this.history.wasRestored ? undefined : wrongPosition(this.viewOf(journal), request, reply);
     if (position !== undefined) this.#breaks(`${journal.name} ${position}`);
@@ -212,16 +218,35 @@ export class Oracle {
   look(journal: MachineJournal): void {
     const { disk } = journal;
     const { view, sendsTo, isBroken } = this.#watched.get(journal)!;
-    const mayRepeat = journal.machine.disk.troubledMs > 0 || this.history.wasRestored;
-    const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
     const problems = [
       isBroken ? undefined : view.refresh(disk),
-      ...sendsTo.map(({ name, letters }) =>
-        letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), mayRepeat, isRight),
-      ),
+      ...sendsTo.map((destination) => {
+        const bytes = disk.durableBytes(`dead-${destination.name}.jsonl`);
+        return destination.letters.refresh(bytes, this.#rulesOf(journal, destination, view));
+      }),
     ];
     const problem = problems.find((one) => one !== undefined);
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
+  }
+
+  #rulesOf({ machine }: MachineJournal, { to, checkedSeq }: Destination, view: JournalView): LetterRules {
+    const { wasRestored } = this.history;
+    const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
+    const mayRepeat = machine.disk.troubledMs > 0 || wasRestored;
+    // A hub that lost events asks for them again, and those that are not there any more get letters.
+    const mayLack = wasRestored || view.wasBroken || ('machine' in to && this.viewOf(to).wasBroken) || 'stored' in to;
+    if (mayLack) return { mayRepeat, isRight };
+    const isThere = (seq: number) => {
+      const { id, mark } = view.lines.get(seq)!;
+      if (!('machine' in to)) return idsAt(to).has(id);
+      this.look(to);
+      return (
+        this.viewOf(to)
+          .byMark.get(mark)
+          ?.some(({ from }) => from?.[1] === seq) ?? false
+      );
+    };
+    return { mayRepeat, isRight, passedSeq: checkedSeq, isThere };
   }
 
   /** A file is about to be created. */

@@ -8,11 +8,12 @@ const DAY_MS = 86_400_000;
 const DECIDED_MS = 60_000;
 const FILE = /^events-(\d{20})\.jsonl$/;
 const MARKER = /^events-\d{20}-(\d{20})\.removed$/;
+const LOST = /^events-(\d{20})-(\d{20})\.lost$/;
 
 interface File {
   readonly name: string;
   readonly firstSeq: number;
-  /** Undefined for the newest one. */
+  /** Without what a repair has lost after it. Undefined for the newest one. */
   readonly lastSeq: number | undefined;
 }
 
@@ -106,10 +107,14 @@ export function markedBy(name: string): number | undefined {
 
 export function filesOf(names: readonly string[]): File[] {
   const firsts = names.flatMap((name) => FILE.exec(name)?.slice(1).map(Number) ?? []).sort((a, b) => a - b);
+  const lost = names.map((name) => LOST.exec(name)?.slice(1).map(Number) ?? []).sort(([a = 0], [b = 0]) => b - a);
   return firsts.map((firstSeq, index) => {
     const next = firsts[index + 1];
     const name = `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
-    return { name, firstSeq, lastSeq: next === undefined ? undefined : next - 1 };
+    if (next === undefined) return { name, firstSeq, lastSeq: undefined };
+    let lastSeq = next - 1;
+    for (const [first = 0, last = 0] of lost) if (first <= lastSeq && lastSeq <= last) lastSeq = first - 1;
+    return { name, firstSeq, lastSeq };
   });
 }
 

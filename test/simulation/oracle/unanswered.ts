@@ -2,11 +2,14 @@
 
 import type { MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
+import type { Incarnation } from '../world.ts';
 import type { JournalView } from './journal-view.ts';
 import { eventsIn, type SentEvent } from './sent.ts';
 
 /** No reply takes longer, also not that of a long poll. */
 const REPLY_MS = 60_000;
+/** No reply to what is to be recorded takes longer. */
+const RECORDED_MS = 25_000;
 
 /** The requests that a service has and has not answered. */
 export class Unanswered {
@@ -14,6 +17,8 @@ export class Unanswered {
   /** Virtual time. */
   readonly #nowMs: () => number;
   readonly #sinceMs = new Map<Delivered, number>();
+  /** Has them. */
+  #process: Incarnation | undefined;
   /** Of those that came with keys: how many of their events had been recorded. */
   readonly #known = new WeakMap<Delivered, number>();
 
@@ -24,6 +29,7 @@ export class Unanswered {
 
   received(request: Delivered, { byMark, acknowledged, removed }: JournalView): void {
     this.#sinceMs.set(request, this.#nowMs());
+    this.#process = this.#journal.machine.process;
     const isKnown = ({ key, mark }: SentEvent) =>
       key !== undefined && byMark.get(mark)?.some(({ seq }) => acknowledged.has(seq) && !removed.has(seq));
     this.#known.set(request, eventsIn(request)?.filter(isKnown).length ?? 0);
@@ -61,9 +67,10 @@ export class Unanswered {
 
   /** @returns what is wrong if one waits for too long */
   overdue(): string | undefined {
-    const { disk } = this.#journal.machine;
+    const { slowMs } = this.#journal.machine.disk;
+    if (!this.#process?.isAlive) return undefined;
     for (const [{ method, target }, sinceMs] of this.#sinceMs)
-      if (this.#nowMs() - sinceMs > REPLY_MS && disk.troubledMs < sinceMs)
+      if (this.#nowMs() - sinceMs > (method === 'GET' ? REPLY_MS : RECORDED_MS) && slowMs < sinceMs)
         return `no reply to ${method} ${target} for ${this.#nowMs() - sinceMs} ms`;
     return undefined;
   }

@@ -11,15 +11,18 @@ export interface Replay {
   readonly clients?: readonly string[] | undefined;
   /** Whether disks write the sectors of one write in any order. */
   readonly reorders?: boolean | undefined;
+  /** Whether it ends with its steps, and nothing heals: for a promise that breaks before. */
+  readonly isCut?: boolean | undefined;
 }
 
 /** @returns the options of a life: `['--seed', '7', '--steps', '100000']` */
-export function optionsOf({ seed, steps, only, clients, reorders }: Replay): string[] {
+export function optionsOf({ seed, steps, only, clients, reorders, isCut }: Replay): string[] {
   return [
     ...['--seed', `${seed}`, '--steps', `${steps}`],
     ...(only === undefined ? [] : optionOf('--only', only)),
     ...(clients === undefined ? [] : optionOf('--clients', clients)),
     ...(reorders ? ['--reorder'] : []),
+    ...(isCut ? ['--cut'] : []),
   ];
 }
 

@@ -13,12 +13,12 @@ export type Live = (replay: Replay, msMax: number) => Promise<Lived>;
 
 /** With other faults, a promise may break at a later step. */
 const MORE_STEPS = 1.25;
-/** A short life has few faults, and is lived in a second. */
+/** A short life has few faults, and is lived in two seconds. */
 export const SHORT_STEPS = 12_000;
 /** Seeds so far apart have the same kinds of faults, services and clients. */
 const SEEDS_APART = 60;
 /** Share of the time for short lives. */
-const SHORT_SHARE = 0.3;
+const SHORT_SHARE = 0.4;
 const SHORT_LIVES_MAX = 100;
 const AT_ONCE = 2;
 
@@ -36,11 +36,13 @@ export function promiseOf({ broken }: Pick<Outcome, 'broken'>): string | undefin
 export async function shrink(found: Replay, outcome: Outcome, live: Live, msMax: number): Promise<Replay> {
   const untilMs = performance.now() + msMax;
   const promise = promiseOf(outcome);
+  // To heal takes most of the time of a short life.
+  const isCut = outcome.steps <= found.steps;
   /** @returns what became of a life that broke the same promise */
   const broken = async (replay: Replay, until = untilMs): Promise<Outcome | undefined> => {
     const leftMs = until - performance.now();
     if (leftMs <= 0) return undefined;
-    const { outcome, code } = await live(replay, leftMs);
+    const { outcome, code } = await live({ ...replay, isCut }, leftMs);
     return outcome !== undefined && code === 1 && promiseOf(outcome) === promise ? outcome : undefined;
   };
   const isWhole = found.only === undefined && found.clients === undefined && outcome.steps > SHORT_STEPS;
