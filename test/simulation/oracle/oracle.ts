@@ -8,7 +8,7 @@ import { wrongAtHub, wrongPosition } from './at-hubs.ts';
 import { type Folder, SNAPSHOT, snapshotSeq, tooManyLetters, wrongAtRest, wrongSnapshot } from './at-rest.ts';
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
-import { type Destinations, hostOf, idsAt, sourceOf } from './destinations.ts';
+import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
 import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
@@ -236,17 +236,16 @@ export class Oracle {
     // A hub that lost events asks for them again, and those that are not there any more get letters.
     const mayLack = wasRestored || view.wasBroken || ('machine' in to && this.viewOf(to).wasBroken) || 'stored' in to;
     if (mayLack) return { mayRepeat, isRight };
-    const isThere = (seq: number) => {
-      const { id, mark } = view.lines.get(seq)!;
-      if (!('machine' in to)) return idsAt(to).has(id);
-      this.look(to);
-      return (
-        this.viewOf(to)
-          .byMark.get(mark)
-          ?.some(({ from }) => from?.[1] === seq) ?? false
-      );
-    };
+    const isThere = (seq: number) => this.#atPlace(to)(view.lines.get(seq)!);
     return { mayRepeat, isRight, passedSeq: checkedSeq, isThere };
+  }
+
+  /** @returns whether a destination has an event of a journal now */
+  #atPlace(to: Place): (line: SeenLine) => boolean {
+    if (!('machine' in to)) return ({ id }) => idsAt(to).has(id);
+    this.look(to);
+    const { byMark } = this.viewOf(to);
+    return ({ mark, seq }) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
   }
 
   /** A file is about to be created. */
@@ -465,10 +464,8 @@ export class Oracle {
       history.isLeftOut(to, id) ||
       // "One that never heard of the journal gets all there is."
       (history.forgotten.has(id) && removed.has(seq));
-    if (!('machine' in to)) return (line) => idsAt(to).has(line.id) || named.has(line.seq) || isExcused(line);
-    this.look(to);
-    const { byMark } = this.viewOf(to);
-    const isThere = ({ mark, seq }: SeenLine) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
+    const isThere = this.#atPlace(to);
+    if (!('machine' in to)) return (line) => isThere(line) || named.has(line.seq) || isExcused(line);
     // "What neither has any more is in the dead letters of the one that sent first."
     if (journal.machine.wasCopied) this.nameLost();
     const source = sourceOf(journal) ?? '';
