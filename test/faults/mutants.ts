@@ -5,10 +5,16 @@
  *     mutants.ts                all of them
  *     mutants.ts token          the mutants whose promise has the words in it
  *     mutants.ts --changed      the mutants of files of the source that differ from the last commit
+ *     mutants.ts --since REF    those of files of the source and of tests that differ from another commit
+ *         --others N            and N others, which the commit decides
  */
 
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
 import { root } from '../support/program.ts';
+import type { Named, Results } from '../support/reporter.ts';
 import { each } from '../support/tools.ts';
 import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { allMutants, filesByTest, type Mutant, mutate } from './mutants/mutant.ts';
@@ -44,6 +50,8 @@ class Runner {
   readonly #unbroken = new Map<string, Unbroken>();
   /** Why the run fails, a line each. */
   readonly #failing: string[] = [];
+  /** What this machine cannot try, a line each. */
+  readonly #skipped: string[] = [];
   /** What was clear only when it was tried again, a line each. */
   readonly #late: string[] = [];
 
@@ -75,12 +83,28 @@ class Runner {
       const line = `${mutant.breaks} (${mutant.file}): ${describeOutcome(outcome)}`;
       console.log(`${done} of ${this.#chosen.length}, ${seconds(beganMs)}: ${line}`);
       if (outcome.kind === 'survived' || outcome.kind === 'stale') this.#failing.push(line);
+      else if (outcome.kind === 'skipped') this.#skipped.push(line);
       else if (outcomes.length > 1) this.#late.push(`${line}, at try ${outcomes.length}`);
     });
     for (const line of [...this.#late, ...this.#failing]) console.log(`look at: ${line}`);
     const total = Object.entries(counts).map(([kind, count]) => `${count} ${kind}`);
     console.log(`${done} of ${this.#chosen.length} mutants in ${seconds(startedMs)}: ${total.join(', ')}`);
+    this.#writeResults(counts.killed);
     return done === this.#chosen.length && this.#failing.length === 0;
+  }
+
+  /** For `.ci`, like a run of tests. */
+  #writeResults(killed: number): void {
+    const path = process.env['ASSETLOG_TEST_RESULTS'];
+    if (path === undefined) return;
+    const named = (names: readonly string[]): Named[] => names.map((name) => ({ file: 'mutants', name }));
+    const results: Results = {
+      passed: killed,
+      failed: named(this.#failing),
+      skipped: named(this.#skipped),
+      filesMs: {},
+    };
+    writeFileSync(path, JSON.stringify(results));
   }
 
   #fileOf({ test }: Mutant): string {
@@ -173,10 +197,43 @@ function describe(file: string, { test, detail }: TestRun & { readonly kind: 'fa
 
 /** @returns the mutants that the arguments of the command ask for */
 function chosenBy(args: readonly string[]): Mutant[] {
-  if (args[0] !== '--changed') return allMutants().filter(({ breaks }) => breaks.includes(args.join(' ')));
-  const changed = execFileSync('git', ['diff', '--name-only', 'HEAD', '--', 'src'], { cwd: root, encoding: 'utf8' });
-  const files = new Set(changed.split('\n'));
-  return allMutants().filter(({ file }) => files.has(`src/${file}`));
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { changed: { type: 'boolean' }, since: { type: 'string' }, others: { type: 'string', default: '0' } },
+  });
+  const since = values.changed ? 'HEAD' : values.since;
+  if (since === undefined) {
+    const words = positionals.join(' ');
+    const named = allMutants().filter(({ breaks }) => breaks.includes(words));
+    if (named.length === 0) throw new Error(`no promise of a mutant has ${words} in it`);
+    return named;
+  }
+  const changed = new Set(git('diff', '--name-only', since, '--').split('\n'));
+  const files = filesByTest();
+  const isChanged = ({ file, test }: Mutant) =>
+    changed.has(`src/${file}`) || changed.has(`test/${files.get(test)?.[0]}.test.ts`);
+  const all = allMutants();
+  const others = drawn(
+    all.filter((mutant) => !isChanged(mutant)),
+    Number(values.others),
+    git('rev-parse', 'HEAD'),
+  );
+  return [...all.filter(isChanged), ...others];
+}
+
+/** @returns some of the mutants: the same ones for the same commit */
+function drawn(mutants: readonly Mutant[], count: number, commit: string): Mutant[] {
+  const rank = ({ breaks }: Mutant) => createHash('sha256').update(`${commit}${breaks}`).digest('hex');
+  const ranked = mutants.map((mutant) => ({ mutant, rank: rank(mutant) }));
+  return ranked
+    .sort((a, b) => (a.rank < b.rank ? -1 : 1))
+    .slice(0, count)
+    .map(({ mutant }) => mutant);
+}
+
+function git(...args: string[]): string {
+  return execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim();
 }
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -185,12 +242,9 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruptRuns();
   });
 }
-const args = process.argv.slice(2);
-const chosen = chosenBy(args);
+const chosen = chosenBy(process.argv.slice(2));
 const copies: Copy[] = [];
 try {
-  if (chosen.length === 0 && args[0] !== '--changed')
-    throw new Error(`no promise of a mutant has ${args.join(' ')} in it`);
   for (let made = 0; made < Math.min(WORKERS.broken, chosen.length); made += 1) copies.push(await makeCopy());
   process.exitCode = (await new Runner(chosen, copies).run()) ? 0 : 1;
 } finally {

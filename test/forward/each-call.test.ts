@@ -14,7 +14,7 @@ import { openClickhouse } from '../../src/forward/targets/clickhouse/target.ts';
 import { openNats } from '../../src/forward/targets/nats/target.ts';
 import { Table } from '../support/clickhouse-stub.ts';
 import { SOURCE } from '../support/forwarding.ts';
-import { rounds } from '../support/long.ts';
+import { sampledCalls } from '../support/long.ts';
 import { type NatsStub, startNatsStub } from '../support/nats-stub.ts';
 import { diskWith, FIRST } from '../support/segments.ts';
 import { type Got, linesOf, listenOn } from '../support/sent-lines.ts';
@@ -174,9 +174,9 @@ async function run(engine: Engine, at: number, how: How): Promise<readonly strin
 
 async function tryEachCall(start: () => Promise<Engine>): Promise<void> {
   const { length } = await run(await start(), 0, 'fails');
-  const step = rounds({ long: 1, short: 6 });
+  const { first, step } = sampledCalls(6);
   for (const [index, how] of (['fails', 'crash', 'power cut'] as const).entries()) {
-    for (let at = 1 + ((2 * index) % step); at <= length; at += step) await run(await start(), at, how);
+    for (let at = 1 + ((first + 2 * index) % step); at <= length; at += step) await run(await start(), at, how);
   }
 }
 

@@ -7,7 +7,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
-import { rounds } from '../support/long.ts';
 import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { eachCall, remainsOf } from '../support/power.ts';
 import { splitLines } from '../support/segments.ts';
@@ -130,7 +129,7 @@ for (const what of ['once', 'always'] as const) {
 }
 
 test('the process is killed or the power goes at any call: what was acknowledged is there, whatever is left of the rest', async () => {
-  for (const trial of eachCall('power', undefined, rounds({ long: 1, short: 2 }))) {
+  for (const trial of eachCall('power', undefined, 2)) {
     const disk = diskWithShortWrite();
     const script = newScript();
     await trial.run(disk, () => play(disk, script));

@@ -17,8 +17,9 @@ import { shrink } from './runner/shrink.ts';
 
 const HELP = `npm run test:simulation: services, a network and disks in virtual time, with faults and an oracle.
 
-  npm run test:simulation                          the saved lives, then new ones for a minute, on two cores
+  npm run test:simulation                          the saved lives, then new ones, for two minutes on two cores
   npm run test:simulation -- --seconds 600         the same for longer
+      --at-once 1        on one core
   npm run test:simulation -- --seed 7              that one life
       --steps 100000     steps with faults, before all heals
       --only 3,9,12      only these faults of its plan
@@ -27,6 +28,7 @@ const HELP = `npm run test:simulation: services, a network and disks in virtual 
       --trace            its last 200 steps and log lines on standard error
   npm run test:simulation -- --saved               the saved lives alone
       --renew [WORD]     with the defect of each: finds another life where the saved one does not notice it any more
+  npm run test:simulation -- --digests             one life, twice on each Node that ASSETLOG_TEST_NODE_… names
   npm run test:simulation -- --mutants [WORD]      breaks each promise on purpose, and says which lives notice it
 
 Prints a JSON line for each life, and one for all. Ends with 1 if a promise is broken, and with 2 if the simulation itself went
@@ -35,13 +37,17 @@ test/simulation/NOTES.md says what is simulated, and what is not.
 `;
 
 const STEPS = 100_000;
-const SECONDS = 60;
-const AT_ONCE = 2;
+const SECONDS = 120;
 const SHRINK_MS = 60_000;
 /** With fewer lives, what a run has not met is chance. */
 const JUDGED_LIVES = 40;
 /** Lives in one run with seeds from one commit. */
 const SEEDS_APART = 100_000;
+
+/** Lives at a time. */
+let atOnce = 2;
+/** The life whose digests are compared. */
+const DIGEST: Replay = { seed: 1, steps: 20_000 };
 
 const bundle = join(root, 'coverage/simulation/simulation.mjs');
 const liveOf = (replay: Replay, msMax?: number): Promise<Lived> =>
@@ -78,7 +84,7 @@ function worst(codes: readonly number[]): number {
 /** @returns the exit code */
 async function liveSaved(saved: readonly SavedLife[], total: Total): Promise<number> {
   const codes: number[] = [];
-  await each(saved, AT_ONCE, async ({ defect, replay, reaches }) => {
+  await each(saved, atOnce, async ({ defect, replay, reaches }) => {
     const lived = await liveOne(replay, { saved: defect });
     total.add(lived.outcome);
     const idle = idleReason(lived.outcome, reaches);
@@ -94,12 +100,12 @@ async function liveSaved(saved: readonly SavedLife[], total: Total): Promise<num
  * @returns the exit code
  */
 async function liveMany(steps: number, seconds: number, reorders: boolean | undefined): Promise<number> {
+  const untilMs = performance.now() + 1000 * seconds;
   const total = new Total();
   const codes = [await liveSaved(savedLives(), total)];
   const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
   const first = (Number.parseInt(commit.slice(0, 7), 16) % SEEDS_APART) * SEEDS_APART;
   let seed = first;
-  const untilMs = performance.now() + 1000 * seconds;
   const lives = async () => {
     while (performance.now() < untilMs) {
       const lived = await liveOne({ seed: seed++, steps, reorders });
@@ -107,11 +113,27 @@ async function liveMany(steps: number, seconds: number, reorders: boolean | unde
       codes.push(lived.code);
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, lives));
+  await Promise.all(Array.from({ length: atOnce }, lives));
   const missing = total.missing();
   print({ from_seed: first, lives: codes.length - 1, ...total.counts(), missing });
   if (missing.length > 0 && steps >= STEPS && codes.length > JUDGED_LIVES) codes.push(2);
   return worst(codes);
+}
+
+/** @returns the exit code: 1 if not all digests are the same */
+function compareDigests(): number {
+  const named = Object.entries(process.env).flatMap(([name, path]) =>
+    name.startsWith('ASSETLOG_TEST_NODE_') ? [path ?? ''] : [],
+  );
+  const nodes = named.length === 0 ? [process.execPath] : named;
+  const digests = new Set<string>();
+  for (const node of [...nodes, ...nodes]) {
+    const text = execFileSync(node, [bundle, ...optionsOf(DIGEST)], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+    const { digest } = JSON.parse(text) as Lived['outcome'] & { readonly digest: string };
+    process.stdout.write(`${digest} with ${node}\n`);
+    digests.add(digest);
+  }
+  return digests.size === 1 ? 0 : 1;
 }
 
 async function main(): Promise<number> {
@@ -128,6 +150,8 @@ async function main(): Promise<number> {
       saved: { type: 'boolean' },
       renew: { type: 'boolean' },
       mutants: { type: 'boolean' },
+      digests: { type: 'boolean' },
+      'at-once': { type: 'string', default: `${atOnce}` },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -136,8 +160,10 @@ async function main(): Promise<number> {
     return 0;
   }
   const steps = Number(values.steps);
+  atOnce = Number(values['at-once']);
   if (values.mutants) return tryMutants(positionals.join(' '), steps);
   await bundleSimulation(bundle);
+  if (values.digests) return compareDigests();
   if (values.saved)
     return values.renew ? renewLives(bundle, positionals.join(' ')) : liveSaved(savedLives(), new Total());
   if (values.seed === undefined) return liveMany(steps, Number(values.seconds), values.reorder);

@@ -1,6 +1,7 @@
 /** Something on a simulated disk, repeated with each of its calls failing or being the last before a power cut. */
 
 import { setImmediate as turn } from 'node:timers/promises';
+import { sampledCalls } from './long.ts';
 import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
 
 /** What a power cut may leave: of the changes to the folder, of the unsynced bytes, and in the sector after these bytes. */
@@ -92,11 +93,12 @@ async function idle(disk: SimulatedDisk): Promise<void> {
 /**
  * @param what happens to the call: it fails `once`, or all later ones fail too (`always`), or the `power` goes
  * @param code of the error; EIO if it is not given
- * @param step 1 for every call, 3 for every third
- * @returns a trial for each call that a run makes, and one without any failure, the last
+ * @param short the step in the short form of a test that takes long
+ * @returns a trial for each call that a run makes, or for a sample of them, and one without any failure, the last
  */
-export function* eachCall(what: 'once' | 'always' | 'power', code?: string, step = 1): Generator<Trial> {
-  for (let number = 1; ; number += step) {
+export function* eachCall(what: 'once' | 'always' | 'power', code?: string, short = 1): Generator<Trial> {
+  const { first, step } = sampledCalls(short);
+  for (let number = first; ; number += step) {
     const trial = new Trial(number, what, code);
     yield trial;
     if (!trial.struck) return;

@@ -1,9 +1,9 @@
 /**
- * `npm test`, `npm run test:built`, `test:edges`, `test:engines` and `test:faults`: builds the program, compiles source and tests once, and runs the
- * test files of that kind. A compiler in each process of a test file would take three times as much processor time.
+ * `npm test`, `npm run coverage`, `test:built`, `test:edges`, `test:engines` and `test:faults`: builds the program, compiles source and
+ * tests once, and runs the test files of that kind. A compiler in each process of a test file would take three times as much processor time.
  */
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -30,9 +30,10 @@ interface Kind {
 
 const BUILD: Command = ['npm', 'run', '--silent', 'build'];
 const BUNDLE: Command = ['npm', 'run', '--silent', 'bundle'];
-const UNCOVERED: Command = [process.execPath];
-const COVERED: Command = [join(root, 'node_modules/.bin/c8'), process.execPath];
 const CHECK: Command = ['npm', 'run', '--silent', 'check'];
+
+/** In `npm test`, tests at any call strike every fifth call, and another one of the five in another commit. */
+const EVERY = 5;
 
 const kinds: Readonly<Record<string, Kind>> = {
   all: {
@@ -44,6 +45,14 @@ const kinds: Readonly<Record<string, Kind>> = {
       'types and lint': CHECK,
     },
     atOnce: Math.max(6, availableParallelism()), // most tests wait more than they compute
+  },
+  coverage: {
+    script: 'npm run coverage',
+    description:
+      'the tests of npm test, and which lines of src/ they run: of a folder such as journal/keys, or of all, with thresholds',
+    has: (file) => !/^(edges|engines|faults)\//.test(file),
+    before: { 'the build': BUILD },
+    atOnce: Math.max(6, availableParallelism()),
   },
   built: {
     script: 'npm run test:built',
@@ -81,9 +90,8 @@ function helpOf({ script, description }: Kind): string {
     '',
     `  ${script} -- [WORD…]   only the test files whose path has one of the words`,
     '',
-    'ASSETLOG_TEST_LONG=1 runs the long versions of tests that repeat what chance decides. With it, npm test also measures the',
-    'coverage and fails below its thresholds. test/README.md names the other variables. One file, without a build:',
-    'node --import tsx --test test/journal/journal.test.ts',
+    'ASSETLOG_TEST_LONG=1 runs the long versions of tests that repeat what chance decides. test/README.md names the other variables.',
+    'One file, without a build: node --import tsx --test test/journal/journal.test.ts',
   ].join('\n');
 }
 
@@ -115,6 +123,7 @@ export function testFiles(kind: string): string[] {
 }
 
 async function main([name = 'all', ...words]: readonly string[]): Promise<number> {
+  if (name === 'compile') return (await timed('source and tests, compiled', compileAll)) ? 0 : 1;
   const kind = kinds[name];
   if (kind === undefined) throw new Error(`${name} is no kind of test: ${Object.keys(kinds).join(', ')}`);
   if (words.includes('--help')) {
@@ -126,27 +135,54 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
     console.error(`No test file of ${kind.script} has ${words.join(' or ')} in its path.`);
     return 2;
   }
-  const before = Object.entries(kind.before).map(([what, command]) => timed(what, () => run(command)));
-  const isReady = await Promise.all([...before, timed('source and tests, compiled', compileAll)]);
-  if (isReady.includes(false)) return 1;
+  const isPrepared = process.env['ASSETLOG_TEST_PREPARED'] === '1';
+  if (!isPrepared && !(await prepare(kind, { checks: words.length === 0 }))) return 1;
   const isLong = process.env['ASSETLOG_TEST_LONG'] === '1';
-  const measured = isLong && name === 'all' && words.length === 0;
+  const isCovered = name === 'coverage';
+  const [program = '', ...before] = [...(isCovered ? coverageOf(words) : []), process.execPath];
   const tests: Command = [
-    ...(measured ? COVERED : UNCOVERED),
-    '--enable-source-maps',
+    program,
+    ...before,
     '--test',
-    '--test-reporter=spec',
+    `--test-reporter=${join(root, COMPILED, 'test/support/reporter.js')}`,
+    '--test-reporter-destination=stdout',
     `--test-concurrency=${kind.atOnce}`,
     `--test-timeout=${TEST_MS_MAX}`,
     ...files.map((file) => join(COMPILED, 'test', file.replace(/ts$/, 'js'))),
   ];
-  const program = measured ? join(COMPILED, 'src/server.js') : 'dist/server.js'; // whose coverage can be measured
-  const env: NodeJS.ProcessEnv = { ...process.env, ASSETLOG_TEST_BUILT: program };
+  const env: NodeJS.ProcessEnv = {
+    ASSETLOG_TEST_DRAW: `${drawOfCommit()}`,
+    ...(name === 'all' && { ASSETLOG_TEST_EVERY: `${EVERY}` }),
+    ...process.env,
+    ASSETLOG_TEST_FILES: `${files.length}`,
+    ASSETLOG_TEST_BUILT: isCovered ? join(COMPILED, 'src/server.js') : 'dist/server.js', // whose coverage can be measured
+  };
   // With it Node 20 reads all certificates at each start, which takes longer than all else. Packages are fetched by `edges` and in
   // the long form, and nothing else leaves the machine.
   if (name !== 'edges' && !isLong) delete env['NODE_EXTRA_CA_CERTS'];
   const ran = () => run(tests, env);
   return (await timed(`${files.length} test files, ${kind.atOnce} at a time`, ran)) ? 0 : 1;
+}
+
+/** Some test files take seconds, and types and lint would be most of that. */
+async function prepare({ before }: Kind, { checks }: { readonly checks: boolean }): Promise<boolean> {
+  const chosen = Object.entries(before).filter(([, command]) => checks || command !== CHECK);
+  const steps = chosen.map(([what, command]) => timed(what, () => run(command)));
+  const isReady = await Promise.all([...steps, timed('source and tests, compiled', compileAll)]);
+  return !isReady.includes(false);
+}
+
+/** @returns what measures the coverage: of all, with thresholds, or of the folders that the words name, file by file */
+function coverageOf(words: readonly string[]): string[] {
+  const c8 = join(root, 'node_modules/.bin/c8');
+  if (words.length === 0) return [c8];
+  return [c8, '--check-coverage=false', '--reporter=text', ...words.map((word) => `--include=src/${word}/**`)];
+}
+
+/** @returns a number that the commit decides: see `sampledCalls` */
+function drawOfCommit(): number {
+  const { status, stdout } = spawnSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' });
+  return status === 0 ? Number.parseInt(stdout.slice(0, 8), 16) : 0;
 }
 
 if (process.argv[1] === import.meta.filename) process.exitCode = await main(process.argv.slice(2));
