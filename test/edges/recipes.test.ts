@@ -1,6 +1,6 @@
 /**
  * The recipes of the front page and of the handbook, word for word, with the real programs: pytest, Go, Java, the step of a CI
- * service, DuckDB, PostgreSQL, the client of S3 (against a local server) and the alert rules of Prometheus.
+ * service, DuckDB, PostgreSQL and the client of S3 (against a local server).
  */
 
 import assert from 'node:assert/strict';
@@ -13,7 +13,6 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/config.ts';
 import { fault } from '../support/faults.ts';
-import { withoutPromtool } from '../support/metrics.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
@@ -558,59 +557,3 @@ async function end(child: ChildProcess): Promise<void> {
   child.kill('SIGTERM');
   await Promise.race([once(child, 'exit'), sleep(5_000, undefined, { ref: false })]);
 }
-
-test('promtool takes the alert rules, and each fires when it should and not before', { skip: withoutPromtool }, (t) => {
-  const folder = newFolder(t);
-  const [rules = ''] = blocksOf(handbook, 'yaml').filter((text) => text.startsWith('groups:'));
-  writeFileSync(join(folder, 'rules.yml'), rules);
-  assert.match(run('promtool', ['check', 'rules', 'rules.yml'], folder), /SUCCESS: 12 rules found/);
-  // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
-  const DISK = 'assetlog_sync_seconds_bucket';
-  const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
-    AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
-    AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
-    AssetlogRefusesReports: [
-      {
-        'assetlog_http_requests_total{endpoint="report_asset_check",status="503"}': '7x30 8+1x20',
-        'assetlog_http_requests_total{endpoint="readyz",status="503"}': '0+1x60',
-      },
-      40,
-    ],
-    AssetlogDiskSlow: [
-      {
-        [`${DISK}{le="1"}`]: '0+60x30 1801+1x40',
-        [`${DISK}{le="10"}`]: '0+60x120',
-        [`${DISK}{le="+Inf"}`]: '0+60x120',
-      },
-      50,
-    ],
-    AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
-    AssetlogTokenExpires: [{ 'assetlog_tokens{state="expiring"}': '0x30 1x20' }, 31],
-    AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
-    AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
-    AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
-    AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
-    AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
-    AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
-  };
-  const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
-  assert.deepEqual(names, Object.keys(cases));
-  const labels: Readonly<Record<string, string>> = {
-    AssetlogDown: 'job: assetlog',
-    AssetlogForwardStopped: 'state: stopped',
-    AssetlogTokenExpires: 'state: expiring',
-    AssetlogAssetStale: 'key: w',
-  };
-  const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
-    '  - interval: 1m',
-    '    input_series:',
-    ...Object.entries(series).flatMap(([one, values]) => [`      - series: '${one}'`, `        values: '${values}'`]),
-    '    alert_rule_test:',
-    ...[29, minutes].flatMap((at) => [`      - eval_time: ${at}m`, `        alertname: ${name}`]),
-    `        exp_alerts: [{exp_labels: {${labels[name] ?? ''}}}]`,
-  ]);
-  // What an alert says is not compared, only that it fires.
-  writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));
-  writeFileSync(join(folder, 'tests.yml'), ['rule_files: [rules.yml]', 'tests:', ...tests, ''].join('\n'));
-  run('promtool', ['test', 'rules', 'tests.yml'], folder);
-});

@@ -1,16 +1,7 @@
 /** The metrics of a service. */
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { missing } from './tools.ts';
 import { ask, get } from './wire.ts';
-
-export const withoutPromtool = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
-
-/** promtool finds nothing to say about the metrics. */
-export function assertGoodForm(metrics: string): void {
-  assert.equal(execFileSync('promtool', ['check', 'metrics'], { input: metrics, stdio: 'pipe' }).toString(), '');
-}
 
 export async function metricsOf({ port }: { readonly port: number }): Promise<string> {
   return (await ask(port, get('/metrics'))).body;

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { assertGoodForm, metricsOf, samplesOf, withoutPromtool } from '../../support/metrics.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
@@ -91,13 +91,6 @@ test('while much is read, the other metrics are there, and the age follows', asy
   assert.equal(ready, 1);
   assert.ok(performance.now() - startMs < limits.watchWaitMs + 20_000);
   await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
-});
-
-test('promtool finds nothing to say about it', { skip: withoutPromtool }, async (t) => {
-  const service = await startService(t, { args: watch('nothing', '["a\\"b"]') });
-  const body = await metricsOf(service);
-  assert.match(body, /^assetlog_watched_asset_age_seconds\{key="nothing"\} \+Inf$/m);
-  assertGoodForm(body);
 });
 
 test('without the option there is no age, and there are at most 20 keys', async (t) => {

@@ -8,10 +8,10 @@ import { limits } from '../../../src/config/limits.ts';
 import { report } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
+import { assertLineByLine } from '../../support/line-by-line.ts';
 import { rounds } from '../../support/long.ts';
 import { buildBefore, withoutHistory } from '../../support/older-program.ts';
 import { journalText, launch, newFolder, type Running, startService } from '../../support/program.ts';
-import { referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
 
@@ -380,24 +380,10 @@ test('a document of another service at the root of the host means nothing', asyn
   assert.deepEqual(posts, Array(3).fill('/prod/report_asset_observation/ 1'));
 });
 
-test('an older service and the reference get one line at a time, and nothing in doubt is repeated', {
+test('an older service gets one line at a time, and nothing in doubt is repeated', {
   skip: withoutHistory,
 }, async (t) => {
   const older = await startService(t, { program: [process.execPath, await buildBefore(t)] });
-  const ports = [older.port];
-  if (!withoutReference && referenceExecutable) ports.push((await startReference(t, referenceExecutable)).port);
-  for (const port of ports) {
-    const proxy = await startCuttingProxy(t, port, (index) => (index === 1 ? { ...uncut, replyBytes: 0 } : uncut));
-    const whole = await report(proxy.url, ['--from', '-'], { input: textOf(3) });
-    assert.deepEqual([whole.code, whole.stdout, whole.stderr], [0, '3 recorded, 0 refused\n', '']);
-    const { code, stderr } = await report(proxy.url, ['observation', 'once']);
-    assert.equal(code, 75);
-    assert.match(stderr, /; it may have been recorded, and sending it again may record it twice\n$/);
-    const keyed = await report(proxy.url, ['observation', 'key', '--idempotency-key', 'x']);
-    assert.equal(keyed.code, 0);
-    assert.match(keyed.stderr, /does not know Idempotency-Key: what is sent to it again is recorded again\n$/);
-    const posts = requestsIn(proxy.sent()).filter((one) => one.startsWith('POST'));
-    assert.deepEqual(posts, Array(5).fill('POST /report_asset_observation/'));
-  }
+  await assertLineByLine(t, older.port);
   assert.equal(assetsOf(older), 'k1 k2 k3 once key');
 });

@@ -1,4 +1,4 @@
-/** `assetlog report` against this service, a hosted one, the reference, and servers that misbehave. */
+/** `assetlog report` against this service, a hosted one, and servers that misbehave. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -10,7 +10,6 @@ import { type TestContext, test } from 'node:test';
 import { report, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
-import { readEvents, referenceExecutable, startReference, withoutReference } from '../../support/reference.ts';
 import { record } from '../../support/report.ts';
 import { listenOn } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
@@ -307,30 +306,4 @@ test('https works with a private CA, and an unknown one is reported with what to
   const known = await report(`https://127.0.0.1:${port}`, KEY, { env: { NODE_EXTRA_CA_CERTS: join(folder, 'ca') } });
   assert.deepEqual([known.code, known.stderr], [0, '']);
   assert.deepEqual(bodies, ['{"asset_key":["warehouse","orders"]}']);
-});
-
-test('the reference takes all three kinds, and lines', { skip: withoutReference }, async (t) => {
-  assert.ok(referenceExecutable !== undefined);
-  const [reference, service] = await Promise.all([startReference(t, referenceExecutable), startService(t)]);
-  for (const port of [reference.port, service.port]) {
-    const url = `http://127.0.0.1:${port}`;
-    const more = ['--partition', 'p', '--metadata', 'n:=12345678901234567890', '--metadata', 't=1'];
-    const table = [
-      ['materialization', 'row001/a', ...more, '--data-version', 'v', '--description', 'd'],
-      ['check', 'row002', ...more, '--check-name', 'c', '--failed', '--severity', 'WARN'],
-      ['observation', '["row003", "a/b"]'],
-    ];
-    for (const args of table) {
-      const { code, stderr } = await report(url, args);
-      assert.deepEqual([code, stderr], [0, ''], args.join(' '));
-    }
-    const lines = '{"type":"observation","asset_key":"row004"}\n{"type":"AssetObservation","asset_key":["row005"]}\n';
-    const { code, stdout, stderr } = await report(url, ['--from', '-'], { input: lines });
-    assert.deepEqual([code, stdout, stderr], [0, '2 recorded, 0 refused\n', '']);
-  }
-  const events = await readEvents(referenceExecutable, reference.home, service.data);
-  const of = (wanted: string) =>
-    events.filter(({ side }) => side === wanted).map(({ marker, members }) => ({ marker, members }));
-  assert.equal(of('reference').length, 5);
-  assert.deepEqual(of('reference'), of('assetlog'));
 });

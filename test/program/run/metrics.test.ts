@@ -1,4 +1,4 @@
-/** `/metrics` of the program: the form by the tool of Prometheus, each figure by what was done before. */
+/** `/metrics` of the program: each figure by what was done before. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { assertGoodForm, metricsOf, samplesOf, withoutPromtool } from '../../support/metrics.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { root, startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
 import { systemError } from '../../support/simulated-disk.ts';
@@ -14,14 +14,6 @@ import { ask, get, post, Wire } from '../../support/wire.ts';
 
 const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
-
-test('promtool finds nothing to say', { skip: withoutPromtool }, async (t) => {
-  const service = await startService(t);
-  await ask(service.port, post('/report_asset_materialization/a'));
-  await ask(service.port, post('/nowhere'));
-  const body = await metricsOf(service);
-  assertGoodForm(body);
-});
 
 test('every figure is what was done', async (t) => {
   const before = Date.now() / 1000;

@@ -7,11 +7,6 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fault } from '../../support/faults.ts';
 import { launch, type Running } from '../../support/program.ts';
-import {
-  referenceExecutable as executable,
-  withoutReference as skip,
-  startReference,
-} from '../../support/reference.ts';
 import { report, standIn, statusOf } from '../../support/stand-in.ts';
 import { errorOf, post, Wire } from '../../support/wire.ts';
 
@@ -192,27 +187,6 @@ test('as the reference: the second report of a check with a partition is 500, re
   assert.ok(await wire.ends());
   assert.deepEqual([await statusOf(service, check), await statusOf(service, check)], [200, 200]);
   assert.equal(service.events().length, 4);
-});
-
-test('the reference answers a second report of a check as the fault does', { skip }, async (t) => {
-  const service = await standIn(t);
-  await service.faults(fault({}, { as: 'reference' }));
-  const reference = await startReference(t, executable as string);
-  const seen = await Promise.all(
-    [reference.port, service.port].map(async (port) => {
-      const wire = await Wire.open(port);
-      const seen: unknown[] = [];
-      for (const partition of ['p', 'q', 'p']) {
-        wire.send(post(`/report_asset_check/a?check_name=fresh&passed=true&partition=${partition}`));
-        const reply = await wire.reply();
-        seen.push([reply?.status, reply?.headers.get('content-type'), reply?.body]);
-      }
-      seen.push(await wire.ends());
-      return seen;
-    }),
-  );
-  assert.deepEqual(seen[0], seen[1]);
-  assert.deepEqual(seen[1]?.slice(2), [[500, 'text/plain; charset=utf-8', 'Internal Server Error'], true]);
 });
 
 test('assetlog report loses and doubles nothing, whatever fault its requests meet', async (t) => {

@@ -1,7 +1,7 @@
 /** The requests that go to assetlog and to the reference, and what is different on purpose. */
 
 import { gzipSync } from 'node:zlib';
-import type { Member } from '../../support/reference.ts';
+import type { Member } from '../support/reference.ts';
 
 /** One request. `ROW` in it becomes a word that no other row has, by which its events are found again. */
 export interface Row {

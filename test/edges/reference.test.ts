@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { root, startService } from '../../support/program.ts';
+import { root, startService } from '../support/program.ts';
 import {
   referenceExecutable as executable,
   type Member,
@@ -19,8 +19,8 @@ import {
   type Side,
   withoutReference as skip,
   startReference,
-} from '../../support/reference.ts';
-import { ask, post, Wire, type WireReply } from '../../support/wire.ts';
+} from '../support/reference.ts';
+import { ask, post, Wire, type WireReply } from '../support/wire.ts';
 import { agreeing, differences, type Expectation, JSON_TYPE, type Row, refused } from './reference-rows.ts';
 
 /** A row with what is expected of it. */

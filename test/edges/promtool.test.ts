@@ -1,0 +1,93 @@
+/** The metrics, and the alert rules of the handbook, as the tool of Prometheus reads them. */
+
+import assert from 'node:assert/strict';
+import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { metricsOf } from '../support/metrics.ts';
+import { startPlainUpstream } from '../support/plain-upstream.ts';
+import { newFolder, root, startService } from '../support/program.ts';
+import { ok, report } from '../support/report.ts';
+import { eventually, HANG_MS, missing } from '../support/tools.ts';
+import { ask, post } from '../support/wire.ts';
+
+const skip = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
+
+/** @returns what it printed. @throws with that when it fails */
+function promtool(args: readonly string[], options: SpawnSyncOptions): string {
+  const { status, stdout, stderr } = spawnSync('promtool', args, { timeout: HANG_MS, ...options });
+  assert.equal(status, 0, `promtool ${args.join(' ')}\n${stdout}${stderr}`);
+  return `${stdout}${stderr}`;
+}
+
+test('promtool finds nothing to say about the metrics', { skip }, async (t) => {
+  const upstream = await startPlainUpstream(t);
+  upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
+  const watched = ['--watch-asset', 'nothing', '--watch-asset', '["a\\"b"]'];
+  const service = await startService(t, { args: ['--forward-to', upstream.url, ...watched] });
+  assert.deepEqual(await report(service, ['a', 'b', 'c']), ok(3));
+  assert.equal((await ask(service.port, post('/nowhere'))).status, 404);
+  await eventually('both events that the upstream accepts', () => upstream.events.length === 2);
+  const input = await metricsOf(service);
+  assert.match(input, /^assetlog_watched_asset_age_seconds\{key="nothing"\} \+Inf$/m);
+  assert.match(input, /^assetlog_forward_dead_letters\{destination="upstream"\} 1$/m);
+  assert.equal(promtool(['check', 'metrics'], { input }), '');
+});
+
+test('promtool takes the alert rules, and each fires when it should and not before', { skip }, (t) => {
+  const folder = newFolder(t);
+  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  const [, rules = ''] = /^```yaml\n(groups:.*?)^```$/ms.exec(handbook) ?? [];
+  writeFileSync(join(folder, 'rules.yml'), rules);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 12 rules found/);
+  // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
+  const DISK = 'assetlog_sync_seconds_bucket';
+  const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
+    AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
+    AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
+    AssetlogRefusesReports: [
+      {
+        'assetlog_http_requests_total{endpoint="report_asset_check",status="503"}': '7x30 8+1x20',
+        'assetlog_http_requests_total{endpoint="readyz",status="503"}': '0+1x60',
+      },
+      40,
+    ],
+    AssetlogDiskSlow: [
+      {
+        [`${DISK}{le="1"}`]: '0+60x30 1801+1x40',
+        [`${DISK}{le="10"}`]: '0+60x120',
+        [`${DISK}{le="+Inf"}`]: '0+60x120',
+      },
+      50,
+    ],
+    AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
+    AssetlogTokenExpires: [{ 'assetlog_tokens{state="expiring"}': '0x30 1x20' }, 31],
+    AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
+    AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
+    AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
+    AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
+    AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
+    AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
+  };
+  const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
+  assert.deepEqual(names, Object.keys(cases));
+  const labels: Readonly<Record<string, string>> = {
+    AssetlogDown: 'job: assetlog',
+    AssetlogForwardStopped: 'state: stopped',
+    AssetlogTokenExpires: 'state: expiring',
+    AssetlogAssetStale: 'key: w',
+  };
+  const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
+    '  - interval: 1m',
+    '    input_series:',
+    ...Object.entries(series).flatMap(([one, values]) => [`      - series: '${one}'`, `        values: '${values}'`]),
+    '    alert_rule_test:',
+    ...[29, minutes].flatMap((at) => [`      - eval_time: ${at}m`, `        alertname: ${name}`]),
+    `        exp_alerts: [{exp_labels: {${labels[name] ?? ''}}}]`,
+  ]);
+  // What an alert says is not compared, only that it fires.
+  writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));
+  writeFileSync(join(folder, 'tests.yml'), ['rule_files: [rules.yml]', 'tests:', ...tests, ''].join('\n'));
+  promtool(['test', 'rules', 'tests.yml'], { cwd: folder });
+});

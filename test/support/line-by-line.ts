@@ -1,0 +1,22 @@
+/** `assetlog report` to a service that knows neither batches nor idempotency keys. */
+
+import assert from 'node:assert/strict';
+import { report } from './command-output.ts';
+import { startCuttingProxy, uncut } from './cutting-proxy.ts';
+import type { Scope } from './program.ts';
+
+/** The service on the port gets one line at a time, and a report in doubt is not sent again. It records `k1 k2 k3 once key`. */
+export async function assertLineByLine(t: Scope, port: number): Promise<void> {
+  const proxy = await startCuttingProxy(t, port, (index) => (index === 1 ? { ...uncut, replyBytes: 0 } : uncut));
+  const input = [1, 2, 3].map((number) => `{"type":"observation","asset_key":"k${number}"}\n`).join('');
+  const whole = await report(proxy.url, ['--from', '-'], { input });
+  assert.deepEqual([whole.code, whole.stdout, whole.stderr], [0, '3 recorded, 0 refused\n', '']);
+  const { code, stderr } = await report(proxy.url, ['observation', 'once']);
+  assert.equal(code, 75);
+  assert.match(stderr, /; it may have been recorded, and sending it again may record it twice\n$/);
+  const keyed = await report(proxy.url, ['observation', 'key', '--idempotency-key', 'x']);
+  assert.equal(keyed.code, 0);
+  assert.match(keyed.stderr, /does not know Idempotency-Key: what is sent to it again is recorded again\n$/);
+  const posts = proxy.sent().match(/POST \S+(?= HTTP\/1\.1\r\n)/g);
+  assert.deepEqual(posts, Array(5).fill('POST /report_asset_observation/'));
+}
