@@ -239,9 +239,13 @@ for file in sorted(Path(sys.argv[1]).glob('events-*.jsonl')):
         show('assetlog', line, read_line(line))
 `;
 
+/** The Python that has the packages of the reference. */
+export function pythonOf(executable: string): string {
+  return join(dirname(realpathSync(executable)), 'python');
+}
+
 export async function readEvents(executable: string, home: string, journal: string): Promise<Recorded[]> {
-  const python = join(dirname(realpathSync(executable)), 'python');
-  const { stdout } = await promisify(execFile)(python, ['-c', READ_EVENTS, journal], {
+  const { stdout } = await promisify(execFile)(pythonOf(executable), ['-c', READ_EVENTS, journal], {
     env: { ...process.env, DAGSTER_HOME: home },
     maxBuffer: 64 * 1024 * 1024,
   });
