@@ -159,7 +159,8 @@ function release(): void {
   mkdirSync(folder);
   copyFileSync(join(root, 'dist/server.js'), join(folder, 'server.js'));
   write('Dockerfile', fromHandbook('Dockerfile', /^```dockerfile\n(.*?)^```$/ms));
-  write('CHANGES.md', fromHandbook(`changes of ${version}`, RegExp(`^#(# Changes\n\n\\*\\*${version}\\*\\*.*)`, 'ms')));
+  const changes = fromHandbook(`changes of ${version}`, RegExp(`^(\\*\\*${version}\\*\\*$.*)`, 'ms'));
+  write('CHANGES.md', `# Changes\n\n${changes}`);
   pack();
   write(`assetlog-${version}.spdx.json`, `${JSON.stringify(spdxOf(contents(), created), undefined, 2)}\n`);
   const sums = contents().map(({ name, sha256 }) => `${sha256}  ${name}\n`);

@@ -3,7 +3,7 @@
 import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { HttpReply } from './connection.ts';
-import { type DeliveryInDoubt, judge, onOneLine } from './delivery.ts';
+import { type DeliveryInDoubt, onOneLine } from './delivery.ts';
 import type { Submission } from './submission.ts';
 
 /** What a reply says about the items of a batch. `reasons` has a clause for each refused item, by the index of the item from 0. */
@@ -14,9 +14,7 @@ export type BatchReply =
    * some of the later ones are, and the reply does not say which.
    */
   | { readonly kind: 'some recorded'; readonly reasons: ReadonlyMap<number, string>; readonly isComplete: boolean }
-  | { readonly kind: 'none recorded'; readonly reasons: ReadonlyMap<number, string> }
-  /** Nothing is at the path of a batch. */
-  | { readonly kind: 'no such path'; readonly reason: string };
+  | { readonly kind: 'none recorded'; readonly reasons: ReadonlyMap<number, string> };
 
 /** The right items of the batch are recorded if others are wrong: `Prefer: handling=lenient` (RFC 7240 section 4.4). */
 export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
@@ -62,9 +60,7 @@ export function batchesOf(
  * Reads what a reply to a batch of `count` items says about them. A 200 or 207 that does not account for each item is in doubt.
  * @returns undefined for a reply that is not specific to batches, such as a 503, or the page of another server
  */
-export function readBatchReply(reply: HttpReply, count: number): BatchReply | DeliveryInDoubt | undefined {
-  const { status, body } = reply;
-  if (status === 404 || status === 405) return { kind: 'no such path', reason: judge(reply).reason };
+export function readBatchReply({ status, body }: HttpReply, count: number): BatchReply | DeliveryInDoubt | undefined {
   if (status !== 200 && status !== 207 && status !== 400) return undefined;
   const { recorded, failed, reasons } = readCounts(body, count);
   if (status === 400) return reasons === undefined ? undefined : { kind: 'none recorded', reasons };

@@ -2,9 +2,8 @@
 
 import { isObject, readObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
-import { endpoints } from '../event/parameters.ts';
 import type { HttpReply } from './connection.ts';
-import { type DeliveryFailure, judge, judgeNoReply, neverInDoubt, type SafeToRetry } from './delivery.ts';
+import { type DeliveryFailure, judge, type SafeToRetry } from './delivery.ts';
 
 export interface Features {
   /** The service takes many reports in one request. */
@@ -22,95 +21,36 @@ export type FeatureSearch =
   | SafeToRetry
   | DeliveryFailure;
 
-interface DocumentUrl {
+/** The OpenAPI document of a service. */
+export interface ServiceDocument {
   readonly url: URL;
-  /** The path of the service below the document: empty, or `/prod` for a deployment. */
-  readonly below: string;
+  /** Whether the document is above the base URL, and describes all deployments. */
+  readonly isAbove: boolean;
 }
 
-/**
- * Looks for the OpenAPI document below the base URL, in the parent folder (the URL of a deployment ends in its name), and at the
- * root.
- * @param get requests a document; `below` is empty for the document of the base URL itself. Throws only NoReply.
- * @returns `noFeatures` if there is no document; `again` if the service did not answer
- */
-export async function findFeatures(
-  base: string,
-  get: (document: DocumentUrl) => Promise<HttpReply>,
-): Promise<FeatureSearch> {
-  let unknown: SafeToRetry | undefined;
-  for (const document of documentsOf(base)) {
-    let reply: HttpReply;
-    try {
-      reply = await get(document);
-    } catch (error) {
-      return neverInDoubt(judgeNoReply(error));
-    }
-    const features = reply.status === 200 ? readFeatures(reply.body, document.below) : undefined;
-    if (features !== undefined) return { kind: 'found', features };
-    const judged = judge(reply);
-    if (judged.kind === 'again') unknown ??= judged;
-    else if (GATEWAY.has(reply.status)) unknown ??= { kind: 'again', reason: judged.reason, afterMs: 0 };
-  }
-  return unknown ?? { kind: 'found', features: noFeatures };
+/** @param hasToken whether a token is sent to the base URL, which then ends in the name of a deployment */
+export function documentOf(base: string, hasToken: boolean): ServiceDocument {
+  const { origin, pathname } = new URL(base);
+  const path = pathname.replace(/\/+$/, '');
+  const isAbove = hasToken && path !== '';
+  const folder = isAbove ? path.slice(0, path.lastIndexOf('/')) : path;
+  return { url: new URL(`${origin}${folder}/openapi.json`), isAbove };
+}
+
+/** @returns what the reply to a request for the document shows: `noFeatures` if it is no document of an assetlog */
+export function readFeatures(reply: HttpReply, { isAbove }: ServiceDocument): FeatureSearch {
+  const judged = judge(reply);
+  if (judged.kind === 'again') return judged;
+  if (GATEWAY.has(reply.status)) return { kind: 'again', reason: judged.reason, afterMs: 0 };
+  const document = reply.status === 200 ? readObject(reply.body) : undefined;
+  const has = (...names: string[]) => isObject(names.reduce<unknown>(member, document));
+  if (!has('paths', `${isAbove ? '/{deployment_name}' : ''}${batchPath}/`))
+    return { kind: 'found', features: noFeatures };
+  return { kind: 'found', features: { batch: true, keys: has('components', 'parameters', 'Idempotency-Key') } };
 }
 
 /** Statuses of a proxy whose service is away. */
 const GATEWAY: ReadonlySet<number> = new Set([502, 504]);
-
-function documentsOf(base: string): DocumentUrl[] {
-  const { origin, pathname } = new URL(base);
-  const path = pathname.replace(/\/+$/, '');
-  const folders = new Set([path, path.slice(0, Math.max(0, path.lastIndexOf('/'))), '']);
-  return [...folders].map((folder) => ({
-    url: new URL(`${origin}${folder}/openapi.json`),
-    below: path.slice(folder.length),
-  }));
-}
-
-/**
- * Reads the features from a document. Only operations of this service count, since the root of a host may describe another one.
- * @param below the path of the service below the document: empty, or `/prod`, which matches the template `/{deployment_name}`
- * @returns undefined if the text is no JSON object with paths
- */
-export function readFeatures(text: string, below: string): Features | undefined {
-  const document = readObject(text);
-  const paths = member(document, 'paths');
-  if (!isObject(paths)) return undefined;
-  const operations = (path: string) =>
-    Object.entries(paths).filter(([template, item]) => matches(template, `${below}${path}/`) && isObject(item));
-  const reports = [...endpoints.map(({ path }) => path), batchPath].flatMap(operations);
-  return {
-    batch: operations(batchPath).length > 0,
-    keys: reports.some(([, item]) => hasKeyHeader(document, item) || hasKeyHeader(document, member(item, 'post'))),
-  };
-}
-
-/** Whether a path matches a template such as `/{deployment_name}/report_asset_batch/`. */
-function matches(template: string, path: string): boolean {
-  const [wanted, parts] = [template.split('/'), path.split('/')];
-  return (
-    wanted.length === parts.length && wanted.every((part, index) => part === parts[index] || /^\{[^{}]+\}$/.test(part))
-  );
-}
-
-/** @param holder a path item or an operation */
-function hasKeyHeader(document: unknown, holder: unknown): boolean {
-  const parameters = member(holder, 'parameters');
-  if (!Array.isArray(parameters)) return false;
-  return parameters.some((parameter) => {
-    const { in: location, name } = resolved(document, parameter);
-    return location === 'header' && typeof name === 'string' && name.toLowerCase() === 'idempotency-key';
-  });
-}
-
-/** Follows a reference such as `{"$ref":"#/components/parameters/Idempotency-Key"}` once. */
-function resolved(document: unknown, value: unknown): Readonly<Record<string, unknown>> {
-  const reference = member(value, '$ref');
-  if (typeof reference !== 'string') return isObject(value) ? value : {};
-  const target = reference.split('/').slice(1).reduce(member, document);
-  return isObject(target) ? target : {};
-}
 
 function member(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;

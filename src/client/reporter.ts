@@ -9,11 +9,13 @@ import {
   type Delivery,
   type DeliveryFailure,
   deliver,
+  judgeNoReply,
+  neverInDoubt,
   type Permission,
   type RetryPolicy,
   retry,
 } from './delivery.ts';
-import { type FeatureSearch, type Features, findFeatures } from './features.ts';
+import { documentOf, type FeatureSearch, type Features, readFeatures } from './features.ts';
 import type { Submission } from './submission.ts';
 
 export interface ReporterOptions {
@@ -33,8 +35,6 @@ export class Reporter {
   readonly #options: ReporterOptions;
   readonly #client: ReturnType<typeof openClient>;
   #features: Features | undefined;
-  /** Whether a batch was answered by the batch endpoint. */
-  #hasBatched = false;
 
   constructor(options: ReporterOptions) {
     this.#options = options;
@@ -95,17 +95,9 @@ export class Reporter {
     if (batch.length === 0) return;
     const found = await this.#deliverBatch(batch);
     switch (found.kind) {
-      case 'no such path': {
-        const { reason } = found;
-        if (this.#hasBatched) return yield batch.map(() => ({ kind: 'misconfigured', reason }) as const);
-        this.#features = { keys: this.knowsKeys, batch: false };
-        return yield* this.#sendEach(batch);
-      }
       case 'none recorded':
-        this.#hasBatched = true;
         return yield* this.#withoutRefused(batch, found.reasons);
       case 'some recorded': {
-        this.#hasBatched = true;
         const { reasons, isComplete } = found;
         const known = isComplete ? batch.length : Math.max(...reasons.keys()) + 1;
         yield batch.slice(0, known).map((_, index) => refusedOrRecorded(reasons.get(index)));
@@ -119,7 +111,6 @@ export class Reporter {
         yield* this.#sendBatch(batch.slice(0, batch.length / 2));
         return yield* this.#sendBatch(batch.slice(batch.length / 2));
       default:
-        if (found.kind === 'recorded') this.#hasBatched = true;
         return yield batch.map(() => found);
     }
   }
@@ -170,14 +161,16 @@ export class Reporter {
   async #search(): Promise<FeatureSearch> {
     if (this.#features !== undefined) return { kind: 'found', features: this.#features };
     const { base, headers, token, timeoutMs, limits } = this.#options;
-    const untilMs = performance.now() + timeoutMs;
-    const found = await findFeatures(base, ({ url, below }) =>
-      this.#client.call(url, {
-        method: 'GET',
-        ...(below === '' && { headers, token }), // what is above the base URL need not be the service, and gets no token
-        timeoutMs: Math.max(1, untilMs - performance.now()),
-        replyBytesMax: limits.longReplyBytesMax,
-      }),
+    const document = documentOf(base, token !== undefined);
+    const call = {
+      method: 'GET',
+      ...(!document.isAbove && { headers, token }), // what is above the base URL need not be the service, and gets no token
+      timeoutMs,
+      replyBytesMax: limits.longReplyBytesMax,
+    } as const;
+    const found = await this.#client.call(document.url, call).then(
+      (reply) => readFeatures(reply, document),
+      (error) => neverInDoubt(judgeNoReply(error)),
     );
     if (found.kind === 'found') this.#features = found.features;
     return found;
