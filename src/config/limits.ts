@@ -296,8 +296,6 @@ export const limits = {
   mergedBytesMax: 8 * MIB,
   leastMergedChunkBytes: 16 * KIB,
   mergedChunkBytesMax: 256 * KIB,
-  /** If no event matches, this many of the newest are read to count how many match each filter alone. */
-  countedEventsMax: 100_000,
   /** Damaged ranges that a reader reports one by one; further ones are counted. */
   damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */

@@ -26,8 +26,7 @@ import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOperand, folderOption } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
-import { type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
-import { noMatch } from './no-match.ts';
+import { type Forms, jsonLines, nothingText, printerOf, withDeployment, withJournals } from './listing.ts';
 import {
   byOption,
   keyOption,
@@ -104,7 +103,7 @@ async function showAssets(values: AssetsOptions, output: Output, [folder]: reado
 
 /** @returns whether there are any, or there is none under the keys or of the source that was asked for */
 async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<boolean> {
-  const { by, key, keyPrefix, source, since, until } = values;
+  const { by, key, keyPrefix, source, since, until, failing, stale } = values;
   const filter = { assetKey: key, keyPrefix, source, ...(by === 'time' && { since, until }) };
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
@@ -128,9 +127,8 @@ async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, 
     if (!(await print(page))) break;
   }
   if (count > 0) return true;
-  const { text, isKeyUnknown } = await assetsMatchingAlone(all, values);
-  output.complain(text);
-  return isKeyUnknown || (source !== undefined && states.size === 0);
+  output.complain(nothingText('assets', [key, keyPrefix, source, since, until, stale, failing || undefined]));
+  return (source !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
 }
 
 /** @returns whether an asset has the state that was asked for */
@@ -181,50 +179,15 @@ function begins(asset: Asset, parts: readonly string[]): boolean {
   return parts.every((part, at) => keyOf(asset)[at] === part);
 }
 
-/**
- * @returns the sentence for a result without assets: how many there are, and how many match each filter alone; and whether none
- *   matches a key
- */
-async function assetsMatchingAlone(
-  sources: readonly JournalSource[],
-  values: AssetsOptions,
-): Promise<{ readonly text: string; readonly isKeyUnknown: boolean }> {
-  const { key, keyPrefix, failing, stale, by, since, until } = values;
-  const states = new AssetStates(by);
-  const inRange = new AssetStates(by);
-  const isInRange = rangeTest(values);
-  const all = { key: undefined, keyPrefix: undefined, failing: false, stale: undefined };
+/** @returns whether no asset has the key that was asked for, whatever its state and whenever its events were */
+async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
+  const { key, keyPrefix } = values;
+  if ((key ?? keyPrefix) === undefined) return false;
+  const all = { failing: false, stale: undefined, since: undefined, until: undefined, source: undefined };
   const known = knownAssets(sources, { ...values, ...all });
-  await readEvents(
-    known === undefined ? sources : [],
-    (source) => source.readAgain({}),
-    (event, deployment) => {
-      states.take(event, deployment);
-      if (isInRange(sortKeyOf(by === 'time' ? event.time : happenedAt(event)))) inRange.take(event, deployment);
-    },
-    () => checkMemory(states, values),
-  );
-  const single = new Map<string, (asset: Asset) => boolean>();
-  if (key !== undefined) {
-    single.set(`key ${keyText(key)}`, (asset) => keyOf(asset).length === key.length && begins(asset, key));
-  }
-  if (keyPrefix !== undefined) {
-    single.set(`keys that begin with ${keyText(keyPrefix)}`, (asset) => begins(asset, keyPrefix));
-  }
-  const keys = [...single.keys()];
-  if (failing) single.set('with a failing check', isFailing);
-  if (stale !== undefined) single.set(`without an event for ${stale}`, stateTest({ failing: false, stale }));
-  const alone = new Map([...single.keys()].map((words) => [words, 0]));
-  let total = 0;
-  for await (const page of known ?? states.pages()) {
-    total += page.length;
-    for (const [words, matches] of single) alone.set(words, (alone.get(words) ?? 0) + page.filter(matches).length);
-  }
-  if (since !== undefined || until !== undefined) {
-    const bounds = [since && `since ${since}`, until && `until ${until}`].filter((words) => words !== undefined);
-    alone.set(`with events ${bounds.join(' and ')}`, inRange.size);
-  }
-  return { text: noMatch('assets', total, alone), isKeyUnknown: keys.some((words) => alone.get(words) === 0) };
+  const found = known ? [known] : sources.map((source) => source.read({ assetKey: key, keyPrefix }));
+  for (const pages of found) for await (const page of pages) if (page.length > 0) return false;
+  return true;
 }
 
 /** @throws Error if the states of the assets of a service take too much memory: it may send assets without end */

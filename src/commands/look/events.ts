@@ -13,9 +13,8 @@ import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { askForOne, folderOperand, folderOption } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
-import { type Forms, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
+import { type Forms, nothingText, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
 import { mergeByTime } from './merge.ts';
-import { eventsMatchingAlone } from './no-match.ts';
 import {
   byOption,
   type LookOptions,
@@ -128,8 +127,8 @@ async function listEvents(
     return refuse(output, error.message);
   }
   if (outcome === 'none') {
-    const happened = by === 'time' ? { since: undefined, until: undefined } : { since, until };
-    output.complain(await eventsMatchingAlone(sources.all, filter, happened, limits));
+    const wanted = { ...filter, afterSeq: filter.afterSeq || undefined, since, until };
+    output.complain(nothingText('events', Object.values(wanted)));
   }
   return undefined;
 }

@@ -54,6 +54,11 @@ export function withDeployment<Row>(
   };
 }
 
+/** @param given the options that leave something out, undefined if they are not given @returns a sentence for a listing without rows */
+export function nothingText(what: 'events' | 'assets', given: readonly unknown[]): string {
+  return given.every((value) => value === undefined) ? `no ${what}: the journal is empty` : `no ${what} match`;
+}
+
 /** For `Forms.json`. */
 export function jsonLines(objects: readonly object[]): string {
   return objects.map((one) => `${JSON.stringify(one)}\n`).join('');

@@ -11,7 +11,6 @@ import { type Disk, openDisk } from '../../journal/disk.ts';
 import { timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
 import type { Line, Remark } from '../../journal/look/reading.ts';
-import { lastLine } from '../../journal/open/scan.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { createNotices, oncePerName } from '../../telemetry/log.ts';
@@ -110,9 +109,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
         remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
       }
     },
-    readAgain: (filter) => linesOf(filter, undefined, () => {}),
     newest: (count, filter) => newestOf(disk, source, count, filter),
-    size: () => sizeOf(disk),
     sources: async (wanted) => {
       const lastSeq = await lastSeqOf(disk, source);
       return listSources({ ...openHubFiles(disk), deployment, lastSeq }, wanted);
@@ -173,18 +170,6 @@ export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
   await sightings.load();
   await sightings.remove(id);
   return true;
-}
-
-/** Reads the names of the files and the last line only. */
-async function sizeOf(disk: Disk): Promise<{ events: number; lastSeq: number }> {
-  const { segments, gone } = contentsOf(await disk.list());
-  for (const { name, firstSeq } of segments.toReversed()) {
-    const last = await lastLine(disk, name, await disk.size(name), limits);
-    if (last === undefined || last.seq < firstSeq) continue;
-    const missing = gone.reduce((sum, { first, last }) => sum + last - first + 1, 0);
-    return { events: Math.max(0, last.seq - missing), lastSeq: last.seq };
-  }
-  return { events: 0, lastSeq: 0 };
 }
 
 /** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */

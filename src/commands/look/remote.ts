@@ -93,8 +93,6 @@ class RemoteJournal implements JournalSource {
     this.#follow = follow;
   }
 
-  readonly readAgain = (filter: Filter) => this.read(filter);
-
   /** Continues after the last line that arrived, when the connection breaks: no line is lost or doubled. */
   async *read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]> {
     const signal = follow?.signal;
@@ -151,14 +149,6 @@ class RemoteJournal implements JournalSource {
       this.#checkRemoved(found.seq, afterSeq ?? 0, removals);
       afterSeq = found.seq;
     }
-  }
-
-  async size(): Promise<{ events: number; lastSeq: number }> {
-    const [last] = await this.newest(1, {});
-    const found = await this.#few({ limit: 1 }, 1);
-    const [first] = found.kind === 'few' ? found.lines : [];
-    if (first === undefined || last === undefined) return { events: 0, lastSeq: last?.seq ?? 0 };
-    return { events: Math.max(0, last.seq - first.seq + 1), lastSeq: last.seq };
   }
 
   /** Reads a reply with at most so many lines as a whole, again if the connection breaks. */

@@ -18,12 +18,8 @@ export interface JournalSource {
   readonly deployment: string | undefined;
   /** Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines. */
   read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]>;
-  /** Like `read`, but reports nothing: what is wrong was reported by the first read. Rejects with the error of a system call. */
-  readAgain(filter: Filter): AsyncGenerator<readonly Line[]>;
   /** @returns the last `count` lines that match, or all, in the order of their seqs */
   newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
-  /** @returns how many events there are, and the last seq, without reading all of them. Rejects with the error of a system call */
-  size(): Promise<{ readonly events: number; readonly lastSeq: number }>;
   /** @returns the journals that forward to this one, first the one that was not heard of for the longest time */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** Only of a service, which knows its assets: the assets that match, in the order of their keys. */

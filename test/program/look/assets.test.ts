@@ -98,10 +98,7 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   assert.equal(row, `b,2,5,${TIME},p2,,0,,,,,3,6,${TIME},,1,1,"[""y""]"`);
   assert.equal((await runHere(['assets', data, '--csv', '--table'])).code, 2);
   const none = await runHere(['assets', data, '--key-prefix', 'a', '--failing']);
-  assert.deepEqual(
-    [none.code, none.stdout, none.stderr],
-    [0, '', 'assetlog: no assets match (3 in the journal; with a failing check: 1, keys that begin with a: 2)\n'],
-  );
+  assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'assetlog: no assets match\n']);
 });
 
 const LATE = '2026-11-19T10:00:00.1Z';
@@ -179,7 +176,7 @@ test('by event_time the state of an asset is that of the events that happened la
   assert.equal(row, `b,2,1,${TIME},${LATER},p1,,2,3,${TIME},,,now,4,8,${TIME},${yHappened.event_time},,2,0,`);
 });
 
-test('assets are limited to the events of a range, and an empty result says how many have events in it', async (t) => {
+test('assets are limited to the events of a range, and an empty result is reported', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const [since, until, none] = await Promise.all([
@@ -188,14 +185,8 @@ test('assets are limited to the events of a range, and an empty result says how 
     runHere(['assets', data, '--by', 'event_time', '--since', '2026-11-21']),
   ]);
   assert.equal(JSON.parse(since.stdout).check.count, 4);
-  assert.deepEqual(
-    [until.stdout, until.stderr],
-    ['', 'assetlog: no assets match (1 in the journal; with events until 2026-11-20T15:00:00.000Z: 0)\n'],
-  );
-  assert.deepEqual(
-    [none.code, none.stderr],
-    [0, 'assetlog: no assets match (1 in the journal; with events since 2026-11-21T00:00:00.000Z: 0)\n'],
-  );
+  assert.deepEqual([until.stdout, until.stderr], ['', 'assetlog: no assets match\n']);
+  assert.deepEqual([none.code, none.stderr], [0, 'assetlog: no assets match\n']);
   const wrong = await runHere(['assets', data, '--by', 'id']);
   assert.deepEqual([wrong.code, wrong.stderr.includes('use time or event_time')], [2, true]);
 });

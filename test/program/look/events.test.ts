@@ -215,25 +215,18 @@ test('a followed table stays aligned after an event with a longer key', async (t
   assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, stdout());
 });
 
-test('a table into a pipe has 120 columns, and if no event matches, standard error says what would', async (t) => {
+test('a table into a pipe has 120 columns, and if no event matches, standard error says so', async (t) => {
   const data = journal(t);
   const { stdout } = await run(['events', '--table', '--data', data]);
   assert.match(stdout, /^seq .*\n1 .*version v1 {2}nightly {2}\{"rows":\S+…?\n/);
   for (const line of stdout.split('\n')) assert.ok(line.length <= 120, line);
-  const matches: readonly (readonly [readonly string[], string])[] = [
-    [['--table', '--key', 'nothing'], 'no events match (5 in the journal; key nothing: 0)'],
-    [
-      ['--json', '--key-prefix', 'warehouse', '--passed', '--partition', 'p'],
-      'no events match (5 in the journal; partition "p": 0, passed checks: 1, keys that begin with warehouse: 4)',
-    ],
-    [
-      ['--last', '3', '--after-seq', '4', '--type', 'check', '--until', '2026-11-19', '--check', 'fresh'],
-      'no events match (5 in the journal; check "fresh": 1, after seq 4: 1, type check: 2)',
-    ],
-  ];
-  for (const [args, sentence] of matches) {
+  for (const args of [
+    ['--table', '--key', 'nothing'],
+    ['--last', '3', '--after-seq', '5'],
+    ['--until', '2026-11-16'],
+  ]) {
     const { code, stdout, stderr } = await runHere(['events', data, ...args]);
-    assert.deepEqual([code, stdout, stderr], [0, '', `assetlog: ${sentence}\n`]);
+    assert.deepEqual([code, stdout, stderr], [0, '', 'assetlog: no events match\n']);
   }
   const empty = newFolder(t);
   writeFileSync(join(empty, FIRST), '');
@@ -329,10 +322,7 @@ test('events are shown in the order in which they happened, on request', async (
   assert.deepEqual(await show('--since', '2026-11-20T15:00:00', '--until', '2026-11-20T15:00:00.500'), [4, 2]);
   assert.deepEqual(await show('--after-seq', '3'), [5, 4]);
   const none = await runHere(['events', '--data', data, '--by', 'event_time', '--since', '2026-11-21', '--key', 'a0']);
-  assert.equal(
-    none.stderr,
-    'assetlog: no events match (5 in the journal; event_time since 2026-11-21T00:00:00.000Z: 0, key a0: 1)\n',
-  );
+  assert.equal(none.stderr, 'assetlog: no events match\n');
   const both = await runHere(['events', '--data', data, '--by', 'event_time', '--follow']);
   assert.deepEqual([both.code, both.stderr.includes('leave out --by event_time')], [2, true]);
   const unknown = await runHere(['events', '--data', data, '--by', 'id']);

@@ -60,13 +60,14 @@ test('an asset is stale if it was neither materialized nor observed nor checked 
   assert.deepEqual((await shown())[0], 0);
 });
 
-test('a key without an asset is stale, and the sentence about it says so', async (t) => {
+test('a key without an asset is stale', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const { code, stderr } = await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'x']);
   assert.equal(code, 1);
-  assert.match(stderr, /no assets match \(4 in the journal; keys that begin with x: 0, without an event for 100d: 0\)/);
+  assert.match(stderr, /no assets match\n/);
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key', 'w'])).code, 1);
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'w'])).code, 0);
+  assert.equal((await runHere(['assets', data, '--stale', '26h', '--key', 'w/old', '--since', '1h'])).code, 0);
   assert.equal((await runHere(['assets', data, '--key', 'w'])).code, 0, 'without --stale as ever');
   const wrong = await runHere(['assets', data, '--stale', '26']);
   assert.deepEqual([wrong.code, /is not a duration such as 30m, 26h or 2d/.test(wrong.stderr)], [2, true]);
