@@ -1,7 +1,9 @@
 /** Formats rows as a text table. Values come from clients, so control characters are escaped for a terminal. */
 
 import { printable } from '../../telemetry/printable.ts';
-import { cutTo, fitTo, type ShownPart, widthOf } from './text-width.ts';
+
+/** Which part of a text that is too long is shown: `beginning` gives `wareho…`, `end` gives `…orders`. */
+type ShownPart = 'beginning' | 'end';
 
 export interface Column {
   readonly title: string;
@@ -88,6 +90,25 @@ export class Table {
     widths[widths.length - 1]! += Math.max(0, left);
     return widths;
   }
+}
+
+/** Each character counts as one column of a terminal. */
+function widthOf(text: string): number {
+  return Array.from(text).length;
+}
+
+/** Cuts a text that takes more columns than `widthMax`. */
+function cutTo(text: string, widthMax: number, shownPart: ShownPart = 'beginning'): string {
+  const characters = Array.from(text);
+  if (characters.length <= widthMax) return text;
+  if (shownPart === 'end') return `…${characters.slice(1 - widthMax).join('')}`;
+  return `${characters.slice(0, widthMax - 1).join('')}…`;
+}
+
+/** @returns the text, cut or padded with spaces to exactly this many columns */
+function fitTo(text: string, width: number, shownPart?: ShownPart): string {
+  const cut = cutTo(text, width, shownPart);
+  return cut + ' '.repeat(width - widthOf(cut));
 }
 
 /** @returns a time to the second, as tables show it: `2026-11-20 15:19:45` for `2026-11-20T15:19:45.266Z` */
