@@ -180,8 +180,6 @@ export interface FaultEffect {
   readonly drop?: 'request' | 'reply' | 'half' | undefined;
   /** Whether the report is recorded, if not as above: shows whether a client loses reports, or doubles them. */
   readonly recorded?: boolean | undefined;
-  /** Alone: a check with a partition that was reported before gets what Dagster's web server answers, a 500, and is recorded. */
-  readonly as?: 'reference' | undefined;
 }
 
 /** What became of a fault so far. */

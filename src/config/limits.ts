@@ -322,8 +322,6 @@ export const limits = {
   faultsMax: 100,
   faultDelayMsMax: 300_000,
   delayedRepliesMax: 1_000,
-  /** Checks with a partition that such a service remembers to answer as the reference does. */
-  referenceChecksMax: 100_000,
   /**
    * Bytes between two garbage collections: of bodies that arrive if memory is scarce, and always of events that are sent on, unless the
    * heap is so large that a collection takes long.

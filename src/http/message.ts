@@ -90,7 +90,7 @@ export interface CutReply extends Pick<ReplyHead, 'status' | 'close'> {
   readonly kind: 'cut';
   readonly reply: WholeReply;
   /** How much of the reply is sent: `half` is its head and half of its body; after `reset` the client sees a reset (RST). */
-  readonly sent: 'reset' | 'nothing' | 'half' | 'all';
+  readonly sent: 'reset' | 'nothing' | 'half';
 }
 
 /** A refusal, or a failure of the service. `bodyOf` builds its body, which contains the id of the request. */

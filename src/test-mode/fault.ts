@@ -37,7 +37,6 @@ export interface Effect {
   readonly drop?: 'request' | 'reply' | 'half';
   /** Whether the report is recorded all the same. */
   readonly recorded: boolean;
-  readonly as?: 'reference';
 }
 
 /** A fault as it was read. */
@@ -104,7 +103,6 @@ export function readFault(value: unknown, path: string, limits: FaultLimits): Pa
   const isCheck = match.type === undefined || match.type === 'AssetCheckEvaluation';
   if (!isCheck && match.check_name !== undefined)
     throw contradicts(`${path}.match.check_name`, 'the type: only a check has one');
-  if (!isCheck && effect.as !== undefined) throw contradicts(`${path}.then.as`, 'match.type: it is about checks');
   return { given: JSON.parse(JSON.stringify(value)), match, times, probability, after, effect };
 }
 
@@ -165,7 +163,6 @@ function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
       delay_ms: delay,
       drop: oneOf('request', 'reply', 'half'),
       recorded: truth,
-      as: oneOf('reference'),
     },
     limits,
   );
@@ -176,14 +173,7 @@ function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
 
 /** @throws FaultsError for members that contradict each other, or that change nothing */
 function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undefined, path: string): void {
-  const { status, body, html, drop, as, ...more } = effect;
-  if (as !== undefined) {
-    const others = Object.keys({ ...effect, ...(recorded !== undefined && { recorded }) }).filter(
-      (name) => name !== 'as',
-    );
-    if (others.length > 0) throw contradicts(`${path}.${others[0]}`, '"as", which decides the whole reply');
-    return;
-  }
+  const { status, body, html, drop, delay_ms: delay } = effect;
   if (status === undefined) {
     const name = body !== undefined ? 'body' : html !== undefined ? 'html' : 'retry_after';
     if (effect[name] !== undefined) throw new FaultsError(`${path}.${name} needs a status as well`);
@@ -195,7 +185,7 @@ function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undef
   if (status !== undefined || drop !== undefined) return;
   if (recorded === false)
     throw new FaultsError(`${path}.recorded is false, but the reply would be a 200; add status or drop`);
-  if (more.delay_ms === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms, drop or as`);
+  if (delay === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms or drop`);
 }
 
 type Check<Value> = (value: unknown, path: string, limits: FaultLimits) => Value;

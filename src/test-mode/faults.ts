@@ -46,11 +46,6 @@ export interface FaultShown {
   readonly nearest?: { readonly path: string; readonly differs: Partial<Compared> };
 }
 
-export interface FaultsLimits extends FaultLimits {
-  /** Checks with a partition that are remembered for `"as": "reference"`. */
-  readonly referenceChecksMax: number;
-}
-
 /** What became of a fault so far. */
 export type FaultCounts = Readonly<Pick<LiveFault, 'matched' | 'met' | 'nearest'>>;
 
@@ -67,14 +62,12 @@ interface LiveFault {
 
 /** The faults of one service, in their order: a report meets the first that matches. */
 export class Faults {
-  readonly #limits: FaultsLimits;
+  readonly #limits: FaultLimits;
   #seed = 0;
   #reports = 0;
   #faults: LiveFault[] = [];
-  /** The checks with a partition that were recorded while a fault is `"as": "reference"`. */
-  readonly #checks = new Set<string>();
 
-  constructor(limits: FaultsLimits) {
+  constructor(limits: FaultLimits) {
     this.#limits = limits;
   }
 
@@ -107,7 +100,6 @@ export class Faults {
   clear(): void {
     this.#faults = [];
     this.#reports = 0;
-    this.#checks.clear();
   }
 
   show(): FaultsShown {
@@ -159,24 +151,6 @@ export class Faults {
     return met;
   }
 
-  /**
-   * @returns the checks of a report that `recorded` is to remember: `['[["orders"],"no_nulls","p1"]']`; undefined if no fault
-   *   needs them
-   */
-  checksIn({ events, isBatch }: MetReport): readonly string[] | undefined {
-    if (isBatch || !this.#faults.some(({ fault }) => fault.effect.as !== undefined)) return undefined;
-    return events.map(checkOf).filter((check) => check !== undefined);
-  }
-
-  /** Remembers checks that are recorded, the latest `limits.referenceChecksMax`. @param checks as `checksIn` returned them */
-  recorded(checks: readonly string[]): void {
-    for (const check of checks) this.#checks.add(check);
-    for (const oldest of this.#checks) {
-      if (this.#checks.size <= this.#limits.referenceChecksMax) break;
-      this.#checks.delete(oldest);
-    }
-  }
-
   #append(fault: ParsedFault): FaultCounts {
     const draw = mulberry32(this.#seed + Math.imul(this.#faults.length, GOLDEN));
     const added: LiveFault = { fault, draw, matched: 0, turns: 0, met: 0, nearest: undefined };
@@ -196,8 +170,7 @@ export class Faults {
   }
 
   /** @returns the members of the nearest event of a report that differ from what a fault meets; undefined if it matches */
-  #differences({ match, effect }: ParsedFault, { events, isBatch }: MetReport): Partial<Compared> | undefined {
-    if (effect.as !== undefined && (isBatch || !this.#checks.has(checkOf(events[0]) ?? ''))) return {};
+  #differences({ match }: ParsedFault, { events }: MetReport): Partial<Compared> | undefined {
     const wanted = Object.entries(match);
     if (wanted.length === 0) return undefined;
     let nearest: [string, unknown][] | undefined;
@@ -227,13 +200,6 @@ function typeOf({ isBatch, events }: MetReport): string | undefined {
 function comparedOf(event: Event): Compared {
   const { type, asset_key, partition = null, check_name = null } = decodeEvent(event);
   return { type, asset_key, partition, check_name };
-}
-
-/** @returns what the reference's database has to be unique: key, name and partition of a check; undefined for other events */
-function checkOf(event: Event | undefined): string | undefined {
-  if (event?.type !== 'AssetCheckEvaluation') return undefined;
-  const { asset_key, check_name, partition } = decodeEvent(event);
-  return partition === undefined ? undefined : JSON.stringify([asset_key, check_name, partition]);
 }
 
 /** Keeps the nearest of the reports that did not match, of several the latest. The copy does not keep the body in memory. */

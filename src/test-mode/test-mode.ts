@@ -94,12 +94,7 @@ export class TestMode implements TestParts {
       const met = this.faults.meet(report, this.#decided.get(incoming));
       const answer = met === undefined ? respond : this.#answerWith(met, respond, incoming);
       if (met?.effect.recorded === false) return answer(OK);
-      const checks = this.faults.checksIn(report);
-      const done = (reply: Reply) => {
-        if (checks !== undefined && reply.status === 200) this.faults.recorded(checks);
-        answer(reply);
-      };
-      record(outcome, recorder, route, done, incoming);
+      record(outcome, recorder, route, answer, incoming);
     };
   }
 
@@ -134,7 +129,6 @@ export class TestMode implements TestParts {
       status: effect.status,
       delay_ms: delayMs || undefined,
       drop: effect.drop,
-      as: effect.as,
       recorded: effect.recorded,
     });
   }
@@ -168,14 +162,6 @@ function refuse(error: Error): never {
 const OK: BodyReply = { kind: 'body', status: 200, body: '{}' };
 const dropped: CutReply = { kind: 'cut', status: 200, reply: OK, sent: 'reset' };
 
-/** What the reference answers to the second report of a check with a partition; it closes the connection without a word. */
-const REFERENCE: BodyReply = {
-  kind: 'body',
-  status: 500,
-  body: 'Internal Server Error',
-  contentType: 'text/plain; charset=utf-8',
-};
-
 /** @param reply the reply without the fault */
 function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
   if (reply.kind !== 'body' && reply.kind !== 'error') return reply; // no report gets one
@@ -183,7 +169,6 @@ function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply 
   if (drop === 'request') return dropped;
   if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };
   const isLost = effect.recorded && reply.kind === 'error'; // it could not be recorded, so it gets the reason
-  if (effect.as !== undefined && !isLost) return { kind: 'cut', status: 500, reply: REFERENCE, sent: 'all' };
   const sent = status === undefined || isLost ? reply : replyOf(effect, status, incoming);
   return drop === 'half' ? { kind: 'cut', status: sent.status, reply: sent, sent: 'half' } : sent;
 }

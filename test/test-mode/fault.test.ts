@@ -50,7 +50,6 @@ test('what a fault records unless it says otherwise: all but a status and a requ
     [{ drop: 'reply', recorded: false }, false],
     [{ drop: 'half' }, true],
     [{ drop: 'half', recorded: false }, false],
-    [{ as: 'reference' }, true],
   ];
   for (const [effect, recorded] of records) {
     const { faults } = readFaults({ faults: [fault({}, effect)] }, limits);
@@ -94,11 +93,8 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
       { recorded: false, delay_ms: 5 },
       'faults[0].then.recorded is false, but the reply would be a 200; add status or drop',
     ],
-    [{ recorded: true }, 'faults[0].then changes nothing; add status, delay_ms, drop or as'],
-    [{}, 'faults[0].then changes nothing; add status, delay_ms, drop or as'],
-    [{ as: 'dagster' }, 'faults[0].then.as is "dagster"; send "reference"'],
-    [{ as: 'reference', status: 500 }, 'faults[0].then.status contradicts "as", which decides the whole reply'],
-    [{ as: 'reference', recorded: true }, 'faults[0].then.recorded contradicts "as", which decides the whole reply'],
+    [{ recorded: true }, 'faults[0].then changes nothing; add status, delay_ms or drop'],
+    [{}, 'faults[0].then changes nothing; add status, delay_ms or drop'],
   ];
   for (const [effect, problem] of effects) assert.equal(problemOf({ faults: [fault({}, effect)] }), problem);
 
@@ -137,6 +133,4 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
     const right = fault({}, { drop: 'reply' });
     assert.equal(problemOf({ faults: [right, fault(match, { drop: 'reply' }, more)] }), `faults[1].${problem}`);
   }
-  const aboutAnother = fault({ type: 'observation' }, { as: 'reference' });
-  assert.equal(problemOf({ faults: [aboutAnother] }), 'faults[0].then.as contradicts match.type: it is about checks');
 });

@@ -171,27 +171,6 @@ test('only a fault that asks for nothing but the type drops a request before its
   );
 });
 
-test('as the reference: only a check with a partition that was recorded before', () => {
-  const faults = faultsOf(fault({}, { as: 'reference' }));
-  const send = (report: MetReport) => {
-    const met = faults.meet(report);
-    faults.recorded(faults.checksIn(report) ?? []);
-    return met?.index;
-  };
-  assert.deepEqual([send(checkOf('a', 'p')), send(checkOf('a', 'p')), send(checkOf('a', 'p'))], [undefined, 0, 0]);
-  assert.deepEqual([send(checkOf('a')), send(checkOf('a'))], [undefined, undefined]);
-  assert.deepEqual(
-    [send(checkOf('a', 'q')), send(checkOf('b', 'p')), send(checkOf('a', 'p', 'x'))],
-    [undefined, undefined, undefined],
-  );
-  assert.equal(send({ ...checkOf('a', 'p'), isBatch: true }), undefined);
-  assert.equal(faultsOf(fault({}, { status: 503 })).checksIn(checkOf('a', 'p')), undefined);
-  const few = new Faults({ ...limits, referenceChecksMax: 2 });
-  few.set({ faults: [fault({}, { as: 'reference' })] });
-  for (const key of ['a', 'b', 'c']) few.recorded(few.checksIn(checkOf(key, 'p')) ?? []);
-  assert.deepEqual([few.meet(checkOf('a', 'p')), few.meet(checkOf('c', 'p'))?.index], [undefined, 0]);
-});
-
 test('wrong faults leave the old ones, and one more can be added', () => {
   const faults = faultsOf(fault({}, { status: 503 }, { times: 1 }));
   assert.throws(() => faults.set({ faults: [fault({}, { stauts: 1 })] }), FaultsError);

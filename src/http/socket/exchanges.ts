@@ -165,7 +165,7 @@ export class Exchanges {
 
   #count(exchange: Exchange, reply: Reply): void {
     const { metrics, notices } = this.#options;
-    if (reply.kind !== 'cut' || reply.sent === 'all') metrics.answered(exchange.route, reply.status);
+    if (reply.kind !== 'cut') metrics.answered(exchange.route, reply.status);
     if (notices.debugging) this.#log(exchange, reply);
     if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
   }
@@ -238,7 +238,7 @@ export class Exchanges {
       socket.resetAndDestroy();
       return;
     }
-    if (sent !== 'nothing') socket.write(this.#replies.cutText(reply, req, sent === 'half'));
+    if (sent === 'half') socket.write(this.#replies.halfText(reply, req));
     socket.destroySoon();
   }
 

@@ -40,10 +40,10 @@ export class ReplyTexts {
     return this.#headOf(reply, reply.body, final);
   }
 
-  /** @returns a reply that announces a connection that stays open, whole, or without the second half of its body */
-  cutText(reply: WholeReply, request: Replied, half: boolean): string {
+  /** @returns a reply that announces a connection that stays open, without the second half of its body */
+  halfText(reply: WholeReply, request: Replied): string {
     const text = this.textOf(reply, request, false);
-    return half ? text.slice(0, text.length - Math.ceil(bodyOf(reply, request).length / 2)) : text;
+    return text.slice(0, text.length - Math.ceil(bodyOf(reply, request).length / 2));
   }
 
   /**

@@ -172,23 +172,6 @@ test('no reading meets a fault, nor does a report that is wrong', async (t) => {
   assert.deepEqual(await service.met(), [0]);
 });
 
-test('as the reference: the second report of a check with a partition is 500, recorded, and its connection is closed', async (t) => {
-  const service = await standIn(t);
-  await service.faults(fault({}, { as: 'reference' }));
-  const check = '/report_asset_check/a?check_name=fresh&passed=true';
-  const wire = await Wire.open(service.port);
-  wire.send(post(`${check}&partition=p`));
-  assert.equal((await wire.reply())?.status, 200);
-  wire.send(post(`${check}&partition=p`));
-  const reply = await wire.reply();
-  assert.deepEqual([reply?.status, reply?.body], [500, 'Internal Server Error']);
-  assert.equal(reply?.headers.get('content-type'), 'text/plain; charset=utf-8');
-  assert.equal(reply?.headers.get('connection'), 'keep-alive', 'the reference does not announce the end');
-  assert.ok(await wire.ends());
-  assert.deepEqual([await statusOf(service, check), await statusOf(service, check)], [200, 200]);
-  assert.equal(service.events().length, 4);
-});
-
 test('assetlog report loses and doubles nothing, whatever fault its requests meet', async (t) => {
   const service = await standIn(t);
   const once = (effect: object) => fault({}, effect, { times: 1 });
