@@ -1,6 +1,6 @@
 /**
- * Makes in `dist/release` what users get: the program, the package, a context for an image, the changes, an SPDX document and
- * checksums. A commit gives the same bytes in each clone, with the same Node and npm. Not part of the program.
+ * Makes in `dist/release` what users get: the program, the package, a context for an image, the changes and checksums. A commit
+ * gives the same bytes in each clone, with the same Node and npm. Not part of the program.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -35,13 +35,6 @@ function checkWorkTree(): void {
   if (changed !== '') throw new Error(`a release is made of a commit; commit or remove what is not in it:\n${changed}`);
 }
 
-/** @returns the time of the release, which is that of the commit unless `SOURCE_DATE_EPOCH` is given */
-function timeOfRelease(): string {
-  const seconds = process.env['SOURCE_DATE_EPOCH'] ?? run('git', 'log', '-1', '--format=%ct');
-  if (!/^\d{1,11}$/.test(seconds)) throw new Error(`SOURCE_DATE_EPOCH is ${seconds}; give seconds since 1970`);
-  return new Date(Number(seconds) * 1000).toISOString().replace('.000Z', 'Z');
-}
-
 /** @throws Error if the handbook has no such part */
 function fromHandbook(what: string, pattern: RegExp): string {
   const [, text] = pattern.exec(readFileSync(join(root, 'bin/README.md'), 'utf8')) ?? [];
@@ -51,10 +44,6 @@ function fromHandbook(what: string, pattern: RegExp): string {
 
 function write(name: string, text: string): void {
   writeFileSync(join(folder, name), text);
-}
-
-function sum(algorithm: 'sha1' | 'sha256', data: string | Buffer): string {
-  return createHash(algorithm).update(data).digest('hex');
 }
 
 /** Gives files modes that do not depend on the umask of the clone. */
@@ -78,82 +67,19 @@ function pack(): void {
   }
 }
 
-interface Content {
-  readonly name: string;
-  readonly sha1: string;
-  readonly sha256: string;
-}
-
-/** @returns the files of the release so far, sorted */
-function contents(): Content[] {
-  return readdirSync(folder)
+/** @returns a line for each file of the release so far, as `sha256sum` prints it, sorted by name */
+function sums(): string {
+  const lines = readdirSync(folder)
     .sort()
     .map((name) => {
-      const data = readFileSync(join(folder, name));
-      return { name, sha1: sum('sha1', data), sha256: sum('sha256', data) };
+      const hash = createHash('sha256').update(readFileSync(join(folder, name)));
+      return `${hash.digest('hex')}  ${name}\n`;
     });
-}
-
-/** @returns an SPDX 2.3 document about the files of a release, which contain no package of others */
-function spdxOf(files: readonly Content[], created: string): object {
-  const [document, application] = ['SPDXRef-DOCUMENT', 'SPDXRef-Package-assetlog'];
-  const name = `assetlog-${version}`;
-  const idOf = (file: Content) => `SPDXRef-File-${file.name}`;
-  const [copyrightText = 'NOASSERTION'] = /^Copyright .*$/m.exec(readFileSync(join(root, 'LICENSE'), 'utf8')) ?? [];
-  const relate = (from: string, relationshipType: string, to: string) => ({
-    spdxElementId: from,
-    relationshipType,
-    relatedSpdxElement: to,
-  });
-  const sums = files.map(({ sha1 }) => sha1).sort();
-  return {
-    spdxVersion: 'SPDX-2.3',
-    dataLicense: 'CC0-1.0',
-    SPDXID: document,
-    name,
-    documentNamespace: `https://spdx.org/spdxdocs/${name}-${sum('sha256', JSON.stringify([created, files]))}`,
-    creationInfo: {
-      created,
-      creators: [`Tool: node-${process.versions.node}`, `Tool: npm-${run('npm', '--version')}`],
-    },
-    packages: [
-      {
-        SPDXID: application,
-        name: 'assetlog',
-        versionInfo: version,
-        supplier: 'NOASSERTION',
-        downloadLocation: 'NOASSERTION',
-        filesAnalyzed: true,
-        packageVerificationCode: { packageVerificationCodeValue: sum('sha1', sums.join('')) },
-        licenseConcluded: 'MIT',
-        licenseDeclared: 'MIT',
-        licenseInfoFromFiles: ['NOASSERTION'],
-        copyrightText,
-        primaryPackagePurpose: 'APPLICATION',
-      },
-    ],
-    files: files.map((file) => ({
-      SPDXID: idOf(file),
-      fileName: `./${file.name}`,
-      checksums: [
-        { algorithm: 'SHA1', checksumValue: file.sha1 },
-        { algorithm: 'SHA256', checksumValue: file.sha256 },
-      ],
-      licenseConcluded: 'MIT',
-      licenseInfoInFiles: ['NOASSERTION'],
-      copyrightText: 'NOASSERTION',
-    })),
-    relationships: [
-      relate(document, 'DESCRIBES', application),
-      ...files.map((file) => relate(application, 'CONTAINS', idOf(file))),
-      relate(application, 'DEPENDS_ON', 'NONE'),
-    ],
-  };
+  return lines.join('');
 }
 
 function release(): void {
   checkWorkTree();
-  const created = timeOfRelease();
   run(process.execPath, '--import', 'tsx', 'src/build.ts');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
@@ -162,11 +88,10 @@ function release(): void {
   const changes = fromHandbook(`changes of ${version}`, RegExp(`^(\\*\\*${version}\\*\\*$.*)`, 'ms'));
   write('CHANGES.md', `# Changes\n\n${changes}`);
   pack();
-  write(`assetlog-${version}.spdx.json`, `${JSON.stringify(spdxOf(contents(), created), undefined, 2)}\n`);
-  const sums = contents().map(({ name, sha256 }) => `${sha256}  ${name}\n`);
-  write('SHA256SUMS', sums.join(''));
+  const lines = sums();
+  write('SHA256SUMS', lines);
   fixModes(folder);
-  console.log(`dist/release\n${sums.join('')}`);
+  console.log(`dist/release\n${lines}`);
 }
 
 try {
