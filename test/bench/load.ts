@@ -7,7 +7,7 @@ import type { Scratch } from './scratch.ts';
 
 /** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
 const TIMEOUT_SECONDS = 60;
-export const PATH = '/report_asset_materialization/';
+const PATH = '/report_asset_materialization/';
 const BATCH_PATH = '/report_asset_batch/';
 
 export interface LoadResult {
@@ -81,7 +81,7 @@ function endpointOf({ items }: Script): { readonly path: string; readonly type: 
 }
 
 /** wrk's own summary rounds; this does not. */
-export const DONE = `done = function(summary, latency)
+const DONE = `done = function(summary, latency)
   local e = summary.errors
   io.write(string.format("RESULT requests %d microseconds %d errors %d p99 %d\\n", summary.requests, summary.duration,
     e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(99)))

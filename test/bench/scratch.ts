@@ -3,7 +3,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { endGroup, type Scope } from '../support/program.ts';
+import { endGroup } from '../support/program.ts';
 
 const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -41,21 +41,12 @@ export class Scratch {
   }
 }
 
-/** Runs `act`, and at its end what it handed to `after`, the last first. */
-export async function inScope<Result>(act: (scope: Scope) => Promise<Result>): Promise<Result> {
-  const releases: (() => unknown)[] = [];
-  try {
-    return await act({ after: (release) => void releases.unshift(release) });
-  } finally {
-    for (const release of releases) await release();
-  }
-}
-
 /** Runs a measurement in a folder of its own below this one. */
-export function inScratch(parent: string, measure: (scratch: Scratch, scope: Scope) => Promise<void>): Promise<void> {
-  return inScope((scope) => {
-    const scratch = new Scratch(parent);
-    scope.after(() => scratch.end());
-    return measure(scratch, scope);
-  });
+export async function inScratch(parent: string, measure: (scratch: Scratch) => Promise<void>): Promise<void> {
+  const scratch = new Scratch(parent);
+  try {
+    await measure(scratch);
+  } finally {
+    scratch.end();
+  }
 }

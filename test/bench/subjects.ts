@@ -180,14 +180,6 @@ function ofTree(pid: number, figure: (folder: string) => number): number {
   }
 }
 
-/** @returns what the children of this process with such a name have used of the processors */
-export function processorSecondsOfChildren(name: RegExp): number {
-  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean);
-  const folders = children.map((child) => `/proc/${child}`);
-  const own = folders.filter((folder) => name.test(readFileSync(`${folder}/comm`, 'utf8')));
-  return own.reduce((sum, folder) => sum + processorSeconds(folder), 0);
-}
-
 function residentBytes(folder: string): number {
   return Number(/^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`${folder}/status`, 'utf8'))?.[1]) * 1024;
 }
