@@ -1,8 +1,30 @@
-/** Reads small files that an operator wrote, and opens streams that a command reads. */
+/** Reads small files that an operator wrote, opens streams that a command reads, and compares folders. */
 
 import { constants } from 'node:fs';
-import { open, rm, stat } from 'node:fs/promises';
+import { open, realpath, rm, stat } from 'node:fs/promises';
+import { basename, dirname, join, resolve, sep } from 'node:path';
 import type { Readable } from 'node:stream';
+
+/**
+ * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
+ * @param path of a folder that need not exist yet
+ * @throws the error of a system call, but not of a missing folder
+ */
+export async function isWithin(folder: string, path: string): Promise<boolean> {
+  const [outer, inner] = await Promise.all([realFolder(resolve(folder)), realFolder(resolve(path))]);
+  return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep);
+}
+
+/** @returns the path without symbolic links; of a missing folder, that of its nearest existing parent and the rest */
+async function realFolder(path: string): Promise<string> {
+  try {
+    return await realpath(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if ((code !== 'ENOENT' && code !== 'ENOTDIR') || dirname(path) === path) throw error;
+    return join(await realFolder(dirname(path)), basename(path));
+  }
+}
 
 /**
  * Reads a small file as UTF-8.

@@ -4,9 +4,10 @@
  * a FIFO instead of a file would be waited for without an end, and a device may have no end.
  */
 
-import { constants, fdatasync, fstatSync, statSync, write } from 'node:fs';
+import { constants, existsSync, fdatasync, fstatSync, statSync, write } from 'node:fs';
 import {
   access,
+  copyFile,
   type FileHandle,
   mkdir,
   open,
@@ -19,7 +20,7 @@ import {
   unlink,
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
-import { basename, dirname, join, resolve, sep } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
 import { type OtherWriters, otherWriters } from '../config/files.ts';
 import { type Mount, mountOf } from './open/mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './open/owner.ts';
@@ -53,6 +54,11 @@ export interface Disk {
    * is what it has, unless an earlier sync has failed.
    */
   openSlots(name: string): Promise<SlotFile>;
+  /**
+   * Copies a file of another folder into a new one, which shares its blocks if the file system can do that. Not durable, and no
+   * snapshot: of what is written to the file during the copy, any part may be in it. Rejects with EEXIST if the new file exists.
+   */
+  copyFrom(source: Pick<Disk, 'folder' | 'read'>, name: string, to: string): Promise<void>;
   /** Replaces a small file, which a reader sees whole or not at all. Not durable, and no sync. */
   replace(name: string, bytes: Buffer): Promise<void>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
@@ -214,6 +220,7 @@ export function openDisk(
     createLog: async (name) => logFile(await createFile(folder, name, logFlags), folder, name, syncingWrites),
     openLog: async (name) => logFile(await openRegular(join(folder, name), logFlags), folder, name, syncingWrites),
     openSlots: async (name) => slotFile(await openOrCreate(folder, name), name),
+    copyFrom: (source, name, to) => copyInto(folder, to, join(source.folder, name)),
     replace: (name, bytes) => replaceFile(folder, name, bytes),
     createFolder: (name) => makeFolder(join(folder, name)),
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
@@ -227,26 +234,6 @@ export function openDisk(
     mount: () => findMount(folder),
     otherWriters: () => otherWriters(folder),
   };
-}
-
-/**
- * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
- * @param path of a folder that need not exist yet
- * @throws the error of a system call, but not of a missing folder
- */
-export async function isWithin(folder: string, path: string): Promise<boolean> {
-  const [outer, inner] = await Promise.all([realFolder(resolve(folder)), realFolder(resolve(path))]);
-  return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep);
-}
-
-/** @returns the path without symbolic links; of a missing folder, that of its nearest existing parent and the rest */
-async function realFolder(path: string): Promise<string> {
-  try {
-    return await realpath(path);
-  } catch (error) {
-    if (!namesNothing(error as NodeJS.ErrnoException) || dirname(path) === path) throw error;
-    return join(await realFolder(dirname(path)), basename(path));
-  }
 }
 
 /** Writes all of the bytes. After a short write it writes the rest, so that the system reports why the write was short. */
@@ -289,6 +276,30 @@ async function replaceFile(folder: string, name: string, bytes: Buffer): Promise
   } finally {
     await entries.close();
   }
+}
+
+async function copyInto(folder: string, name: string, from: string): Promise<void> {
+  const source = await openRegular(from, constants.O_RDONLY);
+  try {
+    const copy = await createFile(folder, name, constants.O_WRONLY);
+    try {
+      await copyFile(openPath(source, from), openPath(copy, join(folder, name)), constants.COPYFILE_FICLONE);
+      await copy.chmod(FILE_MODE); // it has got the mode of the source
+    } catch (error) {
+      await unlink(join(folder, name)).catch(() => {}); // the first error is reported
+      throw error;
+    } finally {
+      await copy.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+/** @returns a path to an open file, so that the owner of its folder cannot put another file in its place */
+function openPath({ fd }: FileHandle, path: string): string {
+  const open = `/proc/self/fd/${fd}`;
+  return existsSync(open) ? open : path;
 }
 
 function throwSyncError(error: Error): never {

@@ -21,6 +21,21 @@ const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
 const withCode = (code: string) => (error: NodeJS.ErrnoException) => error.code === code;
 
 for (const [kind, makeDisk] of Object.entries(disks)) {
+  test(`${kind}: a file of another folder is copied into a new one`, async (t) => {
+    const [disk, other] = [makeDisk(t), makeDisk(t)];
+    for (const each of [disk, other]) await each.prepare();
+    await writeFile(other, 'x', [Buffer.from('hello')]);
+    await disk.copyFrom(other, 'x', 'copy');
+    assert.equal(await textOf(disk, 'copy'), 'hello');
+    await assert.rejects(disk.copyFrom(other, 'x', 'copy'), withCode('EEXIST'));
+    await assert.rejects(disk.copyFrom(other, 'none', 'gone'), withCode('ENOENT'));
+    const log = await disk.openLog('copy');
+    await log.truncate(4);
+    await log.close();
+    assert.deepEqual([await textOf(disk, 'copy'), await textOf(other, 'x')], ['hell', 'hello']);
+    assert.deepEqual(await disk.list(), ['copy']);
+  });
+
   test(`${kind}: bytes are written where they are to be, cut and read back, whole and in part`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
@@ -173,6 +188,15 @@ test('a quota has no name in Node, and is reported as a quota', {
   assert.deepEqual([isFull(Object.assign(new Error('x'), { code: 'EIO', errno: -5 }))], [false]);
 });
 
+test('the real disk: a copy is readable by its owner alone, whatever the mode of the source', async (t) => {
+  const [disk, other] = [openDisk(newFolder(t)), openDisk(newFolder(t))];
+  for (const mode of [0o444, 0o666]) {
+    fs.writeFileSync(join(other.folder, `${mode}`), 'x', { mode });
+    await disk.copyFrom(other, `${mode}`, `${mode}`);
+    assert.equal(fs.statSync(join(disk.folder, `${mode}`)).mode & 0o777, 0o600);
+  }
+});
+
 test('the real disk: only regular files are opened [disk-1]', { skip: process.platform === 'win32' }, async (t) => {
   const disk = openDisk(newFolder(t));
   execFileSync('mkfifo', [join(disk.folder, 'fifo'), join(disk.folder, 'small.new')]);
@@ -186,6 +210,7 @@ test('the real disk: only regular files are opened [disk-1]', { skip: process.pl
     const irregular = new IrregularFileError(join(disk.folder, name));
     await assert.rejects(disk.openLog(name), irregular);
     await assert.rejects(disk.openSlots(name), irregular);
+    await assert.rejects(openDisk(newFolder(t)).copyFrom(disk, name, name), irregular);
   }
   await assert.rejects(disk.replace('small', Buffer.from('x')), new IrregularFileError(join(disk.folder, 'small.new')));
 });

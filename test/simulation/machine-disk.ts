@@ -159,6 +159,7 @@ class ProcessDisk implements Disk {
     await this.#changed(this.#disk.replace(name, copy));
     this.#onWritten(name, copy);
   };
+  copyFrom: Disk['copyFrom'] = (source, name, to) => this.#changed(this.#disk.copyFrom(source, name, to));
   createFolder = (name: string) => this.#changed(this.#disk.createFolder(name));
   rename = (from: string, to: string) => this.#changed(this.#disk.rename(from, to));
   remove = (name: string) => this.#changed(this.#disk.remove(name));

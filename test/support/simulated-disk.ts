@@ -6,7 +6,7 @@
 
 import type { OtherWriters } from '../../src/config/files.ts';
 import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
-import { SyncError } from '../../src/journal/disk.ts';
+import { SyncError, writeWhole } from '../../src/journal/disk.ts';
 import type { Mount } from '../../src/journal/open/mount.ts';
 
 export type Call =
@@ -233,6 +233,14 @@ export class SimulatedDisk implements Disk {
     return inode;
   }
 
+  async copyFrom(source: Pick<Disk, 'folder' | 'read'>, name: string, to: string): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of source.read(name)) chunks.push(Buffer.from(chunk));
+    const file = await this.create(to);
+    await writeWhole(file, Buffer.concat(chunks), 0);
+    await file.close();
+  }
+
   async replace(name: string, bytes: Buffer): Promise<void> {
     await this.#call('replace', name);
     this.#change([[name, { bytes, durable: Buffer.alloc(0), dirty: [{ start: 0, end: bytes.length }] }]]);
@@ -299,6 +307,7 @@ export class SimulatedDisk implements Disk {
       truncate: async (bytes) => {
         await this.#call('truncate', name);
         inode.bytes = inode.bytes.subarray(0, bytes);
+        inode.dirty = inode.dirty.filter(({ start }) => start < bytes);
         await this.#sync(name, inode);
       },
       sizeInFolder: () => (this.#entries.get(name) === inode ? inode.bytes.length : undefined),

@@ -3,9 +3,10 @@
 import { join } from 'node:path';
 import { options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
-import { type Disk, describe, isFull, isWithin, openDisk } from '../../journal/disk.ts';
+import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
 import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
 import { DamagedError } from '../../journal/open/recovery.ts';

@@ -2,10 +2,11 @@
  * Copies a journal into another folder, which is a journal then. A service may write, begin files and remove old files meanwhile:
  * what is copied is what was durable when the backup began.
  *
- * Each run copies the files that have grown. A file is written under another name, verified line by line as it is copied, synced,
- * and only then renamed. So after an interruption at any step the folder holds whole lines, and the next run continues.
+ * Each run copies the files that are new or have grown. A file is copied under another name, verified line by line, cut to what is
+ * durable, synced, and only then renamed. So a file with its name is whole, and after an interruption at any step the next run
+ * copies what is missing.
  *
- * A file is known to continue its copy by the last line of the copy: its crc depends on all lines before it.
+ * A copy is known to be of a file by its last line, whose crc depends on all lines before it.
  *
  * The newest file is empty after a rotation. It is copied only if there is no other file, since retention may remove it before the
  * next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an earlier run, or
@@ -33,10 +34,9 @@ import {
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { askDurable, type Progress } from '../progress.ts';
 import { type Contents, contentsOf, goneName, type SegmentName } from '../segments.ts';
-import { VerifiedCopy } from './verified-copy.ts';
 import type { OnProgress } from './verify.ts';
 
-/** In bytes the longest line and an interrupted write, and how often a journal that changes meanwhile is listed. */
+/** In bytes the longest line and an interrupted write, and how often a journal that changes during the backup is listed. */
 export type BackupLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'verifyListingsMax'>;
 
 export interface BackupOptions {
@@ -115,17 +115,42 @@ class BackupRun {
   }
 
   async run(): Promise<Backup> {
-    const names = await this.#target.list();
-    for (const name of names.filter((name) => name.endsWith(PARTIAL))) await this.#target.remove(name);
-    this.#held = contentsOf(names).segments;
+    for (const name of (await this.#target.list()).filter((name) => name.endsWith(PARTIAL))) {
+      await this.#target.remove(name);
+    }
     for (const name of (await this.#source.list()).filter((name) => FORWARDED.test(name)).sort()) {
       if (await this.#copyBeside(name)) this.#beside.push(name);
     }
     const hasWatermarks = await this.#copyBeside(WATERMARKS);
-    const last = await this.#look();
+    const isComplete = await this.#copyFiles();
+    await this.#completeBeside();
+    await this.#removeEmpty();
+    // Only after all events that they count: otherwise a hub would say that it has events which it lacks.
+    if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
+    const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
+    const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
+    return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
+  }
+
+  /** Copies all files; again if the source has other files by then, which explains a file that is missing. @returns as `#segment` */
+  async #copyFiles(): Promise<boolean> {
+    for (let listings = 1; ; listings += 1) {
+      const before = await this.#source.list();
+      try {
+        return await this.#copyListed(await this.#look(before));
+      } catch (error) {
+        const isMissing = error instanceof DamagedError || (error as NodeJS.ErrnoException).code === 'ENOENT';
+        if (!isMissing || listings >= this.#options.limits.verifyListingsMax) throw error;
+        if (filesOf(before) === filesOf(await this.#source.list())) throw error;
+      }
+    }
+  }
+
+  /** @param last how far the last file may be copied @returns as `#segment` */
+  async #copyListed(last: Extent): Promise<boolean> {
     await this.#checkTarget();
     const { segments } = this.#contents;
-    const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name).catch(unlessAbsent(0))));
+    const sizes = await Promise.all(segments.map(({ name }) => this.#source.size(name)));
     const total = sizes.reduce((sum, size) => sum + size, 0);
     let doneBytes = 0;
     let isComplete = true;
@@ -136,13 +161,7 @@ class BackupRun {
       );
       doneBytes += sizes[index] ?? 0;
     }
-    await this.#completeBeside();
-    await this.#removeEmpty();
-    // Only after all events that they count: else a hub would say that it has events which it lacks.
-    if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
-    const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
-    const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
-    return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
+    return isComplete;
   }
 
   /** Copies a small file under another name, durably, if it differs from its copy. @returns whether it does */
@@ -163,28 +182,24 @@ class BackupRun {
     await this.#target.syncFolder();
   }
 
-  /** Lists the source. @returns how far its last file may be copied */
-  async #look(): Promise<Extent> {
-    for (let listings = 1; ; listings += 1) {
-      this.#contents = contentsOf(await this.#source.list());
-      const last = this.#contents.segments.at(-1);
-      // Before the question: without a writer these bytes are from a process that has ended.
-      const bytes = last === undefined ? 0 : await this.#source.size(last.name).catch(unlessAbsent(undefined));
-      const said = await askDurable(this.#options.progress);
-      if (said.kind === 'before') {
-        // After the answer: every durable line is in a file of this listing.
-        this.#contents = contentsOf(await this.#source.list());
-        return said;
-      }
-      if (said.kind === 'unsaid' && bytes !== undefined) return { kind: 'size', bytes };
-      if (said.kind === 'unanswered' || listings >= this.#options.limits.verifyListingsMax)
-        return { kind: 'unanswered' };
-    }
+  /** @param names in the folder of the source @returns how far its last file may be copied */
+  async #look(names: readonly string[]): Promise<Extent> {
+    this.#contents = contentsOf(names);
+    const last = this.#contents.segments.at(-1);
+    // Before the question: without a writer these bytes are from a process that has ended.
+    const bytes = last === undefined ? 0 : await this.#source.size(last.name);
+    const said = await askDurable(this.#options.progress);
+    if (said.kind === 'unsaid') return { kind: 'size', bytes };
+    // After the answer: every durable line is in a file of this listing.
+    if (said.kind === 'before') this.#contents = contentsOf(await this.#source.list());
+    return said;
   }
 
   /** Finds where the backup ends before the first file of the source. @throws OtherJournalError if it does not fit the source */
   async #checkTarget(): Promise<void> {
     const { segments } = this.#contents;
+    this.#held = contentsOf(await this.#target.list()).segments;
+    this.#nextSeq = 1;
     const [missing] = findingsOfNone(this.#contents, (await this.#lastStop())?.end);
     if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
     const firstSeq = segments[0]?.firstSeq ?? 1;
@@ -207,20 +222,45 @@ class BackupRun {
 
   /** @returns false if the file was left out because its writer does not answer */
   async #segment(segment: SegmentName, extent: Extent, onRead: (bytes: number) => void): Promise<boolean> {
+    const { name, firstSeq } = segment;
     if (extent.kind === 'unanswered') return false;
-    if (extent.kind === 'before' && segment.firstSeq > extent.seq) return true; // begun after the backup
+    if (extent.kind === 'before' && firstSeq > extent.seq) return true; // begun after the backup
     const held = await this.#heldEnd(segment);
-    try {
-      const markers = await this.#join(segment);
-      if (held !== undefined && !(await this.#continues(segment, held))) throw await this.#difference(segment, extent);
-      if (held === undefined || !(await this.#isWhole(segment, held, extent))) {
-        return await this.#copy(segment, extent, { held, markers, onRead });
-      }
+    const markers = this.#join(segment);
+    const fits = held === undefined || (await this.#continues(segment, held));
+    if (held !== undefined && fits && (await this.#isWhole(segment, held, extent))) {
       this.#nextSeq = held.nextSeq;
-    } catch (error) {
-      await this.#whyAbsent(segment, error as Error);
-      this.#nextSeq = held?.nextSeq ?? this.#nextSeq;
+      return true;
     }
+    const partial = `${name}${PARTIAL}`;
+    await this.#target.copyFrom(this.#source, name, partial);
+    if (extent.kind === 'size') {
+      const said = await askDurable(this.#options.progress);
+      if (said.kind !== 'unsaid') {
+        // A service has started since, so the bytes may be lines that are not durable yet.
+        await this.#target.remove(partial);
+        return this.#segment(segment, said, onRead);
+      }
+    }
+    const { bytes, nextSeq, damage } = await this.#verify(partial, segment, extent, onRead);
+    const { bytes: heldBytes, nextSeq: heldSeq } = held ?? { bytes: 0, nextSeq: firstSeq };
+    const isNeedless = bytes === 0 && (damage !== undefined || (await this.#isNeedless(segment)));
+    if (!fits || bytes < heldBytes || isNeedless) {
+      await this.#target.remove(partial);
+      if (!fits && damage === undefined)
+        throw this.#otherJournal(`${name} differs from that in ${this.#source.folder}`);
+    } else {
+      const copy = await this.#target.openLog(partial);
+      await copy.truncate(bytes).finally(() => copy.close());
+      await this.#completeBeside();
+      for (const marker of markers) await this.#mark(marker);
+      await this.#removeEmpty(name);
+      await this.#complete(name);
+      this.#events += nextSeq - heldSeq;
+      this.#bytes += bytes - heldBytes;
+      this.#nextSeq = nextSeq;
+    }
+    if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
     return true;
   }
 
@@ -228,18 +268,12 @@ class BackupRun {
    * Checks that the file continues the one before it.
    * @returns names of the markers for the events that are gone between them
    */
-  async #join(segment: SegmentName): Promise<string[]> {
+  #join(segment: SegmentName): string[] {
     const due = this.#nextSeq;
-    let findings = joinFindings(segment, due, this.#contents.gone);
-    for (let look = 1; findings.length > 0 && look < this.#options.limits.verifyListingsMax; look += 1) {
-      // A listing is no snapshot: it may miss the marker of retention, and the next one has it.
-      const { gone, lost, removedLast } = contentsOf(await this.#source.list());
-      this.#contents = { ...this.#contents, gone, lost, removedLast };
-      findings = joinFindings(segment, due, gone);
-    }
-    if (findings[0] !== undefined) throw new DamagedError(this.#source.folder, findings[0]);
+    const { gone, lost, removedLast } = this.#contents;
+    const [finding] = joinFindings(segment, due, gone);
+    if (finding !== undefined) throw new DamagedError(this.#source.folder, finding);
     if (due === segment.firstSeq) return [];
-    const { lost, removedLast } = this.#contents;
     const last = segment.firstSeq - 1;
     const markers = lost
       .filter((range) => range.first <= last && range.last >= due)
@@ -254,45 +288,26 @@ class BackupRun {
     return [...markers, goneName(removed, 'removed')];
   }
 
-  /** Copies the lines of a file that may be copied. @returns as `#segment` */
-  async #copy(
+  /** @returns where the lines of a copy end that may be kept, the seq after them, and what is wrong with the source there */
+  async #verify(
+    partial: string,
     segment: SegmentName,
     extent: Extent,
-    step: { held: CopyEnd | undefined; markers: readonly string[]; onRead: (bytes: number) => void },
-  ): Promise<boolean> {
-    const { name, firstSeq } = segment;
-    const { held = { bytes: 0, nextSeq: firstSeq }, markers, onRead } = step;
-    const endSeq = extent.kind === 'before' ? extent.seq : Number.POSITIVE_INFINITY;
+    onRead: (bytes: number) => void,
+  ): Promise<{ readonly bytes: number; readonly nextSeq: number; readonly damage: Finding | undefined }> {
     const endBytes = extent.kind === 'size' ? extent.bytes : Number.POSITIVE_INFINITY;
-    const copy = new VerifiedCopy(firstSeq, endSeq, this.#options.limits);
-    await writeFile(
-      this.#target,
-      `${name}${PARTIAL}`,
-      copy.verified(counted(this.#source.read(name, 0, endBytes), onRead)),
+    const endSeq = extent.kind === 'before' ? extent.seq : Number.POSITIVE_INFINITY;
+    let durableBytes: number | undefined;
+    const scan = await scanSegment(
+      counted(this.#target.read(partial, 0, endBytes), onRead),
+      segment.firstSeq,
+      this.#options.limits,
+      (_bytes, _start, _end, seq, offset) => {
+        if (seq === endSeq) durableBytes = offset;
+      },
     );
-    if (extent.kind === 'size') {
-      const said = await askDurable(this.#options.progress);
-      if (said.kind !== 'unsaid') {
-        // A service has started since, so the bytes may be lines that are not durable yet.
-        await this.#target.remove(`${name}${PARTIAL}`);
-        return this.#segment(segment, said, onRead);
-      }
-    }
-    const { bytes, chain } = copy;
-    const damage = await this.#damage(segment, extent, copy);
-    if (bytes < held.bytes || (bytes === 0 && (damage !== undefined || (await this.#isNeedless(segment))))) {
-      await this.#target.remove(`${name}${PARTIAL}`);
-    } else {
-      await this.#completeBeside();
-      for (const marker of markers) await this.#mark(marker);
-      await this.#removeEmpty(name);
-      await this.#complete(name);
-      this.#events += chain.seq - held.nextSeq;
-      this.#bytes += bytes - held.bytes;
-      this.#nextSeq = chain.seq;
-    }
-    if (damage !== undefined) throw new DamagedError(this.#source.folder, damage);
-    return true;
+    const damage = await this.#damage(segment, extent, scan);
+    return { bytes: durableBytes ?? scan.bytes, nextSeq: Math.min(scan.chain.seq, endSeq), damage };
   }
 
   /** Whether the backup holds the events up to the first one of an empty file of the source, and lacks the file. */
@@ -322,13 +337,14 @@ class BackupRun {
     await this.#target.syncFolder(); // an interrupted run may have made it without a sync
   }
 
-  /** @returns what is wrong in the source after the lines that were copied, if no crash and no running write explains it */
-  async #damage(segment: SegmentName, extent: Extent, copy: VerifiedCopy): Promise<Finding | undefined> {
-    const { lines, bytes, chain, problem } = copy;
+  /** @returns what is wrong in the source after the good lines, if no crash and no running write explains it */
+  async #damage(segment: SegmentName, extent: Extent, scan: Scan): Promise<Finding | undefined> {
+    const { limits } = this.#options;
+    const { lines, bytes, chain } = scan;
     const at = { file: segment.name, line: lines + 1, byte: bytes };
     if (extent.kind === 'size') {
-      const scan = problem === undefined ? copy : await this.#scan(segment);
-      const findings = findingsInLast(segment, scan, await this.#lastStop(), this.#options.limits);
+      const lastStop = await this.#lastStop();
+      const findings = findingsInLast(segment, scan, lastStop, limits);
       for (const { decision, problem } of findings) {
         if (decision === 'truncate') {
           this.#remarks.add(
@@ -338,15 +354,11 @@ class BackupRun {
       }
       return findings.find(({ decision }) => decision === 'refuse');
     }
-    if (problem !== undefined) return { kind: 'bad line inside', decision: 'refuse', ...at, problem };
-    if (extent.kind === 'closed') return findingsIn(segment, copy, 'earlier', this.#options.limits)[0];
-    if (extent.kind !== 'before' || chain.seq >= extent.seq) return undefined;
-    return {
-      kind: 'missing file',
-      decision: 'refuse',
-      ...at,
-      problem: `the events ${chain.seq} to ${extent.seq - 1} are missing`,
-    };
+    if (extent.kind === 'before' && chain.seq >= extent.seq) return undefined;
+    const [finding] = findingsIn(segment, scan, 'earlier', limits);
+    if (finding !== undefined || extent.kind !== 'before') return finding;
+    const problem = `the events ${chain.seq} to ${extent.seq - 1} are missing`;
+    return { kind: 'missing file', decision: 'refuse', ...at, problem };
   }
 
   /** @returns undefined if the backup does not have the file @throws OtherJournalError if its copy does not end with a line */
@@ -369,33 +381,11 @@ class BackupRun {
     return bytes === (extent.kind === 'size' ? extent.bytes : await this.#source.size(name));
   }
 
-  /** @returns the error for a file that differs from its copy: damage if the source has any, else another journal */
-  async #difference(segment: SegmentName, extent: Extent): Promise<Error> {
-    const position = extent.kind === 'closed' ? 'earlier' : 'afterCrash';
-    const findings = findingsIn(segment, await this.#scan(segment), position, this.#options.limits);
-    const damage = findings.find(({ decision }) => decision === 'refuse');
-    if (damage !== undefined) return new DamagedError(this.#source.folder, damage);
-    return this.#otherJournal(`${segment.name} differs from that in ${this.#source.folder}`);
-  }
-
   #otherJournal(how: string): OtherJournalError {
     return new OtherJournalError(
       `${this.#target.folder} holds a backup of another journal, or the journal was repaired or replaced since: ${how}; ` +
         'keep it, and give an empty folder with --to',
     );
-  }
-
-  /** @throws the error, unless it is that retention removed the file of the source */
-  async #whyAbsent({ name, firstSeq }: SegmentName, error: NodeJS.ErrnoException): Promise<void> {
-    unlessAbsent(undefined)(error);
-    const names = await this.#source.list();
-    const { gone, lost, removedLast } = contentsOf(names);
-    if (names.includes(name) || firstSeq > removedLast) throw error;
-    this.#contents = { ...this.#contents, gone, lost, removedLast };
-  }
-
-  #scan({ name, firstSeq }: SegmentName): Promise<Scan> {
-    return scanSegment(this.#source.read(name), firstSeq, this.#options.limits);
   }
 
   async #lastStop() {
@@ -410,6 +400,14 @@ const FORWARDED = /^(\.forwarded-.*|\.journal-id|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
 const NEWLINE = Buffer.from('\n');
+
+/** The files of the journal and their markers, as one text. */
+function filesOf(names: readonly string[]): string {
+  return names
+    .filter((name) => name.startsWith('events-'))
+    .sort()
+    .join();
+}
 
 /** @returns undefined if there is no such file */
 async function fingerprint(disk: ReadableDisk, name: string): Promise<string | undefined> {
