@@ -115,13 +115,9 @@ export const limits = {
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
-  /**
-   * Bytes of the dead letters of one destination of one journal, and the most that they take of `--retain-bytes`. The last part
-   * is for letters without a line: about removed events, and about letters that are sent again.
-   */
+  /** Bytes of the dead letters of one destination of one journal, and the most that they take of `--retain-bytes`. */
   deadLetterBytesMax: 64 * MIB,
   deadLetterRetainPercent: 25,
-  deadLetterSparePercent: 12,
   /** After an outage of this length, the first event waits up to `forwardSpreadMsMax` by chance, and the rate begins at 1 a second. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,

@@ -110,7 +110,7 @@ async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open:
 }
 
 function openLetters(disk: Disk, name: string, limits: Limits): Promise<DeadLetters> {
-  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
+  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY });
 }
 
 function checkEnd(last: number, seq: number): void {

@@ -120,11 +120,10 @@ export class Forwarded {
     let opened = this.#letters.get(name);
     if (opened === undefined) {
       const { disk, limits, config } = this.#options;
-      const { deadLetterBytesMax, deadLetterRetainPercent, deadLetterSparePercent, lineBytesMax } = limits;
+      const { deadLetterBytesMax, deadLetterRetainPercent, lineBytesMax } = limits;
       const { retainBytes = Number.POSITIVE_INFINITY } = config;
       const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
-      const spareBytes = Math.floor((bytesMax * deadLetterSparePercent) / 100);
-      opened = DeadLetters.open(disk, name, { bytesMax, spareBytes, lineBytesMax });
+      opened = DeadLetters.open(disk, name, { bytesMax, lineBytesMax });
       this.#letters.set(name, opened);
       opened.catch(() => this.#letters.delete(name));
     }

@@ -186,7 +186,7 @@ export async function writeStopped(disk: SimulatedDisk, why: ForwardState['why']
 
 /** Opens dead letters without a limit. */
 export function openLetters(disk: Disk, name = UPSTREAM.name): Promise<DeadLetters> {
-  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY, spareBytes: 0 });
+  return DeadLetters.open(disk, name, { ...limits, bytesMax: Number.POSITIVE_INFINITY });
 }
 
 /** @returns the id of an event in the first file of a journal */

@@ -11,21 +11,20 @@ import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
-import { compacted, LetterStates } from './states.ts';
+import { LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
 export function deadLettersName(name: string): string {
   return `dead-${name}.jsonl`;
 }
 
-/** The file has as many letters as it may have, and all are open. Its message says what to do. */
+/** The file has as many letters as it may have, and one is open. Its message says what to do. */
 export class LettersFullError extends Error {}
 
 /** How large a line of the file may be, as far as it is read, and how large the file may become. */
 export interface LetterLimits extends LineLimit {
+  /** Of the file with a further letter. Open letters without a line may take as much again, and letters that close others any space. */
   readonly bytesMax: number;
-  /** The part of `bytesMax` that is only for letters without a line. */
-  readonly spareBytes: number;
 }
 
 /**
@@ -49,10 +48,7 @@ export class DeadLetters {
   readonly #mutex = new Mutex();
   #summary = EMPTY;
   #end: FileEnd = 'found';
-  /** Its size after the last compaction, and whether no letter was appended since then. */
-  #compactBytes = 0;
-  #isCompact = false;
-  /** Lost events whose letters were closed and are not in the file any more. */
+  /** Lost events whose letters were closed, and are not in the file any more. */
   #lostBefore = 0;
 
   private constructor(disk: Disk, name: string, limits: LetterLimits) {
@@ -153,8 +149,8 @@ export class DeadLetters {
   async #append(given: DeadLetter, wasOpen: boolean): Promise<void> {
     const letter = this.#shortened(given);
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
-    await this.#makeSpace(bytes.length, letter, wasOpen);
     await this.#prepare();
+    await this.#makeSpace(bytes.length, letter);
     const log = (await this.#openLog()) ?? (await this.#begin());
     const namedBefore = this.#summary.namedSeq;
     await closing(log, async () => {
@@ -163,7 +159,6 @@ export class DeadLetters {
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#end = 'durable';
-      this.#isCompact = false;
       this.#summary = {
         bytes: end + bytes.length,
         count: count + 1,
@@ -180,39 +175,28 @@ export class DeadLetters {
 
   /** @returns a letter with seqs in place of a line that alone would fill the file */
   #shortened({ line, ...letter }: DeadLetter): DeadLetter {
-    const { bytesMax, spareBytes } = this.#limits;
-    if (line === undefined || Buffer.byteLength(line) <= (bytesMax - spareBytes) / 2) return { ...letter, line };
+    if (line === undefined || Buffer.byteLength(line) <= this.#limits.bytesMax / 2) return { ...letter, line };
     const reason = `${letter.reason}; its line is too long for this file`;
     return { ...letter, reason, ...seqsOf({ ...letter, line }) };
   }
 
-  /** @throws LettersFullError if there is no space for a letter of so many bytes, also without the letters that are closed */
-  async #makeSpace(bytes: number, { line }: DeadLetter, wasOpen: boolean): Promise<void> {
-    const { bytesMax, spareBytes } = this.#limits;
-    // A letter that is sent again can be closed also while the file is larger than it may be, since the limit was another one.
-    const isTooMuch = () => {
-      const least = wasOpen ? this.#compactBytes + spareBytes : 0;
-      return this.#summary.bytes + bytes > Math.max(line === undefined ? bytesMax : bytesMax - spareBytes, least);
-    };
-    if (!isTooMuch()) return;
-    await this.#compact();
-    if (!isTooMuch()) return;
-    const { bytes: has } = this.#summary;
+  /** Begins the file again if it is full and all its letters are closed. @throws LettersFullError if one is open */
+  async #makeSpace(bytes: number, letter: DeadLetter): Promise<void> {
+    const { bytesMax } = this.#limits;
+    const { bytes: before, open, lost } = this.#summary;
+    if (before + bytes <= bytesMax || before === 0) return;
+    if (open === 0) {
+      await this.#replace([]);
+      this.#summary = EMPTY;
+      this.#lostBefore += lost;
+      return;
+    }
+    // Without the letters that say what became of those in it, a full file could not be worked off.
+    const most = isOpen(letter) ? 2 * bytesMax : Number.POSITIVE_INFINITY;
+    if (letter.line === undefined && before + bytes <= most) return;
     throw new LettersFullError(
-      `the dead letters of ${this.#name} take ${has} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or give them up with assetlog forward skip ${this.#name} --seq N-M`,
+      `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; send them again with assetlog forward retry ${this.#name}, or give them up with assetlog forward skip ${this.#name} --seq N-M`,
     );
-  }
-
-  /** Removes closed letters, unless that was done and nothing was changed since then. */
-  async #compact(): Promise<void> {
-    await this.#prepare();
-    const { lost, bytes } = this.#summary;
-    if (bytes === 0 || (this.#isCompact && bytes === this.#compactBytes)) return;
-    await this.#replace(compacted(() => readDeadLetters(this.#disk, this.#name, this.#limits)));
-    await this.#read();
-    this.#lostBefore += lost - this.#summary.lost;
-    this.#compactBytes = this.#summary.bytes;
-    this.#isCompact = true;
   }
 
   /** Without a letter whose sync failed: it can be read, and may be gone after a power cut. */
@@ -247,7 +231,7 @@ export class DeadLetters {
     await this.#replace(this.#disk.read(this.#file, 0, this.#summary.bytes));
   }
 
-  async #replace(chunks: AsyncIterable<Buffer>): Promise<void> {
+  async #replace(chunks: AsyncIterable<Buffer> | Iterable<Buffer>): Promise<void> {
     this.#end = 'found';
     await replaceDurably(this.#disk, this.#file, chunks);
     this.#end = 'durable';

@@ -1,7 +1,7 @@
-/** What became of each event with a dead letter, and which letters are kept when the file is full. */
+/** What became of each event with a dead letter. */
 
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, encodeDeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
+import { type DeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 
 /** What became last of the event, or the events, of a dead letter. */
 export interface LetterState extends GoneRange, Pick<DeadLetter, 'outcome' | 'became'> {
@@ -77,58 +77,4 @@ export class LetterStates extends Map<number, LetterState> {
     this.set(state.first, state);
     if (state.outcome === 'removed') this.#removed.add(state.first);
   }
-}
-
-/**
- * Keeps one letter for each that is open, and one for removed events that follow each other.
- * @returns the lines of the new file
- */
-export async function* compacted(read: () => AsyncIterable<DeadLetter>): AsyncGenerator<Buffer> {
-  const states = new LetterStates();
-  /** By seq: the index of the last letter with the line of the event, and what a later letter without it says. */
-  const lines = new Map<number, number>();
-  const notes = new Map<number, DeadLetter>();
-  /** By index. */
-  const removed = new Map<number, DeadLetter>();
-  let count = 0;
-  for await (const letter of read()) {
-    const { first } = seqsOf(letter);
-    states.add(letter, count);
-    if (letter.outcome === 'removed') removed.set(count, letter);
-    else if (letter.line !== undefined) {
-      lines.set(first, count);
-      notes.delete(first);
-    } else if (isOpen(letter)) notes.set(first, letter);
-    else notes.delete(first);
-    count += 1;
-  }
-  let at = -1;
-  for await (const letter of read()) {
-    at += 1;
-    const { first } = seqsOf(letter);
-    const state = states.get(first);
-    if (letter.outcome === 'removed' || state === undefined || state.outcome === 'removed' || !isOpen(state)) continue;
-    const note = notes.get(first);
-    if (at === lines.get(first)) yield encoded({ ...(note ?? letter), line: letter.line, ...NO_SEQS });
-    else if (at === state.at && !lines.has(first)) yield encoded(letter);
-  }
-  for (const letter of joined(states.removed().filter(isOpen), removed)) yield encoded(letter);
-}
-
-/** @param letters by their index in the file */
-function joined(states: readonly LetterState[], letters: ReadonlyMap<number, DeadLetter>): DeadLetter[] {
-  const all: DeadLetter[] = [];
-  for (const { first, last, at } of [...states].sort((one, other) => one.first - other.first)) {
-    const { time, reason } = letters.get(at) as DeadLetter;
-    const before = all.at(-1);
-    if (before?.last === first - 1 && before.reason === reason) all[all.length - 1] = { ...before, time, last };
-    else all.push({ time, outcome: 'removed', reason, first, last });
-  }
-  return all;
-}
-
-const NO_SEQS = { first: undefined, last: undefined };
-
-function encoded(letter: DeadLetter): Buffer {
-  return Buffer.from(`${encodeDeadLetter(letter)}\n`);
 }

@@ -190,8 +190,7 @@ test('after one page of a proxy a hub gets nothing that it would take for a repo
 test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', () => 'refused');
-  const bounds = { bytesMax: 4_000, spareBytes: 500, lineBytesMax: limits.lineBytesMax };
-  const letters = await DeadLetters.open(disk, 'upstream', bounds);
+  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, lineBytesMax: limits.lineBytesMax });
   const bench = startSender(disk, 30, () => upstream, {
     letters: async () => letters,
     limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
@@ -202,7 +201,8 @@ test('a destination whose dead letters have reached their limit stops, and conti
   assert.match(reason ?? '', /of at most 4000 bytes; send them again with assetlog forward retry upstream/);
   assert.equal(seq, dead_letters, 'nothing passes that has no letter');
   upstream.answer = () => 'record';
-  await letters.append({ time: '', outcome: 'sent again', reason: '', first: 1, last: seq }, true);
+  for (const one of upTo(seq))
+    await letters.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one }, true);
   bench.sender.tryNow();
   await bench.finish();
   assert.deepEqual(upstream.recorded, upTo(30, seq + 2));

@@ -28,10 +28,8 @@ const LATE_S_MAX = 60;
 export const SNAPSHOT = 'forward-sources.json';
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
-/** An operator who gives letters up adds one beyond the limit; the next letter of the service makes space again. */
-const GIVEN_UP_BYTES = 512;
-/** Share of the limit that letters may take besides, since an event that was sent again has a longer reason than before. */
-const LONGER_REASONS = 0.25;
+/** Letters without a line take as much again as the limit, and letters that close others need no space of their own. */
+const WITH_NOTES = 2.5;
 
 /** @returns what is wrong, if anything is */
 export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
@@ -60,7 +58,7 @@ function aboveLimits({ disk, sendsTo, retainBytes }: Folder, segments: readonly 
 export function tooManyLetters(disk: SimulatedDisk, file: string, retainBytes: number | undefined): string | undefined {
   const bytes = disk.bytes(file)?.length ?? 0;
   const limit = Math.min(DEAD_LETTER_BYTES, (retainBytes ?? Number.POSITIVE_INFINITY) / 4);
-  const most = limit * (1 + LONGER_REASONS) + GIVEN_UP_BYTES;
+  const most = WITH_NOTES * limit;
   return bytes > most ? `${file} has ${bytes} bytes, more than ${most}` : undefined;
 }
 
