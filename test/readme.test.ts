@@ -204,7 +204,7 @@ test('the options and limits that the pages name are those of the source', () =>
     [HANDBOOK, `backoff (${limits.openRetryMs / 1000} s to ${limits.openRetryMsMax / 1000} s)`],
     [HANDBOOK, `waits for up to ${limits.openWaitMs / 1000} s`],
     [HANDBOOK, `first ${limits.damageReportsMax} bad ranges`],
-    [HANDBOOK, `first ${limits.repairListMax.toLocaleString('en')} unproved lines`],
+    [HANDBOOK, `first ${limits.repairListMax.toLocaleString('en')} removed ranges`],
     [HANDBOOK, `if none has been idle for ${limits.evictableMs / 1000} s`],
     [HANDBOOK, `nothing came for ${limits.stalledUploadMs / 1000} s`],
     [HANDBOOK, `reads no replies for ${limits.idleMs / 1000} s`],

@@ -281,11 +281,9 @@ export const limits = {
   followMs: 200,
   /** How many times `verify` lists a folder if retention removes files from it while `verify` reads. */
   verifyListingsMax: 20,
-  /** Runs of consecutive lines in a damaged file that `repair` distinguishes; each takes about 200 bytes of memory. */
-  salvagePiecesMax: 500_000,
-  /** Line starts that `repair` tries in a range of damaged bytes as long as a line, and line ends that it tries for each. */
-  hiddenLinesMax: 50,
-  /** Unproved lines and removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
+  /** Stretches of good lines in a damaged file; each takes about 200 bytes of the memory of `repair`. */
+  stretchesMax: 500_000,
+  /** Removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
   repairListMax: 1_000,
   /** Journals of deployments that `events` merges, and the chunks of all of their files together. */
   mergedJournalsMax: 256,

@@ -1,13 +1,6 @@
 /** Writes, copies and reads files of a journal, whole or in parts, by the calls of a `Disk`. */
 
-import {
-  type Disk,
-  IrregularFileError,
-  READ_CHUNK_BYTES,
-  type ReadableDisk,
-  unlessAbsent,
-  writeWhole,
-} from './disk.ts';
+import { type Disk, IrregularFileError, type ReadableDisk, unlessAbsent, writeWhole } from './disk.ts';
 
 /**
  * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.
@@ -21,37 +14,6 @@ export async function copyFile(
   end = Number.POSITIVE_INFINITY,
 ): Promise<void> {
   await writeFile(disk, to, disk.read(from, start, end));
-}
-
-/** Reads parts of a file, mostly in sequence: it caches the last part that it read, and reads ahead. */
-export class FileWindow {
-  readonly #disk: Disk;
-  readonly #name: string;
-  #start = 0;
-  #bytes: Buffer = Buffer.alloc(0);
-
-  constructor(disk: Disk, name: string) {
-    this.#disk = disk;
-    this.#name = name;
-  }
-
-  /**
-   * @returns the bytes from `start` up to `end`, fewer at the end of the file. Later reads do not overwrite them
-   * @throws the error of a system call
-   */
-  async read(start: number, end: number): Promise<Buffer> {
-    if (start < this.#start || end > this.#start + this.#bytes.length) {
-      this.#start = Math.max(0, start - READ_BACK_BYTES);
-      const windowEnd = Math.max(end, this.#start + READ_CHUNK_BYTES);
-      this.#bytes = await readBytes(this.#disk, this.#name, this.#start, windowEnd);
-    }
-    return this.#bytes.subarray(start - this.#start, end - this.#start);
-  }
-
-  /** Like `read`, in chunks of at most 256 KiB. */
-  async *chunks(start: number, end: number): AsyncGenerator<Buffer> {
-    for (let at = start; at < end; at += READ_CHUNK_BYTES) yield this.read(at, Math.min(end, at + READ_CHUNK_BYTES));
-  }
 }
 
 /** Writes a new file, durably. After a failure the partial file is removed. @throws the error of a system call, such as EEXIST */
@@ -120,6 +82,3 @@ export async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: nu
     onRead(bytes);
   }
 }
-
-/** How much a `FileWindow` reads before the requested start, for a caller that reads lines in reverse order. */
-const READ_BACK_BYTES = 64 * 1024;

@@ -94,17 +94,11 @@ function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, need
 }
 
 function fileAsText(file: DamagedFile, side: string): string[] {
-  const { name, finding, bytes, kept, unproved, unprovedLines, carriageReturns, removedBytes, removedRanges } = file;
-  const lines = [
+  const { name, finding, bytes, kept, removedBytes, removedRanges } = file;
+  return [
     `  ${findingAsText(finding)}`,
     `  move    ${name} whole to ${side}; keep ${kept} good lines, leave out ${removedBytes} of ${bytes} bytes in ${removedRanges} places`,
   ];
-  if (unprovedLines > 0) {
-    lines.push(`  trust   ${unprovedLines} lines whose checksum chain begins at a lost line, from seq ${unproved[0]}`);
-  }
-  if (carriageReturns > 0)
-    lines.push(`  write   ${carriageReturns} lines that end in CR LF with LF, as they were recorded`);
-  return lines;
 }
 
 function planAsJson({ files, runs, lost }: Plan, side: string): object {
@@ -116,12 +110,6 @@ function planAsJson({ files, runs, lost }: Plan, side: string): object {
   };
 }
 
-function fileAsJson({ unprovedLines, carriageReturns, removedRanges, removedBytes, ...file }: DamagedFile): object {
-  return {
-    ...file,
-    unproved_lines: unprovedLines,
-    carriage_returns: carriageReturns,
-    removed_places: removedRanges,
-    removed_bytes: removedBytes,
-  };
+function fileAsJson({ removedRanges, removedBytes, ...file }: DamagedFile): object {
+  return { ...file, removed_places: removedRanges, removed_bytes: removedBytes };
 }

@@ -207,7 +207,8 @@ class LineReader {
     const bytes = await this.#read(file, start, offset);
     const at = offset - start;
     const end = bytes.indexOf(LINE_FEED, at);
-    const seed = offset === 0 ? 0 : readEndingCrc(bytes, at - 1);
+    const before = bytes[at - 1] === LINE_FEED ? readEndingCrc(bytes, at - 1) : undefined;
+    const seed = offset === 0 ? 0 : before;
     if (end === -1 || seed === undefined) return { kind: 'unreadable', problem: `no line begins at byte ${offset}` };
     const check = checkLine(bytes, at, end, { seq, crc: seed });
     if (check.kind === 'bad') return { kind: 'unreadable', problem: `the line at byte ${offset}: ${check.problem}` };

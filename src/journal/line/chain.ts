@@ -4,7 +4,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { CLOSE_BRACE, COMMA, isDigit, LINE_FEED, QUOTE, ZERO } from '../../event/json-bytes.ts';
+import { CLOSE_BRACE, COMMA, isDigit, QUOTE, ZERO } from '../../event/json-bytes.ts';
 import { seedOf } from './crc.ts';
 import {
   type ChainPosition,
@@ -114,7 +114,7 @@ export class ChainFollower {
     const [, other = 0] = this.#seeds;
     const computed = crcOf(bytes, { start, end }, this.#chain.crc);
     const kept = form === undefined ? this.#seeds.slice(2, 3) : [];
-    this.#seeds = [this.#chain.crc, form?.crc ?? other, computed, ...kept];
+    this.#seeds = [this.#chain.crc, form?.crc ?? readEndingCrc(bytes, end) ?? other, computed, ...kept];
   }
 }
 
@@ -136,9 +136,9 @@ export function findMisplaced(
   const isGood = (form: Pick<LineForm, 'start' | 'end'>) =>
     checkLine(line, form.start, form.end, chain).kind === 'good';
   if (line.at(-1) === CARRIAGE_RETURN && isGood({ start: 0, end: line.length - 1 })) {
-    return 'its line is good but ends with a carriage return: a program converted the line ends';
+    return 'its line is good but ends with a carriage return: a program converted the line ends, so turn them back before a repair';
   }
-  const form = findForms(line, line.length, MISPLACED_MAX, bytesMax).find(isGood);
+  const form = findForms(line, bytesMax).find(isGood);
   if (form === undefined) return undefined;
   if (form.start > 0) return `its line is good, but ${form.start} bytes are before it`;
   const after = line.toString('latin1', form.end, form.end + AFTER_LINE_BYTES);
@@ -187,23 +187,21 @@ export function readSeq(bytes: Buffer, start: number): number | undefined {
 }
 
 /**
- * Finds all that has the form of a line anywhere in the bytes, for lines whose newline is damaged or that follow other bytes.
+ * Finds what has the form of a line anywhere in the bytes, for a line whose newline is damaged or that follows other bytes.
  * Metadata may contain the same text: only the crc distinguishes it.
- * @param beginEnd only lines that begin before it are found; the bytes after it are searched for line ends only
- * @param countMax how many beginnings, and how many ends for each, are tried
  * @param bytesMax of a line
  */
-export function findForms(bytes: Buffer, beginEnd: number, countMax: number, bytesMax: number): LineForm[] {
+function findForms(bytes: Buffer, bytesMax: number): LineForm[] {
   const forms: LineForm[] = [];
   if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most junk: nothing to decode
   const text = bytes.toString('latin1');
   let beginnings = 0;
   for (const { index: from } of text.matchAll(LINE_BEGINNING)) {
     beginnings += 1;
-    if (beginnings > countMax || from >= beginEnd) break;
+    if (beginnings > MISPLACED_MAX) break;
     const ending = new RegExp(LINE_ENDING);
     ending.lastIndex = from;
-    for (let ends = 0; ends < countMax && ending.test(text); ends += 1) {
+    for (let ends = 0; ends < MISPLACED_MAX && ending.test(text); ends += 1) {
       if (ending.lastIndex - from > bytesMax) break;
       const form = readForm(bytes, from, ending.lastIndex);
       if (form !== undefined) forms.push(form);
@@ -223,12 +221,12 @@ export function endingOf(crc: number): Buffer {
 }
 
 /**
- * @param end of a line, at least whose last bytes are there: the index of its newline
+ * @param end of a line, at least whose last bytes are there: the index of its newline, or where it should be
  * @returns the crc that the line contains, not verified; undefined if the bytes do not end like a line
  */
 export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
   const [, digits] = /^([0-9a-f]{8})"\}$/.exec(bytes.toString('latin1', end - CRC_TAIL_BYTES, end)) ?? [];
-  return digits === undefined || bytes[end] !== LINE_FEED ? undefined : Number.parseInt(digits, 16);
+  return digits === undefined ? undefined : Number.parseInt(digits, 16);
 }
 
 /**
@@ -241,27 +239,10 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
   return crc;
 }
 
-/** What is sufficient to compute a line's crc from a seed, and the seed from the crc. */
-export interface SeedParts {
-  /** The line's crc with the seed 0. */
-  readonly unseededCrc: number;
-  /** Length of the line without its newline. */
-  readonly lineBytes: number;
-}
-
-export function seedPartsOf(bytes: Buffer, { start, end }: Pick<LineForm, 'start' | 'end'>): SeedParts {
-  return { unseededCrc: crcOf(bytes, { start, end }, 0), lineBytes: end - start };
-}
-
-/** @returns the crc of the previous line with which this line has the crc `crc` */
-export function seedFor({ unseededCrc, lineBytes }: SeedParts, crc: number): number {
-  return seedOf(unseededCrc, lineBytes - CRC_MEMBER_BYTES, crc);
-}
-
 /** @returns the crc of the line before it in its file; 0 for a file's first, and for bytes that are no line */
 export function crcBefore(bytes: Buffer, start: number, end: number): number {
   const form = readForm(bytes, start, end);
-  return form === undefined ? 0 : seedFor(seedPartsOf(bytes, form), form.crc);
+  return form === undefined ? 0 : seedOf(crcOf(bytes, form, 0), end - start - CRC_MEMBER_BYTES, form.crc);
 }
 
 const FORMLESS = 'it is not of the form {"seq":…,"crc":"…"}';

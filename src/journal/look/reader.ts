@@ -1,7 +1,7 @@
 /**
  * Reads a journal file by file, checks each line and yields the lines that match a filter. It takes no lock: a service may write,
  * begin files, rewrite its last file at a start and remove old files meanwhile. Damage is reported, and reading continues at
- * the next line whose crc continues the chain. `salvage.ts` finds more lines, but needs a whole file for it.
+ * the next line whose crc continues the chain.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

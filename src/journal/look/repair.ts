@@ -1,19 +1,18 @@
 /**
- * Repairs a damaged journal so that a service can start on it. Every valid line stays, with its seq, id and time. After lost
+ * Repairs a damaged journal so that a service can start on it. Every good line stays, with its seq, id and time. After lost
  * lines the journal continues in a new file, and an empty marker file is named after their seqs. Each damaged file is kept,
  * whole, in a subfolder. A repair may be interrupted at any step: running it again loses nothing.
  */
 
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../disk.ts';
-import { copyFile, FileWindow, writeFile } from '../file-io.ts';
-import { firstIndex } from '../first-index.ts';
+import { copyFile, writeFile } from '../file-io.ts';
 import { rechain } from '../line/chain.ts';
-import { LineCutter, type TakeLine } from '../line/lines.ts';
-import { type SalvageLimits, type Stretch, salvage } from '../line/salvage.ts';
+import { LineCutter } from '../line/lines.ts';
 import { forgetCleanStop } from '../open/clean-stop.ts';
 import { type Finding, type FindingKind, findingsIn } from '../open/recovery.ts';
-import { afterGone, type GoneRange, goneName, segmentName } from '../segments.ts';
+import { afterGone, type GoneRange, goneName, type SegmentName, segmentName } from '../segments.ts';
+import { followDamage } from './damage.ts';
 import type { Verdict, VerifiedSegment } from './verify.ts';
 
 /** What a repair does. Without files, runs and lost events it does nothing. */
@@ -34,17 +33,22 @@ export interface DamagedFile {
   /** The first finding in it. */
   readonly finding: Finding;
   readonly bytes: number;
-  /** Number of valid lines that stay in the journal. */
+  /** Number of good lines that stay in the journal. */
   readonly kept: number;
-  /** Kept lines whose crc can not be verified, since the previous line is lost: the first of their seqs, and their number. */
-  readonly unproved: readonly number[];
-  readonly unprovedLines: number;
-  /** Number of kept lines that ended in CR LF, and are written with LF. */
-  readonly carriageReturns: number;
   /** The byte ranges that are not kept: the first of them, how many there are, and their total bytes. */
   readonly removed: readonly { readonly byte: number; readonly bytes: number }[];
   readonly removedRanges: number;
   readonly removedBytes: number;
+}
+
+/** Consecutive good lines that are adjacent in a file. */
+export interface Stretch {
+  readonly file: string;
+  /** The first byte of the first line, and the byte after the newline of the last one. */
+  readonly start: number;
+  readonly end: number;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
 }
 
 /** Consecutive events that a repair writes as one file. */
@@ -55,10 +59,9 @@ export interface SeqRun {
   readonly stretches: readonly Stretch[];
 }
 
-/** The limits of a salvage, bytes of an interrupted write, and how many removed ranges and unproved lines are listed. */
-export type RepairLimits = SalvageLimits & Pick<Limits, 'tornBytesMax' | 'repairListMax'>;
+/** Bytes of a line and of an interrupted write, stretches of a journal, and how many removed ranges of a file are listed. */
+export type RepairLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'stretchesMax' | 'repairListMax'>;
 
-const WRITE_BYTES = 1024 * 1024;
 /** Suffix of a file that is not complete yet. */
 const UNFINISHED = '.repair';
 
@@ -81,19 +84,17 @@ export async function planRepair(
     }
   }
   const whole = segments.filter(({ name }) => !refused.has(name));
-  const taken = new SeqSet();
-  for (const segment of whole) taken.add(segment.firstSeq, nextOf(segment) - 1);
+  const inWhole = whole.map((segment) => ({ firstSeq: segment.firstSeq, lastSeq: nextOf(segment) - 1 }));
   const kept: Stretch[] = [];
   const files: DamagedFile[] = [];
   let badAfter = 0;
   for (const [index, segment] of segments.entries()) {
     const finding = refused.get(segment.name);
     if (finding === undefined) continue;
-    const found = await salvage(disk, segment, segments[index + 1]?.firstSeq, limits);
-    const own = await takeNew(new FileWindow(disk, segment.name), found.stretches, taken, limits);
-    for (const stretch of own) kept.push(stretch);
+    const found = await findStretches(disk, segment, [...inWhole, ...kept], limits);
+    for (const stretch of found.stretches) kept.push(stretch);
     badAfter = index === segments.length - 1 ? found.badAfter : 0;
-    const account = accountFor(own, segment.bytes, limits.repairListMax);
+    const account = accountFor(found.stretches, segment.bytes, limits.repairListMax);
     files.push({ name: segment.name, finding, bytes: segment.bytes, ...account });
   }
   const runs = runsOf(kept.sort((a, b) => a.firstSeq - b.firstSeq));
@@ -132,7 +133,7 @@ export async function carryOut(
   { files, runs, lost, forgetsStop }: Plan,
   side: string,
   report: string,
-  limits: LineLimits,
+  limits: Pick<Limits, 'lineBytesMax'>,
 ): Promise<void> {
   for (const name of await disk.list()) if (name.endsWith(UNFINISHED)) await disk.remove(name);
   if (files.length > 0) {
@@ -155,8 +156,6 @@ export async function carryOut(
 
 /** Kinds of findings about files whose lines are all valid: other lines are missing. */
 const WITHOUT_BAD_LINES: ReadonlySet<FindingKind> = new Set(['missing file', 'other end than at the stop']);
-
-type LineLimits = Pick<Limits, 'lineBytesMax'>;
 
 /** Consecutive seqs that the journal will hold. */
 interface SeqPiece {
@@ -208,88 +207,42 @@ function nextOf({ scan }: VerifiedSegment): number {
   return scan.chain.seq;
 }
 
-/** A set of seqs, as sorted ranges. */
-class SeqSet {
-  readonly #ranges: GoneRange[] = [];
+type Seqs = Pick<Stretch, 'firstSeq' | 'lastSeq'>;
 
-  /** @returns the parts of the range that were not in the set before */
-  add(first: number, last: number): GoneRange[] {
-    if (first > last) return [];
-    const added: GoneRange[] = [];
-    const from = firstIndex(this.#ranges, (range) => range.last >= first - 1);
-    let to = from;
-    let next = first;
-    for (; to < this.#ranges.length && this.#ranges[to]!.first <= last + 1; to += 1) {
-      const range = this.#ranges[to]!;
-      if (range.first > next) added.push({ first: next, last: range.first - 1 });
-      next = Math.max(next, range.last + 1);
-    }
-    if (next <= last) added.push({ first: next, last });
-    const joined = to === from ? { first, last } : this.#join(from, to - 1, first, last);
-    this.#ranges.splice(from, to - from, joined);
-    return added;
-  }
-
-  #join(from: number, to: number, first: number, last: number): GoneRange {
-    return { first: Math.min(first, this.#ranges[from]!.first), last: Math.max(last, this.#ranges[to]!.last) };
-  }
-}
-
-/** Adds the lines of the stretches to `taken`. @returns the stretches of the lines that were not in it before */
-async function takeNew(
-  file: FileWindow,
-  stretches: readonly Stretch[],
-  taken: SeqSet,
-  limits: LineLimits,
-): Promise<Stretch[]> {
-  const kept: Stretch[] = [];
-  for (const stretch of stretches) {
-    const parts = taken.add(stretch.firstSeq, stretch.lastSeq);
-    if (parts.length === 0) continue;
-    const isAll = parts[0]?.first === stretch.firstSeq && parts[0].last === stretch.lastSeq;
-    if (isAll) kept.push(stretch);
-    else for (const part of await partsOf(file, stretch, parts, limits)) kept.push(part);
-  }
-  return kept;
-}
-
-/** Finds where in a stretch some of its lines are. @param seqs of these lines, in order */
-async function partsOf(
-  file: FileWindow,
-  stretch: Stretch,
-  seqs: readonly GoneRange[],
-  limits: LineLimits,
-): Promise<Stretch[]> {
-  const parts: Stretch[] = [];
-  let [seq, lineStart, start] = [stretch.firstSeq, stretch.start, stretch.start];
-  const take: TakeLine = (_bytes, _start, _end, lineEnd) => {
-    const range = seqs[parts.length];
-    if (seq === range?.first) start = lineStart;
-    if (seq === range?.last) {
-      const end = stretch.start + lineEnd - (stretch.carriageReturns ? 1 : 0);
-      parts.push({ ...stretch, start, end, firstSeq: range.first, lastSeq: range.last, crcs: undefined });
-    }
-    seq += 1;
-    lineStart = stretch.start + lineEnd + 1;
+/**
+ * Finds the good lines of a damaged file.
+ * @param elsewhere the events that the journal has in other files, in any order: their lines are left out
+ * @returns the number of bad lines after the last good one as well
+ * @throws Error for too many stretches, or the error of a system call
+ */
+async function findStretches(
+  disk: Disk,
+  { name, firstSeq }: SegmentName,
+  elsewhere: readonly Seqs[],
+  limits: RepairLimits,
+): Promise<{ stretches: readonly Stretch[]; badAfter: number }> {
+  const others = elsewhere.toSorted((a, b) => a.firstSeq - b.firstSeq);
+  let at = 0;
+  /** @param seq larger than that of the last call */
+  const isElsewhere = (seq: number) => {
+    while (at < others.length && others[at]!.lastSeq < seq) at += 1;
+    return at < others.length && others[at]!.firstSeq <= seq;
   };
-  for await (const _ of cutLines(file, stretch, take, limits));
-  return parts;
-}
-
-/** Passes the lines of a stretch to `take`, and yields after each chunk of them. */
-async function* cutLines(
-  file: FileWindow,
-  { start, end, carriageReturns }: Stretch,
-  take: TakeLine,
-  { lineBytesMax }: LineLimits,
-): AsyncGenerator {
-  const cutter = new LineCutter(take, lineBytesMax);
-  for await (const chunk of file.chunks(start, end)) {
-    cutter.push(chunk);
-    yield;
-  }
-  cutter.push(carriageReturns ? CR_LF : NEWLINE); // ends the last line, whose newline may be damaged
-  yield;
+  const stretches: Stretch[] = [];
+  const takeGood = (seq: number, start: number, end: number) => {
+    if (isElsewhere(seq)) return;
+    const last = stretches.at(-1);
+    const isNext = last?.end === start && last.lastSeq + 1 === seq;
+    if (isNext) stretches[stretches.length - 1] = { ...last, end, lastSeq: seq };
+    else if (stretches.length < limits.stretchesMax)
+      stretches.push({ file: name, start, end, firstSeq: seq, lastSeq: seq });
+    else
+      throw new Error(
+        `${name} has over ${limits.stretchesMax} damaged ranges; move it out of the folder and run the repair again`,
+      );
+  };
+  const from = { bytes: 0, lines: 0, chain: { seq: firstSeq, crc: 0 } };
+  return { stretches, badAfter: await followDamage(disk, name, from, limits, takeGood, () => {}) };
 }
 
 /** @param stretches in the order of their seqs */
@@ -308,11 +261,10 @@ function runsOf(stretches: readonly Stretch[]): SeqRun[] {
   return runs;
 }
 
-/** Counts what is kept and what is removed of a file. @param kept the stretches of the file that stay in the journal */
+/** Counts what is kept and what is removed of a file. @param kept the stretches of the file that stay, in its order */
 function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
   const removed: { byte: number; bytes: number }[] = [];
-  const unproved: number[] = [];
-  const sums = { kept: 0, unprovedLines: 0, carriageReturns: 0, removedRanges: 0, removedBytes: 0 };
+  const sums = { kept: 0, removedRanges: 0, removedBytes: 0 };
   let byte = 0;
   const remove = (to: number) => {
     if (to <= byte) return;
@@ -320,64 +272,35 @@ function accountFor(kept: readonly Stretch[], bytes: number, listMax: number) {
     sums.removedBytes += to - byte;
     if (removed.length < listMax) removed.push({ byte, bytes: to - byte });
   };
-  for (const { start, end, firstSeq, lastSeq, ...stretch } of [...kept].sort((a, b) => a.start - b.start)) {
-    const lines = lastSeq - firstSeq + 1;
-    sums.kept += lines;
-    if (stretch.carriageReturns) sums.carriageReturns += lines;
-    if (stretch.unproved) {
-      sums.unprovedLines += 1;
-      if (unproved.length < listMax) unproved.push(firstSeq);
-    }
+  for (const { start, end, firstSeq, lastSeq } of kept) {
+    sums.kept += lastSeq - firstSeq + 1;
     remove(start);
-    byte = end + (stretch.carriageReturns ? 2 : 1); // and its newline
+    byte = end;
   }
   remove(bytes);
-  return { ...sums, unproved, removed };
+  return { ...sums, removed };
 }
 
 /** Encodes the lines of a run, each with a crc that is seeded with that of its new previous line. */
-async function* encodeRun(disk: Disk, { stretches }: SeqRun, limits: LineLimits): AsyncGenerator<Buffer> {
+async function* encodeRun(
+  disk: Disk,
+  { stretches }: SeqRun,
+  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+): AsyncGenerator<Buffer> {
   let crc = 0;
-  let waiting: Buffer[] = [];
-  let waitingBytes = 0;
-  const add = (bytes: Buffer) => {
-    waiting.push(bytes);
-    waitingBytes += bytes.length;
-  };
-  let file: FileWindow | undefined;
-  let name = '';
-  for (const stretch of stretches) {
-    if (file === undefined || name !== stretch.file) file = new FileWindow(disk, stretch.file);
-    name = stretch.file;
-    const isInOrder = stretch.crcs?.before === crc && !stretch.carriageReturns;
-    const rechained = (bytes: Buffer, start: number, end: number) => {
-      const line = Buffer.allocUnsafe(end - start + 1);
-      const length = bytes.copy(line, 0, start, end) - (stretch.carriageReturns ? 1 : 0);
-      crc = rechain(line, 0, length, crc);
-      line[length] = LINE_FEED;
-      add(line.subarray(0, length + 1));
-    };
-    const chunks = isInOrder ? wholeChunks(file, stretch, add) : cutLines(file, stretch, rechained, limits);
-    for await (const _ of chunks) {
-      if (waitingBytes < WRITE_BYTES) continue;
-      yield Buffer.concat(waiting);
-      waiting = [];
-      waitingBytes = 0;
+  let lines: Buffer[] = [];
+  const cutter = new LineCutter((bytes, start, end) => {
+    const line = Buffer.concat([bytes.subarray(start, end), NEWLINE]);
+    crc = rechain(line, 0, end - start, crc);
+    lines.push(line);
+  }, lineBytesMax);
+  for (const { file, start, end } of stretches) {
+    for await (const chunk of disk.read(file, start, end)) {
+      cutter.push(chunk);
+      yield Buffer.concat(lines);
+      lines = [];
     }
-    if (isInOrder) crc = stretch.crcs.last;
   }
-  yield Buffer.concat(waiting);
 }
 
-/** Passes the unchanged bytes of a stretch to `add`, and yields after each chunk of them. */
-async function* wholeChunks(file: FileWindow, { start, end }: Stretch, add: (bytes: Buffer) => void): AsyncGenerator {
-  for await (const chunk of file.chunks(start, end)) {
-    add(chunk);
-    yield;
-  }
-  add(NEWLINE);
-}
-
-const LINE_FEED = 0x0a;
 const NEWLINE = Buffer.from('\n');
-const CR_LF = Buffer.from('\r\n');

@@ -4,13 +4,12 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
 import { counted } from '../file-io.ts';
-import { ChainFollower } from '../line/chain.ts';
-import { takeLines } from '../line/lines.ts';
 import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findingsOfNone, joinFindings } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { type Contents, contentsOf, type SegmentName } from '../segments.ts';
+import { type BadRange, followDamage } from './damage.ts';
 
 /** What `verify` found in a journal. */
 export interface Verdict extends Contents {
@@ -40,18 +39,6 @@ export interface VerifiedSegment extends SegmentName {
   readonly scan: Scan;
   /** The time of its first line, as text of the line. */
   readonly firstTime: string | undefined;
-}
-
-/** A range of adjacent bad lines. */
-export interface BadRange {
-  readonly file: string;
-  /** Of the first bad line: its number, from 1, and its first byte, from 0. */
-  readonly line: number;
-  readonly byte: number;
-  /** What is wrong with the first bad line. */
-  readonly problem: string;
-  /** Number of bad lines; 0 if only a seq is not the expected one. */
-  readonly lines: number;
 }
 
 /** One event, and the time at which it was recorded, as text of its line. */
@@ -170,75 +157,23 @@ async function verdictOf(
   for (const segment of segments) {
     const isDamaged = findings.some(({ file, decision }) => file === segment.name && decision === 'refuse');
     if (segment.scan.flaw === undefined || !isDamaged) continue;
-    const rest = new RestOfFile(segment, limits, (range) => {
+    let goodLines = 0;
+    const takeGood = () => {
+      goodLines += 1;
+    };
+    const onBad = (range: BadRange) => {
       account.badRangesCount += 1;
       account.badLines += range.lines;
       if (account.badRanges.length < limits.damageReportsMax) account.badRanges.push(range);
-    });
-    account.goodLines += await rest.read(disk).catch(unlessAbsent(0));
+    };
+    await followDamage(disk, segment.name, segment.scan, limits, takeGood, onBad).catch(unlessAbsent(0));
+    account.goodLines += goodLines;
   }
   const filled = segments.filter(({ scan }) => scan.lines > 0);
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
   const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   const last = await lastSeq(disk, filled.at(-1), limits);
   return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
-}
-
-/** Reads a damaged file from its first bad line on. A later line is valid if its crc is seeded with that of an earlier one. */
-class RestOfFile {
-  readonly #segment: VerifiedSegment;
-  readonly #lineBytesMax: number;
-  readonly #onBadRange: (range: BadRange) => void;
-  readonly #follower: ChainFollower;
-  #line: number;
-  #byte: number;
-  #good = 0;
-  #bad: BadRange | undefined;
-
-  constructor(segment: VerifiedSegment, { lineBytesMax }: VerifyLimits, onBadRange: (range: BadRange) => void) {
-    this.#segment = segment;
-    this.#lineBytesMax = lineBytesMax;
-    this.#onBadRange = onBadRange;
-    this.#follower = new ChainFollower(segment.scan.chain, segment.scan.bytes === 0);
-    this.#line = segment.scan.lines + 1;
-    this.#byte = segment.scan.bytes;
-  }
-
-  /** @returns the number of valid lines */
-  async read(disk: Disk): Promise<number> {
-    const start = this.#byte;
-    const chunks = disk.read(this.#segment.name, start);
-    const { carriedBytes } = await takeLines(chunks, this.#lineBytesMax, (bytes, from, to, lineEnd) => {
-      this.#take(bytes, from, to);
-      this.#byte = start + lineEnd + 1;
-      this.#line += 1;
-    });
-    if (carriedBytes > 0) this.#addBad('it ends without a newline');
-    if (this.#bad !== undefined) this.#onBadRange(this.#bad);
-    return this.#good;
-  }
-
-  #take(bytes: Buffer, start: number, end: number): void {
-    const found = this.#follower.take(bytes, start, end);
-    if (found.kind === 'bad') {
-      this.#addBad(found.problem ?? '');
-      return;
-    }
-    this.#good += 1;
-    if (found.kind === 'good') return;
-    this.#onBadRange(this.#bad ?? this.#rangeHere(found.problem ?? ''));
-    this.#bad = undefined;
-  }
-
-  /** @param problem of the line, which counts for the first bad line of a range */
-  #addBad(problem: string): void {
-    const range = this.#bad ?? this.#rangeHere(problem);
-    this.#bad = { ...range, lines: range.lines + 1 };
-  }
-
-  #rangeHere(problem: string): BadRange {
-    return { file: this.#segment.name, line: this.#line, byte: this.#byte, problem, lines: 0 };
-  }
 }
 
 async function lastSeq(

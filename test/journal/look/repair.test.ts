@@ -3,6 +3,7 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
+import { readJournal } from '../../../src/journal/look/reader.ts';
 import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
 import type { Verdict } from '../../../src/journal/look/verify.ts';
 import { rememberCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
@@ -26,7 +27,7 @@ import {
   splitLines,
 } from '../../support/segments.ts';
 import { type Remains, SimulatedDisk } from '../../support/simulated-disk.ts';
-import { carryOut, recover, verify } from '../../support/standard-limits.ts';
+import { carryOut, pollProgress, recover, verify } from '../../support/standard-limits.ts';
 
 const SIDE = 'damaged-now';
 const LINES = 12;
@@ -86,105 +87,71 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
   }
 }
 
+/** The lines of a journal as a reader shows them. */
+async function linesRead(disk: SimulatedDisk): Promise<Buffer[]> {
+  const lines: Buffer[] = [];
+  const progress = { ...pollProgress(''), durable: async () => ({ kind: 'unsaid' }) as const };
+  const reading = { progress, limits: { ...limits, followMs: 1 } };
+  for await (const page of readJournal(disk, reading, () => {}))
+    for (const { text } of page) lines.push(Buffer.from(text));
+  return lines;
+}
+
 for (const { kind, lines, bytes: all } of samples) {
-  test(`${kind}: a flipped bit anywhere costs the line that it is in, or nothing [repair-1]`, async () => {
+  test(`${kind}: a flipped bit anywhere costs the line that it is in, or two if it joins them [repair-1]`, async () => {
     const wanted = contentOf(lines);
-    const lineOf = (at: number) => lines.findIndex((_, index) => at < lines.slice(0, index + 1).join('').length);
-    for (let at = 0; at < all.length; at += rounds({ long: 1, short: 3 })) {
-      if (lineOf(at) >= 2) break;
+    const ends = [lines[0]!.length - 1, lines[0]!.length + lines[1]!.length - 1];
+    for (let at = 0; at <= ends[1]!; at += rounds({ long: 1, short: 3 })) {
       const disk = diskWith({ [FIRST]: flip(all, at) });
       await repair(disk);
       const events = eventsOf(disk);
-      for (const [seq, event] of wanted) {
-        if (seq === lineOf(at) + 1 && !events.has(seq)) continue;
-        assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
-      }
+      const lost = at <= ends[0]! ? [1] : [2];
+      if (ends.includes(at)) lost.push(lost[0]! + 1);
+      for (const [seq, event] of wanted)
+        if (!lost.includes(seq)) assert.equal(events.get(seq), event, `byte ${at}, seq ${seq}`);
       assertAccounted(disk, LINES + 1);
     }
   });
 
-  test(`${kind}: whatever is done to a file, every line that is still there stays, and the journal can be continued [repair-2]`, async () => {
+  test(`${kind}: whatever is done to a file, every line stays that a reader shows, and the journal can be continued [repair-2]`, async () => {
     const wanted = contentOf(lines);
     const random = randomFrom(7);
     for (let round = 0; round < rounds({ long: 750, short: 150 }); round += 1) {
       let bytes = all;
-      for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1)
-        bytes = random() < 0.1 ? withCarriageReturn(bytes, random) : damaged(bytes, random);
-      const isLast = random() < 0.5;
-      const files: Files = { [FIRST]: bytes, ...(isLast ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
+      for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1) bytes = damaged(bytes, random);
+      const files: Files = { [FIRST]: bytes, ...(random() < 0.5 ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
       const disk = diskWith(files);
-      const before = await verify(disk);
+      const shown = contentOf(await linesRead(disk));
+      const { badLines } = await verify(disk);
       const { files: changed } = await repair(disk);
       const once = filesOf(disk);
       await repair(disk);
       assert.deepEqual(filesOf(disk), once, 'a second repair changed something');
-      if (changed.length > 0) assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), bytes);
+      for (const { name } of changed) assert.deepEqual(disk.bytes(`${SIDE}/${name}`), files[name]);
+      assert.ok(badLines === 0 || changed.length === 1, `round ${round}`);
 
       const { chain: next } = await recover(disk, quiet);
       assertAccounted(disk, next.seq);
       const events = eventsOf(disk);
-      const unproved = new Set(changed.flatMap((file) => file.unproved));
-      for (const [seq, event] of events) {
-        if (seq <= LINES && !unproved.has(seq)) assert.equal(event, wanted.get(seq), `round ${round}, seq ${seq}`);
-      }
-      // A line is good where it and the one before it are as they were written.
-      const left = splitLines(bytes).map(String);
-      for (const [index, line] of lines.entries()) {
-        const proved = index === 0 || left.includes(String(lines[index - 1]));
-        const cut = isLast && !needed(before);
-        if (left.includes(String(line)) && proved && !cut)
-          assert.ok(events.has(index + 1), `round ${round}, seq ${index + 1}`);
-      }
+      assert.deepEqual(events, shown, `round ${round}`);
+      for (const [seq, event] of events)
+        if (seq <= LINES) assert.equal(event, wanted.get(seq), `round ${round}, ${seq}`);
     }
   });
 }
 
-function withCarriageReturns(bytes: Buffer): Buffer {
-  return Buffer.from(bytes.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
-}
-
-/** Ends one line in CR LF. */
-function withCarriageReturn(bytes: Buffer, random: () => number): Buffer {
-  const at = bytes.indexOf('\n', Math.floor(random() * bytes.length));
-  return Buffer.concat([bytes.subarray(0, at), Buffer.from('\r'), bytes.subarray(at)]);
-}
-
-test('lines that end in CR LF are good, and are written back with LF', async () => {
-  const [head, tail] = [lines.slice(0, 5), lines.slice(5)].map((part) => Buffer.concat(part)) as [Buffer, Buffer];
-  const mixed = lines.map((line, index) => (index % 2 === 0 ? withCarriageReturns(line) : line));
-  const changed = flip(withCarriageReturns(all), 500);
-  const table: readonly (readonly [Buffer, number])[] = [
-    [withCarriageReturns(all), LINES],
-    [Buffer.concat([head, withCarriageReturns(tail)]), LINES - 5],
-    [Buffer.concat([withCarriageReturns(head), tail]), 5],
-    [Buffer.concat(mixed), LINES / 2],
-  ];
-  for (const [bytes, carriageReturns] of table) {
-    const disk = diskWith({ [FIRST]: bytes, [FOLLOWING]: segment(LINES + 1, 2) });
-    const plan = await repair(disk);
-    assert.deepEqual(disk.bytes(FIRST), all);
-    const { kept, removed, ...file } = plan.files[0]!;
-    assert.deepEqual([kept, removed, file.carriageReturns, plan.lost], [LINES, [], carriageReturns, []]);
-  }
-  const disk = diskWith({ [FIRST]: changed, [FOLLOWING]: segment(LINES + 1, 2) });
-  const plan = await repair(disk);
-  assert.deepEqual([plan.files[0]?.kept, plan.lost], [LINES - 1, [{ first: 2, last: 2 }]]);
-});
-
-test('lines are found in junk of any length, wherever a window of the search cuts it', async () => {
-  const lineBytesMax = 400;
-  const joined = Buffer.from(lines.slice(4, 6).join('').replace('}\n{', '}x{'));
-  for (const before of [0, 1, 399, 400, 401, 700, 2_000, 20_000]) {
-    for (const after of [1, 5_000]) {
-      const junk = [Buffer.alloc(before, 0x07), joined.subarray(0, -1), Buffer.alloc(after, 0), Buffer.from('\n')];
-      const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...junk, ...lines.slice(6)]) });
-      const plan = await repair(disk, SIDE, { ...limits, lineBytesMax });
-      assert.deepEqual(disk.bytes(FIRST), all, `${before} bytes before them`);
-      const removedBytes = before + 1 + after;
-      assert.deepEqual([plan.lost, plan.files[0]?.unproved], [[], []]);
-      assert.ok(Math.abs((plan.files[0]?.removedBytes ?? 0) - removedBytes) <= 3, `${plan.files[0]?.removedBytes}`);
-    }
-  }
+test('a file in which a program converted the line ends is kept, and has no good line before they are as they were', async () => {
+  const converted = Buffer.from(all.toString('latin1').replaceAll('\n', '\r\n'), 'latin1');
+  const files = { [FIRST]: converted, [FOLLOWING]: segment(LINES + 1, 2) };
+  const disk = diskWith(files);
+  const plan = await planRepair(disk, await verify(disk), limits);
+  assert.deepEqual([plan.files[0]?.kept, plan.lost], [0, [{ first: 1, last: LINES }]]);
+  assert.match(
+    plan.files[0]?.finding.problem ?? '',
+    /a program converted the line ends, so turn them back before a repair$/,
+  );
+  await repair(disk);
+  assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), converted);
 });
 
 test('an oversized line does not move what is after it', async () => {
@@ -196,33 +163,32 @@ test('an oversized line does not move what is after it', async () => {
   assert.deepEqual(
     runs[0]?.stretches.map(({ start, end }) => [start, end]),
     [
-      [0, before - 1],
-      [before + oversized.length, all.length + oversized.length - 1],
+      [0, before],
+      [before + oversized.length, all.length + oversized.length],
     ],
   );
 });
 
+const junkBetween = Buffer.concat(lines.flatMap((line) => [line, Buffer.from('junk\n')]));
+
 test('long lists are cut, and what is in them is counted', async () => {
-  const holes = lines.map((line, index) => (index % 3 === 1 ? Buffer.from('junk\n') : line));
-  const disk = diskWith({ [FIRST]: Buffer.concat(holes) });
+  const disk = diskWith({ [FIRST]: junkBetween });
   const within = { ...limits, repairListMax: 2 };
   const all = (await planRepair(disk, await verify(disk), limits)).files[0]!;
   const cut = (await planRepair(disk, await verify(disk), within)).files[0]!;
-  assert.ok(all.unproved.length > 2 && all.removed.length > 2, JSON.stringify(all));
-  assert.deepEqual(cut, { ...all, unproved: all.unproved.slice(0, 2), removed: all.removed.slice(0, 2) });
-  assert.deepEqual(
-    [all.unproved.length, all.removed.length, all.removed.reduce((sum, { bytes }) => sum + bytes, 0)],
-    [all.unprovedLines, all.removedRanges, all.removedBytes],
-  );
+  assert.equal(all.removed.length, LINES);
+  assert.deepEqual(cut, { ...all, removed: all.removed.slice(0, 2) });
+  const removedBytes = all.removed.reduce((sum, { bytes }) => sum + bytes, 0);
+  assert.deepEqual([LINES, removedBytes], [all.removedRanges, all.removedBytes]);
 });
 
 test('a file with more damaged ranges than the limit is refused, and the error says what to do', async () => {
-  const disk = diskWith({ [FIRST]: Buffer.concat(lines.toReversed()) });
-  const within = { ...limits, salvagePiecesMax: LINES - 1 };
+  const disk = diskWith({ [FIRST]: junkBetween });
+  const within = { ...limits, stretchesMax: LINES - 1 };
   await assert.rejects(planRepair(disk, await verify(disk), within), {
     message: `${FIRST} has over ${LINES - 1} damaged ranges; move it out of the folder and run the repair again`,
   });
-  await repair(disk, SIDE, { ...limits, salvagePiecesMax: LINES });
+  await repair(disk, SIDE, { ...limits, stretchesMax: LINES });
   assert.deepEqual(disk.bytes(FIRST), all);
 });
 
@@ -267,19 +233,13 @@ test('repair takes little memory, whatever the size of a file and of a damaged s
 });
 
 test('a file of which no line is lost comes back byte for byte', async () => {
-  const fifth = lines[4]!;
-  const digit = fifth.length - 5;
-  const otherCrc = Buffer.from(fifth).fill(fifth[digit] === 0x30 ? '1' : '0', digit, digit + 1);
   const following = { [FOLLOWING]: segment(LINES + 1, 2) };
   const table: Readonly<Record<string, Files>> = {
-    'swapped lines': { [FIRST]: Buffer.concat([lines[0]!, lines[2]!, lines[1]!, ...lines.slice(3)]) },
     'a doubled line': { [FIRST]: Buffer.concat([...lines.slice(0, 3), lines[1]!, ...lines.slice(3)]) },
-    'a damaged crc of a line that the next one proves': { [FIRST]: Buffer.concat(lines.with(4, otherCrc)) },
-    'a damaged newline between two lines': { [FIRST]: flip(all, lines[0]!.length - 1) },
-    'a damaged newline at the end': { [FIRST]: flip(all, all.length - 1), '.stopped-cleanly': Buffer.alloc(0) },
     'the name of its second line': { [segmentName(2)]: all, ...following },
     'the name of its fifth line': { [segmentName(5)]: all, ...following },
     'a name after all files': { [segmentName(50)]: all, ...following },
+    'a second file with some of its lines': { [FIRST]: all, [segmentName(5)]: Buffer.concat(lines.slice(4, 9)) },
   };
   for (const [what, files] of Object.entries(table)) {
     const disk = diskWith(files);
@@ -289,24 +249,17 @@ test('a file of which no line is lost comes back byte for byte', async () => {
   }
 });
 
-test('a line after a lost one stays, and is reported as unproved', async () => {
+test('a line whose predecessor is gone has no proof, and goes with it', async () => {
   const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(5)]) });
-  const plan = await repair(disk);
-  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12]);
-  assert.deepEqual(plan.files[0]?.unproved, [6]);
+  const { lost } = await repair(disk);
+  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 7, 8, 9, 10, 11, 12]);
+  assert.deepEqual(lost, [{ first: 5, last: 6 }]);
 });
 
-test('a file whose line ends were converted comes back byte for byte, however many lines it has', async () => {
-  const { bytes } = makeLines(300);
-  for (const stop of [{}, { '.stopped-cleanly': Buffer.alloc(0) }]) {
-    const files: Files = { [FIRST]: Buffer.from(bytes.toString().replaceAll('\n', '\r\n')), ...stop };
-    const disk = diskWith(files);
-    const plan = await repair(disk);
-    assert.deepEqual(disk.bytes(FIRST), bytes);
-    assert.deepEqual([plan.files[0]?.kept, plan.files[0]?.unproved, plan.lost], [300, [], []]);
-    assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), files[FIRST]);
-    assert.equal((await recover(disk, quiet)).chain.seq, 301);
-  }
+test('an event that is damaged in one file comes from another one that has it too', async () => {
+  const disk = diskWith({ [FIRST]: flip(all, 500), [segmentName(2)]: flip(all, 5) });
+  const plan = await repair(disk);
+  assert.deepEqual([eventsOf(disk), plan.lost], [contentOf(lines), []]);
 });
 
 test('what a start refuses at the end of the last file keeps every good line before it', async () => {

@@ -401,7 +401,7 @@ test('a converted file is refused at its first line, whatever its line ends beca
   const { finding } = await refusal({ [FIRST]: Buffer.from(converted[0] as string) });
   assert.match(
     finding.problem,
-    /^its line is good but ends with a carriage return: a program converted the line ends$/,
+    /^its line is good but ends with a carriage return: a program converted the line ends, so turn them back before a repair$/,
   );
   const withoutNewline = three.subarray(0, -1);
   for (const rest of [Buffer.alloc(0), Buffer.alloc(1), Buffer.alloc(5_000), Buffer.from('\x07{"seq":')])

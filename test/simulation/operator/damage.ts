@@ -53,11 +53,9 @@ export function breakJournal(disk: SimulatedDisk, chance: Chance): Damage | unde
   }
   const isSeen = isLast || (kind === 'cut' && to === lines.length - 1);
   const seqs = new Set(lines.slice(at, to + 1).map(({ seq }) => seq));
-  // A line is proved by those after it as well, or by the name of the next file: a last line whose predecessor is lost has no proof
-  // in the last file, and before a lost range.
-  const next = Number(/\d+/.exec(names[names.indexOf(name) + 1] ?? ''));
-  const lastSeq = lines.at(-1)!.seq;
-  if (to === lines.length - 2 && next !== lastSeq + 1) seqs.add(lastSeq);
+  // A line whose predecessor is cut out has no proof.
+  const unproved = kind === 'cut' ? lines[to + 1] : undefined;
+  if (unproved !== undefined) seqs.add(unproved.seq);
   return { files, seqs, isSeen };
 }
 

@@ -1,0 +1,72 @@
+/** Follows a damaged file as readers do, for `verify` and `repair`: so all agree about where damage is. */
+
+import type { Limits } from '../../config/limits.ts';
+import type { ReadableDisk } from '../disk.ts';
+import { ChainFollower } from '../line/chain.ts';
+import { takeLines } from '../line/lines.ts';
+import type { Scan } from '../open/scan.ts';
+
+/** A range of adjacent bad lines. */
+export interface BadRange {
+  readonly file: string;
+  /** Of the first bad line: its number, from 1, and its first byte, from 0. */
+  readonly line: number;
+  readonly byte: number;
+  /** What is wrong with the first bad line. */
+  readonly problem: string;
+  /** Number of bad lines; 0 if only a seq is not the expected one. */
+  readonly lines: number;
+}
+
+/** @param start of its bytes in the file. @param end of them: the byte after its newline */
+export type TakeGood = (seq: number, start: number, end: number) => void;
+
+/**
+ * Reads a file from `from` on. A line after bad ones is good if its crc is seeded with that of an earlier line.
+ * @param from where the lines before it are good
+ * @param onBad called with each range of bad lines, after its last line
+ * @returns the number of bad lines after the last good one, without empty ones: each may have been an event
+ * @throws the error of a system call
+ */
+export async function followDamage(
+  disk: ReadableDisk,
+  file: string,
+  from: Pick<Scan, 'bytes' | 'lines' | 'chain'>,
+  { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
+  takeGood: TakeGood,
+  onBad: (range: BadRange) => void,
+): Promise<number> {
+  const follower = new ChainFollower(from.chain, from.bytes === 0);
+  let [line, byte] = [from.lines + 1, from.bytes];
+  let bad: BadRange | undefined;
+  let badAfter = 0;
+  const rangeHere = (problem = ''): BadRange => bad ?? { file, line, byte, problem, lines: 0 };
+  const addBad = (bytes: Buffer, problem: string | undefined) => {
+    const range = rangeHere(problem);
+    bad = { ...range, lines: range.lines + 1 };
+    badAfter += Number(!isBlank(bytes));
+  };
+  const rest = await takeLines(disk.read(file, from.bytes), lineBytesMax, (bytes, start, end, lineEnd) => {
+    const found = follower.take(bytes, start, end);
+    const next = from.bytes + lineEnd + 1;
+    if (found.kind === 'bad') addBad(bytes.subarray(start, end), found.problem);
+    else {
+      if (found.kind === 'resumed') onBad(rangeHere(found.problem));
+      bad = undefined;
+      badAfter = 0;
+      takeGood(found.chain.seq - 1, byte, next);
+    }
+    byte = next;
+    line += 1;
+  });
+  if (rest.carriedBytes > 0) addBad(rest.carried(), 'it ends without a newline');
+  if (bad !== undefined) onBad(bad);
+  return badAfter;
+}
+
+/** Whether a line is empty. In a file whose line ends were converted an empty line is a carriage return. */
+function isBlank(line: Buffer): boolean {
+  return line.every((byte) => byte === CARRIAGE_RETURN);
+}
+
+const CARRIAGE_RETURN = 0x0d;
