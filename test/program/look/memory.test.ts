@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
-import { closeSync, linkSync, mkdirSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, linkSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +11,7 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { rounds } from '../../support/long.ts';
 import { endWithPeak, memoryMib } from '../../support/memory.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
+import { processorMsOf } from '../../support/processor-time.ts';
 import { newFolder, program, root, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 import { eventually, HANG_MS } from '../../support/tools.ts';
@@ -82,21 +83,11 @@ async function standstill(pid: number): Promise<void> {
   let looks = 0;
   await eventually('it computes nothing', async () => {
     await sleep(50);
-    const now = cpuTicks(pid);
+    const now = processorMsOf(pid);
     looks = now === before && memoryMib(pid) !== 0 ? looks + 1 : 0;
     before = now;
     return looks >= 6 || now === undefined;
   });
-}
-
-/** Processor time, in hundredths of a second; undefined for a process that has ended. */
-function cpuTicks(pid: number): number | undefined {
-  try {
-    const [user, system] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ').slice(11, 13) ?? [];
-    return Number(user) + Number(system);
-  } catch {
-    return undefined;
-  }
 }
 
 test('the events of 256 deployments are merged in little memory, and those of more are refused', {
