@@ -33,13 +33,13 @@ export async function runCommand(args: readonly string[], env: Environment, outp
 
   if (versionWords.has(first)) return say(`assetlog ${version}`);
   if (first === 'help') return say(await helpFor(args[1]));
-  if (rest.some((word) => word === '--help' || word === '-h')) return say(await helpFor(named ? first : undefined));
   const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     return refuse(output, `unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`);
   }
   const outcome = await command.run(rest, env, output);
+  if (outcome.kind === 'help') return say(await helpFor(named ? first : undefined));
   return outcome.kind === 'ended' ? outcome.exitCode : refuse(output, ...outcome.problems);
 }
 

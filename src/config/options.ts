@@ -2,11 +2,9 @@
 
 import { resolve } from 'node:path';
 import { durationMs } from '../event/moment.ts';
-import { didYouMean } from '../event/nearest.ts';
+import { type CommandLine, type OptionForm, readCommandLine } from './command-line.ts';
 
-export interface Option<Value> {
-  /** Placeholder of the value in the help; empty for a switch, which takes no value. */
-  readonly argument: string;
+export interface Option<Value> extends OptionForm {
   /** The switch has an environment variable, whose value is `true` or `false`. */
   readonly variable?: true;
   /** One line of the help. */
@@ -16,8 +14,6 @@ export interface Option<Value> {
   readonly standard?: string;
   /** All values that are allowed, for shell completion. */
   readonly choices?: readonly string[];
-  /** The option may be given more than once; in the environment its values are separated by commas. */
-  readonly repeated?: true;
   /** The option applies to one call of a command, so no environment variable sets it. */
   readonly flagOnly?: true;
   /**
@@ -88,14 +84,16 @@ export function readOptions<Values extends object>(
   operands: Operands = NO_OPERANDS,
 ): ValidOptions<Values> | Invalid {
   const names = Object.keys(options) as (keyof Values & string)[];
-  const { given, words, problems } = readFlags(args, options, operands);
+  const { given, operands: words, problems } = read(args, options, operands);
   if (operands.option !== undefined && words[0] !== undefined) {
-    const [flagged = words[0]] = given.get(operands.option) ?? [];
+    const flag = `--${flagOf(operands.option)}`;
+    const [flagged = words[0]] = given.get(flag) ?? [];
     if (resolve(flagged) !== resolve(words[0])) {
-      const flag = `--${flagOf(operands.option)} ${JSON.stringify(flagged)}`;
-      problems.push(`${JSON.stringify(words[0])} and ${flag} are not the same; give one of them`);
+      problems.push(
+        `${JSON.stringify(words[0])} and ${flag} ${JSON.stringify(flagged)} are not the same; give one of them`,
+      );
     }
-    given.set(operands.option, [words[0]]);
+    given.set(flag, [words[0]]);
   }
   const values: Partial<Values> = {};
 
@@ -115,8 +113,9 @@ export function readOptions<Values extends object>(
   for (const name of names) {
     const option = options[name];
     const variable = hasVariable(option) ? env[variableOf(name)] : undefined;
-    const flags = given.get(name);
-    if (flags !== undefined) set(name, flags, `--${flagOf(name)}`);
+    const flag = `--${flagOf(name)}`;
+    const flags = given.get(flag);
+    if (flags !== undefined) set(name, flags, flag);
     else if (variable) set(name, option.repeated ? variable.split(',') : [variable], variableOf(name));
     else values[name] = option.initial;
   }
@@ -124,57 +123,24 @@ export function readOptions<Values extends object>(
   return { kind: 'valid', values: values as Values, operands: words };
 }
 
+/** Whether the arguments ask for the help of the command, and have no mistake. */
+export function asksForHelp<Values>(
+  args: readonly string[],
+  options: Options<Values>,
+  operands: Operands = NO_OPERANDS,
+): boolean {
+  const { asksForHelp, problems } = read(args, options, operands);
+  return asksForHelp && problems.length === 0;
+}
+
+function read<Values>(args: readonly string[], options: Options<Values>, { max }: Operands): CommandLine {
+  const forms = Object.entries<OptionForm>(options as Readonly<Record<string, OptionForm>>);
+  return readCommandLine(args, new Map(forms.map(([name, form]) => [`--${flagOf(name)}`, form])), max);
+}
+
 const NO_OPERANDS: Operands = { max: 0, text: '' };
 /** A user and a password, in what was to be a URL. */
 const LOGIN = /:.*@/s;
-
-/** @returns the texts given for each option: all of them for a repeated option, else the last one */
-function readFlags(
-  args: readonly string[],
-  options: Readonly<Record<string, Pick<Option<unknown>, 'argument' | 'repeated'>>>,
-  { max }: Operands,
-): { given: Map<string, string[]>; words: string[]; problems: string[] } {
-  const given = new Map<string, string[]>();
-  const words: string[] = [];
-  const problems: string[] = [];
-  const byFlag = new Map(Object.keys(options).map((name) => [`--${flagOf(name)}`, name]));
-  const rest = [...args];
-  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
-    if (word === '--' && max > 0) {
-      words.push(...rest.splice(0));
-      break;
-    }
-    if (!word.startsWith('-') || (word === '-' && max > 0)) {
-      words.push(word);
-      continue;
-    }
-    const equals = word.indexOf('=');
-    const flag = equals === -1 ? word : word.slice(0, equals);
-    const name = byFlag.get(flag);
-    const option = name === undefined ? undefined : options[name];
-    if (name === undefined || option === undefined) {
-      problems.push(`unknown option ${flag}${didYouMean(flag, [...byFlag.keys()])}`);
-      // The value of an unknown option is not a second problem.
-      if (equals === -1 && rest[0]?.startsWith('-') === false) rest.shift();
-      continue;
-    }
-    if (option.argument === '') {
-      if (equals !== -1) problems.push(`${flag} takes no value; leave out ${JSON.stringify(word.slice(equals))}`);
-      given.set(name, ['true']);
-      continue;
-    }
-    const value = equals === -1 ? rest.shift() : word.slice(equals + 1);
-    if (value === undefined || value === '') {
-      problems.push(`${flag} needs a value: ${flag} ${option.argument}`);
-      continue;
-    }
-    given.set(name, option.repeated ? [...(given.get(name) ?? []), value] : [value]);
-  }
-  for (const word of words.slice(max)) {
-    problems.push(`unexpected argument ${JSON.stringify(word)}; options are written --name value`);
-  }
-  return { given, words, problems };
-}
 
 /** An option without a value: `true` if it is given, else `false`. */
 export function switchOption(help: string): Option<boolean> {
@@ -188,6 +154,11 @@ export function flagOption<Value>(
   parse: (text: string) => Value,
 ): Option<Value | undefined> {
   return { argument, help, initial: undefined, flagOnly: true, parse };
+}
+
+/** A switch of one call that may be given as false: undefined if it is not given. */
+export function booleanOption(help: string): Option<boolean | undefined> {
+  return { ...flagOption('', help, trueOrFalse), trueOrFalse: true };
 }
 
 /** The same, whose value is any text. */
@@ -213,7 +184,7 @@ export function pathOf(what: string): (text: string) => string {
   return (text) => matching(text, /^[^\0]+$/, `is not a path; give ${what}`);
 }
 
-/** For `parse` of a switch with a variable. A flag gives `true`. @throws Error for any other text than `true` and `false` */
+/** For `parse` of a switch that has a variable or may be given as false. @throws Error for any other text than `true` and `false` */
 export function trueOrFalse(text: string): boolean {
   return matching(text, /^(true|false)$/, 'is not true or false') === 'true';
 }

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { duration, flagOf, type Options, readOptions, trueOrFalse, variableOf } from '../../src/config/options.ts';
+import {
+  asksForHelp,
+  booleanOption,
+  duration,
+  flagOf,
+  type Options,
+  readOptions,
+  trueOrFalse,
+  variableOf,
+} from '../../src/config/options.ts';
 import { didYouMean } from '../../src/event/nearest.ts';
 
 interface Values {
@@ -8,6 +17,7 @@ interface Values {
   readonly tag: readonly string[];
   readonly onlyHere: string;
   readonly yes: boolean;
+  readonly good: boolean | undefined;
 }
 
 const options: Options<Values> = {
@@ -15,8 +25,9 @@ const options: Options<Values> = {
   tag: { argument: 'TEXT', help: '', initial: [], repeated: true, parse: (text, before) => [...before, text] },
   onlyHere: { argument: 'TEXT', help: '', initial: '', flagOnly: true, parse: (text) => text },
   yes: { argument: '', help: '', initial: false, parse: () => true },
+  good: booleanOption(''),
 };
-const initial = { folder: '.', tag: [], onlyHere: '', yes: false };
+const initial = { folder: '.', tag: [], onlyHere: '', yes: false, good: undefined };
 const WORDS = { text: 'WORD…', max: 2 };
 
 test('a flag and a variable are named after the option', () => {
@@ -81,6 +92,86 @@ test('operands may be anywhere, and after -- whatever they look like', () => {
     kind: 'invalid',
     problems: ['unknown option -', 'unknown option --'],
   });
+});
+
+const problemsOf = (args: readonly string[], operands = WORDS) => {
+  const read = readOptions(args, {}, options, operands);
+  return read.kind === 'invalid' ? read.problems : [];
+};
+const operandsOf = (args: readonly string[], max = 4) => {
+  const read = readOptions(args, {}, options, { text: '', max });
+  return read.kind === 'valid' ? read.operands : read.problems;
+};
+
+test('operands stand together; the first may stand apart from the others', () => {
+  for (const args of [
+    ['do', 'a', 'b', '--yes'],
+    ['--yes', 'do', 'a', 'b'],
+    ['do', '--yes', 'a', 'b', '--tag', 'x'],
+    ['--tag', 'x', 'do', '--yes', '--', 'a', 'b'],
+    ['do', 'a', '--', 'b'],
+  ]) {
+    assert.deepEqual(operandsOf(args), ['do', 'a', 'b'], args.join(' '));
+  }
+  const quotes = (text: string) => [`unexpected argument "${text}" after --tag; a value of several words needs quotes`];
+  assert.deepEqual(operandsOf(['do', 'a', '--tag', 'nightly', 'load', 'of', 'b']), quotes('load of b'));
+  assert.deepEqual(operandsOf(['do', '--yes', 'a', '--tag=nightly', 'load']), quotes('load'));
+  assert.deepEqual(operandsOf(['--tag', 'my', 'tag'], 0), quotes('tag'));
+  assert.deepEqual(operandsOf(['a', '--yes', 'b'], 1), [
+    'unexpected argument "b" after --yes; it takes no value, and arguments that are no options stand together',
+  ]);
+  assert.deepEqual(operandsOf(['do', 'a', '--good', 'b', '--yes', '--', '--good']), [
+    'unexpected argument "b" after --good; it takes no value, and arguments that are no options stand together',
+    'unexpected argument "--good" after --yes; it takes no value, and arguments that are no options stand together',
+  ]);
+});
+
+test('a value is no option of the command, unless it is written with =', () => {
+  const refusal = (flag: string, next: string) =>
+    `${flag} needs a value before ${next}; if ${next} is the value, write ${flag}=${next}`;
+  assert.deepEqual(problemsOf(['--tag', '--folder', 'x', '--only-here', '--yes']), [
+    refusal('--tag', '--folder'),
+    refusal('--only-here', '--yes'),
+  ]);
+  assert.deepEqual(problemsOf(['--tag', '--folder=x']), [refusal('--tag', '--folder=x')]);
+  assert.deepEqual(problemsOf(['--tag', '--', 'x']), [refusal('--tag', '--')]);
+  assert.deepEqual(problemsOf(['--tag', '--help']), [refusal('--tag', '--help')]);
+  const read = readOptions(['--tag=--folder', '--tag', '-1', '--tag', '--other', '--tag', '-h'], {}, options);
+  assert.deepEqual(read.kind === 'valid' && read.values.tag, ['--folder', '-1', '--other', '-h']);
+});
+
+test('a switch that may be false takes exactly true or false, with = or as the next word', () => {
+  for (const [args, value] of [
+    [['--good'], true],
+    [['--good', 'word'], true],
+    [['--good', 'true'], true],
+    [['--good', 'false', 'word'], false],
+    [['--good=true'], true],
+    [['--good=false'], false],
+  ] as const) {
+    const read = readOptions(args, {}, options, WORDS);
+    assert.deepEqual(read.kind === 'valid' && read.values.good, value, args.join(' '));
+  }
+  for (const word of ['False', 'TRUE', 'no', 'yes', 'off', '0', '1']) {
+    assert.deepEqual(problemsOf(['--good', word, 'key']), [`--good "${word}" is not true or false`]);
+  }
+  for (const text of ['', 'False', 'orders']) {
+    assert.deepEqual(problemsOf([`--good=${text}`]), [`--good "${text}" is not true or false`]);
+  }
+});
+
+test('help is asked for by an option, not by a value or an operand', () => {
+  for (const args of [['--help'], ['word', '-h'], ['--yes', '--help', '--tag', 'x']])
+    assert.equal(asksForHelp(args, options, WORDS), true, args.join(' '));
+  for (const args of [
+    [],
+    ['--tag', '-h'],
+    ['--tag=--help'],
+    ['--tag', '--help'],
+    ['--', '--help'],
+    ['--unknown', '-h'],
+  ])
+    assert.equal(asksForHelp(args, options, WORDS), false, args.join(' '));
 });
 
 test('the nearest of some words is found, if any is near', () => {

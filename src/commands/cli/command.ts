@@ -1,7 +1,7 @@
 /** The definition of a command: its description, options and operands, its output, and its exit code. */
 
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
+import { asksForHelp, type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
 /** The output channels of a command. */
 export interface Output {
@@ -51,10 +51,15 @@ export interface CommandEnd {
   readonly exitCode: ExitCode;
 }
 
+/** The arguments ask for the help of the command. */
+interface HelpWanted {
+  readonly kind: 'help';
+}
+
 /** A command, whatever its options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /** @returns the exit code of the process, or the problems of the arguments */
-  run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | Invalid>;
+  run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | HelpWanted | Invalid>;
 }
 
 /** @param act runs the command with valid values; resolves to the exit code when the command has finished */
@@ -65,7 +70,9 @@ export function defineCommand<Values extends object>(
   return {
     ...(description as Description<never>),
     run: async (args, env, output) => {
-      const read = readOptions(args, env, description.options, description.operands);
+      const { options, operands } = description;
+      if (asksForHelp(args, options, operands)) return { kind: 'help' };
+      const read = readOptions(args, env, options, operands);
       if (read.kind === 'invalid') return read;
       return { kind: 'ended', exitCode: await act(read.values, output, read.operands) };
     },

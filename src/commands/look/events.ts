@@ -91,7 +91,7 @@ async function showEvents(values: EventsOptions, output: Output, operands: reado
 
 /** @returns which options cannot be combined */
 function problemWithEvents({ passed, failed, follow, by, url, last = 0 }: EventsOptions): string | undefined {
-  if (passed && failed) return 'use one of --passed and --failed';
+  if (passed !== undefined && failed !== undefined) return 'use one of --passed and --failed';
   if (follow && by === 'event_time') return '--follow shows events as they are recorded; leave out --by event_time';
   if (url === '' || last <= limits.readEventsMax) return undefined;
   return `with --url, --last is at most ${limits.readEventsMax}; use --after-seq or --since`;

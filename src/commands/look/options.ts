@@ -1,6 +1,14 @@
 /** The options of `events` and `assets`, and what the help says about them. */
 
-import { flagOption, type Option, type Options, oneOf, switchOption, text } from '../../config/options.ts';
+import {
+  booleanOption,
+  flagOption,
+  type Option,
+  type Options,
+  oneOf,
+  switchOption,
+  text,
+} from '../../config/options.ts';
 import { readKey } from '../../event/asset-key.ts';
 import type { Event } from '../../event/event.ts';
 import { type By, sortKeyOf } from '../../event/event-time.ts';
@@ -83,7 +91,7 @@ export const keyOption = (help: string): Option<readonly string[] | undefined> =
 export const sourceOption = (help: string): Option<SourceFilter | undefined> =>
   flagOption('SOURCE', help, (text) => ({ text, has: (id) => id === text }));
 
-/** The values of the options. A switch is false if it is not given, any other option undefined. */
+/** The values of the options; undefined if an option is not given. */
 export type SearchOptions = { readonly [Name in OptionName]: unknown };
 
 const types = endpoints.map(({ name }) => name);
@@ -91,12 +99,12 @@ const types = endpoints.map(({ name }) => name);
 /** The options, in the order of the help. */
 export const searchOptions = Object.fromEntries(allSearches.flatMap(optionsOf)) as Options<SearchOptions>;
 
-/** @returns the members of the filter that are no bounds; of a switch and its opposite at most one is given */
+/** @returns the members of the filter that are no bounds; of an option and its opposite at most one is given */
 export function membersOf(values: SearchOptions): Filter {
   const given: Readonly<Record<string, unknown>> = values;
   const members = allSearches.map(({ member, option = '', opposite }) => {
-    const isUnset = opposite !== undefined && given[option] === given[opposite.option];
-    return [member, isUnset ? undefined : given[option]];
+    const denied = opposite && given[opposite.option];
+    return [member, denied === undefined ? given[option] : !denied];
   });
   return Object.fromEntries(members.filter(([, value]) => value !== undefined));
 }
@@ -135,8 +143,8 @@ function optionsOf({ kind, option, what = '', help = what, opposite }: Search): 
   if (kind === 'type') return [[option, { ...flagOption('TYPE', help, readType), choices: types }]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [
-    [option, switchOption(help)],
-    [opposite.option, switchOption(opposite.help)],
+    [option, booleanOption(help)],
+    [opposite.option, booleanOption(opposite.help)],
   ];
 }
 

@@ -8,7 +8,7 @@ import { objectOf, readObject, readSubmission, readValue, type Submission, submi
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { openStream } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOf, flagOption, integer, type Option, type Options, text } from '../../config/options.ts';
+import { flagOf, flagOption, integer, type Option, type Options, text, trueOrFalse } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { allParameters, type ChoiceParameter, endpoints, type Parameter } from '../../event/parameters.ts';
@@ -41,8 +41,10 @@ function jsonString(argument: string, help: string, check = (text: string) => te
   return flagOption<ParameterValue>(argument, help, (text) => JSON.stringify(check(text)));
 }
 
-function flag(help: string, json: string): Option<ParameterValue> {
-  return { argument: '', help, initial: undefined, parse: () => json };
+/** @param negated whether `true` sets false. @returns an option whose value is `true` or `false` */
+function jsonBoolean(help: string, negated: boolean): Option<ParameterValue> {
+  const option = flagOption<ParameterValue>('', help, (text) => String(trueOrFalse(text) !== negated));
+  return { ...option, trueOrFalse: true };
 }
 
 /** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
@@ -56,7 +58,9 @@ function optionsOf(parameter: Parameter): ParameterOptions {
       return { [member]: metadataOption, [`${member}Json`]: metadataJsonOption };
     case 'boolean': {
       const { what, opposite } = parameter;
-      return { [member]: flag(`${what}${scope}`, 'true'), [opposite.option]: flag(opposite.what, 'false') };
+      const { option, what: denied } = opposite;
+      const help = `${what}${scope}; true or false may follow`;
+      return { [member]: jsonBoolean(help, false), [option]: jsonBoolean(denied, true) };
     }
     case 'one of': {
       const option = jsonString(parameter.argument, `${parameter.what}${scope}`, (text) => choose(text, parameter));

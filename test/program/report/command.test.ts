@@ -51,6 +51,14 @@ test('each kind is recorded as given, without output', async (t) => {
       '"type":"AssetCheckEvaluation","asset_key":["k"],"partition":"p","check_name":"c","passed":true,"severity":"ERROR"',
     ],
     [
+      ['check', 'k', '--check-name', 'c', '--passed', 'false'],
+      '"type":"AssetCheckEvaluation","asset_key":["k"],"check_name":"c","passed":false,"severity":"ERROR"',
+    ],
+    [
+      ['--failed=false', 'check', '--check-name', 'c', 'k', 'l'],
+      '"type":"AssetCheckEvaluation","asset_key":["k","l"],"check_name":"c","passed":true,"severity":"ERROR"',
+    ],
+    [
       ['observation', 'k', '--metadata', 'a=b', '--event-time', '2026-11-20T16:19:45.250+01:00'],
       '"type":"AssetObservation","asset_key":["k"],"metadata":{"a":"b"},"event_time":"2026-11-20T15:19:45.250Z"',
     ],
@@ -77,6 +85,18 @@ test('what cannot be a report is reported before anything is sent, and ends with
     [['observation', 'k', '--severity', 'WARN'], /--severity does not go with observation/],
     [[...check, '--data-version', '1'], /--data-version does not go with check/],
     [[...check, '--failed'], /one of --passed and --failed/],
+    [[...check, 'False'], /--passed "False" is not true or false/],
+    [[...check, 'no', '--severity', 'WARN'], /--passed "no" is not true or false/],
+    [
+      [...KEY, '--description', 'nightly', 'load'],
+      /unexpected argument "load" after --description; a value of several/,
+    ],
+    [[...KEY, '--metadata', 'a=1', 'b=2'], /unexpected argument "b=2" after --metadata/],
+    [
+      [...KEY, '--partition', '--metadata', 'rows:=10'],
+      /--partition needs a value before --metadata; if --metadata is/,
+    ],
+    [[...KEY, '--description', '--help'], /--description needs a value before --help/],
     [['check', 'k', '--passed'], /a check needs --check-name/],
     [['check', 'k', '--check-name', 'c'], /one of --passed and --failed/],
     [[...check, '--severity', 'FATAL'], /--severity "FATAL" is not a severity; use WARN or ERROR/],

@@ -1,0 +1,132 @@
+/** Reads a command line: which texts its options have, and which words are operands. */
+
+import { didYouMean } from '../event/nearest.ts';
+
+export interface CommandLine {
+  /** The texts of each option that is given, by its flag: all of a repeated option, otherwise the last one. */
+  readonly given: Map<string, readonly string[]>;
+  readonly operands: readonly string[];
+  readonly asksForHelp: boolean;
+  /** Every problem, as a sentence that says what to do. */
+  readonly problems: string[];
+}
+
+/** How an option is written. */
+export interface OptionForm {
+  /** Placeholder of the value in the help; empty for a switch. */
+  readonly argument: string;
+  /** The switch may be followed by `true` or `false`, with `=` or as the next word. */
+  readonly trueOrFalse?: true;
+  /** The option may be given more than once; in the environment its values are separated by commas. */
+  readonly repeated?: true;
+}
+
+/** Words without an option between them. */
+interface Run {
+  /** The option before the words; undefined at the beginning. */
+  readonly flag?: string;
+  readonly isSwitch?: boolean;
+  readonly words: string[];
+}
+
+/**
+ * The operands stand together, so that the second word of a value without quotes is not taken for an operand. Only the first
+ * operand, which may be the name of an action, may stand apart.
+ * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
+ * @param options by flag: `--data`
+ * @param operandsMax how many operands the command takes
+ */
+export function readCommandLine(
+  args: readonly string[],
+  options: ReadonlyMap<string, OptionForm>,
+  operandsMax: number,
+): CommandLine {
+  const isEnd = (word: string) => word === '--' && operandsMax > 0;
+  const isOption = (word: string) => options.has(word.split('=', 1)[0] ?? '') || word === '--help' || isEnd(word);
+  const given = new Map<string, string[]>();
+  const problems: string[] = [];
+  const runs: Run[] = [{ words: [] }];
+  let asksForHelp = false;
+  const rest = [...args];
+  for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
+    if (isEnd(word)) {
+      runs.at(-1)?.words.push(...rest.splice(0));
+      break;
+    }
+    if (!word.startsWith('-') || (word === '-' && operandsMax > 0)) {
+      runs.at(-1)?.words.push(word);
+      continue;
+    }
+    if (word === '--help' || word === '-h') {
+      asksForHelp = true;
+      continue;
+    }
+    const [flag = '', ...parts] = word.split('=');
+    const inline = parts.length === 0 ? undefined : parts.join('=');
+    const option = options.get(flag);
+    if (option === undefined) {
+      problems.push(`unknown option ${flag}${didYouMean(flag, [...options.keys()])}`);
+      // The value of an unknown option is not a second problem.
+      if (inline === undefined && rest[0]?.startsWith('-') === false) rest.shift();
+      continue;
+    }
+    runs.push({ flag, isSwitch: option.argument === '', words: [] });
+    try {
+      const text = readText(flag, option, inline, rest, isOption);
+      given.set(flag, [...(option.repeated ? (given.get(flag) ?? []) : []), text]);
+    } catch (error) {
+      problems.push((error as Error).message);
+    }
+  }
+  const operands = operandsIn(runs, operandsMax, problems);
+  return { given, operands, asksForHelp, problems };
+}
+
+/**
+ * @param rest the words after the option; the value is removed from them
+ * @returns the text of the option, which is `true` for a switch alone
+ * @throws Error for a switch with a value and an option without one
+ */
+function readText(
+  flag: string,
+  { argument, trueOrFalse }: OptionForm,
+  inline: string | undefined,
+  rest: string[],
+  isOption: (word: string) => boolean,
+): string {
+  const [next = ''] = rest;
+  if (argument === '') {
+    if (inline === undefined) return trueOrFalse && BOOLEAN_WORD.test(next) ? (rest.shift() ?? '') : 'true';
+    if (trueOrFalse) return inline;
+    throw new Error(`${flag} takes no value; leave out ${JSON.stringify(`=${inline}`)}`);
+  }
+  // A variable that is empty and not in quotes leaves no word, so the next option would be the value.
+  if (inline === undefined && isOption(next)) {
+    throw new Error(`${flag} needs a value before ${next}; if ${next} is the value, write ${flag}=${next}`);
+  }
+  const text = inline ?? rest.shift() ?? '';
+  if (text === '') throw new Error(`${flag} needs a value: ${flag} ${argument}`);
+  return text;
+}
+
+/** A word that may be meant as true or false. The option accepts two of these words, and refuses the others. */
+const BOOLEAN_WORD = /^(?:true|false|yes|no|on|off|0|1)$/i;
+
+/** @param problems gets a sentence for each run of words that are no operands, and for each operand that is too many */
+function operandsIn(runs: readonly Run[], max: number, problems: string[]): readonly string[] {
+  const used = runs.filter(({ words }) => words.length > 0);
+  const isFirstApart = max > 1 && used[0]?.words.length === 1;
+  const runsMax = isFirstApart ? 2 : Math.min(max, 1);
+  for (const { flag, isSwitch, words } of used.slice(runsMax)) {
+    const text = JSON.stringify(words.join(' '));
+    if (flag === undefined) problems.push(`unexpected argument ${text}; ${NAME_IT}`);
+    else problems.push(`unexpected argument ${text} after ${flag}; ${isSwitch ? TOGETHER : QUOTE_IT}`);
+  }
+  const operands = used.slice(0, runsMax).flatMap(({ words }) => words);
+  for (const word of operands.slice(max)) problems.push(`unexpected argument ${JSON.stringify(word)}; ${NAME_IT}`);
+  return operands;
+}
+
+const NAME_IT = 'options are written --name value';
+const QUOTE_IT = 'a value of several words needs quotes';
+const TOGETHER = 'it takes no value, and arguments that are no options stand together';
