@@ -279,7 +279,7 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
   });
 }
 
-/** @throws StartError if the disk is not larger than the space that is to be kept free */
+/** @throws StartError if the disk is not larger than the space that is to be kept free, or does not report its space */
 async function watchFreeSpace(
   { config, notices, limits, shutdown }: Setup,
   { disk }: DataFolder,
@@ -288,6 +288,12 @@ async function watchFreeSpace(
   const space = await watchSpace(disk, config, limits, notices, () => void recording.makeSpace());
   shutdown.add(() => space.stop());
   const { keepFree = 0, retainBytes = 0 } = config;
+  if (keepFree > 0 && space.isUnreported) {
+    throw new StartError(
+      exitCodes.configuration,
+      `--keep-free is ${keepFree}, but the file system of ${disk.folder} reports no free space; leave it out, or give --retain-bytes`,
+    );
+  }
   const { totalBytes = Number.POSITIVE_INFINITY } = space;
   if (retainBytes >= totalBytes && keepFree === 0) {
     notices.warn(

@@ -70,7 +70,7 @@ export interface Disk {
   /** Makes renames and removals durable, with an fsync of the folder. */
   syncFolder(): Promise<void>;
   /** Asks the file system at each call. */
-  space(): Promise<Space>;
+  space(): Promise<Space | undefined>;
   /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
   /** Which users besides the owner and root may write to the folder; undefined if none may. */
@@ -86,6 +86,9 @@ export interface ReadOptions {
 
 /** What a reader needs of a `Disk`. */
 export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
+
+/** Errors of a kernel or a sandbox that has no statfs for a folder. */
+const WITHOUT_SPACE: ReadonlySet<string | undefined> = new Set(['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM']);
 
 /** Space of the file system that the folder is on, in bytes. */
 export interface Space {
@@ -227,7 +230,12 @@ export function openDisk(
     remove: (name) => unlink(join(folder, name)),
     syncFolder: () => syncEntries(folder),
     space: async () => {
-      const { bavail, bfree, blocks, bsize } = await statfs(folder);
+      const found = await statfs(folder).catch((error: NodeJS.ErrnoException) => {
+        if (WITHOUT_SPACE.has(error.code)) return undefined;
+        throw error;
+      });
+      if (found === undefined || found.blocks === 0) return undefined;
+      const { bavail, bfree, blocks, bsize } = found;
       const usable = process.geteuid?.() === 0 ? bfree : bavail;
       return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
     },

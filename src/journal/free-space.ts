@@ -9,10 +9,12 @@ import type { Disk, Space } from './disk.ts';
 export interface SpaceWatch {
   /** Why the service should not get more reports, as a clause; undefined if there is enough space. */
   readonly trouble: string | undefined;
-  /** Free space at the last check; undefined if the system did not report it. */
+  /** Free space at the last check; undefined if it is unknown. */
   readonly freeBytes: number | undefined;
-  /** Size of the file system at the last check; undefined if the system did not report it. */
+  /** Size of the file system at the last check; undefined if it is unknown. */
   readonly totalBytes: number | undefined;
+  /** Whether the file system reports no free space. That is no trouble. */
+  readonly isUnreported: boolean;
   /** Ends the checks. */
   stop(): void;
 }
@@ -38,6 +40,7 @@ export async function watchSpace(
     trouble: undefined,
     freeBytes: undefined,
     totalBytes: undefined,
+    isUnreported: false,
     stop: () => clearInterval(timer),
   };
   let checking = false; // at most one check at a time, since a disk may have stalled
@@ -47,9 +50,12 @@ export async function watchSpace(
     checking = true;
     const problem = await disk.space().then(
       (space) => {
-        watch.freeBytes = space.freeBytes;
-        watch.totalBytes = space.totalBytes;
-        return shortage(space, thresholds, limits);
+        watch.freeBytes = space?.freeBytes;
+        watch.totalBytes = space?.totalBytes;
+        if (space !== undefined) return shortage(space, thresholds, limits);
+        if (!watch.isUnreported) notices.warn(UNREPORTED);
+        watch.isUnreported = true;
+        return undefined;
       },
       (error: Error) => {
         watch.freeBytes = watch.totalBytes = undefined;
@@ -70,6 +76,9 @@ export async function watchSpace(
   }, limits.spaceCheckMs).unref();
   return watch;
 }
+
+const UNREPORTED =
+  'the file system reports no free space: the service stays ready until a write fails, and reports then get 503';
 
 function shortage(
   { freeBytes, totalBytes }: Space,

@@ -247,7 +247,7 @@ export class Retention {
   }: Contents): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
-    let freeBytes = keepFree > 0 ? (await disk.space()).freeBytes : 0;
+    let freeBytes = (keepFree > 0 ? (await disk.space())?.freeBytes : undefined) ?? Number.POSITIVE_INFINITY;
     this.#closesEarly = freeBytes < keepFree && segments.length === 1;
     const sizes: number[] = [];
     for (const { name } of segments) sizes.push(await disk.size(name)); // in sequence: batches use the same thread pool

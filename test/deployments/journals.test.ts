@@ -85,7 +85,7 @@ test('on a disk with too little free space the journal with the most files gives
     const disk = openRealDisk(folder);
     return {
       ...disk,
-      space: async () => ({ ...(await disk.space()), freeBytes }),
+      space: async () => ({ freeBytes, usableBytes: freeBytes, totalBytes: 2 * freeBytes }),
       remove: async (name) => {
         if (name.endsWith('.jsonl')) {
           removed.push(`${basename(folder)} ${name}`);

@@ -246,6 +246,19 @@ test('a file that can not be begun gets 503, and 200 when it can, without a rest
   });
 });
 
+test('a service is ready on a system that does not say how much space a disk has', {
+  skip: withoutStrace,
+}, async (t) => {
+  await each(['ENOSYS', 'EPERM'], AT_ONCE, async (code) => {
+    const strace = underStrace(t, { calls: ['statfs'], inject: [`statfs:error=${code}`] });
+    const service = await startService(t, strace.options);
+    assert.equal(await report(service.port, 'a'), 200);
+    assert.equal((await ready(service.port)).status, 200);
+    await assertStops(service);
+    assert.match(service.stderr(), /the file system reports no free space/);
+  });
+});
+
 test('a sync that takes five seconds is waited for: 200 after it, and nothing else stops', {
   skip: withoutStrace,
 }, async (t) => {

@@ -21,8 +21,8 @@ import { basename, dirname, join } from 'node:path';
 import type { Scope } from '../support/program.ts';
 import { HANG_MS } from '../support/tools.ts';
 
-/** `plain ext4` has no journal: nothing becomes durable but what was synced itself. */
-export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs';
+/** `plain ext4` has no journal: nothing becomes durable but what was synced itself. `ramfs` has no size, and reports none. */
+export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs' | 'ramfs';
 
 export interface Mount {
   /** Where it is mounted; the owner may make what it likes in it. */
@@ -70,6 +70,10 @@ export function mountNew(
   const place = makePlace(scope, 'mount', within?.folder);
   if (kind === 'tmpfs') {
     command('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
+    return mounted(scope, place, options);
+  }
+  if (kind === 'ramfs') {
+    command('mount', '-t', 'ramfs', 'ramfs', place.folder);
     return mounted(scope, place, options);
   }
   writeFileSync(place.image, '');

@@ -61,6 +61,24 @@ test('the space is looked at again and again, each change is reported once, and 
   assert.equal(logged.filter((line) => line.includes('enough free space again')).length, 1);
 });
 
+test('a file system that reports no free space is no trouble, and is reported once', async () => {
+  const disk = new SimulatedDisk();
+  let checks = 0;
+  disk.space = async () => {
+    checks += 1;
+    return undefined;
+  };
+  const logged: string[] = [];
+  const notices = createNotices('info', false, (line) => logged.push(line));
+  const watch = await watchSpace(disk, { minFreeBytes: 100 }, limits, notices);
+  await eventually('several checks', () => checks > 3);
+  watch.stop();
+  const { trouble, freeBytes, totalBytes, isUnreported } = watch;
+  assert.deepEqual([trouble, freeBytes, totalBytes, isUnreported], [undefined, undefined, undefined, true]);
+  assert.equal(logged.length, 1);
+  assert.match(logged[0] ?? '', /"warn".*the file system reports no free space/);
+});
+
 test('each check that finds less than the space to keep free calls for files to be removed', async () => {
   const disk = new SimulatedDisk();
   let calls = 0;

@@ -164,7 +164,7 @@ class ProcessDisk implements Disk {
   rename = (from: string, to: string) => this.#changed(this.#disk.rename(from, to));
   remove = (name: string) => this.#changed(this.#disk.remove(name));
   syncFolder = () => this.#changed(this.#disk.syncFolder());
-  space = (): Promise<Space> => this.#heard(this.#disk.space());
+  space = (): Promise<Space | undefined> => this.#heard(this.#disk.space());
   mount = () => this.#heard(this.#disk.mount());
   otherWriters = () => this.#heard(this.#disk.otherWriters());
 

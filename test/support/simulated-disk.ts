@@ -272,7 +272,7 @@ export class SimulatedDisk implements Disk {
     this.onSynced('');
   }
 
-  async space(): Promise<Space> {
+  async space(): Promise<Space | undefined> {
     return this.freeSpace;
   }
 

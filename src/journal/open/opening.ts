@@ -66,6 +66,7 @@ async function pause(
 ): Promise<void> {
   for (const endMs = performance.now() + pauseMs; performance.now() < endMs; ) {
     await sleep(limits.probeMs);
-    if (isClosed() || (await disk.space()).usableBytes >= neededBytes) return;
+    const { usableBytes = 0 } = (await disk.space()) ?? {};
+    if (isClosed() || usableBytes >= neededBytes) return;
   }
 }

@@ -341,7 +341,7 @@ async function rewrite(
 
 /** Checked before copying, since each attempt on a full disk would otherwise take all free space from other programs. */
 async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
-  const { usableBytes } = await disk.space();
+  const { usableBytes = Number.POSITIVE_INFINITY } = (await disk.space()) ?? {};
   if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
 }
 

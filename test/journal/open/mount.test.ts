@@ -61,7 +61,7 @@ test('a real tmpfs and a real volatile overlay are found out', { skip: withoutMo
   try {
     const memory = await mounted('memory', '-t', 'tmpfs', '-o', 'size=1m');
     assert.equal((await memory.mount())?.type, 'tmpfs');
-    assert.ok((await memory.space()).totalBytes <= 1024 * 1024);
+    assert.ok(((await memory.space())?.totalBytes ?? Number.NaN) <= 1024 * 1024);
 
     const parts = ['lower', 'upper', 'work'].map((name) => join(folder, name));
     for (const part of parts) mkdirSync(part);
