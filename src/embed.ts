@@ -13,7 +13,8 @@ import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
 import { RefusedRequests } from './embed/refused.ts';
 import { readUndamaged } from './embed/undamaged.ts';
-import { checkWait, Waits } from './embed/waits.ts';
+import { readWait, Waits } from './embed/waits.ts';
+import { didYouMean } from './event/nearest.ts';
 import type { Filter } from './event/search.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Line } from './journal/look/reading.ts';
@@ -78,14 +79,17 @@ export interface RunningService<Deployment extends string = string> {
    * Reads the recorded events that match, in the order of their `seq`. They are those of every report that got its 200, and of
    * no other. Rejects if the journal is damaged.
    */
-  events<Type extends EventType>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
+  events<Type extends EventType | EventName>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
    * Waits for the first event that matches, or for the first `count`: those that are already recorded, and those that are recorded
    * within `timeoutMs` (default 5,000). Rejects with an Error that has the filter, how many came, the other events that are nearest
    * to it and the refused requests. Also rejects if the journal is damaged.
    */
-  waitFor<Type extends EventType>(filter: EventFilter<Type>, options: CountOptions): Promise<EventOf<Type>[]>;
-  waitFor<Type extends EventType>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
+  waitFor<Type extends EventType | EventName>(
+    filter: EventFilter<Type>,
+    options: CountOptions,
+  ): Promise<EventOf<Type>[]>;
+  waitFor<Type extends EventType | EventName>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /**
    * @returns the refused requests in the order in which they came, the last 1,000: with status, error and what was asked for, also
    *   bytes that are no request. Requests for `/readyz` are not among them.
@@ -98,6 +102,8 @@ export interface RunningService<Deployment extends string = string> {
    * @throws Error at once for a fault that can not be: `fault.then.stauts is unknown; did you mean status?`
    */
   fail(fault: Fault): FaultResult;
+  /** The same for several faults. An empty array removes all faults. */
+  fail(faults: readonly Fault[]): FaultResult[];
   /**
    * With `test: true`: empties the journal, whose next event has `seq` 1, and forgets faults, refused requests and idempotency keys.
    * Ends open waits. Resolves when a later report is recorded in the new journal.
@@ -152,7 +158,7 @@ export interface Fault {
 
 /** The values that a report must have: `{ type: 'check', asset_key: ['warehouse', 'orders'] }`. */
 export interface FaultMatch {
-  readonly type?: 'materialization' | 'check' | 'observation' | EventType | undefined;
+  readonly type?: EventName | EventType | undefined;
   /** `'warehouse/orders'`, or all parts, as for a part with a slash in it. */
   readonly asset_key?: string | readonly string[] | undefined;
   /** Null for a report without one. */
@@ -193,13 +199,23 @@ export interface FaultResult {
 }
 
 export type EventType = RecordedEvent['type'];
-export type EventOf<Type extends EventType> = Extract<RecordedEvent, { readonly type: Type }>;
+/** The type of an event as reports and filters may write it. */
+export type EventName = 'materialization' | 'check' | 'observation';
+export type EventOf<Type extends EventType | EventName> = Extract<RecordedEvent, { readonly type: TypeOf<Type> }>;
+type TypeOf<Type> = Type extends 'materialization'
+  ? 'AssetMaterialization'
+  : Type extends 'check'
+    ? 'AssetCheckEvaluation'
+    : Type extends 'observation'
+      ? 'AssetObservation'
+      : Type;
 
 /**
  * The values that an event must have: `{ assetKey: 'warehouse/orders', passed: false }`. A member that is left out or undefined
  * matches any value.
  */
-export interface EventFilter<Type extends EventType = EventType> {
+export interface EventFilter<Type extends EventType | EventName = EventType | EventName> {
+  /** By its long name or its short one: `'AssetCheckEvaluation'` or `'check'`. */
   readonly type?: Type | undefined;
   /** The whole key: a string with slashes between the parts, as in `'warehouse/orders'`, or an array of the parts. */
   readonly assetKey?: string | readonly string[] | undefined;
@@ -373,11 +389,12 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
     return stopped;
   };
   const diskOf = (deployment: string | undefined) => {
-    if (hosted === (deployment !== undefined))
-      return openDisk(deployment === undefined ? data : join(data, deployment));
-    throw new TypeError(
-      hosted ? 'the filter needs a deployment' : 'the filter has a deployment, but the service has none',
-    );
+    const known = service.deployments();
+    if (known.includes(deployment)) return openDisk(deployment === undefined ? data : join(data, deployment));
+    if (!hosted) throw new TypeError('the filter has a deployment, but the service has none');
+    if (deployment === undefined) throw new TypeError('the filter needs a deployment');
+    const names = known.filter((name) => name !== undefined);
+    throw new TypeError(`there is no deployment ${deployment}${didYouMean(`${deployment}`, names)}`);
   };
   const read = (disk: Disk, follow: AbortSignal, filter: Filter = {}) =>
     readUndamaged(disk, { filter, follow, progress: service.progress.of(disk.folder), limits });
@@ -394,16 +411,16 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
     data,
     tokens: parts.tokens,
     ended,
-    events: async <Type extends EventType>(given: EventFilter<Type> = {}) => {
+    events: async <Type extends EventType | EventName>(given: EventFilter<Type> = {}) => {
       if (own && stopped !== undefined)
         throw new Error('the service was stopped and its folder was removed; read the events before that');
-      const wanted = readWanted({ ...given }, limits);
+      const wanted = readWanted(given, limits);
       const disk = diskOf(given.deployment);
       return (await waits.during(() => readOnce(disk, wanted))) as EventOf<Type>[];
     },
-    waitFor: (async (given: EventFilter, { timeoutMs = waitLimits.waitMs, count }: Partial<CountOptions> = {}) => {
-      const wanted = readWanted({ ...given }, limits);
-      checkWait(timeoutMs, count);
+    waitFor: (async (given: EventFilter, options: Partial<CountOptions> = {}) => {
+      const wanted = readWanted(given, limits);
+      const { timeoutMs, count } = readWait(options, waitLimits);
       const disk = diskOf(given.deployment);
       const readAll = (follow: AbortSignal) => read(disk, follow);
       const lines = await waits.waitFor({ wanted, shown: showFilter(given), read: readAll, timeoutMs, count });
@@ -411,7 +428,12 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       return count === undefined ? events[0] : events;
     }) as RunningService['waitFor'],
     refused: () => parts.refused.all(),
-    fail: (fault) => resultOf(testModeOf(service, 'fail').faults.add(fault)),
+    fail: ((given: Fault | readonly Fault[]) => {
+      const { faults } = testModeOf(service, 'fail');
+      if (!Array.isArray(given)) return resultOf(faults.add(given));
+      if (given.length === 0) faults.clear();
+      return faults.addAll({ faults: given }).map(resultOf);
+    }) as RunningService['fail'],
     reset: async () => testModeOf(service, 'reset').reset(),
     stop,
     [Symbol.asyncDispose]: stop,

@@ -42,6 +42,8 @@ export interface Service {
   readonly url: string;
   /** In hosted mode the first deployment, as an example of what follows the address; `NAME` if there is none yet. */
   readonly deployment: string | undefined;
+  /** @returns the deployments that there are now; in local mode `[undefined]` */
+  readonly deployments: () => readonly (string | undefined)[];
   /** Resolves when the service has ended, to the exit code of the process: 0 after `stop`, 5 after its disk failed. Never rejects. */
   readonly ended: Promise<ExitCode>;
   /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. Never rejects. */
@@ -154,6 +156,7 @@ async function start(setup: Setup): Promise<Service> {
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
+    deployments: recording.deployments,
     ended: shutdown.ended,
     stop: () => shutdown.run('stop requested'),
     reload: async () => {

@@ -112,6 +112,7 @@ test('a filter matches the members of an event, and a misspelt one is refused', 
   const table: readonly (readonly [EventFilter, readonly number[]])[] = [
     [{}, [1, 2, 3, 4]],
     [{ type: 'AssetCheckEvaluation' }, [2, 4]],
+    [{ type: 'check' }, [2, 4]],
     [{ assetKey: 'warehouse/orders' }, [1, 2, 4]],
     [{ assetKey: ['warehouse', 'orders'] }, [1, 2, 4]],
     [{ assetKey: ['warehouse/orders'] }, [3]],
@@ -134,7 +135,7 @@ test('a filter matches the members of an event, and a misspelt one is refused', 
     if (seqs.length > 0) assert.equal((await service.waitFor(filter)).seq, seqs[0]);
   }
   const misspelt = { asset_key: ['a'] } as EventFilter;
-  await assert.rejects(service.events(misspelt), /^TypeError: a filter has no asset_key; it may have assetKey, type, /);
+  await assert.rejects(service.events(misspelt), /^TypeError: a filter has no asset_key; did you mean assetKey\?$/);
   await assert.rejects(service.waitFor(misspelt), TypeError);
   await assert.rejects(service.waitFor({}, { timeoutMs: Number.NaN }), /^TypeError: timeoutMs is NaN; give /);
   await assert.rejects(
@@ -398,16 +399,47 @@ test('a flipped bit is an error with file, line and byte; events before it are f
   assert.deepEqual(seqsOf(await service.events({ afterSeq: 5 })), [6, 7]);
 });
 
-test('an invalid key matches nothing, and an invalid seq is refused', async (t) => {
+test('a value that no event can have is refused, since a test that expects no event could not fail', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const eventsOf = (filter: unknown) => service.events(filter as EventFilter);
-  for (const assetKey of [null, 5, [], [1]]) assert.deepEqual(await eventsOf({ assetKey }), []);
-  for (const name of ['type', 'partition', 'severity', 'passed'])
-    assert.deepEqual(await eventsOf({ [name]: null }), []);
+  const key = "; give a key, such as 'warehouse/orders' or \\['warehouse', 'orders'\\]$";
+  const types =
+    '; give materialization, check, observation, AssetMaterialization, AssetCheckEvaluation or AssetObservation';
+  const table: readonly (readonly [unknown, string])[] = [
+    ...[null, 5, true].map((assetKey) => [{ assetKey }, `assetKey is ${assetKey}${key}`] as const),
+    [{ assetKey: [] }, `assetKey is \\[\\]${key}`],
+    [{ assetKey: ['a', 1] }, `assetKey is \\["a",1\\]${key}`],
+    [{ assetKey: 'a//b' }, `assetKey is "a//b"${key}`],
+    [{ assetKey: '' }, `assetKey is ""${key}`],
+    [{ type: 'checks' }, `type is "checks"${types}; did you mean check\\?$`],
+    [{ type: 'AssetCheck' }, `type is "AssetCheck"${types}$`],
+    [{ type: null }, `type is null${types}$`],
+    [{ passed: 'false' }, 'passed is "false"; give true or false$'],
+    [{ severity: 'WARNING' }, 'severity is "WARNING"; give WARN or ERROR$'],
+    [{ severity: 'warn' }, 'severity is "warn"; give WARN or ERROR'],
+    [{ partition: 20261120 }, 'partition is 20261120; give a text$'],
+    [{ partition: null }, 'partition is null; give a text$'],
+    [{ checkName: '' }, 'checkName is ""; give a text that is not empty$'],
+    [{ afterSeq: '2' }, 'afterSeq is "2"; give the seq of an event$'],
+    [{ afterSeq: Number.NaN }, 'afterSeq is NaN; give the seq of an event$'],
+    [{ check: 'no_nulls' }, 'a filter has no check; it may have assetKey, '],
+    ['orders', 'a filter is an object, not "orders"$'],
+    [null, 'a filter is an object, not null$'],
+  ];
+  for (const [filter, problem] of table) {
+    await assert.rejects(eventsOf(filter), RegExp(`^TypeError: ${problem}`));
+    await assert.rejects(service.waitFor(filter as EventFilter, { timeoutMs: 0 }), RegExp(`^TypeError: ${problem}`));
+  }
   assert.equal((await eventsOf({ afterSeq: -1 })).length, 4);
-  assert.deepEqual((await eventsOf({ afterSeq: 2.5 })).length, 2);
-  await assert.rejects(eventsOf({ afterSeq: 'x' }), /^TypeError: afterSeq is x; give the seq of an event$/);
+  assert.equal((await eventsOf({ afterSeq: 2.5 })).length, 2);
+  const wait = (options: unknown) => service.waitFor({}, options as { timeoutMs: number });
+  await assert.rejects(
+    wait({ timeout: 9 }),
+    /^TypeError: the second argument of waitFor has no timeout; did you mean timeoutMs\?$/,
+  );
+  await assert.rejects(wait(9), /^TypeError: the second argument of waitFor is an object, not 9$/);
+  await assert.rejects(wait({ timeoutMs: '9' }), /^TypeError: timeoutMs is 9; give milliseconds from 0 to/);
 });
 
 test('an event is found by when it happened, in any zone, and by its idempotency key', async (t) => {
@@ -462,6 +494,10 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
   assert.equal(await send('prod/report_asset_observation/a'), 200);
   assert.equal((await wait).seq, 1);
   assert.deepEqual(await service.events({ deployment: 'stage' }), []);
+  await assert.rejects(
+    service.events({ deployment: 'stag' }),
+    /^TypeError: there is no deployment stag; did you mean stage\?$/,
+  );
   await assert.rejects(service.events(), /^TypeError: the filter needs a deployment$/);
   assert.equal(await send('prod/report_asset_observation/a', { 'Service-Cloud-Api-Token': 'wrong' }), 401);
   await assert.rejects(service.waitFor({ deployment: 'stage' }, { timeoutMs: 0 }), ({ message }) => {
@@ -558,12 +594,25 @@ test('a service for tests fails as its faults say, counts that, and begins anew'
   assert.deepEqual(await service.events(), []);
 });
 
+test('faults are added one or several at a time, and an empty array removes all', async (t) => {
+  const service = await start(t, { test: true });
+  const first = service.fail(fault({ status: 500 }, { times: 1 }));
+  const [second, third] = service.fail([fault({ status: 502 }, { times: 1 }), fault({ status: 504 })]);
+  const statuses: number[] = [];
+  for (let count = 0; count < 3; count += 1) statuses.push(await report(service, 'observation/a'));
+  assert.deepEqual(statuses, [500, 502, 504]);
+  assert.deepEqual([first.met, second?.met, third?.met], [1, 1, 1]);
+  assert.deepEqual(service.fail([]), []);
+  assert.equal(await report(service, 'observation/a'), 200);
+});
+
 test('a fault that can not be is refused at once, and so is a service that can not fail', async (t) => {
   const service = await start(t, { test: true });
   const refused = (text: string, problem: RegExp) =>
     assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);
   refused('{"then": {"stauts": 503}}', /^Error: fault\.then\.stauts is unknown; did you mean status\?$/);
   refused('null', /^Error: fault is null; send an object$/);
+  refused('[{"then": {"status": 503}}, {}]', /^Error: faults\[1\]\.then is missing/);
   assert.equal(await report(service, 'observation/a'), 200);
   const ordinary = await start(t, { test: false });
   assert.throws(() => ordinary.fail(fault({ status: 503 })), /^Error: fail needs startService\(\{ test: true \}\)$/);

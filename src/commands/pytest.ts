@@ -60,8 +60,11 @@ class Assetlog:
         return found[:count]
 
     def fail(self, *faults):
-        """As in PUT /test/faults: {"times": 2, "then": {"status": 503}}"""
-        self.ask("PUT", "/test/faults", {"faults": faults})
+        """Adds faults, as POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""
+        if faults in ((), ([],)):
+            self.ask("DELETE", "/test/faults")
+        else:
+            self.ask("POST", "/test/faults", {"faults": faults})
 
     def met(self):
         faults = self.ask("GET", "/test/faults")["faults"]

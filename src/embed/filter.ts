@@ -1,8 +1,12 @@
 /** Reads the filter of `events` and `waitFor`, and says in which of its members an event differs. */
 
+import { isObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
+import { severities } from '../event/event.ts';
 import { eventTimeForm, readEventTime, sortKeyOf } from '../event/event-time.ts';
-import { allSearches, differences, type Filter } from '../event/search.ts';
+import { didYouMean } from '../event/nearest.ts';
+import { endpoints, parameters } from '../event/parameters.ts';
+import { allSearches, differences, type Filter, readEventType } from '../event/search.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { checkMetadata, metadataDifferences } from './metadata.ts';
 
@@ -14,25 +18,34 @@ export interface Wanted {
 }
 
 const embedded = allSearches.filter((row) => row.embedded);
-/** The members that a filter may have, besides the deployment. */
-const names = [...embedded.map(({ member }) => member), 'metadata'];
+/** The members that a filter may have. */
+const names: readonly string[] = [...embedded.map(({ member }) => member), 'metadata', 'deployment'];
 
 /**
  * Reads a filter such as `{ assetKey: 'warehouse/orders', passed: false }`. A member that is undefined is ignored.
- * @throws TypeError for an unknown member: if a misspelt one were ignored, the filter would match too much
+ * @throws TypeError for an unknown member, which would match too much, and for a value that no event can have, with which a test
+ *   that expects no event could not fail
  */
-export function readWanted(
-  { deployment: _, ...rest }: Readonly<Record<string, unknown>>,
-  limits: Pick<Limits, 'jsonDepthMax'>,
-): Wanted {
-  const given = Object.entries(rest).filter(([, value]) => value !== undefined);
+export function readWanted(value: unknown, limits: Pick<Limits, 'jsonDepthMax'>): Wanted {
+  const { deployment: _, metadata, ...rest } = membersOf(value, 'a filter', names);
+  if (metadata !== undefined) checkMetadata(metadata, limits.jsonDepthMax);
+  const members = Object.entries(rest).map(([name, given]) => [name, readMember(name, given)]);
+  return { filter: Object.fromEntries(members), metadata: metadata as object | undefined };
+}
+
+/**
+ * @param what the object is: `a filter`
+ * @returns the members that are not undefined
+ * @throws TypeError for a value that is no object, and for a member with another name
+ */
+export function membersOf(value: unknown, what: string, names: readonly string[]): Readonly<Record<string, unknown>> {
+  if (!isObject(value)) throw new TypeError(`${what} is an object, not ${shown(value)}`);
+  const given = Object.entries(value).filter(([, member]) => member !== undefined);
   for (const [name] of given) {
-    if (!(names as readonly string[]).includes(name))
-      throw new TypeError(`a filter has no ${name}; it may have ${names.join(', ')}`);
+    if (names.includes(name)) continue;
+    throw new TypeError(`${what} has no ${name}${didYouMean(name, names) || `; it may have ${names.join(', ')}`}`);
   }
-  if (rest['metadata'] !== undefined) checkMetadata(rest['metadata'], limits.jsonDepthMax);
-  const { metadata, ...filter } = Object.fromEntries(given.map(([name, value]) => [name, readMember(name, value)]));
-  return { filter, metadata: metadata as object | undefined };
+  return Object.fromEntries(given);
 }
 
 /**
@@ -45,19 +58,60 @@ export function differencesOf(line: Line, { filter, metadata }: Wanted): string[
 }
 
 function readMember(name: string, value: unknown): unknown {
-  const kind = embedded.find(({ member }) => member === name)?.kind;
-  if (kind === 'key') return keyOf(value);
-  if (kind === 'event time') return momentOf(value);
-  if (kind !== 'seq') return value;
-  const seq = Math.floor(Number(value));
-  if (Number.isNaN(seq)) throw new TypeError(`${name} is ${value}; give the seq of an event`);
-  return Math.max(0, seq);
+  switch (embedded.find(({ member }) => member === name)?.kind) {
+    case 'key':
+      return keyOf(value);
+    case 'event time':
+      return momentOf(value);
+    case 'type':
+      return typeOf(value);
+    case 'boolean':
+      if (typeof value === 'boolean') return value;
+      throw wrong(name, value, 'true or false');
+    case 'severity':
+      if (severities.some((known) => known === value)) return value;
+      throw wrong(name, value, severities.join(' or '), severities);
+    case 'seq':
+      if (typeof value === 'number' && !Number.isNaN(value)) return Math.max(0, Math.floor(value));
+      throw wrong(name, value, 'the seq of an event');
+    default:
+      if (typeof value === 'string' && (value !== '' || !isNeverEmpty(name))) return value;
+      throw wrong(name, value, isNeverEmpty(name) ? 'a text that is not empty' : 'a text');
+  }
 }
 
-/** @returns the parts of a key such as `'warehouse/orders'`; for a value that is no key an empty array, which matches no event */
+function isNeverEmpty(name: string): boolean {
+  return parameters.some(({ member, kind }) => member === name && kind === 'non-empty string');
+}
+
+/** @returns the parts of a key such as `'warehouse/orders'`. @throws TypeError for a value that is no key */
 function keyOf(value: unknown): readonly string[] {
-  if (typeof value === 'string') return value.split('/');
-  return Array.isArray(value) ? value : [];
+  const parts: unknown = typeof value === 'string' ? value.split('/') : value;
+  const isKey =
+    Array.isArray(parts) && parts.length > 0 && parts.every((part) => typeof part === 'string' && part !== '');
+  if (isKey) return parts;
+  throw wrong('assetKey', value, "a key, such as 'warehouse/orders' or ['warehouse', 'orders']");
+}
+
+/** @returns the type of an event by its short name or its long one. @throws TypeError for any other value */
+function typeOf(value: unknown): string {
+  const type = typeof value === 'string' ? readEventType(value) : undefined;
+  if (type !== undefined) return type;
+  const [short, long] = [endpoints.map(({ name }) => name), endpoints.map(({ type }) => type)];
+  throw wrong('type', value, `${short.join(', ')}, ${long.slice(0, -1).join(', ')} or ${long.at(-1)}`, [
+    ...short,
+    ...long,
+  ]);
+}
+
+/** @param words the values that may have been meant */
+function wrong(name: string, value: unknown, wanted: string, words: readonly string[] = []): TypeError {
+  const hint = typeof value === 'string' ? didYouMean(value, words) : '';
+  return new TypeError(`${name} is ${shown(value)}; give ${wanted}${hint}`);
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' || Array.isArray(value) ? JSON.stringify(value) : String(value);
 }
 
 /** @returns the sort key of a time @throws TypeError for a text that no report could have sent */

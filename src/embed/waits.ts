@@ -4,11 +4,11 @@ import type { waitLimits } from '../config/limits.ts';
 import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { shortened } from '../telemetry/printable.ts';
-import { differencesOf, type Wanted } from './filter.ts';
+import { differencesOf, membersOf, type Wanted } from './filter.ts';
 import type { RefusedRequests } from './refused.ts';
 
 /** How many events the error of a wait lists, and how many characters of each. */
-export type WaitLimits = Pick<typeof waitLimits, 'shownMax' | 'shownCharactersMax'>;
+export type WaitLimits = Pick<typeof waitLimits, 'waitMs' | 'shownMax' | 'shownCharactersMax'>;
 
 /** What `waitFor` waits for, and for how long. */
 export interface Wait {
@@ -22,12 +22,14 @@ export interface Wait {
   readonly count: number | undefined;
 }
 
-/** @throws TypeError for options of `waitFor` that no wait can have */
-export function checkWait(timeoutMs: number, count: number | undefined): void {
-  if (!(timeoutMs >= 0 && timeoutMs < 2 ** 31))
+/** Reads the options of `waitFor`. @throws TypeError for options that no wait can have */
+export function readWait(value: unknown, { waitMs }: Pick<WaitLimits, 'waitMs'>): Pick<Wait, 'timeoutMs' | 'count'> {
+  const { timeoutMs = waitMs, count } = membersOf(value, 'the second argument of waitFor', ['timeoutMs', 'count']);
+  if (!(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31))
     throw new TypeError(`timeoutMs is ${timeoutMs}; give milliseconds from 0 to ${2 ** 31 - 1}`);
-  if (count !== undefined && !(Number.isSafeInteger(count) && count > 0))
+  if (count !== undefined && !(Number.isSafeInteger(count) && (count as number) > 0))
     throw new TypeError(`count is ${count}; give a whole number from 1`);
+  return { timeoutMs, count: count as number | undefined };
 }
 
 export class Waits {

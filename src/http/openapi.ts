@@ -301,7 +301,8 @@ function describedPaths(routes: readonly DescribedRoute[], hosted: boolean, limi
       summary,
       description,
       parameters,
-      ...(body && method === 'put' && { requestBody: { required: true, content: bodyContent(body) } }),
+      ...(body &&
+        (method === 'put' || method === 'post') && { requestBody: { required: true, content: bodyContent(body) } }),
       responses: {
         200: { description: 'Done.', content: media },
         ...responsesOf({ ...refusals(isBelow, limits), ...alsoRefused(also) }),

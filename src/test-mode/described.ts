@@ -24,8 +24,8 @@ export const describedTests: readonly DescribedRoute[] = [
   {
     needs: 'nothing',
     path: '/test/faults',
-    methods: ['get', 'head', 'put', 'delete'],
-    summary: 'The faults that reports meet',
+    methods: ['get', 'head', 'put', 'post', 'delete'],
+    summary: 'The faults that reports meet; PUT replaces them, POST adds some',
     body: { schema: { ...faults, required: ['faults'] }, example },
     content: { 'application/json': faults },
   },

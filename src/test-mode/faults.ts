@@ -86,15 +86,21 @@ export class Faults {
   /**
    * Adds a fault after the others.
    * @returns its counts, which change as reports meet it
-   * @throws FaultsError, also if there are `limits.faultsMax` already
+   * @throws FaultsError, also if there would be more than `limits.faultsMax`
    */
   add(value: unknown): FaultCounts {
-    const { faultsMax } = this.#limits;
-    if (this.#faults.length >= faultsMax)
-      throw new FaultsError(`there are ${faultsMax} faults already; clear them first`);
-    const fault = readFault(value, 'fault', this.#limits);
-    if (this.#faults.length === 0) this.#seed = randomInt(SEED_MAX);
-    return this.#append(fault);
+    const [counts] = this.#appendAll([readFault(value, 'fault', this.#limits)], undefined);
+    return counts as FaultCounts;
+  }
+
+  /**
+   * Adds faults after the others, all of them or none.
+   * @param value the JSON of the body of `POST /test/faults`
+   * @throws FaultsError as `add`, and for a seed if there are faults already
+   */
+  addAll(value: unknown): readonly FaultCounts[] {
+    const { seed, faults } = readFaults(value, this.#limits);
+    return this.#appendAll(faults, seed);
   }
 
   clear(): void {
@@ -149,6 +155,17 @@ export class Faults {
       }
     }
     return met;
+  }
+
+  #appendAll(faults: readonly ParsedFault[], seed: number | undefined): readonly FaultCounts[] {
+    const { faultsMax } = this.#limits;
+    const count = this.#faults.length;
+    if (count + faults.length > faultsMax)
+      throw new FaultsError(`there are ${count} faults already, and at most ${faultsMax} may be; clear them first`);
+    if (count > 0 && seed !== undefined)
+      throw new FaultsError('seed goes with the first faults; leave it out, or replace all faults with PUT');
+    if (count === 0) this.#seed = seed ?? randomInt(SEED_MAX);
+    return faults.map((fault) => this.#append(fault));
   }
 
   #append(fault: ParsedFault): FaultCounts {

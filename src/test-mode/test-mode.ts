@@ -44,8 +44,9 @@ export class TestMode implements TestParts {
     this.faults = new Faults(limits);
     this.routes = [
       this.#route('/test/reset', ['POST'], () => this.reset()),
-      this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'DELETE'], async (method, value) => {
-        if (method === 'PUT') this.#set(value ?? {});
+      this.#route('/test/faults', ['GET', 'HEAD', 'PUT', 'POST', 'DELETE'], async (method, value) => {
+        if (method === 'PUT') this.#change(() => this.faults.set(value ?? {}));
+        if (method === 'POST') this.#change(() => this.faults.addAll(value ?? {}));
         if (method === 'DELETE') this.faults.clear();
       }),
     ];
@@ -114,8 +115,8 @@ export class TestMode implements TestParts {
     };
   }
 
-  #set(value: unknown): void {
-    this.faults.set(value);
+  #change(set: () => void): void {
+    set();
     const { seed, faults } = this.faults.show();
     this.#options.notices.info('faults were set', { seed, faults: faults.length });
   }

@@ -11,7 +11,13 @@ import { limits } from '../../config/limits.ts';
 import { flagOf, flagOption, integer, type Option, type Options, text, trueOrFalse } from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
-import { allParameters, type ChoiceParameter, endpoints, type Parameter } from '../../event/parameters.ts';
+import {
+  allParameters,
+  type ChoiceParameter,
+  endpoints,
+  findEndpoint,
+  type Parameter,
+} from '../../event/parameters.ts';
 import { shellWord } from '../../telemetry/printable.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
@@ -295,7 +301,7 @@ function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined
 /** @throws Error if the operands and options do not make a valid report */
 function readOperands({ given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
   if (runId !== undefined) throw new Error('--run-id needs --from; for a single report give --idempotency-key');
-  const endpoint = endpoints.find(({ name }) => name === kind);
+  const endpoint = findEndpoint(endpoints, kind);
   if (endpoint === undefined || words.length === 0) {
     const hint = endpoint === undefined ? didYouMean(kind, kinds) : '';
     throw new Error(

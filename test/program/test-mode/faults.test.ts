@@ -191,6 +191,23 @@ test('assetlog report loses and doubles nothing, whatever fault its requests mee
   );
 });
 
+test('POST adds faults to those that are set, and PUT replaces them', async (t) => {
+  const service = await standIn(t);
+  const one = (status: number) => ({ faults: [fault({}, { status }, { times: 1 })] });
+  assert.equal((await service.call('POST', '/test/faults', one(500))).status, 200);
+  const { json } = await service.call('POST', '/test/faults', one(502));
+  assert.equal((json['faults'] as unknown[]).length, 2);
+  const statuses = async (count: number) => {
+    const got: (string | number)[] = [];
+    for (let n = 0; n < count; n += 1) got.push(await statusOf(service, '/report_asset_observation/a'));
+    return got;
+  };
+  assert.deepEqual(await statuses(3), [500, 502, 200]);
+  await service.call('POST', '/test/faults', one(500));
+  await service.call('PUT', '/test/faults', one(504));
+  assert.deepEqual(await statuses(2), [504, 200]);
+});
+
 test('wrong faults are refused with the path of the member, and the old ones stay', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({}, { status: 503 }));
@@ -200,7 +217,11 @@ test('wrong faults are refused with the path of the member, and the old ones sta
   assert.deepEqual([status, json['error']], [400, 'faults[0].match.typ is unknown; did you mean type?']);
   assert.equal((await service.call('PUT', '/test/faults')).status, 400);
   assert.equal((await service.call('PUT', '/test/faults', [])).status, 400);
-  assert.equal((await service.call('POST', '/test/faults', {})).status, 405);
+  assert.equal((await service.call('POST', '/test/faults', {})).status, 400);
+  const added = await service.call('POST', '/test/faults', { faults: [fault({}, { status: 500 }), {}] });
+  assert.deepEqual([added.status, /^faults\[1\]\.then is missing/.test(`${added.json['error']}`)], [400, true]);
+  const seeded = await service.call('POST', '/test/faults', { seed: 7, faults: [] });
+  assert.match(`${seeded.json['error']}`, /^seed goes with the first faults/);
   const page = await fetch(`${service.url}/test/reset`, { method: 'POST', headers: { Origin: 'https://a.example' } });
   assert.equal(page.status, 403, 'no web page can reset');
   assert.equal(await statusOf(service, '/report_asset_observation/a'), 503);
