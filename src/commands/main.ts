@@ -13,11 +13,25 @@ const resident: Readonly<Record<string, Command>> = { serve, healthcheck };
 
 const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
 
-/** Runs a command. @returns the exit code of the process; for `serve` only after the service has ended */
-export function main(args: readonly string[], env: Environment): Promise<ExitCode> {
-  // A closed pipe (EPIPE) must not stop a running service, or end a command with a stack trace.
+/**
+ * Runs a command.
+ * @returns the exit code of the process; for `serve` only after the service has ended. Not 0 if standard output could not be
+ *   written; a closed pipe (EPIPE) is no failure
+ */
+export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
+  // The error of a stream must not stop a running service, or end a command with a stack trace.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
-  return runCommand(args, env, output());
+  let failure: Error | undefined;
+  const out = output((error) => {
+    if (failure === undefined) out.complain(`standard output cannot be written: ${error.message}`);
+    failure ??= error;
+  });
+  const code = await runCommand(args, env, out).catch((error) => {
+    if (error === failure) return exitCodes.diskFailed;
+    throw error;
+  });
+  await out.written();
+  return failure !== undefined && code === exitCodes.done ? exitCodes.diskFailed : code;
 }
 
 /** As `main`, wherever its output goes. */
@@ -48,24 +62,29 @@ export function complaint(problem: string): string {
   return `assetlog: ${printable(problem)}\n`;
 }
 
-function output(): Output {
+/** @param failed called with each error of standard output, but not for a closed pipe */
+function output(failed: (error: Error) => void): Output & { readonly written: () => Promise<unknown> } {
   const { stderr, stdout } = process;
+  let last: Promise<unknown> = Promise.resolve();
+  const write = (text: string | Buffer) => {
+    const written = new Promise<boolean>((resolve, reject) => {
+      stdout.write(text, (error) => {
+        if (!error) return resolve(true);
+        if ((error as NodeJS.ErrnoException).code === 'EPIPE') return resolve(false);
+        failed(error);
+        reject(error);
+      });
+    });
+    last = written.catch(() => {});
+    return written;
+  };
   return {
-    say: (text) => void stdout.write(`${text}\n`),
+    say: (text) => void write(`${text}\n`).catch(() => {}),
     complain: (problem) => void stderr.write(complaint(problem)),
     progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
+    written: () => last,
     stdout: { columns: stdout.isTTY ? stdout.columns || 80 : undefined, write },
   };
-}
-
-function write(text: string | Buffer): Promise<boolean> {
-  return new Promise((resolve, reject) => {
-    process.stdout.write(text, (error) => {
-      if (!error) resolve(true);
-      else if ((error as NodeJS.ErrnoException).code === 'EPIPE') resolve(false);
-      else reject(error);
-    });
-  });
 }
 
 /** @returns the help of a command, or of the program if there is no such command */

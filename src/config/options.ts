@@ -104,7 +104,8 @@ export function readOptions<Values extends object>(
       try {
         value = option.parse(text, value);
       } catch (error) {
-        problems.push(`${source} ${JSON.stringify(text.replace(LOGIN, ':***@'))} ${(error as Error).message}`);
+        const shown = option.argument === 'URL' ? text.replace(LOGIN, ':***@') : text;
+        problems.push(`${source} ${JSON.stringify(shown)} ${(error as Error).message}`);
       }
     }
     values[name] = value;

@@ -254,6 +254,7 @@ const SYSTEM_ERROR = /^E[A-Z0-9]+$/;
 
 /** An unknown path needs a right as well: in hosted mode a request without a token can not find out which paths exist. */
 function neededFor(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {
+  if (match.kind === 'wrong method' && match.route.page !== undefined) return 'nothing';
   return match.kind === 'unknown path' ? 'any right' : match.route.needs;
 }
 

@@ -30,8 +30,8 @@ export interface Route<Handler> {
    */
   readonly refusal?: (bodyBytes: number) => string | undefined;
   /**
-   * Set for the page for browsers. `below any name` is the page below the name of a deployment, whether there is one or not. With
-   * another method there is no route, so that a report without its endpoint gets the 404 that names the endpoints.
+   * Set for the page for browsers. `below any name` is the page below the name of a deployment, whether there is one or not: with
+   * another method there is no route, so that a client without a token gets the same 401 as for any other path.
    */
   readonly page?: 'at the root' | 'below any name';
   readonly handler: Handler;
@@ -79,7 +79,7 @@ export function findRoute<Handler>(
     const end = from + route.path.length;
     if (path.length === end ? !mayEnd(route) : !mayFollow(route, path, end)) continue;
     if (!route.methods.includes(method)) {
-      if (route.page !== undefined) continue;
+      if (route.page === 'below any name') continue;
       return { kind: 'wrong method', route };
     }
     if (route.page === 'below any name' && !deploymentName.test(path.slice(begin + 1, from))) continue;

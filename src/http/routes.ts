@@ -110,20 +110,28 @@ export function requireRoute(
     throw nothingAt(path, routes, deployment === undefined ? pathPrefix : `${pathPrefix}/${deployment}`);
   }
   const allow = match.route.methods.join(', ');
-  throw new Refusal(405, `${method} is not allowed here; use ${allow}`, { headers: ['Allow', allow] });
+  const use = match.route.page === undefined ? `use ${allow}` : `${advice(routes, pathPrefix)}`;
+  throw new Refusal(405, `${method} is not allowed here; ${use}`, { headers: ['Allow', allow] });
 }
 
 function nothingAt(path: string, routes: readonly Route<Handler>[], prefix: string): Refusal {
-  const pathsOf = (right: Right, method: string) =>
-    routes
-      .filter(({ needs, page, methods }) => needs === right && page === undefined && methods.includes(method))
-      .map((route) => pathOf(route));
-  const [reports, readings] = [pathsOf('report', 'POST'), pathsOf('read', 'GET')];
-  const meant = nearestPath(path, prefix, [...reports, ...readings]);
+  const meant = nearestPath(path, prefix, [...pathsOf(routes, 'report', 'POST'), ...pathsOf(routes, 'read', 'GET')]);
   const hint = meant === undefined ? '' : `did you mean ${prefix}${meant}? `;
+  return new Refusal(404, `nothing is at this path; ${hint}${advice(routes, prefix)}`);
+}
+
+/** @returns what a client can ask for: `POST a report to /report_asset_check/, …, or GET /events, …` */
+function advice(routes: readonly Route<Handler>[], prefix: string): string {
+  const readings = pathsOf(routes, 'read', 'GET');
   const listed = (paths: readonly string[]) => paths.map((one) => `${prefix}${one}`).join(', ');
   const orRead = readings.length === 0 ? '' : `, or GET ${listed(readings)}`;
-  return new Refusal(404, `nothing is at this path; ${hint}POST a report to ${listed(reports)}${orRead}`);
+  return `POST a report to ${listed(pathsOf(routes, 'report', 'POST'))}${orRead}`;
+}
+
+function pathsOf(routes: readonly Route<Handler>[], right: Right, method: string): string[] {
+  return routes
+    .filter(({ needs, page, methods }) => needs === right && page === undefined && methods.includes(method))
+    .map((route) => pathOf(route));
 }
 
 /** @returns the path of a route as clients write it: `/report_asset_check/`, but `/events` */

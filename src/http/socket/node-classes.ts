@@ -99,6 +99,7 @@ export function createRawServer(
     ServerResponse: ResponseTo as unknown as typeof RawResponse,
     // Node's own reply to a missing Host has no JSON body, so `request.ts` checks it.
     requireHostHeader: false,
+    insecureHTTPParser: false, // whatever NODE_OPTIONS say
     maxHeaderSize: limits.headBytesMax,
     headersTimeout: limits.headersMs,
     requestTimeout: limits.requestMs,

@@ -7,6 +7,7 @@ import { limits } from '../../../src/config/limits.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { gate } from '../../support/gate.ts';
 import { connectionsOf } from '../../support/metrics.ts';
+import { startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
@@ -167,4 +168,12 @@ test('at the cap the connection that was idle longest ends for a new one, and no
   assert.match(notices.join(''), /at the cap, the longest idle connection is closed for a new one.*"cap":3/);
   assert.match(notices.join(''), /connections over the cap are closed at once.*"cap":3/);
   for (const wire of [waiting, younger, newcomer]) wire.close();
+});
+
+test('HTTP stays strict if NODE_OPTIONS ask for a parser that is not', async (t) => {
+  const service = await startService(t, { env: { NODE_OPTIONS: '--insecure-http-parser' } });
+  for (const header of ['X: a\x01b', 'X: a\nY: b']) {
+    const request = `POST /report_asset_observation/a HTTP/1.1\r\nHost: localhost\r\n${header}\r\n\r\n`;
+    assert.equal((await ask(service.port, request)).status, 400, JSON.stringify(header));
+  }
 });

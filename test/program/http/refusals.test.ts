@@ -45,6 +45,8 @@ test('a refusal says what is wrong with a request, also one that Node could not 
     [404, post(`/${'a'.repeat(16_000)}`), /^nothing is at this path; POST a report to/],
     [405, head(`DELETE ${TARGET}a HTTP/1.1`, host), /^DELETE is not allowed here; use POST$/],
     [405, post('/readyz'), /use GET, HEAD/],
+    [405, post('/'), /^POST is not allowed here; POST a report to \/report_asset_materialization\/, /],
+    [405, head('TRACE / HTTP/1.1', host), /^TRACE is not allowed here; POST a report to /],
     [417, head(`POST ${TARGET} HTTP/1.1`, host, 'Content-Length: 1', 'Expect: dance'), /Expect: "dance"/],
     [
       415,

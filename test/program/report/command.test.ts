@@ -102,6 +102,8 @@ test('what cannot be a report is reported before anything is sent, and ends with
     [[...check, '--severity', 'FATAL'], /--severity "FATAL" is not a severity; use WARN or ERROR/],
     [[...KEY, '--metadata', 'rows'], /--metadata "rows" is not of the form NAME=TEXT or NAME:=JSON/],
     [[...KEY, '--metadata', '=1'], /is not of the form/],
+    [[...KEY, '--metadata', 'a:=@file'], /--metadata "a:=@file" is not valid JSON/],
+    [[...KEY, '--url', 'me:secret@host'], /--url "me:\*\*\*@host" is not a URL/],
     [[...KEY, '--metadata', 'a:=True'], /"a:=True" is not valid JSON at column 1: True is not a JSON value/],
     [[...KEY, '--metadata', 'a=1', '--metadata', 'a=2'], /gives a name a second time/],
     [[...KEY, '--metadata', 'a=1', '--metadata-json', '{}'], /give --metadata or --metadata-json, not both/],

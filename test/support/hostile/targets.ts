@@ -78,7 +78,11 @@ export const targets = (
     keeps(403),
   ),
   row('An absolute https target is served', reportTo(`https://localhost${TARGET}`), taken),
-  row('An absolute target without a path is unknown', reportTo('http://localhost'), keeps(outside)),
+  row(
+    'An absolute target without a path is the page, to which nothing is reported',
+    reportTo('http://localhost'),
+    keeps(405),
+  ),
   row('OPTIONS of everything is refused', head('OPTIONS * HTTP/1.1', HOST), ends(400)),
   row('CONNECT to a path is refused', head(`CONNECT ${TARGET} HTTP/1.1`, HOST), [ends(405), ends(400)], {
     reason: 'llhttp may refuse the target of a CONNECT before the service sees it',
