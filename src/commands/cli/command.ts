@@ -65,7 +65,7 @@ export interface Command extends Description<Readonly<Record<string, unknown>>> 
 /** @param act runs the command with valid values; resolves to the exit code when the command has finished */
 export function defineCommand<Values extends object>(
   description: Description<Values>,
-  act: (values: Values, output: Output, operands: readonly string[]) => Promise<ExitCode>,
+  act: (values: Values, output: Output, operands: readonly string[], env: Environment) => Promise<ExitCode>,
 ): Command {
   return {
     ...(description as Description<never>),
@@ -74,7 +74,7 @@ export function defineCommand<Values extends object>(
       if (asksForHelp(args, options, operands)) return { kind: 'help' };
       const read = readOptions(args, env, options, operands);
       if (read.kind === 'invalid') return read;
-      return { kind: 'ended', exitCode: await act(read.values, output, read.operands) };
+      return { kind: 'ended', exitCode: await act(read.values, output, read.operands, env) };
     },
   };
 }

@@ -58,10 +58,10 @@ export const serviceOptions = {
 /** For a command that reads a folder, or a service if `--url` is given. */
 export const readingOptions = {
   ...serviceOptions,
-  // No variable: one that is set for reports must not make a command read a service instead of a folder.
+  // Its variable counts only if no folder is meant: see `chooseJournal`.
   url: {
     ...serviceOptions.url,
-    help: 'read a service instead of a folder: its base URL, as report has it',
+    help: 'read a service instead of a folder: its base URL; ASSETLOG_URL if there is no journal',
     initial: '',
     flagOnly: true as const,
   },
@@ -71,7 +71,7 @@ export const readingOptions = {
   },
   retryFor: {
     ...serviceOptions.retryFor,
-    help: 'with --url: how long to retry while the service is unavailable; --follow always does',
+    help: 'with --url: how long to retry while the service is unavailable',
   },
 };
 

@@ -23,12 +23,21 @@ import {
   recordedAt,
 } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
-import { defineCommand, type Output, refuse } from '../cli/command.ts';
-import { folderOperand, folderOption } from '../cli/data-folder.ts';
+import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
+import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
-import { type Forms, jsonLines, nothingText, printerOf, withDeployment, withJournals } from './listing.ts';
+import {
+  chooseJournal,
+  type Forms,
+  jsonLines,
+  nothingText,
+  printerOf,
+  withDeployment,
+  withJournals,
+} from './listing.ts';
 import {
   byOption,
+  journalOption,
   keyOption,
   type LookOptions,
   lastOptions,
@@ -68,7 +77,7 @@ export const assets = defineCommand<AssetsOptions>(
     ],
     operands: folderOperand,
     options: {
-      data: folderOption,
+      data: journalOption,
       key: keyOption('only this asset'),
       keyPrefix: keyOption('only assets whose key begins with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
@@ -89,9 +98,14 @@ export const assets = defineCommand<AssetsOptions>(
   showAssets,
 );
 
-async function showAssets(values: AssetsOptions, output: Output, [folder]: readonly string[]): Promise<ExitCode> {
-  const problem = problemWith(values, folder);
-  if (problem !== undefined) return refuse(output, problem);
+async function showAssets(
+  given: AssetsOptions,
+  output: Output,
+  [folder]: readonly string[],
+  env: Environment,
+): Promise<ExitCode> {
+  const values = problemWith(given, folder) ?? (await chooseJournal(given, env, output));
+  if (typeof values === 'string') return refuse(output, values);
   let isAlarming = false;
   const act = async (sources: JournalSources) => {
     isAlarming = (await listAssets(sources, values, output)) && values.stale !== undefined;

@@ -9,14 +9,23 @@ import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { type Filter, searches } from '../../event/search.ts';
 import { bytesOf } from '../../journal/look/reading.ts';
-import { defineCommand, type Output, refuse } from '../cli/command.ts';
-import { askForOne, folderOperand, folderOption } from '../cli/data-folder.ts';
+import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
+import { askForOne, folderOperand } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
 import { sortedByEventTime, TooManyToSort } from './by-event-time.ts';
-import { type Forms, nothingText, type Print, printerOf, withDeployment, withJournals } from './listing.ts';
+import {
+  chooseJournal,
+  type Forms,
+  nothingText,
+  type Print,
+  printerOf,
+  withDeployment,
+  withJournals,
+} from './listing.ts';
 import { mergeByTime } from './merge.ts';
 import {
   byOption,
+  journalOption,
   type LookOptions,
   lastOptions,
   lookNotes,
@@ -61,7 +70,7 @@ export const events = defineCommand<EventsOptions>(
     ],
     operands: folderOperand,
     options: {
-      data: folderOption,
+      data: journalOption,
       ...searchOptions,
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): the order, also for --since, --until and --last'),
@@ -72,14 +81,23 @@ export const events = defineCommand<EventsOptions>(
         'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
       ...lastOptions,
+      retryFor: { ...lastOptions.retryFor, help: `${lastOptions.retryFor.help}; --follow always does` },
     },
   },
   showEvents,
 );
 
-async function showEvents(values: EventsOptions, output: Output, operands: readonly string[]): Promise<ExitCode> {
-  const problem = problemWith(values, operands[0]) ?? problemWithEvents(values);
-  if (problem !== undefined) return refuse(output, problem);
+async function showEvents(
+  given: EventsOptions,
+  output: Output,
+  operands: readonly string[],
+  env: Environment,
+): Promise<ExitCode> {
+  const wrong = problemWith(given, operands[0]);
+  if (wrong !== undefined) return refuse(output, wrong);
+  const values = await chooseJournal(given, env, output);
+  const problem = typeof values === 'string' ? values : problemWithEvents(values);
+  if (typeof values === 'string' || problem !== undefined) return refuse(output, `${problem}`);
   const interrupted = new AbortController();
   if (values.follow) {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());

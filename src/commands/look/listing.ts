@@ -1,15 +1,49 @@
 /** The journals that `events` and `assets` read, and the formats in which they print. */
 
 import type { ExitCode } from '../../config/exit-codes.ts';
+import { readOptions } from '../../config/options.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Output, Stdout } from '../cli/command.ts';
+import type { Environment, Output, Stdout } from '../cli/command.ts';
 import { csvRecord } from '../cli/csv.ts';
-import type { ServiceOptions } from '../cli/service-options.ts';
+import { folderOption, surveyFolder } from '../cli/data-folder.ts';
+import { type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
 import { type Column, Table } from '../cli/table.ts';
 import { withLocalJournals } from './local.ts';
 import type { FormatOptions, LookOptions } from './options.ts';
 import { withServiceJournal } from './remote.ts';
 import type { JournalSources } from './source.ts';
+
+/**
+ * Chooses what is read. A URL or a folder that is given wins, then a journal in the default folder, then the service of
+ * `ASSETLOG_URL`, which is reported: a variable that is set for reports must not hide a journal.
+ * @returns the values with a folder, and with a URL if a service is to be read; or what is wrong with the variable
+ */
+export async function chooseJournal<Values extends { readonly data: string; readonly url: string }>(
+  values: Values,
+  { ASSETLOG_URL: text = '' }: Environment,
+  { complain }: Output,
+): Promise<Values | string> {
+  if (values.data !== '') return values;
+  const chosen = { ...values, data: folderOption.initial };
+  if (values.url !== '' || text === '' || (await holdsJournal(chosen.data))) return chosen;
+  const { url, problem } = readVariable(text);
+  if (problem !== undefined) return problem;
+  complain(`there is no journal in ${chosen.data}, so the service of ASSETLOG_URL is read`);
+  return { ...chosen, url };
+}
+
+/** Whether a folder has a journal, or cannot be read, which the reader reports. */
+function holdsJournal(folder: string): Promise<boolean> {
+  return surveyFolder(folder).then(
+    ({ kind }) => kind !== 'none',
+    () => true,
+  );
+}
+
+function readVariable(text: string): { readonly url: string; readonly problem?: string } {
+  const read = readOptions([], { ASSETLOG_URL: text }, { url: serviceOptions.url });
+  return read.kind === 'valid' ? read.values : { url: '', problem: read.problems.join('; ') };
+}
 
 /** Opens the journals of a folder, or that of a service, and runs `act`: see `withLocalJournals`. */
 export function withJournals(

@@ -42,7 +42,7 @@ export async function withLocalJournals(
     const found = await awaitJournal(data, follow);
     if (found.kind === 'none') {
       if (follow !== undefined) return exitCodes.done; // interrupted before there was a journal
-      return refuse(output, found.problem);
+      return refuse(output, `${found.problem}, or a service with --url or ASSETLOG_URL`);
     }
     const code = await act(found.kind === 'journal' ? only(open(found.disk, undefined)) : hosted(found, open));
     if (code !== undefined) return code;

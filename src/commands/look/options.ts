@@ -22,6 +22,7 @@ import {
   type Search,
   type SourceFilter,
 } from '../../event/search.ts';
+import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
 /** The values of the options that both commands have. */
@@ -37,6 +38,9 @@ export interface FormatOptions {
   readonly table: boolean;
   readonly csv: boolean;
 }
+
+/** Empty if no folder is given: see `chooseJournal`. */
+export const journalOption: Option<string> = { ...folderOption, initial: '', standard: folderOption.initial };
 
 /** The options that both commands have last. */
 export const lastOptions = {

@@ -10,9 +10,9 @@ import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
-import { type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
+import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
 import { forgetSource } from './local.ts';
-import { type FormatOptions, lastOptions, problemWith } from './options.ts';
+import { type FormatOptions, journalOption, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
 
 interface SourcesOptions extends FormatOptions, ServiceOptions {
@@ -41,12 +41,12 @@ export const sources = defineCommand<SourcesOptions>(
       '  5 it cannot be read or written, 75 the service was unavailable',
     ],
     operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
-    options: { data: folderOption, silent, ...lastOptions },
+    options: { data: journalOption, silent, ...lastOptions },
   },
-  async (values, output, operands) => {
-    if (operands.length > 0) return forget(values, output, operands);
-    const problem = problemWith(values, undefined);
-    if (problem !== undefined) return refuse(output, problem);
+  async (given, output, operands, env) => {
+    if (operands.length > 0) return forget(given, output, operands);
+    const values = problemWith(given, undefined) ?? (await chooseJournal(given, env, output));
+    if (typeof values === 'string') return refuse(output, values);
     return withJournals(values, output, undefined, (found) => list(found, values, output));
   },
 );
@@ -112,5 +112,5 @@ async function forget({ data }: SourcesOptions, output: Output, [action, id]: re
     output.say(`${id} is forgotten; its events stay`);
     return exitCodes.done;
   };
-  return withOneJournal(data, output, (disk) => locked(disk, () => forgetIn(disk)));
+  return withOneJournal(data || folderOption.initial, output, (disk) => locked(disk, () => forgetIn(disk)));
 }

@@ -1,12 +1,14 @@
 /** `assetlog events --url` and `assetlog assets --url`: a service is shown as its folder is. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { commands } from '../../../src/commands/all-commands.ts';
+import { commandHelp } from '../../../src/commands/cli/help.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { runHere } from '../../support/command-output.ts';
+import { jsonIn, runHere } from '../../support/command-output.ts';
 import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
@@ -187,4 +189,47 @@ test('what a service refuses, and an address without one, is a sentence and an e
     [last.code, last.stderr],
     [2, 'assetlog: with --url, --last is at most 1000; use --after-seq or --since\n'],
   );
+});
+
+test('without a journal the service of ASSETLOG_URL is read, and a folder that is given or has a journal wins', async (t) => {
+  const service = await startService(t);
+  assert.equal((await fetch(`${service.url}/report_asset_observation/remote`, { method: 'POST' })).status, 200);
+  const other = await startService(t);
+  const cwd = newFolder(t);
+  const env = { ASSETLOG_URL: service.url };
+  const keysOf = (text: string) => jsonIn(text).map(({ asset_key }) => asset_key[0]);
+  for (const command of ['events', 'assets']) {
+    const { code, stdout, stderr } = await run([command, '--json'], { cwd, env });
+    assert.deepEqual([code, keysOf(stdout)], [0, ['remote']], stderr);
+    assert.equal(stderr, 'assetlog: there is no journal in ./assetlog-data, so the service of ASSETLOG_URL is read\n');
+  }
+  assert.match(
+    (await run(['sources'], { cwd, env })).stderr,
+    /ASSETLOG_URL is read\n.*no journal forwards to this one/,
+  );
+  for (const options of [
+    { args: ['events', '--data', other.data], env },
+    { args: ['events', other.data], env },
+    { args: ['events'], env: { ...env, ASSETLOG_DATA: other.data } },
+  ]) {
+    const { code, stderr } = await run(options.args, { cwd, env: options.env });
+    assert.deepEqual([code, stderr], [0, 'assetlog: no events: the journal is empty\n'], options.args.join(' '));
+  }
+  cpSync(other.data, join(cwd, 'assetlog-data'), {
+    recursive: true,
+    filter: (path: string) => !path.includes('.lock'),
+  });
+  assert.equal((await run(['events'], { cwd, env })).stderr, 'assetlog: no events: the journal is empty\n');
+
+  const empty = { cwd: newFolder(t) };
+  const none = await run(['events'], { ...empty, env: { ASSETLOG_URL: '' } });
+  assert.equal(none.code, 2);
+  assert.match(none.stderr, /give its folder with --data, or a service with --url or ASSETLOG_URL\n$/);
+  const wrong = await run(['assets'], { ...empty, env: { ASSETLOG_URL: 'localhost:3000' } });
+  assert.deepEqual([wrong.code, wrong.stderr.slice(0, 46)], [2, 'assetlog: ASSETLOG_URL "localhost:3000" is not']);
+});
+
+test('only commands that have --follow name it in their help', () => {
+  for (const [name, command] of Object.entries(commands))
+    assert.equal(commandHelp(name, command).includes('--follow'), 'follow' in command.options, name);
 });
