@@ -42,7 +42,7 @@ export function readCommandLine(
   operandsMax: number,
 ): CommandLine {
   const isEnd = (word: string) => word === '--' && operandsMax > 0;
-  const isOption = (word: string) => options.has(word.split('=', 1)[0] ?? '') || word === '--help' || isEnd(word);
+  const isOption = (word: string) => options.has(flagIn(word)) || word === '--help' || isEnd(word);
   const given = new Map<string, string[]>();
   const problems: string[] = [];
   const runs: Run[] = [{ words: [] }];
@@ -102,11 +102,16 @@ function readText(
   }
   // A variable that is empty and not in quotes leaves no word, so the next option would be the value.
   if (inline === undefined && isOption(next)) {
-    throw new Error(`${flag} needs a value before ${next}; if ${next} is the value, write ${flag}=${next}`);
+    const other = flagIn(next); // without its value, which may be a secret
+    throw new Error(`${flag} needs a value before ${other}; if ${other} is the value, write ${flag}=${other}`);
   }
   const text = inline ?? rest.shift() ?? '';
   if (text === '') throw new Error(`${flag} needs a value: ${flag} ${argument}`);
   return text;
+}
+
+function flagIn(word: string): string {
+  return word.split('=', 1)[0] ?? '';
 }
 
 /** A word that may be meant as true or false. The option accepts two of these words, and refuses the others. */
