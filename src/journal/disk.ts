@@ -24,6 +24,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { type OtherWriters, otherWriters } from '../config/files.ts';
 import { type Mount, mountOf } from './open/mount.ts';
 import { entryPath, giveToOwner, heirOf, unlessImpossible } from './open/owner.ts';
+import { type Space, spaceOf, unlessUnsupported } from './space.ts';
 
 /** The file system of one folder: `openDisk` opens the real one, and tests pass simulated ones. */
 export interface Disk {
@@ -86,18 +87,6 @@ export interface ReadOptions {
 
 /** What a reader needs of a `Disk`. */
 export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
-
-/** Errors of a kernel or a sandbox that has no statfs for a folder. */
-const WITHOUT_SPACE: ReadonlySet<string | undefined> = new Set(['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM']);
-
-/** Space of the file system that the folder is on, in bytes. */
-export interface Space {
-  /** For a user who is not root. */
-  readonly freeBytes: number;
-  /** What this process can still write: root may also use the blocks that a file system reserves for root. */
-  readonly usableBytes: number;
-  readonly totalBytes: number;
-}
 
 /** Whether free space would make a retry succeed: the disk is full (ENOSPC), or the quota is used up (EDQUOT). */
 export function isFull(error: NodeJS.ErrnoException): boolean {
@@ -229,16 +218,7 @@ export function openDisk(
     rename: (from, to) => rename(join(folder, from), join(folder, to)),
     remove: (name) => unlink(join(folder, name)),
     syncFolder: () => syncEntries(folder),
-    space: async () => {
-      const found = await statfs(folder).catch((error: NodeJS.ErrnoException) => {
-        if (WITHOUT_SPACE.has(error.code)) return undefined;
-        throw error;
-      });
-      if (found === undefined || found.blocks === 0) return undefined;
-      const { bavail, bfree, blocks, bsize } = found;
-      const usable = process.geteuid?.() === 0 ? bfree : bavail;
-      return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
-    },
+    space: () => statfs(folder).then(spaceOf, unlessUnsupported),
     mount: () => findMount(folder),
     otherWriters: () => otherWriters(folder),
   };

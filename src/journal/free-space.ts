@@ -3,7 +3,8 @@
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
-import type { Disk, Space } from './disk.ts';
+import type { Disk } from './disk.ts';
+import type { Space } from './space.ts';
 
 /** The result of the last check of the free space. */
 export interface SpaceWatch {

@@ -3,7 +3,8 @@
  * hears of it. A power cut ends both, and leaves of what was not synced only what `SimulatedDisk.afterPowerCut` says.
  */
 
-import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
+import type { Disk, LogFile, NewFile, ReadOptions, SlotFile } from '../../src/journal/disk.ts';
+import type { Space } from '../../src/journal/space.ts';
 import { type Call, type Fault, type FileRemains, SimulatedDisk } from '../support/simulated-disk.ts';
 import { Incarnation, type WallClock, type World } from './world.ts';
 

@@ -5,9 +5,10 @@
  */
 
 import type { OtherWriters } from '../../src/config/files.ts';
-import type { Disk, LogFile, NewFile, ReadOptions, SlotFile, Space } from '../../src/journal/disk.ts';
+import type { Disk, LogFile, NewFile, ReadOptions, SlotFile } from '../../src/journal/disk.ts';
 import { SyncError, writeWhole } from '../../src/journal/disk.ts';
 import type { Mount } from '../../src/journal/open/mount.ts';
+import type { Space } from '../../src/journal/space.ts';
 
 export type Call =
   | 'prepare'

@@ -1,0 +1,29 @@
+/** The space of a file system. */
+
+/** In bytes. */
+export interface Space {
+  /** For a user who is not root. */
+  readonly freeBytes: number;
+  /** What this process can still write: root may also use the blocks that a file system reserves for root. */
+  readonly usableBytes: number;
+  readonly totalBytes: number;
+}
+
+interface Blocks {
+  readonly bavail: number;
+  readonly bfree: number;
+  readonly blocks: number;
+  readonly bsize: number;
+}
+
+/** @returns undefined for a file system that reports no size */
+export function spaceOf({ bavail, bfree, blocks, bsize }: Blocks): Space | undefined {
+  if (blocks === 0) return undefined;
+  const usable = process.geteuid?.() === 0 ? bfree : bavail;
+  return { freeBytes: bavail * bsize, usableBytes: usable * bsize, totalBytes: blocks * bsize };
+}
+
+/** @throws the error of statfs, unless the kernel or a sandbox has no statfs for the folder */
+export function unlessUnsupported(error: NodeJS.ErrnoException): undefined {
+  if (!['ENOSYS', 'ENOTSUP', 'EOPNOTSUPP', 'EPERM'].includes(error.code ?? '')) throw error;
+}
