@@ -115,6 +115,8 @@ export const limits = {
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
+  /** Events that were named as removed, and are taken one after the other, that are closed by one letter. */
+  forwardTakenMax: 100,
   /** Bytes of the dead letters of one destination of one journal, and the most that they take of `--retain-bytes`. */
   deadLetterBytesMax: 64 * MIB,
   deadLetterRetainPercent: 25,

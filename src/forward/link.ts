@@ -170,6 +170,7 @@ export class Link {
       for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
         notices.warn(LOST, { destination: name, ...range, reason });
       }
+      this.#sender?.removed({ first, last: gone.last }, reason);
       ack?.lacksOnly(await letters.openRanges());
     } catch (error) {
       const problem = describe(error as Error);

@@ -75,11 +75,9 @@ export async function writeRetry(disk: Disk, name: string, retry: Retry): Promis
 }
 
 /** Whether a letter is to be sent again. @param seqs as `Retry.seqs` */
-export function isWanted({ first, last, outcome, became }: LetterState, seqs: GoneRange | undefined): boolean {
+export function isWanted({ first, last, outcome }: LetterState, seqs: GoneRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
-  return (
-    outcome !== 'sent again' && outcome !== 'removed' && became !== 'taken' && first >= seqs.first && last <= seqs.last
-  );
+  return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
 }
 
 /**
@@ -103,10 +101,10 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
   }
 }
 
-/** Closes each letter by one of its own, as the count of open letters needs it. */
+/** Closes each letter by one of its own. */
 async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
   const open = seqs === undefined ? [] : await openIn(disk, name, seqs, limits);
-  for (const { first, last } of open) await letters.append(skipped({ first, last }), true);
+  for (const { first, last } of open) await letters.append(skipped({ first, last }));
   return { sent: 0, refused: 0, left: 0, givenUp: open.length };
 }
 
@@ -117,16 +115,15 @@ export async function openIn(
   seqs: GoneRange,
   limits: RetryParts['limits'],
 ): Promise<LetterState[]> {
-  const states = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
+  const states = (await readLetterStates(disk, name, limits)).all.filter(isOpen);
   return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
 async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
   const { disk, name, letters, target: open, turnMs, signal, limits } = parts;
   const counts = { sent: 0, refused: 0 };
-  const wanted = new Map(
-    [...(await readLetterStates(disk, name, limits))].filter(([, state]) => isWanted(state, seqs)),
-  );
+  const states = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seqs));
+  const wanted = new Map(states.map((state) => [state.first, state]));
   const target = open();
   try {
     for await (const letter of readDeadLetters(disk, name, limits)) {
@@ -153,13 +150,13 @@ async function sendOne(
   { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
 ): Promise<Sent> {
   const { first: seq } = state;
-  const note = (result: LetterOutcome, wasOpen: boolean) =>
-    letters.append({ time: new Date().toISOString(), ...result, first: seq, last: seq }, wasOpen);
+  const note = (result: LetterOutcome) =>
+    letters.append({ time: new Date().toISOString(), ...result, first: seq, last: seq });
   const reason = 'it was being sent again when the service stopped';
-  await note({ outcome: 'in doubt', reason }, isOpen(state));
+  await note({ outcome: 'in doubt', reason });
   const bytes = Buffer.from(line);
   const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), target, signal);
-  await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status }, true);
+  await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status });
   return sent;
 }
 

@@ -1,6 +1,7 @@
 /** Retention names events that a destination has not confirmed before it removes them, whatever happens meanwhile. */
 
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { readConfig } from '../../src/config/config.ts';
 import { readLetterStates } from '../../src/forward/dead-letters/file.ts';
@@ -16,6 +17,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { openJournal, type TestJournal } from '../support/journal.ts';
 import { eachCall, everyRemains, settled } from '../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../support/segments.ts';
+import { listenOn } from '../support/sent-lines.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import {
@@ -35,7 +37,7 @@ import {
 
 /** @returns the seqs that open letters name as removed */
 async function lostIn(disk: SimulatedDisk): Promise<number[]> {
-  const states = [...(await readLetterStates(disk, 'upstream', limits)).values()];
+  const states = (await readLetterStates(disk, 'upstream', limits)).all;
   return states
     .filter((state) => state.outcome === 'removed' && isOpen(state))
     .flatMap(({ first, last }) => upTo(last, first))
@@ -146,6 +148,68 @@ for (const kind of ['hub', 'api'] as const) {
     assert.deepEqual([isNamed, await lostIn(disk), dead_letters, lost_events], [true, [], 0, 0]);
   });
 }
+
+test('what retention has named is not sent any more, but for the event on its way, and costs no reading of letters [removed-6]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 300) });
+  await saveCursor(disk, { kind: 'api' });
+  const upstream = new Model('api');
+  const letters = await openLetters(disk);
+  const gone = { first: 1, last: 200 };
+  upstream.answer = async (_, seq) => {
+    if (seq !== 1 || upstream.requests.length > 1) return 'record';
+    await letters.nameRemoved(gone, 'retention');
+    bench.sender.removed(gone, 'retention');
+    return 'in doubt';
+  };
+  const bench = startSender(disk, 300, () => upstream, { letters: async () => letters });
+  await bench.finish();
+  assert.deepEqual(upstream.requests, [1, 1, ...upTo(300, 201)]);
+  assert.deepEqual(await lostIn(disk), upTo(200, 2));
+  assert.equal(disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length, 1, 'by this test');
+});
+
+test('a link lets its sender leave out what retention removes [removed-7]', async (t) => {
+  let requests = 0;
+  let goOn = () => {};
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  const server = createServer(async ({ method }, response) => {
+    if (method !== 'GET') {
+      requests += 1;
+      await held;
+    }
+    response.writeHead(method === 'GET' ? 404 : 200, { 'Content-Type': 'application/json' }).end('{}');
+  });
+  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const { link } = createLink(disk, 30, { to });
+  t.after(() => link.close());
+  await link.check([]);
+  await eventually('the first event is on its way', () => requests === 1);
+  await link.removing({ first: 1, last: 20 });
+  goOn();
+  await eventually('all is settled', () => link.status.seq === 30);
+  assert.equal(requests, 1 + 10);
+  assert.deepEqual(await lostIn(disk), upTo(20, 2));
+});
+
+test('events that were named, are still there, and are taken in a row share letters and cost no reading of them [removed-8]', async () => {
+  const count = 250;
+  const disk = diskWith({ [FIRST]: segment(1, count + 50) });
+  await saveCursor(disk, { kind: 'api' });
+  const letters = await openLetters(disk);
+  await letters.nameRemoved({ first: 1, last: count }, 'retention');
+  const reads = () => disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length;
+  const before = reads();
+  const upstream = new Model('api');
+  await sendAll(disk, count + 50, () => upstream, { letters: async () => letters });
+  assert.equal(reads(), before);
+  assert.deepEqual(upstream.recorded, upTo(count + 50));
+  const { length } = await lettersOf(disk);
+  assert.ok(length < count / 2, `${length} letters`);
+  assert.deepEqual([await lostIn(disk), letters.open, letters.lost], [[], 0, 0]);
+});
 
 test('a hub that took the last request closes what was named of it, and no more', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });

@@ -65,7 +65,7 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
   const isWhole = json || (seq !== undefined && seq.first === seq.last);
   const open = new Map<number, LetterState[]>();
   const states = await readLetterStates(disk, name, limits);
-  for (const state of states.values()) {
+  for (const state of states.all) {
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
   const table = new Table(columns, width);
@@ -76,7 +76,7 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
     at += 1;
     const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
     if (isWhole && !isAsked(seqsOf(letter))) continue;
-    if (letter.line !== undefined && states.has(seqsOf(letter).first)) {
+    if (letter.line !== undefined && states.of(seqsOf(letter).first) !== undefined) {
       const { type, asset_key: key } = JSON.parse(letter.line);
       events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, keyText(key)]);
     }
@@ -103,7 +103,7 @@ function rowOf(letter: DeadLetter, { first, last }: GoneRange, event: readonly [
 /** Asks the service to send dead letters again, and waits until it has. @returns 0 if all were taken, 1 if some were not, 75 if no service takes it up @throws the error of a system call */
 async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
   const { say, complain } = output;
-  const wanted = [...(await readLetterStates(disk, name, limits)).values()].filter((state) => isWanted(state, seq));
+  const wanted = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seq));
   if (wanted.length > 0) {
     const status = await statusOf(disk, name);
     if (status === undefined || !isServed(status)) {
@@ -113,8 +113,7 @@ async function retryDeadLetters({ disk, name, values: { seq }, output }: Forward
     if (!(await askService({ disk, name, output }, { seqs: seq }))) return exitCodes.tryLater;
   }
   const after = await readLetterStates(disk, name, limits);
-  // A letter that is closed may be gone from a file that was full.
-  const sent = wanted.filter(({ first }) => (after.get(first)?.outcome ?? 'sent again') === 'sent again').length;
+  const sent = wanted.filter(({ first }) => after.of(first) === undefined).length;
   say(`${sent} of ${wanted.length} were taken`);
   if (sent === wanted.length) return exitCodes.done;
   complain(`assetlog forward dead ${name} says why the others were not`);

@@ -10,7 +10,7 @@ import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, seqsOf } from './letter.ts';
 import { LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
@@ -46,10 +46,9 @@ export class DeadLetters {
   readonly #file: string;
   readonly #limits: LetterLimits;
   readonly #mutex = new Mutex();
-  #summary = EMPTY;
+  /** What is in the file, up to its last whole letter, as of the last look at it. */
+  #content: Content = emptyContent();
   #end: FileEnd = 'found';
-  /** Lost events whose letters were closed, and are not in the file any more. */
-  #lostBefore = 0;
 
   private constructor(disk: Disk, name: string, limits: LetterLimits) {
     this.#disk = disk;
@@ -72,17 +71,17 @@ export class DeadLetters {
 
   /** Number of letters in the file. */
   get count(): number {
-    return this.#summary.count;
+    return this.#content.count;
   }
 
   /** Number of letters that an operator still has to decide about, as `assetlog forward status` counts them. */
   get open(): number {
-    return this.#summary.open;
+    return this.#content.states.open;
   }
 
   /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them. */
   get lost(): number {
-    return this.#lostBefore + this.#summary.lost;
+    return this.#content.states.lost;
   }
 
   /**
@@ -93,9 +92,14 @@ export class DeadLetters {
    */
   namedAfter(seq: number): Promise<number> {
     return this.#mutex.run(async () => {
-      const { states } = await readSummary(this.#disk, this.#file, this.#limits);
-      return states.namedAfter(seq) === seq ? seq : (await this.#durableStates()).namedAfter(seq);
+      if (this.#content.states.namedAfter(seq) === seq) return seq;
+      return (await this.#durableStates()).namedAfter(seq);
     });
+  }
+
+  /** Whether an open letter names an event as removed. */
+  isRemoved(seq: number): boolean {
+    return this.#content.states.removedIn({ first: seq, last: seq }).length > 0;
   }
 
   /**
@@ -103,7 +107,7 @@ export class DeadLetters {
    * @throws the error of a system call
    */
   openRanges(): Promise<readonly GoneRange[]> {
-    return this.#mutex.run(async () => [...(await this.#durableStates()).values()].filter(isOpen));
+    return this.#mutex.run(async () => (await this.#durableStates()).all.filter(isOpen));
   }
 
   /**
@@ -114,7 +118,7 @@ export class DeadLetters {
   nameRemoved(gone: GoneRange, reason: string): Promise<readonly GoneRange[]> {
     return this.#mutex.run(async () => {
       const ranges = (await this.#durableStates()).unnamed(gone);
-      for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range }, false);
+      for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range });
       return ranges;
     });
   }
@@ -123,54 +127,39 @@ export class DeadLetters {
    * Closes the letters about removed events, or a part of them, that the destination took after all.
    * @throws as `append`; it may be called again
    */
-  closeTaken({ first, last }: GoneRange): Promise<void> {
+  closeTaken(taken: GoneRange): Promise<void> {
     return this.#mutex.run(async () => {
-      if (first > this.#summary.removedSeq) return;
+      if (this.#content.states.removedIn(taken).length === 0) return;
       const reason = 'the destination has them after all';
-      for (const state of (await this.#durableStates()).removed()) {
-        const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
-        if (range.first > range.last || !isOpen(state)) continue;
-        await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range }, true);
-      }
-      await this.#read();
+      for (const range of (await this.#durableStates()).removedIn(taken))
+        await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range });
     });
   }
 
   /**
    * Appends a letter, durably, after all earlier letters.
-   * @param wasOpen whether the last letter about the same event is open
    * @throws LettersFullError, the error of a system call, or a NotWritten, as of a full disk: the letter is not in the file, and may
    *   be appended again
    */
-  append(letter: DeadLetter, wasOpen = false): Promise<void> {
-    return this.#mutex.run(() => this.#append(letter, wasOpen));
+  append(letter: DeadLetter): Promise<void> {
+    return this.#mutex.run(() => this.#append(letter));
   }
 
-  async #append(given: DeadLetter, wasOpen: boolean): Promise<void> {
+  async #append(given: DeadLetter): Promise<void> {
     const letter = this.#shortened(given);
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
     await this.#prepare();
     await this.#makeSpace(bytes.length, letter);
     const log = (await this.#openLog()) ?? (await this.#begin());
-    const namedBefore = this.#summary.namedSeq;
     await closing(log, async () => {
       this.#end = 'begun';
-      const { bytes: end, count, open, lost, removedSeq, namedSeq } = this.#summary;
+      const { bytes: end, count, states } = this.#content;
       await appendWhole({ file: log, bytes: end }, bytes);
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#end = 'durable';
-      this.#summary = {
-        bytes: end + bytes.length,
-        count: count + 1,
-        open: open + Number(isOpen(letter)) - Number(wasOpen),
-        lost: lost + lostBy(letter),
-        removedSeq: letter.outcome === 'removed' ? Math.max(removedSeq, letter.last ?? 0) : removedSeq,
-        namedSeq: Math.max(namedSeq, seqsOf(letter).last),
-      };
+      states.add(letter, count);
+      this.#content = { bytes: end + bytes.length, count: count + 1, states };
     });
-    // The event may have a letter: it was named as removed, or a crash kept the cursor from passing it. Then the open letters are
-    // counted again.
-    if (given.line !== undefined && seqsOf(letter).first <= namedBefore) await this.#read();
   }
 
   /** @returns a letter with seqs in place of a line that alone would fill the file */
@@ -183,12 +172,11 @@ export class DeadLetters {
   /** Begins the file again if it is full and all its letters are closed. @throws LettersFullError if one is open */
   async #makeSpace(bytes: number, letter: DeadLetter): Promise<void> {
     const { bytesMax } = this.#limits;
-    const { bytes: before, open, lost } = this.#summary;
+    const { bytes: before, states } = this.#content;
     if (before + bytes <= bytesMax || before === 0) return;
-    if (open === 0) {
+    if (states.open === 0) {
       await this.#replace([]);
-      this.#summary = EMPTY;
-      this.#lostBefore += lost;
+      this.#content = emptyContent();
       return;
     }
     // Without the letters that say what became of those in it, a full file could not be worked off.
@@ -202,22 +190,21 @@ export class DeadLetters {
   /** Without a letter whose sync failed: it can be read, and may be gone after a power cut. */
   async #durableStates(): Promise<LetterStates> {
     await this.#prepare();
-    return (await readSummary(this.#disk, this.#file, this.#limits)).states;
+    return this.#content.states;
   }
 
   async #read(): Promise<void> {
-    const { states, ...summary } = await readSummary(this.#disk, this.#file, this.#limits);
-    this.#summary = summary;
+    this.#content = await readContent(this.#disk, this.#file, this.#limits);
   }
 
   /** Makes the file end after its last whole letter, durably. */
   async #prepare(): Promise<void> {
     const log = await this.#openLog();
     if (log === undefined) {
-      this.#summary = EMPTY;
+      this.#content = emptyContent();
       return;
     }
-    const { bytes } = this.#summary;
+    const { bytes } = this.#content;
     const size = log.sizeInFolder() ?? 0;
     await closing(log, async () => {
       if (this.#end === 'begun' && size >= bytes) {
@@ -228,7 +215,7 @@ export class DeadLetters {
     });
     if (this.#end === 'durable') return;
     await this.#read();
-    await this.#replace(this.#disk.read(this.#file, 0, this.#summary.bytes));
+    await this.#replace(this.#disk.read(this.#file, 0, this.#content.bytes));
   }
 
   async #replace(chunks: AsyncIterable<Buffer> | Iterable<Buffer>): Promise<void> {
@@ -243,14 +230,14 @@ export class DeadLetters {
   }
 
   #begin(): Promise<LogFile> {
-    this.#summary = EMPTY;
+    this.#content = emptyContent();
     this.#end = 'begun';
     return this.#disk.createLog(this.#file);
   }
 
   async #cut(log: LogFile): Promise<void> {
     await this.#read();
-    const { bytes } = this.#summary;
+    const { bytes } = this.#content;
     if (log.sizeInFolder() !== bytes) await log.truncate(bytes);
   }
 }
@@ -287,30 +274,21 @@ export async function readLetterStates(disk: ReadableDisk, name: string, limits:
   return states;
 }
 
-/** What is in the file, up to its last whole letter. */
-interface Summary {
+interface Content {
   readonly bytes: number;
-  /** Number of letters, and how many are open. */
+  /** Number of letters. */
   readonly count: number;
-  readonly open: number;
-  /** As `LetterStates.lost`. */
-  readonly lost: number;
-  /** The last event that a letter names as removed. */
-  readonly removedSeq: number;
-  /** The last event that has a letter. */
-  readonly namedSeq: number;
+  readonly states: LetterStates;
 }
 
-const EMPTY: Summary = { bytes: 0, count: 0, open: 0, lost: 0, removedSeq: 0, namedSeq: 0 };
+function emptyContent(): Content {
+  return { bytes: 0, count: 0, states: new LetterStates() };
+}
 
 /** A power cut may leave zeros or other bytes in place of the last letter. */
-async function readSummary(
-  disk: ReadableDisk,
-  file: string,
-  limits: LineLimit,
-): Promise<Summary & { readonly states: LetterStates }> {
-  let whole = { bytes: 0, count: 0 };
+async function readContent(disk: ReadableDisk, file: string, limits: LineLimit): Promise<Content> {
   const states = new LetterStates();
+  let whole = { bytes: 0, count: 0 };
   let count = 0;
   for await (const lines of readLines(disk, file, limits)) {
     for (const { text, end } of lines) {
@@ -322,9 +300,7 @@ async function readSummary(
       count += 1;
     }
   }
-  const removedSeq = states.removed().reduce((seq, { last }) => Math.max(seq, last), 0);
-  const namedSeq = [...states.values()].reduce((seq, { last }) => Math.max(seq, last), 0);
-  return { ...whole, open: states.open, lost: states.lost, removedSeq, namedSeq, states };
+  return { ...whole, states };
 }
 
 /** The whole lines of each chunk, each with the position after its newline. */

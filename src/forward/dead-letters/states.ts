@@ -1,5 +1,6 @@
 /** What became of each event with a dead letter. */
 
+import { firstIndex } from '../../journal/first-index.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { type DeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 
@@ -9,72 +10,97 @@ export interface LetterState extends GoneRange, Pick<DeadLetter, 'outcome' | 'be
   readonly at: number;
 }
 
-/** The states of the letters of a file, by their first seqs. Of two letters about an event, the later one counts. */
-export class LetterStates extends Map<number, LetterState> {
+/**
+ * The states of the letters of a file. Of two letters about an event, the later one counts. An event that its destination took has
+ * none, so that each state is open, or an operator gave its events up.
+ */
+export class LetterStates {
+  /** In the order of their seqs, which no two share. */
+  readonly #all: LetterState[] = [];
+  /** Number of open letters. */
+  open = 0;
   /** Number of events that retention removed, and that the destination did not confirm. */
   lost = 0;
-  /** First seqs of the states of removed events. */
-  readonly #removed = new Set<number>();
+
+  get all(): readonly LetterState[] {
+    return this.#all;
+  }
 
   /** Adds what the next letter of the file says. @param at index of the letter */
   add(letter: DeadLetter, at: number): void {
     const { outcome, became } = letter;
     const { first, last } = seqsOf(letter);
     this.lost += lostBy(letter);
+    const states = this.#in({ first, last });
+    if (!(first <= last)) return; // its line has no seq
     if (outcome !== 'removed' && first !== last) {
       // Many were given up together.
-      for (const state of this.values()) {
-        if (first <= state.first && state.last <= last) this.set(state.first, { ...state, outcome, became, at });
-      }
+      const isWithin = (state: LetterState) => first <= state.first && state.last <= last;
+      const changed = states.map((state) => (isWithin(state) ? { ...state, outcome, became, at } : state));
+      this.#replace(first, states, changed.filter(isNamed));
       return;
     }
     // The letter may be about a part of a removed range.
-    for (const range of this.removed()) {
-      if (range.last < first || last < range.first) continue;
-      this.#removed.delete(range.first);
-      this.delete(range.first);
-      if (range.first < first) this.#add({ ...range, last: first - 1 });
-      if (last < range.last) this.#add({ ...range, first: last + 1 });
+    const before = states.filter((state) => state.first < first).map((state) => ({ ...state, last: first - 1 }));
+    const after = states.filter((state) => last < state.last).map((state) => ({ ...state, first: last + 1 }));
+    const own = isNamed(letter) ? [{ first, last, outcome, became, at }] : [];
+    this.#replace(first, states, [...before, ...own, ...after]);
+  }
+
+  /** @returns the state of an event */
+  of(seq: number): LetterState | undefined {
+    return this.#in({ first: seq, last: seq })[0];
+  }
+
+  /** @returns the parts of a range that open letters name as removed, in order; adjacent ones as one */
+  removedIn({ first, last }: GoneRange): GoneRange[] {
+    const ranges: GoneRange[] = [];
+    for (const state of this.#in({ first, last })) {
+      if (state.outcome !== 'removed') continue;
+      const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
+      const before = ranges.at(-1);
+      if (before?.last === range.first - 1) ranges[ranges.length - 1] = { first: before.first, last: range.last };
+      else ranges.push(range);
     }
-    this.#add({ first, last, outcome, became, at });
-  }
-
-  /** @returns the states of events that retention removed, in no order */
-  removed(): LetterState[] {
-    return [...this.#removed].map((first) => this.get(first) as LetterState);
-  }
-
-  /** Number of open letters. */
-  get open(): number {
-    let open = 0;
-    for (const state of this.values()) open += Number(isOpen(state));
-    return open;
+    return ranges;
   }
 
   /** @returns the last seq up to which each event after `seq` has a letter that says that the event is lost; `seq` if there is none */
   namedAfter(seq: number): number {
-    for (let last = seq; ; ) {
-      const state = this.get(last + 1);
-      if (state === undefined || !isNamed(state)) return last;
-      last = state.last;
-    }
+    let last = seq;
+    for (let at = this.#from(seq + 1); at < this.#all.length && this.#all[at]!.first <= last + 1; at += 1)
+      last = this.#all[at]!.last;
+    return last;
   }
 
   /** @returns the parts of a range that no letter says are lost, in order */
   unnamed({ first, last }: GoneRange): GoneRange[] {
-    const named = [...this.values()].filter((state) => isNamed(state) && state.first <= last && first <= state.last);
     const ranges: GoneRange[] = [];
     let next = first;
-    for (const state of named.sort((one, other) => one.first - other.first)) {
+    for (const state of this.#in({ first, last })) {
       if (next < state.first) ranges.push({ first: next, last: state.first - 1 });
-      next = Math.max(next, state.last + 1);
+      next = state.last + 1;
     }
     if (next <= last) ranges.push({ first: next, last });
     return ranges;
   }
 
-  #add(state: LetterState): void {
-    this.set(state.first, state);
-    if (state.outcome === 'removed') this.#removed.add(state.first);
+  /** @returns the states about any event of a range */
+  #in({ first, last }: GoneRange): LetterState[] {
+    const from = this.#from(first);
+    let to = from;
+    while (to < this.#all.length && this.#all[to]!.first <= last) to += 1;
+    return this.#all.slice(from, to);
+  }
+
+  #from(seq: number): number {
+    return firstIndex(this.#all, (state) => state.last >= seq);
+  }
+
+  /** @param states those from the event `first` on */
+  #replace(first: number, states: readonly LetterState[], by: readonly LetterState[]): void {
+    const countOpen = (some: readonly LetterState[]) => some.filter(isOpen).length;
+    this.open += countOpen(by) - countOpen(states);
+    this.#all.splice(this.#from(first), states.length, ...by);
   }
 }

@@ -74,6 +74,8 @@ export class Outbox {
   namedSeq = 0;
   /** Events that the destination may have although they are not settled. */
   readonly doubts = new Map<number, LetterOutcome>();
+  /** Events that the destination took, the last ones, and whose letters about their removal may still be open. */
+  #taken: GoneRange | undefined;
   /** Refusals since the last event that was taken. */
   refusals = 0;
 
@@ -198,12 +200,16 @@ export class Outbox {
     this.value = this.#saved = value;
   }
 
-  /** Saves how far the destination is. Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
-  saveSettled(): Promise<void> {
+  /**
+   * Saves how far the destination is, and closes the letters about events that it has. Still being sent are only events in doubt, and the rest of a
+   * request that goes again as it was.
+   */
+  async saveSettled(): Promise<void> {
     const { sending, ...rest } = this.value;
     const isSending =
       this.doubts.size > 0 || (this.traits.sendsSameAgain && sending !== undefined && sending > rest.seq);
-    return this.save({ ...rest, sending: isSending ? sending : undefined });
+    await this.save({ ...rest, sending: isSending ? sending : undefined });
+    await this.#closeTaken();
   }
 
   /** The same when no line is at hand: about once a second while all events are unwanted, which are not worth a sync each. */
@@ -241,9 +247,29 @@ export class Outbox {
     count(this.outcomes, outcome);
   }
 
-  /** Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. */
-  confirmed(taken: GoneRange): Promise<void> {
-    return this.#letters!.closeTaken(taken);
+  /** Retention removes events, which dead letters name: only those on their way are still sent. */
+  removed({ first, last }: GoneRange, reason: string): void {
+    const from = Math.max(first, (this.value.sending ?? 0) + 1);
+    if (from <= last) this.unsent.remove({ first: from, last }, reason);
+  }
+
+  /**
+   * Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. Events
+   * that follow each other share one letter.
+   */
+  async confirmed(taken: GoneRange): Promise<void> {
+    const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
+    if (!isNext) await this.#closeTaken();
+    const { first } = this.#taken ?? taken;
+    this.#taken = { first, last: taken.last };
+    const isLong = taken.last + 1 - first >= this.limits.forwardTakenMax;
+    if (isLong || !this.#letters!.isRemoved(taken.last + 1)) await this.#closeTaken();
+  }
+
+  async #closeTaken(): Promise<void> {
+    if (this.#taken === undefined) return;
+    await this.#letters!.closeTaken(this.#taken);
+    this.#taken = undefined;
   }
 
   /** Retention has named the events before it removed them, unless the service did not have this destination then. */

@@ -10,6 +10,7 @@
  */
 
 import { describe } from '../../journal/disk.ts';
+import type { GoneRange } from '../../journal/segments.ts';
 import { LettersFullError } from '../dead-letters/file.ts';
 import type { StopKind } from '../target.ts';
 import { kindsWith, onlyKindOf, type TargetKind } from '../targets/kinds.ts';
@@ -117,6 +118,11 @@ export class Sender {
   /** @returns how long a request beside the sender has to wait, so that all requests together keep to `ratePerSecond` */
   turnMs(): number {
     return this.#outbox.pace.turnMs();
+  }
+
+  /** As `Outbox.removed`. */
+  removed(gone: GoneRange, reason: string): void {
+    this.#outbox.removed(gone, reason);
   }
 
   /** Reads no file. */

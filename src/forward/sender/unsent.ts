@@ -163,13 +163,25 @@ export class Unsent {
     });
     const pages = this.#pages;
     try {
-      const { value: lines = [] } = await pages.next();
+      const { value: page = [] } = await pages.next();
       if (pages !== this.#pages) return; // it was moved meanwhile
+      const lines = this.#withoutGone(page);
       this.#lines = this.#lines.length === 0 ? lines : [...this.#lines, ...lines];
     } catch (error) {
       if (pages === this.#pages) await this.moveTo(this.#seq);
       throw error;
     }
+  }
+
+  /** Retention removes events, and dead letters name them: they are a gap from now on, also if they are read already. */
+  remove(gone: GoneRange, text: string): void {
+    this.#gone.push({ gone, text, isDamage: false });
+    this.#lines = this.#withoutGone(this.#lines);
+  }
+
+  #withoutGone(lines: readonly Line[]): readonly Line[] {
+    if (this.#gone.length === 0) return lines;
+    return lines.filter(({ seq }) => !this.#gone.some(({ gone }) => gone.first <= seq && seq <= gone.last));
   }
 
   #after(seq: number): readonly Line[] {

@@ -202,7 +202,7 @@ test('a destination whose dead letters have reached their limit stops, and conti
   assert.equal(seq, dead_letters, 'nothing passes that has no letter');
   upstream.answer = () => 'record';
   for (const one of upTo(seq))
-    await letters.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one }, true);
+    await letters.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one });
   bench.sender.tryNow();
   await bench.finish();
   assert.deepEqual(upstream.recorded, upTo(30, seq + 2));

@@ -168,13 +168,13 @@ test('any call of the disk that fails while the cursor is opened is repeated, an
     const disk = diskWith({ [FIRST]: segment(1, 5) });
     await saveCursor(disk, { seq: 2, sending: 4, kind: 'api' });
     const letters = await openLetters(disk);
-    await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'removed', reason: 'before', first: 1, last: 1 });
+    await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'removed', reason: 'before', first: 3, last: 3 });
     const upstream = new Model('api');
     const { fault, struck } = failingCall(failing, 'once');
     disk.fault = () => (upstream.requests.length === 0 ? fault() : undefined);
     await sendAll(disk, 5, () => upstream);
-    const named = seqsOf(await lettersOf(disk));
-    assert.deepEqual([upstream.recorded, named], [upTo(5, 3), [1, 3, 4]], `call ${failing}`);
+    const named = seqsOf((await lettersOf(disk)).filter(({ outcome }) => outcome === 'in doubt'));
+    assert.deepEqual([upstream.recorded, named], [upTo(5, 3), [3, 4]], `call ${failing}`);
     if (struck() === 0) return assert.ok(failing > 10, `${failing}`);
   }
 });

@@ -160,7 +160,7 @@ export class WaysOut {
       const to = oracle.destinationsOf(journal).get(name)!;
       const isAsked = !('received' in to) && readCursor(journal.disk, name) !== undefined;
       const done = isAsked ? Number.POSITIVE_INFINITY : cursorSeq(journal.disk, name);
-      const letters = [...(await readLetterStates(disk, name, limits)).values()];
+      const letters = [...(await readLetterStates(disk, name, limits)).all];
       await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
       for (const { first, last } of letters.filter((letter) => isOpen(letter) && letter.last <= done)) {
         const given = linesOf(oracle, journal).filter(({ seq }) => first <= seq && seq <= last);
@@ -182,7 +182,7 @@ export class WaysOut {
     const run = async () => {
       const disk = journal.machine.disk.openFor(process, journal.folder);
       for (const name of names) {
-        const open = [...(await readLetterStates(disk, name, limits)).values()].filter(isOpen);
+        const open = (await readLetterStates(disk, name, limits)).all.filter(isOpen);
         if (open.length === 0 || (await readRetry(disk, name)) !== undefined) continue;
         for (const { id, seq } of linesOf(oracle, journal))
           if (open.some(({ first, last }) => first <= seq && seq <= last)) oracle.history.mayBeTwice.add(id);
