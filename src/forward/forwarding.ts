@@ -193,7 +193,8 @@ export class Forwarding {
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
-        lostEvents: sum(statuses.map(({ lost_events }) => lost_events)),
+        lostEvents: sum(links.map(({ lostTotal }) => lostTotal)),
+        missingEvents: sum(statuses.map(({ lost_events }) => lost_events)),
         heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
       };
     });

@@ -114,6 +114,11 @@ export class Link {
     return this.#sender;
   }
 
+  /** As `DeadLetters.lostTotal`. */
+  get lostTotal(): number {
+    return this.#letters?.lostTotal ?? 0;
+  }
+
   get status(): SenderStatus {
     const { destination, disk, progress } = this.options;
     if (this.#sender !== undefined) return this.#sender.status();

@@ -42,8 +42,9 @@ export interface ForwardFigures {
   /** When the destination took an event last, in seconds since 1970; undefined if it never took an event. */
   readonly lastSuccessSeconds: number | undefined;
   readonly deadLetters: number;
-  /** Number of events that retention removed before it confirmed them, as its dead letters say. */
+  /** Number of events that dead letters ever named as removed before it confirmed them, and of those that it still lacks. */
   readonly lostEvents: number;
+  readonly missingEvents: number;
   /** Size of the files with events that it has not received. */
   readonly heldBytes: number;
 }
@@ -261,14 +262,21 @@ export class Metrics {
       'When a destination took an event; the latest.',
       (one) => one.lastSuccessSeconds,
     );
+    const lost = (figure: (one: ForwardFigures) => number) => [
+      ` ${this.hubLostEvents()}`,
+      ...all.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
+    ];
     add(
       'forward_lost_events_total',
       'counter',
       'Events that were removed unconfirmed; without a destination: of journals that forward to here.',
-      [
-        ` ${this.hubLostEvents()}`,
-        ...all.map(({ destination, lostEvents }) => `{destination="${destination}"} ${lostEvents}`),
-      ],
+      lost(({ lostEvents }) => lostEvents),
+    );
+    add(
+      'forward_missing_events',
+      'gauge',
+      'Those of them that are not there now.',
+      lost(({ missingEvents }) => missingEvents),
     );
     counts('state', 'Deployments by the state of their sender.', 'state', (one) => one.states);
     counts('events_total', 'Events by what became of them at a destination.', 'outcome', (one) => one.outcomes);

@@ -66,7 +66,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
-    AssetlogForwardLosesEvents: [{ assetlog_forward_lost_events_total: '0x30 100x20' }, 35],
+    AssetlogForwardLosesEvents: [{ assetlog_forward_missing_events: '0x30 100x20' }, 35],
     AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
     AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };

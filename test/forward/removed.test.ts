@@ -208,7 +208,8 @@ test('events that were named, are still there, and are taken in a row share lett
   assert.deepEqual(upstream.recorded, upTo(count + 50));
   const { length } = await lettersOf(disk);
   assert.ok(length < count / 2, `${length} letters`);
-  assert.deepEqual([await lostIn(disk), letters.open, letters.lost], [[], 0, 0]);
+  assert.deepEqual([await lostIn(disk), letters.open, letters.lost, letters.lostTotal], [[], 0, 0, count]);
+  assert.equal((await openLetters(disk)).lostTotal, count);
 });
 
 test('a hub that took the last request closes what was named of it, and no more', async () => {

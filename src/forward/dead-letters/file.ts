@@ -10,7 +10,7 @@ import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 import type { GoneRange } from '../../journal/segments.ts';
-import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, seqsOf } from './letter.ts';
+import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
 import { LetterStates } from './states.ts';
 
 /** @returns the name of the file with the dead letters of a destination */
@@ -49,6 +49,7 @@ export class DeadLetters {
   /** What is in the file, up to its last whole letter, as of the last look at it. */
   #content: Content = emptyContent();
   #end: FileEnd = 'found';
+  #lostTotal = 0;
 
   private constructor(disk: Disk, name: string, limits: LetterLimits) {
     this.#disk = disk;
@@ -66,6 +67,7 @@ export class DeadLetters {
     const letters = new DeadLetters(disk, name, limits);
     const log = await letters.#openLog();
     if (log !== undefined) await closing(log, () => letters.#cut(log));
+    letters.#lostTotal = letters.#content.states.lostTotal;
     return letters;
   }
 
@@ -82,6 +84,11 @@ export class DeadLetters {
   /** Number of events that retention removed, and that the destination did not confirm, as far as the file has them. */
   get lost(): number {
     return this.#content.states.lost;
+  }
+
+  /** Number of events that were ever named as removed: those in the file when it was opened, and since then. */
+  get lostTotal(): number {
+    return this.#lostTotal;
   }
 
   /**
@@ -158,6 +165,7 @@ export class DeadLetters {
       if (log.sizeInFolder() !== end + bytes.length) throw new Error(`${this.#file} was changed by another program`);
       this.#end = 'durable';
       states.add(letter, count);
+      this.#lostTotal += Math.max(0, lostBy(letter));
       this.#content = { bytes: end + bytes.length, count: count + 1, states };
     });
   }

@@ -21,6 +21,8 @@ export class LetterStates {
   open = 0;
   /** Number of events that retention removed, and that the destination did not confirm. */
   lost = 0;
+  /** The same with those that it confirmed later. */
+  lostTotal = 0;
 
   get all(): readonly LetterState[] {
     return this.#all;
@@ -30,9 +32,10 @@ export class LetterStates {
   add(letter: DeadLetter, at: number): void {
     const { outcome, became } = letter;
     const { first, last } = seqsOf(letter);
-    this.lost += lostBy(letter);
-    const states = this.#in({ first, last });
     if (!(first <= last)) return; // its line has no seq
+    this.lost += lostBy(letter);
+    this.lostTotal += Math.max(0, lostBy(letter));
+    const states = this.#in({ first, last });
     if (outcome !== 'removed' && first !== last) {
       // Many were given up together.
       const isWithin = (state: LetterState) => first <= state.first && state.last <= last;
