@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { withoutHistory } from '../support/older-program.ts';
+import { beforeBatches } from '../support/older-program.ts';
 import { newFolder, run } from '../support/program.ts';
 import { ratioText, spreadOf, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
@@ -67,7 +67,7 @@ test('a report has the size that is asked for, and its line holds all of it', ()
   }
 });
 
-test('two commits are compared by what both build to', { skip: withoutHistory }, (t) => {
+test('two commits are compared by what both build to', { skip: beforeBatches.isMissing }, (t) => {
   const scratch = new Scratch(newFolder(t));
   t.after(() => scratch.end());
   assert.throws(() => buildVersions(scratch, 'nowhere'), /^Error: nowhere is no commit of this repository$/);

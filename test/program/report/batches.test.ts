@@ -10,7 +10,7 @@ import { startCuttingProxy, uncut } from '../../support/cutting-proxy.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { assertLineByLine } from '../../support/line-by-line.ts';
 import { rounds } from '../../support/long.ts';
-import { buildBefore, withoutHistory } from '../../support/older-program.ts';
+import { beforeBatches } from '../../support/older-program.ts';
 import { journalText, launch, newFolder, type Running, startService } from '../../support/program.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
@@ -372,9 +372,9 @@ test('without a document of an assetlog, lines are sent one at a time and withou
 });
 
 test('an older service gets one line at a time, and nothing in doubt is repeated', {
-  skip: withoutHistory,
+  skip: beforeBatches.isMissing,
 }, async (t) => {
-  const older = await startService(t, { program: [process.execPath, await buildBefore(t)] });
+  const older = await startService(t, { program: [process.execPath, await beforeBatches.build(t)] });
   await assertLineByLine(t, older.port);
   assert.equal(assetsOf(older), 'k1 k2 k3 once key');
 });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { askHub, SentJournal } from '../../support/forwarding.ts';
-import { buildBefore, withoutHistory } from '../../support/older-program.ts';
+import { beforeBatches } from '../../support/older-program.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { eventsIn, journalText, newFolder, root, run, startService } from '../../support/program.ts';
 import { ask, post } from '../../support/wire.ts';
@@ -29,9 +29,9 @@ const events: readonly PlainEvent[] = [
 ];
 
 test('an older program verifies, lists, sums up and continues a journal with the later members', {
-  skip: withoutHistory,
+  skip: beforeBatches.isMissing,
 }, async (t) => {
-  const before = { program: [process.execPath, await buildBefore(t)] };
+  const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const data = newFolder(t);
   const { bytes } = encodeBatch(events.map(encodeMembers), { seq: 1, crc: 0 }, new Date());
   writeFileSync(join(data, segmentName(1)), bytes);
@@ -51,8 +51,10 @@ test('an older program verifies, lists, sums up and continues a journal with the
   assert.deepEqual([now.code, /\n {2}events +6\n/.test(now.stdout)], [0, true], now.stdout);
 });
 
-test('a journal of an older program is verified, listed and continued', { skip: withoutHistory }, async (t) => {
-  const before = { program: [process.execPath, await buildBefore(t)] };
+test('a journal of an older program is verified, listed and continued', {
+  skip: beforeBatches.isMissing,
+}, async (t) => {
+  const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const old = await startService(t, before);
   const body = JSON.stringify({ partition: 'p', metadata: { a: '}', b: ['"'] } });
   assert.equal((await ask(old.port, post('/report_asset_materialization/a', body))).status, 200);
@@ -71,9 +73,9 @@ test('a journal of an older program is verified, listed and continued', { skip: 
 });
 
 test('retention of a program from before forwarding makes a hub forget a device only after a stop that was not clean', {
-  skip: withoutHistory,
+  skip: beforeBatches.isMissing,
 }, async (t) => {
-  const before = { program: [process.execPath, await buildBefore(t)] };
+  const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const args = ['--segment-bytes', '4096'];
   for (const [signal, knownSeq] of [
     ['SIGTERM', 3],
@@ -96,8 +98,8 @@ test('retention of a program from before forwarding makes a hub forget a device 
   }
 });
 
-test('each version has a number of its own, which the handbook names', { skip: withoutHistory }, async (t) => {
-  const before = { program: [process.execPath, await buildBefore(t)] };
+test('each version has a number of its own, which the handbook names', { skip: beforeBatches.isMissing }, async (t) => {
+  const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
   assert.notEqual(old.stdout, own.stdout);
   const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
