@@ -127,8 +127,8 @@ async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
-  const forwarding = await createForwarding(setup, folder);
-  const hub = createHub(setup, folder, forwarding);
+  const forwarding = await createForwarding(setup, folder, () => hub);
+  const hub: Hub = createHub(setup, folder, forwarding);
   const recording = await createRecording(setup, folder, forwarding, hub);
   if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
   const space = await watchFreeSpace(setup, folder, recording);
@@ -175,7 +175,7 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 }
 
 /** @returns undefined if nothing is to be forwarded: the code of forwarding is not loaded then */
-async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<Forwarding | undefined> {
+async function createForwarding(setup: Setup, { disk }: DataFolder, hub: () => Hub): Promise<Forwarding | undefined> {
   const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
   if (!forwards(config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
@@ -184,7 +184,7 @@ async function createForwarding(setup: Setup, { disk }: DataFolder): Promise<For
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
   const sourceName = config.name || hostName;
   const shared = { config, sourceName, progress, limits, notices, openClient };
-  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf });
+  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf, hub });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
@@ -197,7 +197,6 @@ function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | 
     limits,
     notices,
     viaOf: (deployment) => forwarding?.viaOf(deployment) ?? [],
-    freshVia: async (deployment, asking) => forwarding?.freshVia(deployment, asking) ?? true,
   });
   metrics.hubSources = () => hub.sourceCount;
   metrics.hubSourcesShare = () => hub.sourcesShare;

@@ -76,15 +76,10 @@ export const limits = {
   forwardParsedBytesMax: 2 * MIB,
   /** Destinations of all journals together that are at work. */
   sendersMax: 64,
-  /** Journals that the events reach by a hub, as it says itself, and hubs in a row that ask each other for them. */
+  /** Journals that the events reach by a hub, as it says itself. */
   forwardViaMax: 1_024,
-  forwardHopsMax: 16,
-  /**
-   * How long a hub waits for its own destinations before it takes events of a journal, less at each further hub; and how long after
-   * its start it refuses them while one that it has not heard of does not answer.
-   */
-  forwardViaMs: 5_000,
-  forwardViaStartMs: 30_000,
+  /** Journals that the lines of a request came through, and that a hub keeps of a source. */
+  forwardThroughMax: 32,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,

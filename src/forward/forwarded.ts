@@ -7,12 +7,20 @@ import type { Ack } from './acks.ts';
 import { DeadLetters } from './dead-letters/file.ts';
 import type { Destination } from './destination.ts';
 import { Link, type LinkOptions } from './link.ts';
-import { openSource } from './source.ts';
 
 export interface ForwardedOptions
   extends Pick<
     LinkOptions,
-    'deployment' | 'disk' | 'progress' | 'limits' | 'notices' | 'onForwarded' | 'openClient' | 'sourceName'
+    | 'deployment'
+    | 'disk'
+    | 'progress'
+    | 'source'
+    | 'through'
+    | 'limits'
+    | 'notices'
+    | 'onForwarded'
+    | 'openClient'
+    | 'sourceName'
   > {
   readonly config: Pick<Config, 'ack' | 'retainBytes'>;
   /** Of the journal, for the destination that `config.ack` names. */
@@ -23,8 +31,6 @@ export class Forwarded {
   /** By the names of the destinations. */
   readonly links = new Map<string, Link>();
   readonly #options: ForwardedOptions;
-  /** The id of the journal; undefined until it is needed, and after it could not be read. */
-  #source: Promise<string> | undefined;
   /** The dead letters of destinations by their names, once they are needed: a changed destination has the same. */
   readonly #letters = new Map<string, Promise<DeadLetters>>();
   /** Ends of links whose destination was removed or changed. */
@@ -52,10 +58,10 @@ export class Forwarded {
       const closed: Promise<void> = link.close().then(() => void this.#closing.delete(closed));
       this.#closing.add(closed);
     }
-    const { config, ack, ...shared } = this.#options;
+    const { config, ack, source: openSource, ...shared } = this.#options;
     // One that was changed begins after the one before it has ended: both write the same files.
     const ended = this.ended();
-    const source = () => ended.then(() => this.#openSource());
+    const source = () => ended.then(openSource);
     for (const [name, destination] of wanted) {
       if (this.links.has(name)) continue;
       const own = {
@@ -106,14 +112,6 @@ export class Forwarded {
     if (lag_events === 0) return 0;
     const at = this.#segments.findLastIndex(({ firstSeq }) => firstSeq <= seq + 1);
     return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
-  }
-
-  #openSource(): Promise<string> {
-    this.#source ??= openSource(this.#options.disk);
-    return this.#source.catch((error) => {
-      this.#source = undefined;
-      throw error;
-    });
   }
 
   #lettersOf(name: string): Promise<DeadLetters> {

@@ -13,8 +13,8 @@ import { Acks } from './acks.ts';
 import type { Deployment, Destination } from './destination.ts';
 import { ackProblem, appliesTo, resolved, tooMany, watchDestinations } from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
+import type { Hub } from './hub/hub.ts';
 import type { Link } from './link.ts';
-import { Rounds } from './rounds.ts';
 import { senderStates } from './sender/sender.ts';
 import { kindOf, traitsOf } from './targets/kinds.ts';
 
@@ -25,8 +25,10 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' | 'disk'> {
+export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' | 'disk' | 'source' | 'through'> {
   readonly config: Config;
+  /** The receiving side of the same service, once a journal is open. */
+  readonly hub: () => Pick<Hub, 'receiverOf'>;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
   /** As `AcksOptions.onAcknowledged`. */
@@ -41,7 +43,6 @@ export class Forwarding {
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly Destination[]> | undefined;
   readonly #forwarded = new Map<Deployment, Forwarded>();
-  readonly #rounds = new Rounds();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
   #isClosed = false;
@@ -119,31 +120,12 @@ export class Forwarding {
     for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
   }
 
-  /** The ids of a journal and of those that its events go to, as far as they are known: what a hub replies to its senders. */
+  /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
   viaOf(deployment: Deployment): readonly string[] {
-    const forwarded = this.#forwarded.get(deployment);
-    if (forwarded === undefined) return [];
-    return [...forwarded.links.values()].flatMap(({ source, via }) => (source === undefined ? via : [source, ...via]));
+    return [...(this.#forwarded.get(deployment)?.links.values() ?? [])].flatMap(({ via }) => via);
   }
 
-  /**
-   * Asks the destinations of a journal for what `viaOf` returns, each of which asks its own first: at once if there are none.
-   * @param asking the journals that wait for the answer
-   * @returns whether `viaOf` is complete now. Never rejects
-   */
-  async freshVia(deployment: Deployment, asking: readonly string[]): Promise<boolean> {
-    const { forwardHopsMax, forwardViaMs } = this.#options.limits;
-    const links = [...(this.#forwarded.get(deployment)?.links.values() ?? [])];
-    if (links.length > 0 && asking.length < forwardHopsMax) {
-      const timeoutMs = Math.floor(forwardViaMs / (1 + asking.length));
-      await this.#rounds.ask(`${deployment}/${asking}`, async () => {
-        await Promise.all(links.map((link) => link.askVia(asking, timeoutMs)));
-      });
-    }
-    return links.every(({ isViaKnown }) => isViaKnown);
-  }
-
-  /** Reads the file of destinations again, and lets senders that wait or are stopped try at once. Never rejects. */
+  /** Reads the file of destinations again, and lets senders that wait or are stopped try, and idle ones ask, at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#file?.reload();
     for (const link of this.#links()) link.tryNow();
@@ -251,13 +233,16 @@ export class Forwarding {
 
   #add(deployment: Deployment): void {
     if (this.#forwarded.has(deployment)) return;
-    const { diskOf, notices, ...shared } = this.#options;
+    const { diskOf, hub, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
     const ack = this.acks?.of(deployment);
-    this.#forwarded.set(
+    const journal = {
       deployment,
-      new Forwarded({ ...shared, deployment, disk: diskOf(deployment), notices: own, ack }),
-    );
+      disk: diskOf(deployment),
+      source: () => hub().receiverOf(deployment).source(),
+      through: () => hub().receiverOf(deployment).through(),
+    };
+    this.#forwarded.set(deployment, new Forwarded({ ...shared, ...journal, notices: own, ack }));
   }
 
   async #check(): Promise<void> {

@@ -1,7 +1,6 @@
 /** One destination of one journal: its sender, its state file, and the retries that an operator asks for. */
 
 import type { OpenClient } from '../client/connection.ts';
-import { endingAfter } from '../config/ending-after.ts';
 import { Mutex } from '../config/mutex.ts';
 import { describe } from '../journal/disk.ts';
 import { NotRemovableError } from '../journal/hooks.ts';
@@ -12,6 +11,7 @@ import { retryName, takeRetry } from './retry.ts';
 import { readCursor } from './sender/cursor.ts';
 import { LOST, type OutboxParts } from './sender/outbox.ts';
 import { Sender, type SenderStatus } from './sender/sender.ts';
+import { readVia, type Through, writeVia } from './source.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target } from './target.ts';
 import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from './targets/kinds.ts';
@@ -23,6 +23,8 @@ export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' 
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
+  /** As `TargetOptions.through`. */
+  readonly through?: (() => Promise<Through>) | undefined;
   readonly openClient?: OpenClient | undefined;
   /** As `TargetOptions.sourceName`. */
   readonly sourceName?: string | undefined;
@@ -31,6 +33,8 @@ export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' 
 /** Nothing is sent before the first `check`. */
 export class Link {
   readonly options: LinkOptions;
+  /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
+  via: readonly string[] = [];
   /** The next event when it was made; undefined before the journal was open. */
   readonly #madeSeq: number | undefined;
   #sender: Sender | undefined;
@@ -47,9 +51,6 @@ export class Link {
   readonly #mutex = new Mutex();
   /** As the state file had it; undefined until it was read. */
   #lastSuccess: string | null | undefined;
-  /** What the destination last said; undefined until it has answered. */
-  #via: readonly string[] | undefined;
-  readonly #madeMs = performance.now();
   readonly #closing = new AbortController();
   #checking: Promise<void> = Promise.resolve();
   #retrying: Promise<void> | undefined;
@@ -71,42 +72,21 @@ export class Link {
     return this.#source;
   }
 
-  /** The ids of the journals that the destination said it forwards to, and its own. */
-  get via(): readonly string[] {
-    return this.#via ?? [];
-  }
-
-  /** Whether `via` is what the destination last said, or the destination has had its time to say it. */
-  get isViaKnown(): boolean {
-    const isLate = performance.now() - this.#madeMs > this.options.limits.forwardViaStartMs;
-    return this.#via !== undefined || isLate || !this.#traits.saysVia;
-  }
-
-  /**
-   * Asks the destination for `via`, on a connection of its own: the sender may be busy, or waiting to try again. Never rejects.
-   * @param asking the journals that wait for the answer; if this one is among them, its destinations are being asked
-   */
-  async askVia(asking: readonly string[], timeoutMs: number): Promise<void> {
-    const source = this.#source;
-    if (source === undefined || asking.includes(source) || !this.#traits.saysVia) return;
-    const target = this.#traits.open({ ...this.#targetOptions(source), asking: [...asking, source] });
-    const asked = await target.ask(endingAfter(timeoutMs, this.#closing.signal));
-    target.close();
-    if (asked.kind === 'no hub' && this.status.kind === null) this.#onVia([]);
-  }
-
   /** Until the destination has answered, of the kind as which it is asked. */
   get #traits(): KindTraits {
     return traitsOf[this.status.kind ?? kindOf(this.options.destination.to, true)];
   }
 
   #targetOptions(source: string): TargetOptions {
-    const { destination, deployment, sourceName, limits, openClient } = this.options;
-    return { ...destination, deployment, source, sourceName, limits, openClient, onVia: this.#onVia };
+    const { destination, deployment, sourceName, through, limits, openClient } = this.options;
+    return { ...destination, deployment, source, sourceName, through, limits, openClient, onVia: this.#onVia };
   }
 
-  readonly #onVia = (via: readonly string[]) => {
-    this.#via = via;
+  /** Durable before an event is sent: it may come back by the hub after a crash, before the hub is heard again. */
+  readonly #onVia = async (via: readonly string[]): Promise<void> => {
+    if (`${via}` === `${this.via}`) return;
+    await writeVia(this.options.disk, this.options.destination.name, via);
+    this.via = via;
   };
 
   /** Undefined until it could be made. */
@@ -145,10 +125,11 @@ export class Link {
     };
   }
 
-  /** Finds out before the journal is opened what must not be removed from it. */
+  /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
   async readFloor(): Promise<void> {
     const { disk, destination } = this.options;
     try {
+      this.via = await readVia(disk, destination.name);
       const found = await readCursor(disk, destination.name);
       if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
     } catch {
@@ -199,10 +180,10 @@ export class Link {
     return this.#checking;
   }
 
-  /** A sender that waits or is stopped tries again at once. */
+  /** A sender that waits or is stopped tries again at once, and one that is idle asks a hub. */
   tryNow(): void {
     this.#problem = undefined;
-    this.#sender?.tryNow();
+    this.#sender?.tryNow(true);
   }
 
   /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */

@@ -1,6 +1,6 @@
 /**
- * The id of a journal that forwards, by which a hub or an engine knows it: the source. It is made once and kept in `.journal-id`, so
- * that it is the same after a restart, on another address and in a restored backup.
+ * The id of a journal that forwards or takes events of others, by which a hub or an engine knows it: the source. It is made once and
+ * kept in `.journal-id`, so that it is the same after a restart, on another address and in a restored backup.
  */
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
@@ -13,7 +13,7 @@ export const ID = new RegExp(`^${ID_FORM}$`);
 export const SOURCE_FILE = '.journal-id';
 
 /**
- * @returns the id of the journal; undefined if it never forwarded
+ * @returns the id of the journal; undefined if it never forwarded, and never took events of others
  * @throws Error if the file holds something else, or the error of a system call
  */
 export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
@@ -25,8 +25,8 @@ export async function readSource(disk: ReadableDisk): Promise<string | undefined
 }
 
 /**
- * Reads the id, or makes one at the first start that forwards. It is durable when this resolves: a hub never hears of an id that
- * a power cut takes back.
+ * Reads the id, or makes one. It is durable when this resolves: a hub or a sender never hears of an id that a power cut takes back.
+ * One call at a time for a journal.
  * @throws Error if the id is not readable or was removed: another one would make a hub record all events again
  */
 export async function openSource(disk: Disk): Promise<string> {
@@ -58,10 +58,31 @@ export async function replaceSource(disk: Disk): Promise<string> {
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
+/** By the id of a source: the journals that its lines came through, the source included. A source without such lines is absent. */
+export type Through = ReadonlyMap<string, readonly string[]>;
+
+/**
+ * The ids of the journals that a hub said its events reach, its own first: `forward-hub.via`. Events that were sent may come back by it
+ * after a crash, before it says that again.
+ * @throws the error of a system call
+ */
+export async function readVia(disk: ReadableDisk, name: string): Promise<readonly string[]> {
+  return `${await readSmall(disk, viaName(name), VIA_BYTES_MAX)}`.match(IDS) ?? [];
+}
+
+/** Replaces the file, durably. @throws the error of a system call */
+export function writeVia(disk: Disk, name: string, via: readonly string[]): Promise<void> {
+  return replaceDurably(disk, viaName(name), [Buffer.from(`${via.join('\n')}\n`)]);
+}
+
 /** Whether a value is an id of a journal or of an event. */
 export function isId(value: unknown): value is string {
   return typeof value === 'string' && ID.test(value);
 }
 
+const viaName = (name: string) => `forward-${name}.via`;
+const IDS = new RegExp(ID_FORM, 'g');
 const ID_BYTES = 36;
+/** Of more ids than a hub may say. */
+const VIA_BYTES_MAX = 65_536;
 const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

@@ -83,7 +83,7 @@ export type Sent =
   | Again
   | Stopped;
 
-/** A destination of one journal, with one connection. No method throws. */
+/** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
 export interface Target {
   /** @param signal ends the request; the result is then an `again` */
   ask(signal: AbortSignal): Promise<Asked>;

@@ -103,8 +103,8 @@ def use_new_keys(case):
 
 
 def write_headers(case):
-    """A name is UTF-8 that is percent-encoded, which no pattern says. Beside a token that is given, a wrong `via` counts as right."""
-    for name, value in (("Assetlog-Name", urllib.parse.quote("Gerät 17")), ("Assetlog-Via", str(uuid.uuid4()))):
+    """A name is UTF-8 that is percent-encoded, which no pattern says. Beside a token that is given, wrong names count as right."""
+    for name, value in (("Assetlog-Name", urllib.parse.quote("Gerät 17")), ("Assetlog-Through", str(uuid.uuid4()))):
         if case.headers and name in case.headers:
             case.headers[name] = value
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { seqsAt } from '../support/forwarded.ts';
+import { seqsAt, sourceIn } from '../support/forwarded.ts';
 import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { eventsIn } from '../support/program.ts';
 import { makeLines } from '../support/segments.ts';
@@ -21,11 +21,11 @@ test('a hub says how far it is, records what is new, and keeps id, source, seq a
     idempotencyKey: 'k/1',
     eventTime: '2026-11-20T15:19:45.25Z',
   }));
-  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [] });
+  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [sourceIn(hub.data)] });
   const first = await sent.put(hub.url, 1, 4);
-  assert.deepEqual([first.status, first.body], [200, { seq: 4, id: sent.id(4), via: [] }]);
+  assert.deepEqual([first.status, first.body], [200, { seq: 4, id: sent.id(4), via: [sourceIn(hub.data)] }]);
   const second = await sent.put(hub.url, 5, 9);
-  assert.deepEqual(second.body, { seq: 9, id: sent.id(9), via: [] });
+  assert.deepEqual(second.body, { seq: 9, id: sent.id(9), via: [sourceIn(hub.data)] });
   assert.deepEqual((await askHub(hub.url)).body, second.body);
   for (const [index, event] of eventsIn(hub.data).entries()) {
     const { seq, id, time, crc, ...before } = JSON.parse(sent.lines[index]!.toString());
@@ -45,7 +45,7 @@ test('the id and the first time survive a second hub, whose events come from the
   }));
   const { id } = JSON.parse(bytes.toString());
   const headers = { 'Assetlog-Crc': '00000007', 'Assetlog-Lost': '1-4' };
-  assert.deepEqual((await put(hub.url, SOURCE, 5, bytes, { headers })).body, { seq: 5, id, via: [] });
+  assert.deepEqual((await put(hub.url, SOURCE, 5, bytes, { headers })).body, { seq: 5, id, via: [sourceIn(hub.data)] });
   const [event] = eventsIn(hub.data);
   assert.deepEqual(
     [event?.['id'], event?.['from'], event?.['recorded']],
@@ -70,7 +70,7 @@ test('what the hub has is not recorded again: a copy, an overlap, an older part 
     assert.equal(status, 200, `${first} to ${last}`);
   }
   assert.deepEqual(seqsAt(hub.data), upTo(13));
-  assert.deepEqual((await sent.put(hub.url, 2, 3)).body, { seq: 13, id: sent.id(13), via: [] });
+  assert.deepEqual((await sent.put(hub.url, 2, 3)).body, { seq: 13, id: sent.id(13), via: [sourceIn(hub.data)] });
 });
 
 test('a request that comes twice at the same time is recorded once, and one that overtakes another is sent back [hub-4]', async (t) => {
@@ -101,7 +101,7 @@ test('a clone of a journal is a fork, and of two that race each seq is recorded 
   assert.equal(fork.status, 409);
   const { error, request_id, ...members } = fork.body;
   assert.match(String(error), /event 5 of this journal is here with the id/);
-  assert.deepEqual(members, { reason: 'fork', seq: 5, id: one.id(5), via: [] });
+  assert.deepEqual(members, { reason: 'fork', seq: 5, id: one.id(5), via: [sourceIn(hub.data)] });
   const after = (id: string) => ({ headers: { 'Assetlog-After': id } });
   assert.equal((await other.put(hub.url, 6, 8, after(other.id(5)))).body['reason'], 'fork', 'without a line of both');
   assert.equal((await other.put(hub.url, 6, 8, after('5'))).status, 400);
@@ -128,7 +128,7 @@ test('a gap is sent back with what the hub has, unless the sender says that just
   await sent.put(hub.url, 1, 3);
   const gap = await sent.put(hub.url, 7, 9);
   const { error, request_id, ...members } = gap.body;
-  assert.deepEqual([gap.status, members], [409, { reason: 'gap', seq: 3, id: sent.id(3), via: [] }]);
+  assert.deepEqual([gap.status, members], [409, { reason: 'gap', seq: 3, id: sent.id(3), via: [sourceIn(hub.data)] }]);
   assert.match(String(error), /send from 4, or say which are lost with Assetlog-Lost: 4-6/);
   for (const lost of ['5-6', '4-5', '4-7', '1-2']) {
     assert.equal((await sent.put(hub.url, 7, 9, { headers: { 'Assetlog-Lost': lost } })).status, 409, lost);

@@ -10,6 +10,7 @@ import { readForwarded } from '../../src/forward/hub/received.ts';
 import { itemReader } from '../../src/http/batch.ts';
 import { Refusal } from '../../src/http/message.ts';
 import { runHere } from '../support/command-output.ts';
+import { sourceIn } from '../support/forwarded.ts';
 import { type Answer, askHub, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { encodeMembers } from '../support/plain-event.ts';
 import { journalText } from '../support/program.ts';
@@ -275,12 +276,20 @@ test('the path names a journal and a seq', async (t) => {
   const last = await put(hub.url, SOURCE, Number.MAX_SAFE_INTEGER, lineOf(GOOD, Number.MAX_SAFE_INTEGER), {
     headers: { 'Assetlog-Lost': `1-${Number.MAX_SAFE_INTEGER - 1}` },
   });
-  assert.deepEqual(last.body, { seq: Number.MAX_SAFE_INTEGER, id: ID, via: [] });
+  assert.deepEqual(last.body, { seq: Number.MAX_SAFE_INTEGER, id: ID, via: [sourceIn(hub.data)] });
   const crcs = ['', '0', '0000000', '000000000', '0000000G', '0000000A', '00000000, 00000000'];
   for (const crc of crcs) {
     const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Crc': crc } });
     assert.equal(answer.status, 400, `crc ${crc}`);
   }
+  const names = (count: number) => Array.from({ length: count }, (_, at) => sourceOf(at)).join(', ');
+  for (const through of ['', 'x', `${ID},${ID}`, `${ID}, `, ` ,${ID}`, ID.toUpperCase(), `${ID}0`, names(33)]) {
+    const answer = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Assetlog-Through': through } });
+    assert.equal(answer.status, 400, through);
+    assert.match(errorOf(answer), /^Assetlog-Through is .*; send 1 to 32 ids of journals, joined by ", ", once$/);
+  }
+  const through = { headers: { 'Assetlog-Through': names(32) } };
+  assert.equal((await put(hub.url, sourceOf(2), 1, lineOf(GOOD), through)).status, 200);
   const type = await put(hub.url, sourceOf(2), 1, lineOf(GOOD), { headers: { 'Content-Type': 'application/json' } });
   assert.equal(type.status, 400);
 });

@@ -4,17 +4,27 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { observation, SentJournal, sourceOf } from '../support/forwarding.ts';
 import { gate } from '../support/gate.ts';
-import { forwardedIn, TestHub } from '../support/hub.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { forwardedIn, OWN, TestHub } from '../support/hub.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { upTo } from './scripted.ts';
 
+/** An event that was recorded first by another journal than the one that sends it, if that is given. */
+function observationFrom(source?: string): PlainEvent {
+  const event = observation('a');
+  return source === undefined ? event : { ...event, origin: { ...ORIGIN, source } };
+}
+
+const ORIGIN = { id: sourceOf(100), seq: 1, recorded: '2020-01-01T00:00:00.000Z' };
+
 test('a journal that the events would come back to is refused, and each reply says where they go [receiver-1]', async () => {
-  const via = [sourceOf(1), sourceOf(2)];
-  const hub = await TestHub.open(new SimulatedDisk(), { via });
+  const next = [sourceOf(1), sourceOf(2)];
+  const via = [OWN, ...next];
+  const hub = await TestHub.open(new SimulatedDisk(), { via: next });
   for (const source of via) {
     const { error, ...loop } = await hub.put(new SentJournal(2, source), 1, 2);
     assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via });
-    assert.match(error ?? '', /would come back/);
+    assert.match(error ?? '', /^event 1 of this journal .*: it would be here twice$/);
   }
   const other = new SentJournal(2, sourceOf(3));
   assert.deepEqual(await hub.put(other, 1, 2), { status: 200, seq: 2, id: other.id(2), via });
@@ -23,79 +33,89 @@ test('a journal that the events would come back to is refused, and each reply sa
 });
 
 test('a line that was recorded here before, or that the journals which get the events have sent on, is refused with its batch [receiver-2]', async () => {
-  const [own, next] = [sourceOf(8), sourceOf(9)];
-  const disk = new SimulatedDisk();
-  disk.put('.journal-id', Buffer.from(`${own}\n`));
-  let via: readonly string[] = [];
-  const hub = await TestHub.open(disk, {
-    freshVia: async () => {
-      via = [next];
-      return true;
-    },
-    viaOf: () => via,
-  });
-  const from = (source: string) => (seq: number) => ({
-    ...observation(`${seq}`),
-    ...(seq === 3 && { origin: { id: sourceOf(100), source, seq, recorded: '2020-01-01T00:00:00.000Z' } }),
-  });
+  const next = sourceOf(9);
+  const hub = await TestHub.open(new SimulatedDisk(), { via: [next] });
   for (const [source, said] of [
-    [own, /^event 3 of this journal was recorded here before: it would be here twice$/],
-    [next, /^event 3 of this journal is from the journal 0193e0c2-[^ ]+9, which gets the events of this one/],
+    [OWN, /^event 3 of this journal was here before: it would be here twice$/],
+    [next, /^event 3 of this journal came through the journal 0193e0c2-[^ ]+9, which this hub forwards to/],
   ] as const) {
-    const sent = new SentJournal(4, sourceOf(1), from(source));
+    const sent = new SentJournal(4, sourceOf(1), (seq) => observationFrom(seq === 3 ? source : undefined));
     const { error, ...loop } = await hub.put(sent, 1, 4);
-    assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via: [own, next] });
+    assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via: [OWN, next] });
     assert.match(error ?? '', said);
   }
-  const other = new SentJournal(4, sourceOf(2), from(sourceOf(3)));
+  const other = new SentJournal(4, sourceOf(2), (seq) => observationFrom(seq === 3 ? sourceOf(3) : undefined));
   assert.equal((await hub.put(other, 1, 4)).seq, 4, 'from a journal that gets none');
-  assert.deepEqual([...forwardedIn(disk).keys()], [sourceOf(2)]);
+  assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(2)]);
 });
 
-test('before a hub takes the first event of a journal since its start, its destinations say again where the events go [receiver-3]', async () => {
-  const [sent, comesBack] = [new SentJournal(4, sourceOf(1)), new SentJournal(4, sourceOf(2))];
+test('lines that came through this journal, or through one that gets its events, are refused, however far that is [receiver-3]', async () => {
+  const next = sourceOf(9);
+  const hub = await TestHub.open(new SimulatedDisk(), { via: [next] });
+  const sent = new SentJournal(4, sourceOf(1), () => observationFrom(sourceOf(2)));
+  const names = (...more: string[]) => ({ through: [sourceOf(1), sourceOf(3), ...more] });
+  for (const [name, said] of [
+    [OWN, /^event 1 of this journal was here before: it would be here twice$/],
+    [next, /^event 1 of this journal came through the journal 0193e0c2-[^ ]+9, which this hub forwards to/],
+  ] as const) {
+    const { error, ...loop } = await hub.put(sent, 1, 2, names(name));
+    assert.deepEqual(loop, { status: 409, reason: 'loop', seq: 0, id: null, via: [OWN, next] });
+    assert.match(error ?? '', said);
+  }
+  assert.equal((await hub.put(sent, 1, 2, names())).status, 200);
+  assert.equal((await hub.put(sent, 1, 2, names(OWN))).status, 200, 'what is here already is no circle');
+  assert.equal((await hub.put(sent, 3, 4, names(OWN))).reason, 'loop');
+});
+
+test('what the lines of a source came through is durable before these lines are, and each request adds to it [receiver-7]', async () => {
+  let disk = new SimulatedDisk();
+  let hub = await TestHub.open(disk);
+  const from = [2, 2, 3, 4, 4].map(sourceOf);
+  const sent = new SentJournal(5, sourceOf(1), (seq) => observationFrom(from[seq - 1]));
+  const known = async () => [...((await hub.receiver.through()).get(sourceOf(1)) ?? [])].sort();
+  const expected = (...numbers: number[]) => [1, ...numbers].map(sourceOf);
+  for (const [seq, through, after] of [
+    [1, [1, 2], expected(2)],
+    [2, [2, 1], expected(2)],
+    [3, [3], expected(2, 3)],
+    [4, [4, 7, 1], expected(2, 3, 4, 7)],
+  ] as const) {
+    await known();
+    const calls = disk.calls.length;
+    assert.equal((await hub.put(sent, seq, seq, { through: through.map(sourceOf) })).status, 200);
+    const [isNoted, isRecorded] = ['rename forward-sources.json', 'write events-'].map((call) =>
+      disk.calls.slice(calls).findIndex((made) => made.startsWith(call)),
+    ) as [number, number];
+    assert.ok(seq === 2 ? isNoted === -1 : isNoted !== -1 && isNoted < isRecorded, `${disk.calls.slice(calls)}`);
+    assert.deepEqual(await known(), after);
+    disk = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+    hub = await TestHub.open(disk);
+    assert.deepEqual(await known(), after, 'after a power cut');
+    assert.equal((await hub.ask(sourceOf(1))).seq, seq);
+  }
+  disk.fault = (call, name) => (call === 'rename' && name.includes('sources') ? systemError('EIO') : undefined);
+  const refused = await hub.put(sent, 5, 5, { through: [sourceOf(8)] });
+  assert.equal(refused.status, 503);
+  assert.match(refused.error ?? '', /of others could not be read or written/);
+  assert.deepEqual(forwardedIn(disk).get(sourceOf(1)), upTo(4), 'nothing is recorded without its names');
+  assert.deepEqual(await known(), expected(2, 3, 4, 7));
+});
+
+test('a snapshot that is written beside a request has what that says its lines came through [receiver-8]', async () => {
   const disk = new SimulatedDisk();
-  let asked = 0;
-  let via: readonly string[] = [];
-  const answers = [false, true, true];
-  const freshVia = async () => {
-    via = [comesBack.source];
-    asked += 1;
-    return answers.shift() ?? assert.fail('it was asked once more');
-  };
-  const hub = await TestHub.open(disk, { freshVia, viaOf: () => via });
-  const late = await hub.put(sent, 1, 2);
-  assert.deepEqual([late.status, forwardedIn(disk).size], [503, 0]);
-  assert.match(late.error ?? '', /has not said yet whether the events would come back/);
-  assert.equal((await hub.put(sent, 1, 2)).status, 200);
-  assert.equal((await hub.put(sent, 1, 4)).status, 200, 'it is not asked again');
-  assert.equal((await hub.put(comesBack, 1, 4)).reason, 'loop');
-  assert.equal(asked, 3);
-  const again = await TestHub.open(disk.afterCrash(), { freshVia: async () => false });
-  assert.equal((await again.put(sent, 1, 4)).status, 503, 'also of one that it knows');
-});
-
-test('a source that is stopped since its events would come back hears that again only while it is true [receiver-7]', async () => {
-  const [sent, passed] = [new SentJournal(2, sourceOf(1)), sourceOf(2)];
-  let via: readonly string[] = [];
-  let said: readonly string[] = [];
-  const freshVia = async () => {
-    via = said;
-    return true;
-  };
-  const hub = await TestHub.open(new SimulatedDisk(), { freshVia, viaOf: () => via });
-  assert.equal((await hub.put(sent, 1, 2)).status, 200);
-  sent.grow(1, () => ({
-    ...observation('3'),
-    origin: { id: sourceOf(100), source: passed, seq: 1, recorded: '2020-01-01T00:00:00.000Z' },
-  }));
-  via = [sent.source, passed];
-  assert.equal((await hub.put(sent, 3, 3)).reason, 'loop');
-  said = [passed];
-  assert.deepEqual(await hub.ask(sent.source), { status: 200, seq: 2, id: sent.id(2), via: [passed] });
-  assert.equal((await hub.put(sent, 3, 3)).reason, 'loop');
-  said = [];
-  assert.equal((await hub.put(sent, 3, 3)).status, 200);
+  const hub = await TestHub.open(disk);
+  const senders = [1, 2, 3].map((number) => new SentJournal(1, sourceOf(number), () => observationFrom(sourceOf(500))));
+  await hub.ask(sourceOf(1));
+  const renamed = gate();
+  disk.fault = (call) => (call === 'rename' ? renamed.opened : undefined);
+  const replies = senders.map((sent) => hub.put(sent, 1, 1, { through: [sent.source, sourceOf(100)] }));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const closed = hub.receiver.sources.closed(0);
+  renamed.open();
+  await closed;
+  for (const { status } of await Promise.all(replies)) assert.equal(status, 200);
+  const through = await (await TestHub.open(disk.afterCrash())).receiver.through();
+  for (const { source } of senders) assert.deepEqual(through.get(source), [source, sourceOf(100)]);
 });
 
 test('a further source than the limit allows is refused, also if several come at once [receiver-4]', async () => {

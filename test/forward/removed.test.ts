@@ -90,6 +90,7 @@ test('what is removed after forwarding has ended is named as well [removed-5]', 
     onForwarded: () => {},
     openClient: () => assert.fail('nothing is sent'),
     diskOf: () => disk,
+    hub: () => assert.fail('nothing is sent'),
   });
   await forwarding.open({ deployments: () => [undefined], wake: () => {}, retain: () => {} });
   await forwarding.close();

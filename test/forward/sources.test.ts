@@ -308,7 +308,7 @@ test('what a repaired hub lacks and its source does not have any more is passed,
   const clone = new SentJournal(9);
   assert.equal((await hub.put(clone, 5, 9, undefined)).reason, 'fork');
   assert.equal((await hub.put(sent, 8, 9)).reason, 'gap');
-  assert.equal((await hub.put(sent, 8, 9, { first: 5, last: 7 })).seq, 9, 'nothing is to be recorded');
+  assert.equal((await hub.put(sent, 8, 9, { lost: { first: 5, last: 7 } })).seq, 9, 'nothing is to be recorded');
   assert.equal((await hub.put(sent, 9, 12)).seq, 12);
   assert.deepEqual(forwardedIn(disk).get(sent.source), [1, 2, 3, 4, 8, 9, 10, 11, 12]);
 });
@@ -379,4 +379,47 @@ test('a power cut at any call of the disk loses no watermark, and doubles no eve
     }
     await hub.journal.close();
   }
+});
+
+test('what lines came through outlives retention, a stop, and a snapshot that is ahead; only the lines outlive its loss [sources-11]', async () => {
+  const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
+  const hub = await TestHub.open(new SimulatedDisk(), parts);
+  const sent = new SentJournal(9);
+  const through = [sent.source, sourceOf(7)];
+  await hub.put(sent, 1, 7, { through });
+  const restored = hub.disk.afterCrash();
+  for (let count = 0; count < 60; count += 1) await hub.report();
+  await settled();
+  const namesIn = async (disk: SimulatedDisk) => (await (await TestHub.open(disk)).receiver.through()).get(sent.source);
+  assert.equal(forwardedIn(hub.disk).size, 0);
+  assert.deepEqual(await namesIn(hub.disk.afterCrash()), through);
+  await hub.journal.close();
+  for (const count of [1, 2]) {
+    // Nothing asks for the watermarks: they are written again as they were.
+    const idle = await TestHub.open(hub.disk.afterCrash(), parts);
+    for (let reports = 0; reports < 30; reports += 1) await idle.report();
+    await settled();
+    await idle.journal.close();
+    assert.deepEqual(await namesIn(idle.disk.afterCrash()), through, `${count}`);
+  }
+  restored.put(SNAPSHOT, hub.disk.bytes(SNAPSHOT)!);
+  assert.deepEqual(await namesIn(restored), through);
+  const lost = hub.disk.afterCrash();
+  lost.drop(SNAPSHOT);
+  const again = await TestHub.open(lost);
+  assert.equal((await again.receiver.through()).size, 0);
+  await again.put(sent, 8, 9, { lost: { first: 1, last: 7 }, through });
+  assert.deepEqual((await again.receiver.through()).get(sent.source), through, 'the next request says it again');
+});
+
+test('what the lines of a source that is forgotten came through stays known: they may still be sent on [sources-12]', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const sent = new SentJournal(3);
+  await hub.put(sent, 1, 3, { through: [sent.source, sourceOf(7)] });
+  await hub.journal.close();
+  const { sources } = new TestHub(hub.disk).receiver;
+  assert.equal(await sources.remove(sent.source, 3), true);
+  const again = await TestHub.open(hub.disk.afterCrash());
+  assert.equal((await again.ask(sent.source)).seq, 0);
+  assert.deepEqual((await again.receiver.through()).get(sent.source), [sent.source, sourceOf(7)]);
 });

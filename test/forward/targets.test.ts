@@ -31,6 +31,7 @@ const NO_POSITIONS: readonly object[] = [
 ];
 const DATE = 'Fri, 20 Nov 2026 15:00:00 GMT';
 const NEVER = new AbortController().signal;
+const idOf = (number: number) => `01a1fb95-0000-7000-8000-${String(number).padStart(12, '0')}`;
 
 const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
 const orders: PlainEvent = { type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'] };
@@ -205,6 +206,57 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
     assert.equal(shown(found), expected, what);
     if (found.kind === 'recorded') assert.deepEqual(found.id, ids[found.seq - 7]);
   }
+});
+
+test('a hub hears what the lines of a request came through, which ends before there are too many [targets-11]', async (t) => {
+  const hubs = Array.from({ length: 40 }, (_, at) => idOf(100 + at));
+  const device = idOf(50);
+  const from = (source: string): PlainEvent => ({
+    ...orders,
+    origin: { id: ID, source, seq: 1, recorded: '2020-01-01T00:00:00.000Z' },
+  });
+  const { url, got } = await startScripted(t, tookAll);
+  const through = new Map(hubs.map((hub, at) => [hub, [hub, idOf(200 + (at >> 1))]]));
+  let asked = 0;
+  const target = open(t, 'hub', url, {
+    through: async () => {
+      asked += 1;
+      return through;
+    },
+  });
+  const sendAll = async (events: readonly PlainEvent[]) => {
+    got.length = 0;
+    for (let { lines } = outgoing(events); lines.length > 0; ) {
+      const sent = await target.send({ lines, lost: undefined }, NEVER);
+      assert.ok(sent.kind === 'recorded', reasonOf(sent));
+      lines = lines.filter(({ seq }) => seq > sent.seq);
+    }
+    return got.map(({ headers, body }) => [headers['assetlog-through'], body.split('\n').length - 1]);
+  };
+  assert.deepEqual(await sendAll([orders, orders]), [[undefined, 2]]);
+  assert.equal(asked, 0, 'a device has nothing to ask for');
+  assert.deepEqual(await sendAll([orders, from(device), from(device)]), [[SOURCE, 3]]);
+  const names = (...numbers: number[]) => [SOURCE, ...numbers.map(idOf)].join(', ');
+  assert.deepEqual(await sendAll([from(hubs[2]!), orders, from(hubs[3]!)]), [[names(102, 201, 103), 3]]);
+  const parts = await sendAll([...hubs, ...hubs].map(from));
+  assert.deepEqual(
+    parts.map(([header, lines]) => [`${header}`.split(', ').length, lines]),
+    [
+      [31, 20], // a further line would be the 33rd name
+      [31, 20],
+      [31, 20],
+      [31, 20],
+    ],
+  );
+  through.set(device, [device, ...hubs.slice(0, 30)]);
+  assert.equal((await sendAll([from(device)]))[0]?.[1], 1);
+  through.set(device, [device, ...hubs.slice(0, 31)]);
+  got.length = 0;
+  const { lines } = outgoing([from(device)], 7);
+  const tooFar = await target.send({ lines, lost: undefined }, NEVER);
+  assert.equal(shown(tooFar), 'stopped: loop');
+  assert.match(reasonOf(tooFar), /^event 7 came through 32 journals;/);
+  assert.deepEqual(got, []);
 });
 
 test('a hub gets the lines byte for byte, with the crc before them and what was lost [targets-5]', async (t) => {
@@ -474,7 +526,7 @@ test('a hub that repeats the token where an id belongs is not understood, and th
   let said: object = {};
   const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
   const reached: unknown[] = [];
-  const target = open(t, 'hub', url, { tokenFile, onVia: (via) => reached.push(via) });
+  const target = open(t, 'hub', url, { tokenFile, onVia: async (via) => void reached.push(via) });
   for (said of [
     { seq: 7, id: 'asl_first', via: [] },
     { seq: 7, id: ID, via: ['asl_first'] },

@@ -1,17 +1,18 @@
 /** A hub on a simulated disk: its journal and its receiver, without HTTP. */
 
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { readForwarded } from '../../src/forward/hub/received.ts';
+import { type Received, readForwarded } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
+import { SOURCE_FILE } from '../../src/forward/source.ts';
 import { itemReader } from '../../src/http/batch.ts';
 import { type Recorder, Refusal, type Reply } from '../../src/http/message.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
-import { contentsOf, type GoneRange } from '../../src/journal/segments.ts';
+import { contentsOf } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import type { SentJournal } from './forwarding.ts';
+import { type SentJournal, sourceOf } from './forwarding.ts';
 import { eventOf } from './plain-event.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
@@ -22,9 +23,10 @@ export interface HubParts {
   readonly segmentBytes?: number;
   readonly limits?: Partial<typeof standardLimits>;
   readonly via?: readonly string[];
-  readonly viaOf?: () => readonly string[];
-  readonly freshVia?: (asking: readonly string[]) => Promise<boolean>;
 }
+
+/** The id of its journal. */
+export const OWN = sourceOf(999);
 
 /** A hub whose process may die at any time: what is left is the disk. */
 export class TestHub {
@@ -35,14 +37,14 @@ export class TestHub {
   readonly recorder: Recorder;
 
   constructor(disk: SimulatedDisk, parts: HubParts = {}) {
-    const { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [], freshVia = async () => true } = parts;
-    const { viaOf = () => via } = parts;
+    const { retain = {}, segmentBytes = 64 * 1024, limits = {}, via = [] } = parts;
     this.disk = disk;
+    if (!disk.names().includes(SOURCE_FILE)) disk.put(SOURCE_FILE, Buffer.from(`${OWN}\n`));
     const all = { ...standardLimits, ...limits } as typeof standardLimits;
     const notices = createNotices('info', false, (line) => this.notices.push(line));
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
-    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: viaOf, freshVia });
+    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: () => via });
     const { sources } = this.receiver;
     const hooks: JournalHooks = {
       heldBack: () => undefined,
@@ -68,12 +70,21 @@ export class TestHub {
   }
 
   /** @returns the reply to lines of a journal, both seqs inclusive */
-  async put(sent: SentJournal, first: number, last: number, lost?: GoneRange): Promise<Said> {
+  async put(
+    sent: SentJournal,
+    first: number,
+    last: number,
+    headers: Partial<Pick<Received, 'lost' | 'through'>> = {},
+  ): Promise<Said> {
     const body = sent.bytes(first, last);
     const { source } = sent;
     const events = readForwarded(body, { source, firstSeq: first }, undefined, readItem, standardLimits);
     return saidBy(
-      this.receiver.take({ source, firstSeq: first, lost, read: () => events }, body.length, this.recorder),
+      this.receiver.take(
+        { source, firstSeq: first, lost: undefined, ...headers, read: () => events },
+        body.length,
+        this.recorder,
+      ),
     );
   }
 

@@ -11,14 +11,9 @@ export class Budget {
     this.#bytesMax = bytesMax;
   }
 
-  /** Whether a request of so many bytes would not wait. */
-  fits(bytes: number): boolean {
-    return this.#waiting.length === 0 && this.#allows(bytes);
-  }
-
   /** @returns what `work` returns. @throws what `work` throws */
   async run<T>(bytes: number, work: () => Promise<T>): Promise<T> {
-    if (this.fits(bytes)) this.#bytes += bytes;
+    if (this.#waiting.length === 0 && this.#allows(bytes)) this.#bytes += bytes;
     else await new Promise<void>((begin) => this.#waiting.push({ bytes, begin }));
     try {
       return await work();

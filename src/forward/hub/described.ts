@@ -10,8 +10,8 @@ import { ID_FORM } from '../../journal/line/uuid.ts';
 export function describedHub({
   batchItemsMax,
   forwardBodyBytesMax,
-  forwardHopsMax,
-}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardHopsMax'>): readonly DescribedRoute[] {
+  forwardThroughMax,
+}: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardThroughMax'>): readonly DescribedRoute[] {
   const source = pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, SOURCE);
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
@@ -22,14 +22,7 @@ export function describedHub({
       methods: ['get', 'head'],
       path: '/forward/{source}',
       summary: 'Ask how far this hub is with another journal',
-      parameters: [
-        source,
-        inHeader(
-          'Assetlog-Via',
-          `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardHopsMax - 1}}$`,
-          'The journals of the hubs that wait for a fresh `via`.',
-        ),
-      ],
+      parameters: [source],
       content,
     },
     {
@@ -55,6 +48,11 @@ export function describedHub({
           'Assetlog-Lost',
           '^[1-9][0-9]*-[1-9][0-9]*$',
           'Seqs up to the first line that the sender does not have any more.',
+        ),
+        inHeader(
+          'Assetlog-Through',
+          `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`,
+          'The journals that the lines came through.',
         ),
       ],
       body: { schema: { type: 'string', description: lines }, types: lineTypes },

@@ -27,10 +27,8 @@ import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import { listSources } from './listed.ts';
 import {
-  type ForwardedEvent,
   type ForwardHeaders,
   type ForwardPath,
-  readAsking,
   readForwarded,
   readForwardHeaders,
   readForwardPath,
@@ -48,10 +46,8 @@ export interface HubOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;
-  /** @returns the source of its own journal and of the journals that it forwards to: none if it does not forward */
+  /** @returns the journals that the events of this one reach, as far as its destinations have said */
   readonly viaOf: (deployment: string | undefined) => readonly string[];
-  /** As `Forwarding.freshVia`; true at once without destinations. */
-  readonly freshVia: (deployment: string | undefined, asking: readonly string[]) => Promise<boolean>;
   readonly limits: Limits;
   readonly notices: Notices;
 }
@@ -95,13 +91,13 @@ export class Hub {
    * @throws the error of a system call
    */
   sourcesOf(deployment: string | undefined, lastSeq: number, wanted: SourceQuery): Promise<SourceState[]> {
-    const { sources, sightings } = this.#receiverOf(deployment);
+    const { sources, sightings } = this.receiverOf(deployment);
     return listSources({ deployment, sources, sightings, lastSeq }, wanted);
   }
 
   /** @returns the filter for the id or the name of a source. @throws the error of a system call */
   sourceFilter(deployment: string | undefined, text: string): Promise<SourceFilter> {
-    return this.#receiverOf(deployment).sightings.filterFor(text);
+    return this.receiverOf(deployment).sightings.filterFor(text);
   }
 
   /** Number of journals that it has events of, a sum over its own journals. A journal that was not asked for since the start has none. */
@@ -126,7 +122,7 @@ export class Hub {
    * @returns hooks that hold nothing back, and keep the watermarks when files are removed
    */
   hooksOf(deployment: string | undefined): JournalHooks {
-    const { sources, sightings } = this.#receiverOf(deployment);
+    const { sources, sightings } = this.receiverOf(deployment);
     this.#options.progress.opening(this.#folderOf(deployment));
     sources.forget();
     sightings.forget();
@@ -141,14 +137,13 @@ export class Hub {
     };
   }
 
-  #ask({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterOutcome {
+  #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterOutcome {
     readQuery(query, this.#options.limits); // nothing in it is used, but a malformed query is refused, as in a report
     const { source } = readForwardPath(keyPath, this.#options.limits);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
-    const asking = readAsking(head.fields.raw, this.#options.limits);
     return {
       kind: 'later',
-      reply: (_ending, journal) => this.#receiverOf(journal!.deployment).ask(source, journal!, asking, { tokenName }),
+      reply: (_ending, journal) => this.receiverOf(journal!.deployment).ask(source, journal!, { tokenName }),
     };
   }
 
@@ -169,25 +164,18 @@ export class Hub {
   }
 
   async #record(path: ForwardPath, { crc, ...said }: ForwardHeaders, body: Buffer, journal: Recorder): Promise<Reply> {
-    const receiver = this.#receiverOf(journal.deployment);
-    const read = (bytes: Buffer) => readForwarded(bytes, path, crc, this.#readItem, this.#options.limits);
+    const receiver = this.receiverOf(journal.deployment);
+    const copied = Buffer.from(body); // the buffer is used again for the next body
+    const read = () => readForwarded(copied, path, crc, this.#readItem, this.#options.limits);
     const bodyBytes = body.length;
-    let unread: () => readonly ForwardedEvent[];
-    if (receiver.isBusyFor(path.source, bodyBytes)) {
-      const copied = Buffer.from(body); // the buffer is used again for the next body
-      unread = () => read(copied);
-    } else {
-      const events = read(body);
-      unread = () => events;
-    }
     this.#heldBytes += bodyBytes;
-    return receiver.take({ ...path, ...said, read: unread }, bodyBytes, journal).finally(() => {
+    return receiver.take({ ...path, ...said, read }, bodyBytes, journal).finally(() => {
       this.#heldBytes -= bodyBytes;
     });
   }
 
-  #receiverOf(deployment: string | undefined): Receiver {
-    const { openDisk, progress, viaOf, freshVia } = this.#options;
+  receiverOf(deployment: string | undefined): Receiver {
+    const { openDisk, progress, viaOf } = this.#options;
     const folder = this.#folderOf(deployment);
     let receiver = this.#receivers.get(folder);
     if (receiver === undefined) {
@@ -196,7 +184,6 @@ export class Hub {
         disk: openDisk(folder),
         progress: () => progress.ofOpen(folder),
         via: () => viaOf(deployment),
-        freshVia: (asking) => freshVia(deployment, asking),
       });
       this.#receivers.set(folder, receiver);
     }

@@ -44,6 +44,8 @@ export interface Received {
   readonly lost: GoneRange | undefined;
   /** The id of the event before the first line, as the sender has it; undefined if it does not say that. */
   readonly after?: string | undefined;
+  /** The journals that the lines came through, as the sender says; undefined if it does not say that. */
+  readonly through?: readonly string[] | undefined;
   /** At least one, with consecutive seqs. */
   readonly events: readonly ForwardedEvent[];
 }
@@ -81,13 +83,16 @@ export interface SaidOfSource {
 }
 
 /** What the headers of a request say of the journal before the first line; undefined for what they do not say. */
-export interface ForwardHeaders extends Pick<Received, 'lost' | 'after'> {
+export interface ForwardHeaders extends Pick<Received, 'lost' | 'after' | 'through'> {
   readonly crc: number | undefined;
   readonly said: SaidOfSource;
 }
 
 /** @throws Refusal 400 */
-export function readForwardHeaders(all: readonly string[], limits: ShownLimits): ForwardHeaders {
+export function readForwardHeaders(
+  all: readonly string[],
+  limits: Pick<Limits, 'forwardThroughMax'> & ShownLimits,
+): ForwardHeaders {
   const raw: string[] = [];
   for (let at = 0; at < all.length; at += 2) if (OWN_HEADER.test(all[at]!)) raw.push(all[at]!, all[at + 1]!);
   const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
@@ -95,10 +100,14 @@ export function readForwardHeaders(all: readonly string[], limits: ShownLimits):
   const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
   const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case', limits)?.[0];
+  const max = limits.forwardThroughMax;
+  const ids = { exec: (sent: string) => (sent.split(', ', max + 1).length > max ? null : IDS.exec(sent)) };
+  const wanted = `1 to ${max} ids of journals, joined by ", "`;
+  const through = matched(raw, 'Assetlog-Through', ids, wanted, limits)?.[0].split(', ');
   const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq', limits);
   const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
   const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
-  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after, said };
+  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after, through, said };
 }
 
 /** What `matched` needs of a pattern, for a seq that a number holds: readers of `/sources` take no other lag. */
@@ -116,21 +125,6 @@ const encodedName = {
     }
   },
 };
-
-/**
- * @returns the journals that wait for the answer; undefined if the request does not ask for a fresh `via`
- * @throws Refusal 400
- */
-export function readAsking(
-  raw: readonly string[],
-  limits: Pick<Limits, 'forwardHopsMax'> & ShownLimits,
-): readonly string[] | undefined {
-  const { forwardHopsMax } = limits;
-  const wanted = `1 to ${forwardHopsMax} ids of journals, with a comma between`;
-  const ids = matched(raw, 'Assetlog-Via', ASKING, wanted, limits)?.[0].split(', ');
-  if (ids !== undefined && ids.length > forwardHopsMax) throw new Refusal(400, `Assetlog-Via must be ${wanted}`);
-  return ids;
-}
 
 function matched(
   raw: readonly string[],
@@ -274,7 +268,7 @@ const NOTHING = 'nothing was recorded';
 const ADDED_BYTES_MAX = 512;
 const OWN_HEADER = /^assetlog-/i;
 const SEQ = /^[1-9][0-9]{0,15}$/;
-const ASKING = new RegExp(`^${ID_FORM}(?:, ${ID_FORM})*$`);
+const IDS = new RegExp(`^${ID_FORM}(?:, ${ID_FORM})*$`);
 const FROM = new RegExp(`^\\["(${ID_FORM})",`);
 const QUOTED_ID = new RegExp(`^"${ID_FORM}"$`);
 const TIME_CHARACTERS = '2026-11-20T15:19:45.266Z'.length;

@@ -11,18 +11,17 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
-import { readSource } from '../source.ts';
+import { openSource, type Through } from '../source.ts';
 import { Budget } from './budget.ts';
-import type { ForwardedEvent, Received, SaidOfSource, Unparsed } from './received.ts';
+import type { Received, SaidOfSource, Unparsed } from './received.ts';
 import { apart, Sightings } from './sightings.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
+import { heard } from './through.ts';
 import { advanced, decide, type Watermark } from './watermark.ts';
 
 export interface ReceiverOptions extends SourcesOptions {
-  /** @returns the source of the journal, and of the journals that its events are forwarded to */
+  /** @returns the journals that the events of this one reach, as far as its destinations have said */
   readonly via: () => readonly string[];
-  /** As `Forwarding.freshVia`, of the journal. */
-  readonly freshVia: (asking: readonly string[]) => Promise<boolean>;
 }
 
 /** The requests of one source, which are handled one after the other. */
@@ -42,10 +41,10 @@ export class Receiver {
   readonly #queues = new Map<string, SourceQueue>();
   /** Of the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
-  /** Sources whose events are taken since the start: before the first one, `via` was fresh. */
-  readonly #taken = new Set<string>();
-  /** The id of the journal, which has one if it ever forwarded. */
+  /** The id of the journal, once the watermarks are loaded. A source hears it before it sends its first event. */
   #own: string | undefined;
+  /** For the id. */
+  readonly #mutex = new Mutex();
   /** Whether it was logged that there are nearly as many sources as there may be. */
   #hasWarned = false;
   /** Requests that are being handled and whose sources are new. */
@@ -58,25 +57,26 @@ export class Receiver {
     this.sightings = new Sightings(options);
   }
 
+  /** @returns the id of the journal, which is made if there is none. @throws as `openSource` */
+  source(): Promise<string> {
+    return this.#mutex.run(() => openSource(this.#options.disk));
+  }
+
+  /** @returns what the lines of each source came through. @throws Error if the journal is not open, or the error of a system call */
+  async through(): Promise<Through> {
+    if (this.sources.loaded === undefined) await this.#load();
+    return this.sources.through;
+  }
+
   /**
-   * @param asking the journals that wait for a fresh `via`, if that is what the request is for
    * @param said of the source
    * @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`
    * @throws Refusal 503
    */
-  async ask(source: string, journal: Recorder, asking?: readonly string[], said: SaidOfSource = {}): Promise<Reply> {
+  async ask(source: string, journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const marks = await this.#ready(journal);
     if (marks.has(source)) this.sightings.add(source, said);
-    // What the destinations last said stops the source for ever, if nothing is sent to them any more.
-    const isBack = this.#via.includes(source);
-    if (asking !== undefined || isBack) await this.#options.freshVia(asking ?? [source]);
     return this.#at(marks.get(source));
-  }
-
-  /** Whether the lines of a further request have to wait. Else they are read at once: wrong ones need no open journal to be refused. */
-  isBusyFor(source: string, bodyBytes: number): boolean {
-    const asksFirst = !this.#taken.has(source) && this.#options.via().length > 0; // only a hub with destinations waits for them
-    return asksFirst || this.#queues.has(source) || !this.#parsing.fits(bodyBytes);
   }
 
   /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
@@ -89,12 +89,9 @@ export class Receiver {
     }
     this.#queues.set(source, queue);
     queue.count += 1;
-    const reply = queue.mutex.run(async () => {
-      if (!this.#taken.has(source) && !(await this.#options.freshVia([]))) {
-        return unavailable('a destination of this hub has not said yet whether the events would come back', limits);
-      }
-      return this.#parsing.run(bodyBytes, () => this.#takeNext(unparsed, journal));
-    });
+    const { read, said = {}, ...rest } = unparsed;
+    const next = async () => this.#takeNext({ ...rest, events: read() }, said, journal);
+    const reply = queue.mutex.run(() => this.#parsing.run(bodyBytes, next));
     try {
       return await reply;
     } finally {
@@ -103,9 +100,9 @@ export class Receiver {
     }
   }
 
-  async #takeNext({ read, said = {}, ...unparsed }: Unparsed, journal: Recorder): Promise<Reply> {
+  async #takeNext(received: Received, said: SaidOfSource, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
-    const { source } = unparsed;
+    const { source, events } = received;
     let marks = await this.#ready(journal);
     let refusal = journal.refusal(0);
     // A journal that was closed or has failed since is opened again before anything is decided: its lines say what it has.
@@ -114,13 +111,9 @@ export class Receiver {
       refusal = journal.refusal(0);
     }
     if (marks.has(source)) this.sightings.add(source, said);
-    const events = read();
-    const received: Received = { ...unparsed, events };
     const known = marks.get(source);
     const via = new Set(this.#via);
-    if (via.has(source)) {
-      return this.#conflict('loop', 'this journal forwards to the one that sends: the events would come back', known);
-    }
+    if (via.has(source)) return this.#conflict('loop', cameBack(received.firstSeq, source, this.#own), known);
     const decision = decide(known, received);
     if (decision.kind !== 'record')
       return this.#conflict(decision.kind, explained(decision.kind, received, known), known);
@@ -131,17 +124,25 @@ export class Receiver {
       if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
       return this.#at(mark);
     }
-    const back = fresh.find(({ origin: { through } }) => through !== undefined && via.has(through));
+    const named = received.through?.find((one) => via.has(one));
+    const back = fresh.find(
+      ({ origin: { through } }) => named !== undefined || (through !== undefined && via.has(through)),
+    );
     if (back !== undefined) {
-      this.#taken.delete(source); // before the next request the destinations are asked again
-      return this.#conflict('loop', cameBack(back, this.#own), known);
+      const { seq, through } = back.origin;
+      return this.#conflict('loop', cameBack(seq, named ?? through!, this.#own), known);
     }
     if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` may have opened nothing
-    if (known === undefined && marks.size + this.#newcomers >= limits.forwardSourcesMax) {
-      return unavailable(
-        `this hub has events of ${limits.forwardSourcesMax} journals and takes no further one`,
-        limits,
-      );
+    const { forwardSourcesMax: sourcesMax } = limits;
+    const most = Math.max(marks.size + this.#newcomers, this.sources.through.size);
+    if (known === undefined && most >= sourcesMax) {
+      return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`, limits);
+    }
+    const before = this.sources.through.get(source) ?? NONE;
+    const names = heard(before, received, limits.forwardThroughMax);
+    if (names !== before) {
+      await this.sources.hear(source, names).catch(this.#refuse);
+      return this.#takeNext(received, said, journal); // the journal may have been closed by now
     }
     const lostCount = Math.max(0, received.firstSeq - 1 - (known?.seq ?? 0));
     if (lostCount > 0) {
@@ -153,7 +154,6 @@ export class Receiver {
       const done = (result: RecordResult) => {
         // At once: the next call of the journal may be that its file is closed. Marks that are forgotten are read from its lines.
         if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(apart(source), mark);
-        if (result.kind === 'recorded') this.#taken.add(apart(source));
         resolve(result);
       };
       journal.append(fresh, done, 'refuse all');
@@ -184,12 +184,7 @@ export class Receiver {
     try {
       await this.#opened(journal, late.signal);
       while (known === undefined) {
-        const loading = this.#load().catch((error: Error) => {
-          this.#options.notices.error('the watermarks of forwarded events could not be read', {
-            problem: error.message,
-          });
-          throw unavailableRefusal('what this hub has of other journals could not be read', limits);
-        });
+        const loading = this.#load().catch(this.#refuse);
         await Promise.race([loading, passed]);
         if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read', limits);
         known = this.sources.loaded;
@@ -200,9 +195,16 @@ export class Receiver {
     }
   }
 
+  /** @throws Refusal 503, for an error of the disk */
+  readonly #refuse = ({ message: problem }: Error): never => {
+    const reason = 'what this hub has of others could not be read or written';
+    this.#options.notices.error(reason, { problem });
+    throw unavailableRefusal(reason, this.#options.limits);
+  };
+
   async #load(): Promise<void> {
     const { disk, notices } = this.#options;
-    this.#own = await readSource(disk);
+    this.#own = await this.source();
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves can not be read', { folder: disk.folder, reason: message });
     });
@@ -252,9 +254,8 @@ export class Receiver {
   }
 }
 
-function cameBack({ origin: { seq, through } }: ForwardedEvent, own: string | undefined): string {
-  const way =
-    through === own ? 'was recorded here before' : `is from the journal ${through}, which gets the events of this one`;
+function cameBack(seq: number, name: string, own: string | undefined): string {
+  const way = name === own ? 'was here before' : `came through the journal ${name}, which this hub forwards to`;
   return `event ${seq} of this journal ${way}: it would be here twice`;
 }
 
@@ -264,3 +265,5 @@ function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermar
   const next = (known?.seq ?? 0) + 1;
   return `the next event that this hub needs of this journal is ${next}, and the request begins with ${firstSeq}; send from ${next}, or say which are lost with Assetlog-Lost: ${next}-${firstSeq - 1}`;
 }
+
+const NONE: readonly string[] = [];

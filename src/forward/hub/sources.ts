@@ -1,18 +1,19 @@
 /**
  * The watermarks of one journal of a hub: of each source the last event that is recorded here. They follow from the lines of the
  * journal itself, so they always agree with it. They are read at the first request, from a snapshot and from
- * the lines after it.
+ * the lines after it. What the lines of a source came through is in the snapshot alone.
  */
 
 import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
-import { timeOf } from '../../journal/line/members.ts';
+import { originAtEnd, timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
-import type { Line } from '../../journal/look/reading.ts';
 import type { Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
+import type { Through } from '../source.ts';
+import { apart } from './sightings.ts';
 import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
 import { continued, type Watermark } from './watermark.ts';
 
@@ -25,14 +26,17 @@ export interface SourcesOptions {
   readonly notices: Notices;
 }
 
+/** What is known of the sources of one journal. */
+type Known = Omit<Snapshot, 'seq'>;
+
 /** The watermarks of one journal, by source. */
 export class Sources {
   readonly #options: SourcesOptions;
   readonly #isNewDamage: (problem: string) => boolean;
   /** The time of the last line of each source whose lines were read, as a lower bound of when it was heard of. */
   readonly times = new Map<string, string>();
-  /** Undefined before they are loaded. */
-  #marks: Map<string, Watermark> | undefined;
+  /** Undefined before it is loaded. */
+  #known: Known | undefined;
   #loading: Promise<Map<string, Watermark>> | undefined;
   /** Records that began while the marks were known, and may still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
@@ -58,12 +62,17 @@ export class Sources {
 
   /** The watermarks, once `load` has read them. */
   get loaded(): Map<string, Watermark> | undefined {
-    return this.#marks;
+    return this.#known?.sources;
+  }
+
+  /** What the lines of each source came through, once `load` has read it. */
+  get through(): Through {
+    return this.#known?.through ?? NO_NAMES;
   }
 
   /** Another journal, or the same one opened again, takes the place of this one: what is known of it is read again when it is needed. */
   forget(): void {
-    this.#marks = undefined;
+    this.#known = undefined;
     this.#loading = undefined;
     this.#openedSeq = undefined;
     this.#writtenSeq = 0;
@@ -92,10 +101,10 @@ export class Sources {
   load(): Promise<Map<string, Watermark>> {
     if (this.#loading !== undefined) return this.#loading;
     const loading = this.#load().then(
-      (marks) => {
-        if (this.#loading === loading) this.#marks = marks;
+      (known) => {
+        if (this.#loading === loading) this.#known = known;
         this.#viewed = undefined;
-        return marks;
+        return known.sources;
       },
       (error) => {
         if (this.#loading === loading) this.#loading = undefined;
@@ -114,13 +123,13 @@ export class Sources {
    */
   view(lastSeq: number): Promise<ReadonlyMap<string, Watermark>> {
     return this.#viewing.run(async () => {
-      if (this.#marks !== undefined) return this.#marks;
+      if (this.#known !== undefined) return this.#known.sources;
       const generation = this.#generation;
       const found = this.#viewed ?? (await readSnapshot(this.#options.disk, this.#options.limits));
       if (found === 'absent') return new Map();
-      const { sources } = await this.#read(found, lastSeq);
-      if (generation === this.#generation) this.#viewed = { seq: lastSeq, sources };
-      return sources;
+      const read = await this.#read(found, lastSeq);
+      if (generation === this.#generation) this.#viewed = { ...read, seq: lastSeq };
+      return read.sources;
     });
   }
 
@@ -133,8 +142,22 @@ export class Sources {
   async remove(source: string, lastSeq: number): Promise<boolean> {
     const sources = new Map(await this.view(lastSeq));
     if (!sources.delete(source)) return false;
-    await this.#write({ seq: lastSeq, sources });
+    await this.#write({ seq: lastSeq, sources, through: this.#viewed?.through ?? this.through });
     return true;
+  }
+
+  /**
+   * Keeps what the lines of a source came through, durably: a crash after the next lines of it must not lose that.
+   * @throws the error of a system call, after which it is not known
+   */
+  hear(source: string, names: readonly string[]): Promise<void> {
+    return this.#mutex.run(async () => {
+      const known = this.#known;
+      if (known === undefined) return; // the caller has it read again
+      const through = new Map(known.through).set(apart(source), names.map(apart));
+      await writeSnapshot(this.#options.disk, { ...known, through, seq: this.#writtenSeq });
+      if (known === this.#known) this.#known = { ...known, through };
+    });
   }
 
   /**
@@ -143,18 +166,19 @@ export class Sources {
    */
   async removing(lastSeq: number): Promise<void> {
     if (this.#writtenSeq >= lastSeq) return;
-    let sources = this.#marks;
+    let known = this.#known;
     let seq = lastSeq;
-    if (sources === undefined) {
+    if (known === undefined) {
       const { disk, limits } = this.#options;
       const found = await readSnapshot(disk, limits);
       // A full disk gets its space before the journal is open, and its end is not known: one that covers more is not replaced.
       if (this.#openedSeq === undefined && typeof found === 'object' && found.seq >= lastSeq) return;
       const until = this.#openedSeq ?? lastSeq;
-      ({ sources } = await this.#read(found, until));
+      known = await this.#read(found, until);
       seq = Math.max(lastSeq, until);
     }
-    await this.#write({ seq, sources }).catch((error: Error) => {
+    const { sources } = known;
+    await this.#write({ ...known, seq }).catch((error: Error) => {
       // A full disk gets its space: without watermarks, the lines may go without a snapshot.
       if (sources.size > 0 || error instanceof SyncError) throw error;
     });
@@ -162,22 +186,22 @@ export class Sources {
 
   /** As `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
   async closed(lastSeq: number): Promise<void> {
-    const sources = this.#marks ?? (await this.#unchanged());
-    if (sources !== undefined) await this.#write({ seq: lastSeq, sources });
+    const known = this.#known ?? (await this.#unchanged());
+    if (known !== undefined) await this.#write({ ...known, seq: lastSeq });
   }
 
   /**
    * While the marks are not known no forwarded event is recorded, so a snapshot that covers the journal as it was opened covers
    * all of it: a journal that is no hub keeps its snapshot up to date without reading a line.
-   * @returns its marks; undefined if lines would have to be read
+   * @returns what it has; undefined if lines would have to be read
    */
-  async #unchanged(): Promise<Map<string, Watermark> | undefined> {
+  async #unchanged(): Promise<Known | undefined> {
     const { disk, limits } = this.#options;
     const openedSeq = this.#openedSeq;
     if (openedSeq === undefined) return undefined;
     const found = await readSnapshot(disk, limits);
-    if (found === 'absent') return openedSeq === 0 ? new Map() : undefined;
-    return this.#isGood(found, openedSeq) && found.seq >= openedSeq ? found.sources : undefined;
+    if (found === 'absent') return openedSeq === 0 ? { sources: new Map(), through: NO_NAMES } : undefined;
+    return this.#isGood(found, openedSeq) && found.seq >= openedSeq ? found : undefined;
   }
 
   /** Whether a snapshot is of this journal, which has the seq `lastSeq`, and not ahead of it. */
@@ -185,7 +209,7 @@ export class Sources {
     return typeof found === 'object' && found.seq <= Math.max(lastSeq, this.#writtenSeq);
   }
 
-  async #load(): Promise<Map<string, Watermark>> {
+  async #load(): Promise<Snapshot> {
     const { disk, limits, progress } = this.#options;
     const generation = this.#generation;
     await Promise.all(this.#recording);
@@ -196,8 +220,8 @@ export class Sources {
     if (generation !== this.#generation) throw new Error('the journal was opened again meanwhile');
     this.#reportLost(snapshot.sources);
     if (snapshot === found) this.#writtenSeq = snapshot.seq;
-    else await this.#write({ seq: said.seq - 1, sources: snapshot.sources });
-    return snapshot.sources;
+    else await this.#write({ ...snapshot, seq: said.seq - 1 });
+    return snapshot;
   }
 
   /**
@@ -207,7 +231,8 @@ export class Sources {
   async #read(found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
     const { disk, limits, notices } = this.#options;
     const isGood = this.#isGood(found, lastSeq);
-    const snapshot: Snapshot = isGood ? found : { seq: 0, sources: new Map() };
+    const through: Through = typeof found === 'object' ? found.through : NO_NAMES; // no line has it
+    const snapshot: Snapshot = isGood ? found : { seq: 0, sources: new Map(), through };
     const { seq, sources } = snapshot;
     if (seq >= lastSeq) return snapshot;
     const ahead = `it is of seq ${(found as Snapshot).seq}, and the journal ends with ${lastSeq}`;
@@ -234,7 +259,7 @@ export class Sources {
     for await (const page of lines) {
       for (const line of page) {
         for (; loss < losses.length && losses[loss]!.first <= line.seq; loss += 1) lostSeq = losses[loss]!.last;
-        const origin = originOf(line);
+        const origin = originAtEnd(line.bytes, line.start, line.end);
         if (origin === undefined) continue;
         const { source } = origin;
         const isAfterLoss = lostSeq > (read.get(source) ?? seq);
@@ -261,18 +286,11 @@ export class Sources {
   #write(snapshot: Snapshot): Promise<void> {
     return this.#mutex.run(async () => {
       if (snapshot.seq < this.#writtenSeq) return; // `removing` counts on what was written
-      await writeSnapshot(this.#options.disk, snapshot);
+      const { through } = this.#known ?? snapshot; // it may have heard more since
+      await writeSnapshot(this.#options.disk, { ...snapshot, through });
       this.#writtenSeq = snapshot.seq;
     });
   }
 }
 
-/** @returns where the event of a line comes from, found without parsing the line; undefined if it was reported here */
-function originOf({ bytes, start, end }: Line): { source: string; seq: number } | undefined {
-  const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
-  return source === undefined ? undefined : { source, seq: Number(seq) };
-}
-
-/** The end of a forwarded line. Nothing else ends like this, since a quote in a string is escaped and metadata ends in `}`. */
-const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
-const ORIGIN_BYTES_MAX = 160;
+const NO_NAMES: Through = new Map();

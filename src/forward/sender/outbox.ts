@@ -307,11 +307,12 @@ export class Outbox {
     return this.answered(this.target.send(outgoing, this.signal));
   }
 
-  /** Waits for the answer to a request, and counts it. */
+  /** Waits for the answer to a request, and counts it. @throws the error of a system call */
   async answered<Answer extends Asked | Sent>(request: Promise<Answer>): Promise<Answer> {
     this.#requestMs = performance.now();
-    const answer = await request;
-    this.#requestMs = Number.POSITIVE_INFINITY;
+    const answer = await request.finally(() => {
+      this.#requestMs = Number.POSITIVE_INFINITY;
+    });
     count(this.answers, answer.kind);
     return answer;
   }

@@ -91,10 +91,14 @@ export class Sender {
     this.#running = this.#run();
   }
 
-  /** Ends a wait: a stopped sender tries again at once. */
-  tryNow(): void {
+  /**
+   * Ends a wait: a stopped sender tries again at once.
+   * @param asks whether a hub that has all events is asked again, as it may say another way of them
+   */
+  tryNow(asks = false): void {
+    const { kind } = this.#state;
     this.#outbox.refusals = 0;
-    if (this.#state.kind === 'waiting' || this.#state.kind === 'stopped') this.#outbox.wake();
+    if (kind === 'waiting' || kind === 'stopped' || (asks && kind === 'idle')) this.#outbox.wake();
   }
 
   /** The first seq that is still to be sent, as of the cursor on the disk: 1 until the cursor is known. */

@@ -4,9 +4,10 @@
  */
 
 import { crcBefore } from '../../journal/line/chain.ts';
+import { originAtEnd } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
-import { isId } from '../source.ts';
+import { isId, type Through } from '../source.ts';
 import type { Asked, Outgoing, Position, Sent, Stopped, Target } from '../target.ts';
 import { NOTHING, otherwise, positionOf, type Said } from './answers.ts';
 import { type Answer, Requests, type TargetOptions } from './requests.ts';
@@ -20,7 +21,7 @@ type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(options: TargetOptions): Target {
-  const { source, sourceName, asking, onVia = () => {}, limits } = options;
+  const { source, sourceName, through, onVia, limits } = options;
   const path = `/forward/${source}`;
   const requests = new Requests(options);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
@@ -28,20 +29,22 @@ export function openHub(options: TargetOptions): Target {
   let bodyBytesMax = bodyBytes;
 
   async function ask(signal: AbortSignal): Promise<Asked> {
-    const headers = { ...(asking !== undefined && { 'Assetlog-Via': asking.join(', ') }) };
-    const answer = asAgain(await requests.send({ method: 'GET', path, headers, signal }));
+    const answer = asAgain(await requests.send({ method: 'GET', path, headers: {}, signal }));
     if (answer.kind !== 'answer') return answer;
     const { status, said, reason } = answer;
     if (status !== 200 || said === undefined || !('seq' in said)) {
       return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
     }
     const at = readPosition(said, limits);
-    return at === undefined ? notUnderstood(reason) : (loopIn(at) ?? { kind: 'at', seq: at.seq, id: at.id });
+    return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
   async function send({ lines, lost, after, lastSeq }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
     for (;;) {
-      const chosen = firstOf(lines, bodyBytes, limits.batchItemsMax);
+      const fitting = firstOf(lines, bodyBytes, limits.batchItemsMax);
+      const { chosen, names } = named(fitting, source, ofSources, limits.forwardThroughMax);
+      if (chosen.length === 0) return tooFar(lines[0]!, limits);
       const [{ bytes, start, end, seq }] = chosen as readonly [Line];
       const body = bytesOf(chosen);
       const headers = {
@@ -50,6 +53,7 @@ export function openHub(options: TargetOptions): Target {
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
         ...(after !== undefined && { 'Assetlog-After': after }),
         ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
+        ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),
         ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
       };
       const found = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
@@ -65,13 +69,13 @@ export function openHub(options: TargetOptions): Target {
     }
   }
 
-  function judge(answer: HubAnswer, lines: readonly Line[]): Sent {
+  async function judge(answer: HubAnswer, lines: readonly Line[]): Promise<Sent> {
     const { status, said, reason } = answer;
     if (said !== undefined) {
       if ((status === 200 || status === 409) && 'seq' in said) {
         const at = readPosition(said, limits);
         if (at === undefined) return notUnderstood(reason);
-        return loopIn(at) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
+        return (await loopIn(at)) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
       }
       if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
       if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
@@ -80,11 +84,10 @@ export function openHub(options: TargetOptions): Target {
   }
 
   /** A hub names in `via` its own journal, and the journals that it forwards to. */
-  function loopIn({ via }: HubPosition): Stopped | undefined {
-    onVia(via);
+  async function loopIn({ via }: HubPosition): Promise<Stopped | undefined> {
+    await onVia?.(via);
     if (!via.includes(source)) return undefined;
-    const reason =
-      'forwards to this journal itself, so events would go round for ever; give one of the two another destination';
+    const reason = 'forwards to this journal itself, so events would go round; give one of the two another destination';
     return { kind: 'stopped', why: 'loop', reason };
   }
 
@@ -134,6 +137,35 @@ function conflict(said: Said, reason: string): Sent {
 
 function fork(reason: string): Stopped {
   return { kind: 'stopped', why: 'fork', reason };
+}
+
+function tooFar({ seq }: Line, { forwardThroughMax }: TargetOptions['limits']): Stopped {
+  const reason = `event ${seq} came through ${forwardThroughMax} journals; forward it from one before this`;
+  return { kind: 'stopped', why: 'loop', reason };
+}
+
+/** @returns the id of the journal that a line comes from; undefined if it was recorded here first */
+function sourceOf({ bytes, start, end }: Line): string | undefined {
+  return originAtEnd(bytes, start, end)?.source;
+}
+
+/**
+ * @param own the id of the journal
+ * @returns the first lines that came through at most `max` journals together, and these journals; none if they were recorded here first
+ */
+function named(lines: readonly Line[], own: string, through: Through | undefined, max: number) {
+  let names: ReadonlySet<string> = new Set();
+  const sources = new Set<string | undefined>([undefined]);
+  const chosen = linesBefore(lines, (line) => {
+    const source = sourceOf(line);
+    if (sources.has(source)) return false;
+    const all = new Set([...names, own, ...(through?.get(source!) ?? [])]);
+    if (all.size > max) return true;
+    names = all;
+    sources.add(source);
+    return false;
+  });
+  return { chosen, names: [...names] };
 }
 
 function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {

@@ -25,8 +25,6 @@ export interface KindTraits {
   readonly openForRetry: (options: TargetOptions) => Target;
   /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
   readonly canBeAsked: boolean;
-  /** Whether the destination forwards as well, and says which journals its events reach. */
-  readonly saysVia: boolean;
   /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
   readonly listsSources: boolean;
   /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
@@ -63,7 +61,6 @@ const http = {
 const plain = {
   ...http,
   canBeAsked: false,
-  saysVia: false,
   listsSources: false,
   namesLost: false,
   requestBytesMax: () => 0,
@@ -71,7 +68,6 @@ const plain = {
 
 const engine = {
   canBeAsked: true,
-  saysVia: false,
   listsSources: false,
   namesLost: false,
   keepsDeploymentsApart: true,
@@ -85,7 +81,6 @@ export const traitsOf = {
     open: openHub,
     openForRetry: openApi, // as reports of its own
     canBeAsked: true,
-    saysVia: true,
     listsSources: true,
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,

@@ -12,6 +12,7 @@ import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.t
 import { version } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Deployment, Destination } from '../destination.ts';
+import type { Through } from '../source.ts';
 import type { Again, Stopped } from '../target.ts';
 import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
 import { Credentials } from './credentials.ts';
@@ -29,10 +30,13 @@ export interface TargetOptions
   readonly deployment?: Deployment;
   /** What is masked in each reply besides the token. */
   readonly secrets?: readonly string[];
-  /** The journals that wait for what a hub says of `via`, its own last; undefined for a sender. */
-  readonly asking?: readonly string[];
-  /** Called with the ids of the journals that a hub said its events reach, whenever it answers. */
-  readonly onVia?: (via: readonly string[]) => void;
+  /** @returns what the lines of each source of the journal came through. @throws the error of a system call */
+  readonly through?: (() => Promise<Through>) | undefined;
+  /**
+   * Called with the ids of the journals that a hub said its events reach, whenever it answers and before the answer counts.
+   * @throws the error of a system call, after which the hub is asked again
+   */
+  readonly onVia?: (via: readonly string[]) => Promise<void>;
   /** That of `client/connection.ts` if it is absent. */
   readonly openClient?: OpenClient | undefined;
   readonly limits: Limits;

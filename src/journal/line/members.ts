@@ -125,6 +125,12 @@ export function readWritten(line: string): WrittenLine | undefined {
   };
 }
 
+/** @returns where the event of a line comes from, found without parsing the line; undefined if it was reported here */
+export function originAtEnd(bytes: Buffer, start: number, end: number): { source: string; seq: number } | undefined {
+  const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
+  return source === undefined ? undefined : { source, seq: Number(seq) };
+}
+
 /** Bytes at the beginning of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
@@ -149,6 +155,9 @@ const WRITTEN = new RegExp(
     `(?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
     `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );
+/** The end of a forwarded line. Nothing else ends like this, since a quote in a string is escaped and metadata ends in `}`. */
+const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
+const ORIGIN_BYTES_MAX = 160;
 const SHORT_LINE_BYTES = 1024;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 

@@ -256,7 +256,8 @@ async function readReplies(
   return { outcome, last };
 }
 
-const GOOD_BODY = /^(\{\}|\{"status":"ok"\}|\{"recorded":\d+(,"duplicates":\d+)?\}|\{"seq":0,"id":null,"via":\[\]\})$/;
+const GOOD_BODY =
+  /^(\{\}|\{"status":"ok"\}|\{"recorded":\d+(,"duplicates":\d+)?\}|\{"seq":0,"id":null,"via":\["[0-9a-f-]{36}"\]\})$/;
 
 const GOOD_READING = /^(\{"(events|assets|refusals)":\[.*\](,"next_after_seq":\d+)?\}|(\{"seq":\d+,.*\}\n)*)$/;
 
