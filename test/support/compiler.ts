@@ -8,11 +8,11 @@ import { build } from 'esbuild';
 /** Below the project; `src/server.ts` is `coverage/compiled/src/server.js` there. */
 export const COMPILED = 'coverage/compiled';
 
-/** @returns all TypeScript files of `src` and `test`, such as `src/journal/disk.ts` */
+/** @returns all TypeScript files of `src`, `test` and `.ci`, such as `src/journal/disk.ts` */
 export function typeScriptFiles(folder: string): string[] {
   const below = (name: string) =>
     readdirSync(join(folder, name), { recursive: true, encoding: 'utf8' }).map((path) => `${name}/${path}`);
-  return [...below('src'), ...below('test')].filter((path) => path.endsWith('.ts'));
+  return [...below('src'), ...below('test'), ...below('.ci')].filter((path) => path.endsWith('.ts'));
 }
 
 /**

@@ -27,7 +27,7 @@ export async function makeCopy(): Promise<Copy> {
   chmodSync(base, 0o755); // a test runs the program as another user
   const [folder, temporary] = [join(base, 'copy'), join(base, 't')];
   mkdirSync(temporary, { mode: 0o755 });
-  for (const name of ['bin', 'src', 'test', 'package.json', 'tsconfig.json'])
+  for (const name of ['.ci', 'bin', 'src', 'test', 'package.json', 'tsconfig.json'])
     cpSync(join(root, name), join(folder, name), { recursive: true });
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   await compile(folder, typeScriptFiles(folder));

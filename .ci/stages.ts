@@ -1,0 +1,222 @@
+/** What `.ci/run` and `.ci/night` run: one table, from the longest stage to the shortest, so that two at a time end together. */
+
+import type { ToolName } from './tools.ts';
+
+export interface Stage {
+  readonly name: string;
+  readonly asks: string;
+  /**
+   * `always`: by day and at night. `changed`: by day only if it was not green for the same inputs. `night`: at night only. By day
+   * a stage has the short form of what chance decides, at night the long one.
+   */
+  readonly when: 'always' | 'changed' | 'night' | 'day';
+  /** An npm script and its arguments, or the README's command in a fresh clone. */
+  readonly command: readonly [script: string, ...args: string[]] | 'README';
+  /** What else than `SHARED` of green.ts can break it. A list by hand can lie, which the night is for. */
+  readonly inputs: readonly string[];
+  readonly tools: readonly ToolName[];
+  /** It measures memory or time, so nothing runs beside it. */
+  readonly isAlone?: true;
+}
+
+export type Script = 'run' | 'night';
+
+/** The README's command for the tests; `main.ts` checks that it is there. */
+export const TEST_COMMAND = 'npm ci && npm test';
+
+const ALL = ['src', 'test', 'bin', 'README.md'];
+/** What processes of a test file, and the program that they start, are made of. */
+const SUPPORT = ['test/support', 'src/server.ts', 'src/service.ts', 'src/service', 'src/config'];
+const HTTP = ['src/http', 'src/event', ...SUPPORT];
+const LINES = ['src/journal/line', 'src/event', ...SUPPORT];
+const FORWARD = ['src/forward', 'src/client', 'src/journal/line', ...SUPPORT];
+
+const shells = ['script', 'zsh', 'curl', 'jq', 'openssl', 'python3', 'strace', 'prlimit', 'ip'] as const;
+const disks = ['strace', 'prlimit', 'mkfs.ext4', 'xfs_io', 'ip'] as const;
+
+function programOn(version: '20' | '22' | '24' | '26', when: Stage['when']): Stage {
+  return {
+    name: `program-${version}`,
+    asks: `the program's tests with the built file, on Node ${version}`,
+    when,
+    command: ['test:built'],
+    inputs: ['src', 'test/program', 'test/support'],
+    tools: [`node-${version}`, ...shells],
+  };
+}
+
+/** A stage of `test:edges`. */
+function edges(
+  name: string,
+  asks: string,
+  words: readonly string[],
+  more: Pick<Stage, 'when' | 'inputs' | 'tools'>,
+): Stage {
+  return { name, asks, command: ['test:edges', ...words.map((word) => `edges/${word}.test`)], ...more };
+}
+
+export const stages: readonly Stage[] = [
+  {
+    name: 'test',
+    asks: `the README's test command, in a fresh clone: ${TEST_COMMAND}`,
+    when: 'always',
+    command: 'README',
+    inputs: ALL,
+    tools: shells,
+  },
+  {
+    name: 'mutants',
+    asks: 'mutants of the files that changed since the last green run, and 40 others',
+    when: 'day',
+    command: ['test:mutants', '--since', 'GREEN', '--others', '40'],
+    inputs: ALL,
+    tools: [...shells, ...disks],
+  },
+  {
+    name: 'simulation',
+    asks: 'the saved lives, then new ones, for three minutes',
+    when: 'day',
+    command: ['test:simulation', '--seconds', '180', '--at-once', '1'],
+    inputs: ALL,
+    tools: [],
+  },
+  {
+    name: 'lives',
+    asks: 'the saved lives, then new ones for half an hour',
+    when: 'night',
+    command: ['test:simulation', '--seconds', '1800', '--at-once', '1'],
+    inputs: ['src', 'test/simulation', 'test/support'],
+    tools: [],
+  },
+  {
+    name: 'soak',
+    asks: 'ten scenes of five minutes: what an event costs, memory, readings, the stop',
+    when: 'night',
+    command: ['test:soak', '--at-once', '3'],
+    inputs: ['src', 'test/soak', 'test/support'],
+    tools: [],
+  },
+  {
+    name: 'coverage',
+    asks: 'the tests of npm test in their long form, and the coverage with its thresholds',
+    when: 'night',
+    command: ['coverage'],
+    inputs: ALL,
+    tools: shells,
+  },
+  {
+    name: 'mutants-all',
+    asks: 'all mutants',
+    when: 'night',
+    command: ['test:mutants'],
+    inputs: ALL,
+    tools: [...shells, ...disks],
+  },
+  programOn('20', 'always'),
+  programOn('26', 'always'),
+  programOn('22', 'night'),
+  programOn('24', 'night'),
+  {
+    name: 'faults',
+    asks: 'the order of calls, a power cut on ext4, full disks, and every n-th injected error',
+    when: 'day',
+    command: ['test:faults', 'faults/order', 'faults/power-cut', 'faults/full-disk', 'faults/injected'],
+    inputs: ['src', 'test/faults', 'test/support'],
+    tools: disks,
+  },
+  edges('page', 'the page for browsers, in Chromium', ['page'], {
+    when: 'always',
+    inputs: ['src', 'test/edges'],
+    tools: ['chromium'],
+  }),
+  edges('package', 'the package and a release, installed into new projects', ['package', 'release'], {
+    when: 'always',
+    inputs: ALL,
+    tools: [],
+  }),
+  edges('nginx', 'the example of the handbook in front of the service', ['nginx'], {
+    when: 'always',
+    inputs: ['src', 'bin', 'test/edges'],
+    tools: ['nginx', 'openssl', 'curl'],
+  }),
+  {
+    name: 'engines',
+    asks: 'real NATS servers and a real ClickHouse',
+    when: 'changed',
+    command: ['test:engines'],
+    inputs: ['test/engines', 'bin/README.md', ...FORWARD],
+    tools: ['go', 'nats', 'nats-old', 'nats-cli', 'clickhouse', 'nginx', 'openssl', 'python3'],
+  },
+  edges(
+    'reference',
+    'the reference beside the service, and as a destination',
+    ['reference', 'report-reference', 'forward-reference', 'forward-upstream'],
+    {
+      when: 'changed',
+      inputs: ['test/edges', 'test/README.md', ...HTTP, ...FORWARD],
+      tools: ['reference', 'postgresql'],
+    },
+  ),
+  edges('reference-own', "the reference's own tests of the three endpoints", ['reference-own'], {
+    when: 'night',
+    inputs: ['test/edges', ...HTTP],
+    tools: ['reference', 'reference-source'],
+  }),
+  edges(
+    'recipes',
+    'the recipes of the pages: pytest, Go, Java, DuckDB, PostgreSQL, S3, promtool',
+    ['recipes', 'promtool'],
+    {
+      when: 'changed',
+      inputs: ['test/edges', 'README.md', 'bin', 'src/test-mode', 'src/telemetry', ...LINES],
+      tools: ['recipes', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
+    },
+  ),
+  edges('retries', 'what real clients lose and double while the service fails on purpose', ['retries'], {
+    when: 'changed',
+    inputs: ['test/edges', 'bin', 'src/test-mode', ...HTTP],
+    tools: ['reference', 'recipes', 'go', 'curl'],
+  }),
+  edges('client', 'a client that is generated from the OpenAPI document', ['client'], {
+    when: 'changed',
+    inputs: ['test/edges', 'src/reading', ...HTTP],
+    tools: [],
+  }),
+  edges('schemathesis', 'the OpenAPI document against the service', ['schemathesis'], {
+    when: 'changed',
+    inputs: ['test/edges', 'src/reading', 'src/deployments', ...HTTP],
+    tools: ['contract'],
+  }),
+  edges('browsers', 'hostile pages in Chromium', ['browser', 'browser-reading'], {
+    when: 'changed',
+    inputs: ['test/edges', 'src/deployments', ...HTTP],
+    tools: ['chromium', 'openssl'],
+  }),
+  edges('systemd', 'the units of the handbook', ['systemd'], {
+    when: 'changed',
+    inputs: ['test/edges', 'bin', 'src/commands', ...SUPPORT],
+    tools: ['systemd-analyze', 'strace', 'ip'],
+  }),
+  edges('container', 'the steps of a container, and a forwarder through nginx', ['container', 'forward'], {
+    when: 'changed',
+    inputs: ['test/edges', 'bin', ...FORWARD],
+    tools: ['nginx', 'openssl', 'ip'],
+  }),
+  {
+    name: 'digests',
+    asks: 'a life has the same digest twice, and on the oldest and the newest Node',
+    when: 'night',
+    command: ['test:simulation', '--digests'],
+    inputs: ['src', 'test/simulation', 'test/support'],
+    tools: ['node-26', 'node-20'],
+  },
+  {
+    name: 'faults-all',
+    asks: 'a machine that fails below real processes: all of it',
+    when: 'night',
+    command: ['test:faults'],
+    inputs: ['src', 'test/faults', 'test/support'],
+    tools: disks,
+    isAlone: true,
+  },
+];

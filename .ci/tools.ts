@@ -1,0 +1,326 @@
+/**
+ * What stages need beside Node and npm. A tool is installed when the first stage needs it, and only if it is missing; what is built or
+ * downloaded stays in a cache of the user. A stage whose tool cannot be had runs all the same: its tests say that they are skipped.
+ */
+
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+/**
+ * Versions are held, so that the release of a tool cannot fail a commit that did not change. The table in test/README.md is that of
+ * this version of the reference.
+ */
+const PINS = {
+  reference: [
+    'dagster==1.13.27',
+    'dagster-postgres==0.29.27',
+    'dagster-webserver==1.13.27',
+    'requests==2.34.2',
+    'sqlalchemy==2.0.44',
+    'pytest==9.2.0',
+    'httpx2==2.16.2',
+  ],
+  contract: ['schemathesis==4.32.5'],
+  recipes: [
+    'awscli==1.46.3',
+    'duckdb==2.0.0',
+    'moto[server]==5.2.5',
+    'pytest==9.2.0',
+    'pytest-xdist==3.8.0',
+    'requests==2.34.2',
+  ],
+  clickhouse: ['chdb==4.4.0'],
+  nats: 'v2.15.2',
+  /** One from before 2.12. */
+  'nats-old': 'v2.10.29',
+  'nats-cli': 'v0.5.1',
+} as const;
+
+/** Not held: the newest release of each must pass. */
+type NodeVersion = '20' | '22' | '24' | '26';
+
+export type ToolName =
+  | keyof typeof packages
+  | 'postgresql'
+  | 'promtool'
+  | 'reference'
+  | 'reference-source'
+  | 'contract'
+  | 'recipes'
+  | 'clickhouse'
+  | 'nats'
+  | 'nats-old'
+  | 'nats-cli'
+  | `node-${NodeVersion}`;
+
+/** What tools add to the environment of a stage. */
+export interface Additions {
+  readonly path?: string;
+  readonly variables?: Readonly<Record<string, string>>;
+}
+
+/** Debian's packages, by the command that shows whether they are there; `version` are its arguments. */
+const packages = {
+  chromium: { package: 'chromium', version: '--version' },
+  curl: { package: 'curl', version: '--version' },
+  go: { package: 'golang-go', version: 'version' },
+  ip: { package: 'iproute2', version: '-V' },
+  javac: { package: 'default-jdk-headless', version: '-version' },
+  jq: { package: 'jq', version: '--version' },
+  'mkfs.ext4': { package: 'e2fsprogs', version: '-V' },
+  nginx: { package: 'nginx', version: '-v' },
+  openssl: { package: 'openssl', version: 'version' },
+  prlimit: { package: 'util-linux', version: '--version' },
+  python3: { package: 'python3', version: '--version' },
+  script: { package: 'bsdutils', version: '--version' },
+  strace: { package: 'strace', version: '--version' },
+  'systemd-analyze': { package: 'systemd', version: '--version' },
+  xfs_io: { package: 'xfsprogs', version: '-V' },
+  zsh: { package: 'zsh', version: '--version' },
+} as const;
+
+const isRoot = process.getuid?.() === 0;
+/** Tests run Node as another user, who may not enter the home of root. */
+const cache = join(process.env['XDG_CACHE_HOME'] ?? (isRoot ? '/var/cache' : join(homedir(), '.cache')), 'assetlog-ci');
+
+interface Ran {
+  readonly ok: boolean;
+  readonly output: string;
+}
+
+function run(
+  command: string,
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<Ran> {
+  return new Promise((resolve) => {
+    const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (text) => {
+        output = `${output}${text}`.slice(-20_000);
+      });
+    child.on('error', (error) => resolve({ ok: false, output: error.message }));
+    child.on('close', (code) => resolve({ ok: code === 0, output }));
+  });
+}
+
+async function mustRun(
+  command: string,
+  args: readonly string[],
+  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+): Promise<string> {
+  const { ok, output } = await run(command, args, options);
+  if (!ok) throw new Error(`${command} ${args.join(' ')}: ${output.trim().split('\n').slice(-3).join(' ')}`);
+  return output;
+}
+
+let hasLists = false;
+
+async function installPackage(name: string): Promise<void> {
+  if (!isRoot) throw new Error(`${name} is missing, and only root can install it`);
+  if (!hasLists) await mustRun('apt-get', ['update', '-qq']);
+  hasLists = true;
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  await mustRun('apt-get', ['install', '-y', '-qq', '-o', 'Dpkg::Options::=--force-confold', name], { env });
+}
+
+/** A folder of the cache, which gets its name when it is complete. */
+async function cached(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(cache, name);
+  if (existsSync(folder)) return folder;
+  const unfinished = `${folder}.${process.pid}`;
+  mkdirSync(unfinished, { recursive: true });
+  try {
+    await make(unfinished);
+    renameSync(unfinished, folder);
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true });
+  }
+  return folder;
+}
+
+/** The scripts of a Python environment name its folder, so it is made where it stays. */
+async function environment(name: 'reference' | 'contract' | 'recipes' | 'clickhouse'): Promise<string> {
+  const folder = join(cache, `${name}-${hashOf(PINS[name].join(' '))}`);
+  const complete = join(folder, 'complete');
+  if (existsSync(complete)) return folder;
+  await mustRun('python3', ['-m', 'venv', '--clear', folder]);
+  await mustRun(join(folder, 'bin/pip'), ['install', '-q', ...PINS[name]]);
+  writeFileSync(complete, '');
+  return folder;
+}
+
+/** Go 1.21 and later fetch the Go that a version of NATS needs. */
+function installedByGo(name: string, path: string, version: string): Promise<string> {
+  return cached(`${name}-${version}`, async (folder) => {
+    const env = { GOTOOLCHAIN: 'auto', ...process.env, GOBIN: folder };
+    await mustRun('go', ['install', `${path}@${version}`], { env });
+  });
+}
+
+async function natsServer(version: string): Promise<string> {
+  return join(await installedByGo('nats', 'github.com/nats-io/nats-server/v2', version), 'nats-server');
+}
+
+async function nodeOf(major: string): Promise<string> {
+  const { ok, output } = await run('npm', ['view', `node@${major}`, 'version', '--json']);
+  const newest = ok ? [JSON.parse(output)].flat().sort(byNumbers).at(-1) : undefined;
+  const have = existsSync(cache) ? readdirSync(cache).filter((name) => name.startsWith(`node-${major}.`)) : [];
+  const version = newest ?? have.sort(byNumbers).at(-1)?.slice('node-'.length);
+  if (version === undefined) throw new Error(`no release of Node ${major} can be had`);
+  return cached(`node-${version}`, async (folder) => {
+    await mustRun('npm', [
+      'install',
+      '--silent',
+      '--no-save',
+      '--no-package-lock',
+      '--prefix',
+      folder,
+      `node@${version}`,
+    ]);
+  });
+}
+
+/** Orders versions: 20.9.0 before 20.20.2. */
+function byNumbers(a: string, b: string): number {
+  return a.localeCompare(b, 'en', { numeric: true });
+}
+
+/** The newest source package, of which only the tests are kept. */
+async function referenceSource(): Promise<string> {
+  const found = await mustRun('pip', ['index', 'versions', 'dagster-webserver']);
+  const version = /\(([^)]+)\)/.exec(found)?.[1];
+  return cached(`reference-source-${version}`, async (folder) => {
+    const name = `dagster-webserver==${version}`;
+    await mustRun('pip', ['download', '-q', '--no-deps', '--no-binary', 'dagster-webserver', '-d', folder, name]);
+    const [archive = ''] = readdirSync(folder).filter((file) => file.endsWith('.tar.gz'));
+    const args = ['-x', '-z', '-C', folder, '--strip-components=1', '--wildcards', '-f', join(folder, archive)];
+    await mustRun('tar', [...args, '*/dagster_webserver_tests']);
+    rmSync(join(folder, archive));
+  });
+}
+
+/** Unpacked, not installed: the package would start a Prometheus. */
+function promtool(): Promise<string> {
+  return cached('prometheus', async (folder) => {
+    if (!(await run('apt-get', ['download', 'prometheus'], { cwd: folder })).ok) {
+      await mustRun('apt-get', ['update', '-qq']);
+      await mustRun('apt-get', ['download', 'prometheus'], { cwd: folder });
+    }
+    const [archive = ''] = readdirSync(folder).filter((file) => file.endsWith('.deb'));
+    await mustRun('dpkg', ['-x', archive, '.'], { cwd: folder });
+  });
+}
+
+/** The recipe of the handbook starts a database of its own: the package must neither create nor start one. */
+async function postgresql(): Promise<void> {
+  const settings = '/etc/postgresql-common';
+  if (isRoot && !existsSync(join(settings, 'createcluster.conf'))) {
+    mkdirSync(settings, { recursive: true });
+    writeFileSync(join(settings, 'createcluster.conf'), 'create_main_cluster = false\n');
+  }
+  await installPackage('postgresql');
+}
+
+/** Installs a tool that is missing. @throws if it cannot be had */
+async function get(name: ToolName): Promise<Additions> {
+  switch (name) {
+    case 'postgresql':
+      if (!(await isThere('psql'))) await postgresql();
+      return {};
+    case 'promtool':
+      return (await isThere('promtool')) ? {} : { path: join(await promtool(), 'usr/bin') };
+    case 'reference': {
+      const folder = join(await environment('reference'), 'bin');
+      return { path: folder, variables: { ASSETLOG_TEST_REFERENCE: join(folder, 'dagster-webserver') } };
+    }
+    case 'reference-source':
+      return { variables: { ASSETLOG_TEST_REFERENCE_SOURCE: await referenceSource() } };
+    case 'contract':
+      return { variables: { ASSETLOG_TEST_SCHEMATHESIS: join(await environment('contract'), 'bin/schemathesis') } };
+    case 'recipes': {
+      const folder = join(await environment('recipes'), 'bin');
+      return { path: folder, variables: { ASSETLOG_TEST_PYTHON: join(folder, 'python') } };
+    }
+    case 'clickhouse':
+      return { variables: { ASSETLOG_TEST_CHDB: join(await environment('clickhouse'), 'bin/python') } };
+    case 'nats':
+      return { variables: { ASSETLOG_TEST_NATS: await natsServer(PINS.nats) } };
+    case 'nats-old':
+      return { variables: { ASSETLOG_TEST_NATS_OLD: await natsServer(PINS['nats-old']) } };
+    case 'nats-cli': {
+      const folder = await installedByGo('nats-cli', 'github.com/nats-io/natscli/nats', PINS['nats-cli']);
+      return { variables: { ASSETLOG_TEST_NATS_CLI: join(folder, 'nats') } };
+    }
+    case 'node-20':
+    case 'node-22':
+    case 'node-24':
+    case 'node-26': {
+      const major = name.slice('node-'.length);
+      const folder = join(await nodeOf(major), 'node_modules/node/bin');
+      return { path: folder, variables: { [`ASSETLOG_TEST_NODE_${major}`]: join(folder, 'node') } };
+    }
+    default:
+      if (!(await isThere(name))) await installPackage(packages[name].package);
+      return {};
+  }
+}
+
+async function isThere(command: string): Promise<boolean> {
+  return (await run('sh', ['-c', `command -v ${command}`])).ok;
+}
+
+/** One at a time: package managers have locks. A tool that two stages need is asked for once. */
+export class Tools {
+  readonly #asked = new Map<ToolName, Promise<Additions>>();
+  #last: Promise<unknown> = Promise.resolve();
+
+  /**
+   * @param report gets a line for each tool that cannot be had
+   * @returns the environment of a stage that needs the tools
+   */
+  async environment(names: readonly ToolName[], report: (line: string) => void): Promise<NodeJS.ProcessEnv> {
+    const env = { ...process.env };
+    for (const name of names) {
+      try {
+        const { path, variables } = await this.#get(name);
+        if (path !== undefined)
+          env['PATH'] = name.startsWith('node-') ? `${path}:${env['PATH']}` : `${env['PATH']}:${path}`;
+        Object.assign(env, variables);
+      } catch (error) {
+        report(`cannot get ${name}: ${(error as Error).message}`);
+      }
+    }
+    return env;
+  }
+
+  #get(name: ToolName): Promise<Additions> {
+    const asked = this.#asked.get(name);
+    if (asked !== undefined) return asked;
+    const next = this.#last.then(() => get(name));
+    this.#last = next.catch(() => {});
+    this.#asked.set(name, next);
+    return next;
+  }
+}
+
+/** @returns the version of each tool that is there; a held one has the version that is held */
+export async function versionsOf(names: readonly ToolName[]): Promise<Record<string, string>> {
+  const found = await Promise.all(
+    names.map(async (name): Promise<[string, string] | undefined> => {
+      if (name in PINS) return [name, [PINS[name as keyof typeof PINS]].flat().join(' ')];
+      if (!(name in packages)) return undefined; // the newest release of a major version is no input
+      const { ok, output } = await run(name, [packages[name as keyof typeof packages].version]);
+      return ok ? [name, output.trim().split('\n')[0] ?? ''] : undefined;
+    }),
+  );
+  return Object.fromEntries(found.filter((entry) => entry !== undefined));
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+}

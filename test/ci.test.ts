@@ -1,0 +1,121 @@
+/** Which stages run by day and at night, and when a stage may be left out. */
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { ageText, changedInputs, Greens, inputsOf } from '../.ci/green.ts';
+import { type Stage, stages } from '../.ci/stages.ts';
+import { newFolder, root, type Scope } from './support/program.ts';
+import { testFiles } from './support/run-tests.ts';
+
+/** @returns the test files of a stage, such as `faults/order.test.ts` */
+function filesOf({ command }: Stage): string[] {
+  const [script = '', ...words] = command === 'README' ? ['test'] : command;
+  const kind = script === 'test' ? 'all' : script.replace('test:', '');
+  return testFiles(kind).filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
+}
+
+const everyFile = testFiles('all');
+const filesByStage = new Map(stages.map((stage) => [stage, filesOf(stage)]));
+
+/** A clone of its own with one commit for each change. */
+function repository(t: Scope): { readonly folder: string; readonly commit: (path: string, text: string) => string } {
+  const folder = newFolder(t);
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-C', folder, '-c', 'user.name=a', '-c', 'user.email=a@b', ...args], { encoding: 'utf8' });
+  git('init', '--quiet');
+  const commit = (path: string, text: string) => {
+    mkdirSync(join(folder, path, '..'), { recursive: true });
+    writeFileSync(join(folder, path), text);
+    git('add', '.');
+    git('commit', '--quiet', '-m', path);
+    return git('rev-parse', 'HEAD').trim();
+  };
+  return { folder, commit };
+}
+
+test('each test file runs at night, and each input of a stage is there', () => {
+  const atNight = new Set(stages.filter(({ when }) => when !== 'day').flatMap((stage) => filesByStage.get(stage)!));
+  const all = ['edges', 'engines', 'faults'].flatMap(testFiles).concat(everyFile);
+  assert.deepEqual(
+    all.filter((file) => !atNight.has(file)),
+    [],
+  );
+  const gone = stages.flatMap(({ inputs }) => inputs.filter((input) => !existsSync(join(root, input))));
+  assert.deepEqual(gone, []);
+  for (const { name, command } of stages) {
+    if (command === 'README' || !/^test:(edges|engines|faults)$/.test(command[0])) continue;
+    for (const word of command.slice(1))
+      assert.ok(
+        all.some((file) => file.includes(word)),
+        `${name}: ${word}`,
+      );
+  }
+});
+
+test('an input is what git has under its path, and .ci/green.json is none', (t) => {
+  const { folder, commit } = repository(t);
+  commit('src/a.ts', 'a');
+  const first = inputsOf(folder, ['src', 'test']);
+  commit('.ci/green.json', '{}');
+  assert.deepEqual(inputsOf(folder, ['src', 'test']), first);
+  commit('test/a.ts', 'a');
+  assert.deepEqual(changedInputs(first, inputsOf(folder, ['src', 'test'])), ['test']);
+  commit('.ci/stages.ts', 'a');
+  assert.deepEqual(changedInputs(first, inputsOf(folder, ['src', 'test'])), ['.ci', 'test']);
+});
+
+test('a tool that is missing is no reason to run a stage, and one with another version is', () => {
+  const then = { src: 'a', nginx: '1.22' };
+  assert.deepEqual(changedInputs(then, { src: 'a' }), []);
+  assert.deepEqual(changedInputs(then, { src: 'a', nginx: '1.24' }), ['nginx']);
+  assert.deepEqual(changedInputs(then, { src: 'a', nginx: '1.22', go: '1.26' }), ['go']);
+});
+
+test('mutants are those since the newest commit that was green and that the clone has', (t) => {
+  const { folder, commit } = repository(t);
+  const commits = ['a', 'b', 'c'].map((name) => commit(`.ci/${name}.ts`, name));
+  const greens = new Greens(folder);
+  assert.equal(greens.newestCommit(['mutants']), undefined);
+  const green = { date: '2026-11-26T21:00:00Z', seconds: 1, inputs: {} };
+  greens.set('mutants-all', { ...green, commit: commits[0]! });
+  greens.set('mutants', { ...green, commit: commits[1]! });
+  greens.set('engines', { ...green, commit: commits[2]! });
+  assert.equal(greens.newestCommit(['mutants', 'mutants-all']), commits[1]);
+  greens.set('mutants', { ...green, commit: '0123456789abcdef0123456789abcdef01234567' });
+  assert.equal(new Greens(folder).newestCommit(['mutants', 'mutants-all']), commits[0]);
+});
+
+test('an age is in hours up to two days, then in days', () => {
+  const date = '2026-11-26T21:00:00Z';
+  const after = (hours: number) => ageText(date, Date.parse(date) + hours * 3_600_000);
+  assert.deepEqual([0, 1, 47, 48, 100].map(after), ['0 hours', '1 hour', '47 hours', '2 days', '4 days']);
+});
+
+test('the table of promises says which script runs the tests of each', () => {
+  const page = readFileSync(join(root, 'test/README.md'), 'utf8');
+  const [, table = ''] = /^\| promise \| tests \| when \| what was shown \|\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page) ?? [];
+  const rows = table.trimEnd().split('\n');
+  assert.ok(rows.length > 40, `${rows.length} promises`);
+  const order = ['test', 'run', 'changed', 'night'];
+  for (const row of rows) {
+    const [promise, tests = '', when = ''] = row.split(' | ');
+    const named = [...tests.matchAll(/`([a-z-]+(?:\/[a-z-]+)*)`/g)].map(([, name]) => name!);
+    const found = new Set(named.flatMap(whenOf));
+    const expected = order.filter((one) => found.has(one)).join(', ');
+    assert.equal(when, expected, promise);
+  }
+});
+
+/** @returns by which script the tests of a file run; lives are run by `.ci/run` as well */
+function whenOf(name: string): string[] {
+  const file = `${name}.test.ts`;
+  const found = stages.filter((stage) => filesByStage.get(stage)!.includes(file));
+  assert.ok(found.length > 0, `no stage has ${file}`);
+  if (name === 'simulation/simulation') return ['run'];
+  if (everyFile.includes(file)) return ['test'];
+  const first = ['always', 'day', 'changed', 'night'].find((when) => found.some((stage) => stage.when === when));
+  return [first === 'always' || first === 'day' ? 'run' : `${first}`];
+}
