@@ -26,7 +26,7 @@ test('the same seed gives the same life, in which every promise is kept', async 
   });
   assert.deepEqual(first, again);
   const { events, states } = first!;
-  assert.ok(first!.steps >= steps && events['hub']! > 50 && events['upstream']! > 50, JSON.stringify(first));
+  assert.ok(first!.steps >= steps && events['hub']! > 20 && events['upstream']! > 20, JSON.stringify(first));
   const met = ['journal starting', 'journal open', 'hub asked', 'hub all new', 'key new', 'forwarder sending'];
   assert.deepEqual(
     met.filter((name) => !states[name]),
