@@ -15,8 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Results } from '../test/support/reporter.ts';
-import { ageText, changedInputs, type Green, Greens, type Inputs, inputsOf } from './green.ts';
-import { type Script, type Stage, stages, TEST_COMMAND } from './stages.ts';
+import { ageText, changedInputs, Greens, type Inputs, inputsOf } from './green.ts';
+import { isOf, type Script, type Stage, stages, TEST_COMMAND } from './stages.ts';
 import { Tools, versionsOf } from './tools.ts';
 
 const AT_ONCE = 2;
@@ -90,14 +90,14 @@ class Run {
     for (const stage of chosen) if (stage.isAlone && !this.#isInterrupted) await this.#runStage(stage);
     await this.#runAgain();
     clearInterval(progress);
-    this.#summarise(left);
+    await this.#summarise(left);
     return this.#done.length === chosen.length && this.#done.every(({ outcome }) => outcome !== 'failed') ? 0 : 1;
   }
 
   #showProgress(stages: number): void {
-    const running = [...this.#running].map(([name, startedMs]) => `${name} (${secondsSince(startedMs)()} s)`);
+    const running = [...this.#running].map(([name, startedMs]) => `${name} (${secondsSince(startedMs)} s)`);
     print(
-      `   ${secondsSince(this.#startedMs)()} s: ${this.#done.length} of ${stages} stages done; ${running.join(', ')}`,
+      `   ${secondsSince(this.#startedMs)} s: ${this.#done.length} of ${stages} stages done; ${running.join(', ')}`,
     );
   }
 
@@ -115,12 +115,12 @@ class Run {
     git(this.#root, 'clone', '--quiet', '--no-hardlinks', this.#root, join(this.#scratch, 'base'));
     if (chosen.every(({ command }) => command === 'README')) return;
     const command = 'npm ci --silent && npm run --silent build && node --import tsx test/support/run-tests.ts compile';
-    const seconds = secondsSince(performance.now());
+    const startedMs = performance.now();
     if ((await this.#spawn('prepare', join(this.#scratch, 'base'), ['bash', '-c', command], process.env)) !== 0) {
       print(tailOf(join(this.#output, 'prepare.log'), LOG_LINES_SHOWN));
       throw new Error('the clone of HEAD cannot be built');
     }
-    print(`prepare: ${seconds()} s`);
+    print(`prepare: ${secondsSince(startedMs)} s`);
   }
 
   async #runStage(stage: Stage): Promise<void> {
@@ -130,12 +130,12 @@ class Run {
     const base = join(this.#scratch, 'base');
     if (stage.command === 'README') git(this.#root, 'clone', '--quiet', '--no-hardlinks', base, folder);
     else execFileSync('cp', ['-a', '--reflink=auto', base, folder]);
-    const seconds = secondsSince(performance.now());
+    const startedMs = performance.now();
     const code = await this.#spawn(stage.name, folder, this.#commandOf(stage, folder), this.#environmentOf(stage, env));
     const results = this.#resultsOf(stage.name);
     const hasRun = results === undefined ? !isTestRun(stage) : results.passed > 0;
     const outcome = code !== 0 || !hasRun ? 'failed' : (results?.skipped.length ?? 0) > 0 ? 'skips' : 'green';
-    await this.#note({ stage, outcome, seconds: seconds(), results });
+    await this.#note({ stage, outcome, seconds: secondsSince(startedMs), results });
     if (outcome !== 'failed') rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
     else if (!this.#mayRunAgain({ stage, results })) print(tailOf(this.#logOf(stage.name), LOG_LINES_SHOWN));
   }
@@ -223,14 +223,14 @@ class Run {
     return isTestRun(stage) && files.size > 0 && files.size <= AGAIN_FILES_MAX;
   }
 
-  #summarise(left: readonly Stage[]): void {
+  async #summarise(left: readonly Stage[]): Promise<void> {
     const by = (outcome: Outcome) => this.#done.filter((done) => done.outcome === outcome);
     print('\n== times');
     for (const { stage, outcome, seconds } of this.#done)
       print(`${`${seconds}`.padStart(6)} s  ${stage.name}${outcome === 'green' ? '' : ` (${outcome})`}`);
-    print(`${`${secondsSince(this.#startedMs)()}`.padStart(6)} s  in all`);
+    print(`${`${secondsSince(this.#startedMs)}`.padStart(6)} s  in all`);
     if (left.length > 0) print('\n== left out');
-    for (const stage of left) print(`${stage.name}: ${this.#greenText(stage)}`);
+    for (const stage of left) print(`${stage.name}: ${await this.#greenText(stage)}`);
     for (const { stage, results } of by('skips'))
       for (const { file, name, reason } of results!.skipped)
         print(`skipped in ${stage.name}: ${file}: ${name}: ${reason}`);
@@ -253,11 +253,11 @@ class Run {
     );
   }
 
-  #greenText(stage: Stage): string {
+  async #greenText(stage: Stage): Promise<string> {
     const green = this.#greens.get(stage.name);
-    if (green === undefined) return 'was never green';
-    const isSame = changedInputs(green.inputs, { ...inputsOf(this.#root, stage.inputs) }).length === 0;
-    return `green for ${isSame ? 'the same' : 'older'} inputs ${ageText(green.date, Date.now())} ago, at ${green.commit.slice(0, 8)}`;
+    const changed = await this.changedInputs(stage);
+    if (green === undefined || changed === undefined) return 'was never green';
+    return `green for ${changed.length === 0 ? 'the same' : 'older'} inputs ${ageText(green.date, Date.now())} ago, at ${green.commit.slice(0, 8)}`;
   }
 
   #resultsOf(name: string): Results | undefined {
@@ -273,10 +273,10 @@ class Run {
     return join(this.#output, `${name}.log`);
   }
 
-  /** @returns why a stage runs by day: the inputs that changed; empty if it was green for the same ones */
-  async reasonsFor(stage: Stage): Promise<readonly string[]> {
-    const green: Green | undefined = this.#greens.get(stage.name);
-    return green === undefined ? ['it was never green'] : changedInputs(green.inputs, await this.#inputsOf(stage));
+  /** @returns the inputs that changed since the stage was green; undefined if it never was */
+  async changedInputs(stage: Stage): Promise<readonly string[] | undefined> {
+    const green = this.#greens.get(stage.name);
+    return green && changedInputs(green.inputs, await this.#inputsOf(stage));
   }
 }
 
@@ -302,8 +302,8 @@ function tailOf(path: string, lines: number): string {
     .join('\n');
 }
 
-function secondsSince(startMs: number): () => number {
-  return () => Math.round((performance.now() - startMs) / 1000);
+function secondsSince(startMs: number): number {
+  return Math.round((performance.now() - startMs) / 1000);
 }
 
 function git(root: string, ...args: string[]): string {
@@ -320,11 +320,6 @@ function kill({ pid }: ChildProcess): void {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
-}
-
-/** Whether a script runs a stage; by day, one that few changes break is left out later. */
-function isOf(script: Script, { when }: Stage): boolean {
-  return script === 'run' ? when !== 'night' : when !== 'day';
 }
 
 async function main([script = 'run', ...names]: readonly string[]): Promise<number> {
@@ -346,9 +341,10 @@ async function main([script = 'run', ...names]: readonly string[]): Promise<numb
   const isLeftOut = async (stage: Stage): Promise<boolean> => {
     if (names.length > 0) return !names.includes(stage.name);
     if (script === 'night' || stage.when !== 'changed') return false;
-    const reasons = await run.reasonsFor(stage);
-    if (reasons.length > 0) print(`${stage.name} runs, since of its inputs: ${reasons.join(', ')}`);
-    return reasons.length === 0;
+    const changed = await run.changedInputs(stage);
+    if (changed?.length === 0) return true;
+    print(`${stage.name} runs: ${changed === undefined ? 'it was never green' : `changed: ${changed.join(', ')}`}`);
+    return false;
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => run.interrupt());
   try {

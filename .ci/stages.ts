@@ -21,6 +21,11 @@ export interface Stage {
 
 export type Script = 'run' | 'night';
 
+/** Whether a script has a stage; by day, a `changed` one may still be left out. */
+export function isOf(script: Script, { when }: Stage): boolean {
+  return script === 'run' ? when !== 'night' : when !== 'day';
+}
+
 /** The README's command for the tests; `main.ts` checks that it is there. */
 export const TEST_COMMAND = 'npm ci && npm test';
 

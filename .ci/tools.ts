@@ -315,7 +315,8 @@ export async function versionsOf(names: readonly ToolName[]): Promise<Record<str
       if (name in PINS) return [name, [PINS[name as keyof typeof PINS]].flat().join(' ')];
       if (!(name in packages)) return undefined; // the newest release of a major version is no input
       const { ok, output } = await run(name, [packages[name as keyof typeof packages].version]);
-      return ok ? [name, output.trim().split('\n')[0] ?? ''] : undefined;
+      const lines = output.split('\n'); // some print warnings first
+      return ok ? [name, lines.find((line) => /\d\.\d/.test(line)) ?? ''] : undefined;
     }),
   );
   return Object.fromEntries(found.filter((entry) => entry !== undefined));

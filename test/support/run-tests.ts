@@ -22,6 +22,8 @@ interface Kind {
   readonly description: string;
   /** Whether a file of `test/` belongs to this kind, such as `journal/disk.test.ts`. */
   readonly has: (file: string) => boolean;
+  /** Those of them that run only if a word of the command is in their path. */
+  readonly onlyByName?: (file: string) => boolean;
   /** What runs side by side before the tests, by what is reported of it. */
   readonly before: Readonly<Record<string, Command>>;
   /** Test files at a time. Those that measure, or that share a machine-wide part such as a browser, run alone. */
@@ -35,24 +37,26 @@ const CHECK: Command = ['npm', 'run', '--silent', 'check'];
 /** In `npm test`, tests at any call strike every fifth call, and another one of the five in another commit. */
 const EVERY = 5;
 
+/** What needs nothing but Node. */
+const own: Pick<Kind, 'has' | 'atOnce'> = {
+  has: (file) => !/^(edges|engines|faults)\//.test(file),
+  atOnce: Math.max(6, availableParallelism()), // most tests wait more than they compute
+};
+
 const kinds: Readonly<Record<string, Kind>> = {
   all: {
+    ...own,
     script: 'npm test',
-    description: 'types, lint, and every test that needs nothing but Node',
-    has: (file) => !/^(edges|engines|faults)\//.test(file),
-    before: {
-      'the build': BUILD,
-      'types and lint': CHECK,
-    },
-    atOnce: Math.max(6, availableParallelism()), // most tests wait more than they compute
+    description: 'types, lint, and the tests that need nothing but Node; of program/ only run and command-line',
+    onlyByName: (file) => /^program\/(?!run\/|command-line\/)/.test(file), // half of all processor time
+    before: { 'the build': BUILD, 'types and lint': CHECK },
   },
   coverage: {
+    ...own,
     script: 'npm run coverage',
     description:
-      'the tests of npm test, and which lines of src/ they run: of a folder such as journal/keys, or of all, with thresholds',
-    has: (file) => !/^(edges|engines|faults)\//.test(file),
+      'all tests that need nothing but Node, and which lines of src/ they run: of a folder such as journal/keys, or of all, with thresholds',
     before: { 'the build': BUILD },
-    atOnce: Math.max(6, availableParallelism()),
   },
   built: {
     script: 'npm run test:built',
@@ -115,11 +119,14 @@ async function compileAll(): Promise<boolean> {
   return true;
 }
 
-/** The test files of a kind, below `test/`. */
-export function testFiles(kind: string): string[] {
-  const has = kinds[kind]?.has ?? (() => false);
+/** @returns the test files of a kind that run with these words, below `test/` */
+export function testFiles(name: string, words: readonly string[] = []): string[] {
+  const kind = kinds[name];
+  if (kind === undefined) return [];
+  const isChosen = (file: string) =>
+    words.length === 0 ? !kind.onlyByName?.(file) : words.some((word) => file.includes(word));
   const below = typeScriptFiles(root).flatMap((path) => (path.startsWith('test/') ? [path.slice('test/'.length)] : []));
-  return below.filter((file) => file.endsWith('.test.ts') && has(file)).sort();
+  return below.filter((file) => file.endsWith('.test.ts') && kind.has(file) && isChosen(file)).sort();
 }
 
 async function main([name = 'all', ...words]: readonly string[]): Promise<number> {
@@ -130,7 +137,7 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
     console.log(helpOf(kind));
     return 0;
   }
-  const files = testFiles(name).filter((file) => words.length === 0 || words.some((word) => file.includes(word)));
+  const files = testFiles(name, words);
   if (files.length === 0) {
     console.error(`No test file of ${kind.script} has ${words.join(' or ')} in its path.`);
     return 2;
