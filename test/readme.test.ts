@@ -30,8 +30,9 @@ const HANDBOOK = 'bin/README.md';
 const ARCHITECTURE = 'src/README.md';
 const TESTS = 'test/README.md';
 const SPEED = 'test/bench/NOTES.md';
+const CONTRIBUTING = '.github/CONTRIBUTING.md';
 const pages: ReadonlyMap<string, string> = new Map(
-  [FRONT, HANDBOOK, ARCHITECTURE, TESTS, SPEED].map((path) => [path, readFileSync(join(root, path), 'utf8')]),
+  [FRONT, HANDBOOK, ARCHITECTURE, TESTS, SPEED, CONTRIBUTING].map((path) => [path, readFileSync(join(root, path), 'utf8')]),
 );
 const textOf = (path: string) => pages.get(path) ?? '';
 /** Each line of a page outside of its blocks of code. */
