@@ -32,7 +32,10 @@ const TESTS = 'test/README.md';
 const SPEED = 'test/bench/NOTES.md';
 const CONTRIBUTING = '.github/CONTRIBUTING.md';
 const pages: ReadonlyMap<string, string> = new Map(
-  [FRONT, HANDBOOK, ARCHITECTURE, TESTS, SPEED, CONTRIBUTING].map((path) => [path, readFileSync(join(root, path), 'utf8')]),
+  [FRONT, HANDBOOK, ARCHITECTURE, TESTS, SPEED, CONTRIBUTING].map((path) => [
+    path,
+    readFileSync(join(root, path), 'utf8'),
+  ]),
 );
 const textOf = (path: string) => pages.get(path) ?? '';
 /** Each line of a page outside of its blocks of code. */

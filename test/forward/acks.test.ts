@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,6 +18,7 @@ import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportLines, reportOne } from '../support/report.ts';
+import { listenOn } from '../support/sent-lines.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
@@ -143,6 +145,38 @@ test('while the destination is stopped the service is not ready, and a plain ups
   const again = await acknowledged(t, upstream.url, {}, data);
   await eventually('it is stopped again', () => stateIn(data)?.['why'] === 'not understood');
   assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
+});
+
+test('one answer that asks for an hour, or refuses the token, stops reports for 5 s at most [ack-14]', async (t) => {
+  const hub = await serve(t);
+  const answers: [status: number, headers: Record<string, string>][] = [];
+  const proxy = createServer((request, response) => {
+    const [status, headers] = (request.method === 'PUT' && answers.shift()) || [];
+    if (status !== undefined) {
+      request.resume().on('end', () => response.writeHead(status, headers).end());
+      return;
+    }
+    const { method, url, headers: asked } = request;
+    const passed = httpRequest(`${hub.url}${url}`, { method, headers: asked }, (reply) =>
+      reply.pipe(response.writeHead(reply.statusCode ?? 0, reply.headers)),
+    );
+    request.pipe(passed);
+  });
+  const device = await acknowledged(t, `http://127.0.0.1:${await listenOn(t, proxy)}`, { forwardStoppedMs: 60_000 });
+  await whenReady(device);
+  const anHour = { 'Retry-After': '3600' };
+  for (const answer of [
+    [503, anHour],
+    [429, anHour],
+    [408, anHour],
+    [401, {}],
+    [403, {}],
+  ] as typeof answers) {
+    answers.push(answer);
+    await report(device, ['a']);
+    await eventually(`reports are recorded again after ${answer[0]}`, () => isReady(device));
+    assert.equal(answers.length, 0);
+  }
 });
 
 test('a report gets its 503 at once when the hub takes no token of its device any more, and why', async (t) => {

@@ -93,11 +93,11 @@ export class Outbox {
     this.#parts = parts;
     this.#onTaken = onTaken;
     this.destination = destination;
-    this.limits = limits;
+    this.limits = parts.ack === undefined ? limits : withShortPauses(limits);
     this.notices = notices.with({ destination: destination.name });
-    const near = { ...limits, forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
     const { isNear, ratePerSecond } = traitsOf[kindOf(destination.to, true)];
-    const pace = isNear || parts.ack !== undefined ? near : limits;
+    const near = { forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
+    const pace = { ...this.limits, ...((isNear || parts.ack !== undefined) && near) };
     this.pace = new Pace(pace, destination.ratePerSecond ?? ratePerSecond);
     const { only } = destination;
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, only, signal: this.#closing.signal };
@@ -413,4 +413,14 @@ const CRASHED: LetterOutcome = {
 function isSame(one: CursorValue, other: CursorValue): boolean {
   const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;
   return textOf(one) === textOf(other);
+}
+
+/** While reports wait for a destination, nothing that it answers pauses them for longer than the 5 s of the handbook. */
+function withShortPauses(limits: Limits): Limits {
+  const { nearRetryMsMax, forwardRetryMs, forwardStoppedMs } = limits;
+  return {
+    ...limits,
+    forwardRetryAfterMsMax: Math.max(0, nearRetryMsMax - forwardRetryMs), // up to forwardRetryMs is added by chance
+    forwardStoppedMs: Math.min(nearRetryMsMax, forwardStoppedMs),
+  };
 }
