@@ -381,6 +381,7 @@ export class Journal implements JournalFigures {
     try {
       if (this.#state.segment.bytes >= this.#retention.closeAtBytes(segmentBytes))
         await this.#rotate(this.#state.segment);
+      if (this.#failedSync !== undefined) throw this.#failedSync; // retention may have failed meanwhile
       const { segment } = this.#state;
       const startedMs = performance.now();
       const after =

@@ -284,6 +284,34 @@ test('a failed sync of retention ends the journal: while it is idle, after the b
   await assert.rejects(openJournal(disk, { retain: retained }), /EIO/);
 });
 
+test('nothing is written after a sync of retention has failed while the next file was created [program-retention-6]', async () => {
+  const disk = diskWith(fourFiles());
+  const retain = { retainDays: 1, retainBytes: undefined };
+  const { journal, report, failures } = createJournal(disk, { segmentBytes: FILE_BYTES, retain });
+  const [removing, creating] = [gate(), gate()];
+  let isRemoving = false;
+  let isCreating = false;
+  let syncs = 0;
+  disk.fault = (call, name) => {
+    isRemoving ||= call === 'remove' && name === segmentName(1);
+    isCreating ||= call === 'create' && isRemoving && name.endsWith('.jsonl');
+    if (call === 'create' && isCreating) return creating.opened;
+    if (call === 'remove' && isRemoving) return removing.opened;
+    return call === 'syncFolder' && isCreating && syncs++ === 0 ? systemError('EIO') : undefined;
+  };
+  await journal.open();
+  await settled();
+  const reported = report('a');
+  await eventually('the next file is created', () => isCreating);
+  const writes = disk.count('write');
+  removing.open();
+  await settled();
+  creating.open();
+  assert.match(`${await reported}`, /^the disk failed/);
+  await journal.close();
+  assert.deepEqual([disk.count('write'), failures.map(String)], [writes, ["Error: EIO: simulated, 'file'"]]);
+});
+
 test('a file that can not be removed keeps no other from going, and is tried again', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call, name) => (call === 'remove' && name === segmentName(11) ? systemError('EPERM') : undefined);

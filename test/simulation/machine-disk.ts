@@ -56,6 +56,8 @@ export class MachineDisk {
   isAbandoned = false;
   /** Multiplies the time of each call. */
   slowness = 1;
+  /** Each read of a line fails. */
+  isUnreadable = false;
   /** When a call failed last, or took longer than usual. */
   troubledMs = Number.NEGATIVE_INFINITY;
   /** When a call was last made that takes longer than usual. */

@@ -433,6 +433,7 @@ function troubleDisk(
     isCounted = true;
     return systemError(kind === 'disk full' ? 'ENOSPC' : 'EIO', name);
   };
+  if (kind === 'read error') disk.isUnreadable = true;
   if (kind !== 'slow disk') disk.faults.add(fails);
   else {
     count(kind);
@@ -441,6 +442,7 @@ function troubleDisk(
   const over = () => {
     if (kind === 'slow disk') disk.slowness = 1;
     else disk.faults.delete(fails);
+    if (kind === 'read error') disk.isUnreadable = false;
   };
   world.plan(lengthMs, `end of ${kind}`, over, null);
 }

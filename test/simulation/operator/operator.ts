@@ -123,7 +123,9 @@ export class Operator {
 
   /** @param error of an operator's work, which may be that of a disk, or of a short write: it is done again */
   worked(machine: Machine, error: Error | undefined): void {
-    if (error?.message.startsWith('ENOSPC: simulated,')) return; // however long the disk is full
+    // However long the disk is full, or cannot be read.
+    if (error?.message.startsWith('ENOSPC: simulated,')) return;
+    if (machine.disk.isUnreadable && error?.message.startsWith('EIO: simulated,')) return;
     this.#tries = error === undefined ? 0 : this.#tries + 1;
     if (error === undefined || (/simulated,|takes nothing more/.test(error.message) && this.#tries < TRIES_MAX)) return;
     this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
