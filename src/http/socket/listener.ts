@@ -2,6 +2,7 @@
 
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
 import type { App } from '../message.ts';
 import type { ClientError } from './client-error.ts';
@@ -27,8 +28,8 @@ export interface Listener {
   /** The port that is bound, also if `ListenAt` has 0. */
   readonly port: number;
   /**
-   * Stops accepting connections, answers the requests that are being received, and resolves when all connections are closed,
-   * at the latest after `limits.drainMs` (10,000 ms).
+   * Stops accepting connections, answers the requests that have arrived or are being received, and resolves when all connections
+   * are closed, at the latest after `limits.drainMs` (10,000 ms).
    */
   close(): Promise<void>;
 }
@@ -51,7 +52,11 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   const exchanges = new Exchanges(options, options.createApp(bound.address));
   const { connections } = exchanges;
   options.metrics.connections = connections;
-  server.on('connection', (socket) => connections.add(socket));
+  let accepted = 0;
+  server.on('connection', (socket) => {
+    accepted += 1;
+    connections.add(socket);
+  });
   server.on('request', (req, res) => exchanges.onRequest(req, res, false));
   server.on('checkContinue', (req, res) => exchanges.onRequest(req, res, true));
   server.on('checkExpectation', (req, res) => exchanges.onRequest(req, res, false));
@@ -64,11 +69,23 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   return {
     address: bound.address,
     port: bound.port,
-    close: () => {
+    close: async () => {
       exchanges.drain();
+      // What has arrived is read first: Node closes idle connections at once, and the kernel resets those that wait to be accepted.
+      const untilMs = performance.now() + options.limits.firstByteMs;
+      for (let before = -1; before !== accepted && performance.now() < untilMs; ) {
+        before = accepted;
+        await wholeTurn();
+      }
       const closed = once(server, 'close');
       server.close();
-      return connections.drain(closed);
+      await connections.drain(closed);
     },
   };
+}
+
+/** Resolves after a turn of the event loop that began after this call. It reads all connections, and accepts at least one if any waits. */
+async function wholeTurn(): Promise<void> {
+  await setImmediate();
+  await setImmediate();
 }

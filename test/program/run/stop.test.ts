@@ -37,6 +37,20 @@ test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so',
   }
 });
 
+test('requests that had arrived when a stop began get their replies, although they were not read yet [stop-1]', async (t) => {
+  const service = await serve(t);
+  const wires = await Promise.all(Array.from({ length: 64 }, () => Wire.open(service.port)));
+  for (const wire of wires) wire.send(post(`${TARGET}before`));
+  for (const wire of wires) assert.equal((await wire.reply())?.status, 200); // idle now
+  for (const wire of wires) wire.send(post(`${TARGET}a`)); // to the kernel: nothing is read before this turn has ended
+  const stopped = service.stop();
+  for (const wire of wires) {
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [200, 'close']);
+  }
+  await stopped;
+});
+
 /** A service whose stop waits for the rest of a request. */
 async function startStopping(t: Scope, signal: NodeJS.Signals): Promise<{ service: Running; wire: Wire }> {
   const service = await startService(t);
