@@ -153,6 +153,8 @@ async function start(setup: Setup): Promise<Service> {
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
   forwarding?.begin();
+  hub.begin();
+  shutdown.add(() => hub.close());
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,

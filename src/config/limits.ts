@@ -65,6 +65,9 @@ export const limits = {
   /** Bytes in which a hub writes down what such a journal said of itself, and how long it may take to do so. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
+  /** Interval at which a hub looks whether one of them is to be forgotten, and how long `sources forget` waits for that. */
+  forgetCheckMs: 5_000,
+  forgetWaitMs: 30_000,
   /** After so long without an event, a sender asks its hub, which else can not tell a device without events from one that is gone. */
   forwardIdleMs: 600_000,
   /** Parts of one of these journals between which a repair of the hub has lost events that are asked for again. */

@@ -6,6 +6,7 @@ import { limits } from '../../src/config/limits.ts';
 import { planRepair } from '../../src/journal/look/repair.ts';
 import { contentsOf } from '../../src/journal/segments.ts';
 import { SentJournal, sourceOf } from '../support/forwarding.ts';
+import { gate } from '../support/gate.ts';
 import { forwardedIn, type HubParts, TestHub } from '../support/hub.ts';
 import { sampled } from '../support/long.ts';
 import { settled } from '../support/power.ts';
@@ -422,4 +423,51 @@ test('what the lines of a source that is forgotten came through stays known: the
   const again = await TestHub.open(hub.disk.afterCrash());
   assert.equal((await again.ask(sent.source)).seq, 0);
   assert.deepEqual((await again.receiver.through()).get(sent.source), [sent.source, sourceOf(7)]);
+});
+
+/** What a hub has after a crash of two journals, the first of which it is to have forgotten. */
+async function afterForgetting(disk: SimulatedDisk): Promise<(number | undefined)[]> {
+  const again = await TestHub.open(disk.afterPowerCut(REMAINS[0]!));
+  return Promise.all([1, 2].map(async (number) => (await again.ask(sourceOf(number))).seq));
+}
+
+test('a source is forgotten beside its hub after the requests that were there before, durably, and no other is [sources-13]', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
+  await hub.put(one, 1, 3);
+  const requests = [hub.put(one, 4, 6), hub.put(two, 1, 2)];
+  const [isForgotten] = await Promise.all([hub.receiver.forget(one.source), ...requests]);
+  assert.equal(isForgotten, true);
+  assert.deepEqual(await afterForgetting(hub.disk), [0, 2]);
+  assert.deepEqual([(await hub.ask(one.source)).seq, (await hub.ask(two.source)).seq], [0, 2]);
+  assert.equal(await hub.receiver.forget(one.source), false);
+  assert.equal((await hub.put(two, 3, 4)).status, 200);
+  assert.deepEqual(await afterForgetting(hub.disk), [0, 4]);
+});
+
+test('a source is forgotten after the lines on their way to the disk have their marks [sources-14]', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const [one, two] = [new SentJournal(2, sourceOf(1)), new SentJournal(2, sourceOf(2))];
+  await hub.put(one, 1, 2);
+  const written = gate();
+  hub.disk.fault = (call, name) => (call === 'write' && name.startsWith('events-') ? written.opened : undefined);
+  const request = hub.put(two, 1, 2);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const forgotten = hub.receiver.sources.remove(one.source, 4);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  written.open();
+  assert.deepEqual([await forgotten, (await request).status], [true, 200]);
+  assert.deepEqual(await afterForgetting(hub.disk), [0, 2]);
+});
+
+test('a source stays known if it could not be forgotten [sources-15]', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const one = new SentJournal(3, sourceOf(1));
+  await hub.put(one, 1, 2);
+  hub.disk.fault = (call, name) => (call === 'rename' && name.includes('sources') ? systemError('EIO') : undefined);
+  await assert.rejects(hub.receiver.forget(one.source), /EIO/);
+  assert.equal((await hub.ask(one.source)).seq, 2);
+  hub.disk.fault = () => undefined;
+  assert.equal((await hub.put(one, 1, 3)).seq, 3);
+  assert.deepEqual(forwardedIn(hub.disk).get(one.source), upTo(3));
 });

@@ -100,7 +100,7 @@ export function withOneJournal(
 }
 
 /** Runs `act` under the lock that a service has. @throws InUseError beside a service, the error of a system call, or that of `act` */
-export async function locked({ folder }: Disk, act: () => Promise<ExitCode>): Promise<ExitCode> {
+export async function locked<Result>({ folder }: Disk, act: () => Promise<Result>): Promise<Result> {
   const lock = await lockFolder(folder, limits);
   return act().finally(() => lock.release());
 }

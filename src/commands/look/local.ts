@@ -158,18 +158,21 @@ function openHubFiles(disk: Disk): Pick<ListedJournal, 'sources' | 'sightings'> 
   return { sources: new Sources(options), sightings: new Sightings(options) };
 }
 
-/**
- * Forgets a source of a hub. The caller holds the lock of the folder.
- * @returns whether it was known
- * @throws the error of a system call
- */
-export async function forgetSource(disk: Disk, id: string): Promise<boolean> {
+/** @returns whether a hub knows a source. @throws the error of a system call */
+export async function hasSource(disk: Disk, id: string): Promise<boolean> {
+  return (await openHubFiles(disk).sources.view(await lastSeqIn(disk))).has(id);
+}
+
+/** Forgets a source of a hub, if it is known. The caller holds the lock of the folder. @throws the error of a system call */
+export async function forgetSource(disk: Disk, id: string): Promise<void> {
   const { sources, sightings } = openHubFiles(disk);
-  const remarks = new ReaderRemarks(undefined, () => {});
-  if (!(await sources.remove(id, await lastSeqOf(disk, sourceOf(disk, undefined, remarks))))) return false;
+  await sources.remove(id, await lastSeqIn(disk));
   await sightings.load();
   await sightings.remove(id);
-  return true;
+}
+
+function lastSeqIn(disk: Disk): Promise<number> {
+  return lastSeqOf(disk, sourceOf(disk, undefined, new ReaderRemarks(undefined, () => {})));
 }
 
 /** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */

@@ -1,17 +1,21 @@
 /** `assetlog sources`: shows which devices forward their events to a journal, and which of them is silent. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
+import { readForget, removeForget, writeForget } from '../../forward/hub/forget.ts';
 import { bySilence } from '../../forward/hub/listed.ts';
 import type { Disk } from '../../journal/disk.ts';
+import { holderOf } from '../../journal/lock.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
-import { forgetSource } from './local.ts';
+import { forgetSource, hasSource } from './local.ts';
 import { type FormatOptions, journalOption, lastOptions, problemWith } from './options.ts';
 import type { JournalSources } from './source.ts';
 
@@ -30,8 +34,8 @@ export const sources = defineCommand<SourcesOptions>(
   {
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
-      'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID, with\n' +
-      'the service stopped, is for one that never comes back: its events would be recorded again.',
+      'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID is for\n' +
+      'one that never comes back: its events would be recorded again.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
@@ -104,13 +108,27 @@ const forms: Forms<SourceState> = {
 
 const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
 
-/** Makes a hub forget a source, under the lock that a service has. */
+/** Makes a hub forget a source: the service that has its journal, or this command if none has. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
   const forgetIn = async (disk: Disk) => {
-    if (!(await forgetSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
+    if (!(await hasSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
+    if ((await holderOf(disk.folder, limits)) !== undefined) await askService(disk, id);
+    else await locked(disk, () => forgetSource(disk, id));
+    if (await hasSource(disk, id)) {
+      output.complain(`${id} is not forgotten; the log of the service says why, or stop the service first`);
+      return exitCodes.tryLater;
+    }
     output.say(`${id} is forgotten; its events stay`);
     return exitCodes.done;
   };
-  return withOneJournal(data || folderOption.initial, output, (disk) => locked(disk, () => forgetIn(disk)));
+  return withOneJournal(data || folderOption.initial, output, forgetIn);
+}
+
+/** Leaves the id for the service, and waits until that is done with it, or takes too long: it may be of an earlier version. */
+async function askService(disk: Disk, id: string): Promise<void> {
+  await writeForget(disk, id);
+  const untilMs = performance.now() + limits.forgetWaitMs;
+  while (performance.now() < untilMs && (await readForget(disk)) === id) await sleep(limits.followMs);
+  await removeForget(disk);
 }

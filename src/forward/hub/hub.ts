@@ -25,6 +25,7 @@ import type { JournalHooks } from '../../journal/hooks.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
+import { takeForget } from './forget.ts';
 import { listSources } from './listed.ts';
 import {
   type ForwardHeaders,
@@ -60,10 +61,36 @@ export class Hub {
   readonly #receivers = new Map<string, Receiver>();
   /** Bytes of the bodies whose requests have no reply yet. */
   #heldBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+  #checking: Promise<void> | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
     this.#readItem = itemReader(options.limits);
+  }
+
+  /** Begins to look for the sources that an operator wants to be forgotten. */
+  begin(): void {
+    const check = () => {
+      this.#checking ??= this.#check().finally(() => {
+        this.#checking = undefined;
+      });
+    };
+    this.#timer = setInterval(check, this.#options.limits.forgetCheckMs).unref();
+  }
+
+  /** Ends that. Never rejects. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#checking;
+  }
+
+  async #check(): Promise<void> {
+    const { openDisk, progress, notices } = this.#options;
+    for (const [folder, receiver] of this.#receivers) {
+      if (progress.nextSeq(folder) === undefined) continue; // it was never open
+      await takeForget(openDisk(folder), (source) => receiver.forget(source), notices);
+    }
   }
 
   /** @returns its routes, for `AppParts.readings` */

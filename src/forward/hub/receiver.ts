@@ -83,17 +83,32 @@ export class Receiver {
   async take(unparsed: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
     const { limits } = this.#options;
     const { source } = unparsed;
-    const queue = this.#queues.get(source) ?? { count: 0, mutex: new Mutex() };
-    if (queue.count > limits.forwardWaitingMax) {
+    if ((this.#queues.get(source)?.count ?? 0) > limits.forwardWaitingMax) {
       return unavailable('requests of this journal wait for earlier ones; wait for their replies', limits);
     }
-    this.#queues.set(source, queue);
-    queue.count += 1;
     const { read, said = {}, ...rest } = unparsed;
     const next = async () => this.#takeNext({ ...rest, events: read() }, said, journal);
-    const reply = queue.mutex.run(() => this.#parsing.run(bodyBytes, next));
+    return this.#inTurn(source, () => this.#parsing.run(bodyBytes, next));
+  }
+
+  /** Forgets a source, durably and between its requests. @returns whether it was known. @throws Error if the journal is not open, or the error of a system call */
+  async forget(source: string): Promise<boolean> {
+    if (this.sources.loaded === undefined) await this.#load();
+    return this.#inTurn(source, async () => {
+      const said = await this.#options.progress().durable();
+      const isForgotten = said.kind === 'before' && (await this.sources.remove(source, said.seq - 1));
+      if (isForgotten) await this.sightings.remove(source);
+      return isForgotten;
+    });
+  }
+
+  /** Runs a task after those of the same source before it. */
+  async #inTurn<Result>(source: string, task: () => Promise<Result>): Promise<Result> {
+    const queue = this.#queues.get(source) ?? { count: 0, mutex: new Mutex() };
+    this.#queues.set(source, queue);
+    queue.count += 1;
     try {
-      return await reply;
+      return await queue.mutex.run(task);
     } finally {
       queue.count -= 1;
       if (queue.count === 0) this.#queues.delete(source);

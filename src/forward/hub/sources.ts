@@ -134,16 +134,24 @@ export class Sources {
   }
 
   /**
-   * Forgets a source, durably, in a journal that no service has open.
+   * Forgets a source, durably. In the process that has the journal open, the marks are loaded and no request of the source is
+   * being handled.
    * @param lastSeq as for `view`
    * @returns false if it is not known
-   * @throws the error of a system call
+   * @throws the error of a system call, after which it is still known
    */
   async remove(source: string, lastSeq: number): Promise<boolean> {
-    const sources = new Map(await this.view(lastSeq));
-    if (!sources.delete(source)) return false;
-    await this.#write({ seq: lastSeq, sources, through: this.#viewed?.through ?? this.through });
-    return true;
+    const generation = this.#generation;
+    const sources = (await this.view(lastSeq)) as Map<string, Watermark>;
+    await Promise.all(this.#recording); // the marks then have the lines up to `lastSeq`
+    return this.#mutex.run(async () => {
+      const kept = new Map(sources);
+      if (generation !== this.#generation || !kept.delete(source)) return false;
+      const seq = Math.max(lastSeq, this.#writtenSeq);
+      await writeSnapshot(this.#options.disk, { seq, sources: kept, through: this.#viewed?.through ?? this.through });
+      this.#writtenSeq = seq;
+      return sources.delete(source);
+    });
   }
 
   /**

@@ -195,21 +195,28 @@ test('the folder of a hub with many deployments is listed with few open files', 
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten while no service has the folder, and then makes space [sources-forget-1]', async (t) => {
+test('a source can be forgotten beside the service or without one, and then makes space [sources-forget-1]', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
   await stays.put(hub.url, 1, 3, { headers: { 'Assetlog-Name': 'stays' } });
   const forget = (...more: string[]) => runHere(['sources', 'forget', ...more, '--data', hub.data]);
-  const beside = await forget(SOURCE);
-  assert.equal(beside.code, 4, beside.stderr);
-  assert.equal((await sourcesAt(hub.url)).length, 2);
+  const third = new SentJournal(1, sourceOf(4));
+  await third.put(hub.url, 1, 1);
+  const beside = await forget(third.source);
+  assert.deepEqual([beside.code, beside.stdout], [0, `${third.source} is forgotten; its events stay\n`], beside.stderr);
+  assert.match(hub.stderr(), /a source was forgotten/);
+  assert.deepEqual((await sourcesAt(hub.url)).map(({ id }) => id).sort(), [SOURCE, sourceOf(2)]);
+  assert.deepEqual(
+    [(await forget(third.source)).code, existsSync(join(hub.data, 'forward-sources.forget'))],
+    [2, false],
+  );
   await hub.kill('SIGKILL');
   assert.deepEqual([(await forget()).code, (await forget(sourceOf(3))).code], [2, 2]);
   const { code, stdout } = await forget(SOURCE);
   assert.deepEqual([code, stdout], [0, `${SOURCE} is forgotten; its events stay\n`]);
   assert.equal((await forget(SOURCE)).code, 2);
-  assert.deepEqual((await shown('--data', hub.data)).names, [null]);
+  assert.deepEqual((await shown('--data', hub.data)).names, ['stays']);
   const again = await startService(t, { data: hub.data });
   await stays.put(again.url, 3, 3);
   assert.deepEqual(
@@ -217,7 +224,7 @@ test('a source can be forgotten while no service has the folder, and then makes 
     [[sourceOf(2), 3]],
   );
   const events = await (await fetch(`${again.url}/events`)).text();
-  assert.equal(events.split('\n').length - 1, 5);
+  assert.equal(events.split('\n').length - 1, 6);
 });
 
 test('sources without events are not remembered, and at 90 % of the limit there is a warning [sources-bounded-1]', async (t) => {
