@@ -202,6 +202,7 @@ function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | 
   });
   metrics.hubSources = () => hub.sourceCount;
   metrics.hubSourcesShare = () => hub.sourcesShare;
+  metrics.hubSilentSeconds = () => hub.silentSeconds;
   metrics.hubLostEvents = () => hub.lostEvents;
   return hub;
 }

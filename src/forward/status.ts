@@ -11,6 +11,7 @@ import { contentsOf, type GoneRange } from '../journal/segments.ts';
 import { readLetterStates } from './dead-letters/file.ts';
 import { readCursor } from './sender/cursor.ts';
 import type { SenderStatus } from './sender/sender.ts';
+import { toRun } from './sender/unsent.ts';
 import { type ForwardState, readState } from './state-file.ts';
 import { onlyKindOf } from './targets/kinds.ts';
 
@@ -48,19 +49,21 @@ export async function readStatus(
   for (const name of await readNames(disk)) {
     const cursor = await readCursor(disk, name);
     const written = await readState(disk, name, limits);
-    const seq = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
     const { to, since, last_success, last_error } = {
       ...UNKNOWN,
       ...('value' in cursor && cursor.value),
       ...written,
     };
     const known = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
-    const { state, reason } = stateOf(running, written);
+    const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
+    const saved = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
+    const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
+    const lag_events = seq === null ? null : Math.max(0, last_seq - seq);
+    const { state, reason } = stateOf(running, written, lag_events);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid
-      ? `${cursor.reason}: it is asked if it can be, else say forward from ${name} --seq N`
+      ? `${cursor.reason}; unless it can be asked, ${toRun({ disk }, `forward from ${name} --seq N`)}`
       : undefined;
-    const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
     all.push({
       name,
       deployment,
@@ -72,7 +75,7 @@ export async function readStatus(
       next_try: state === written?.state ? (written.next_try ?? null) : null,
       seq,
       last_seq,
-      lag_events: seq === null ? null : Math.max(0, last_seq - seq),
+      lag_events,
       lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq, limits),
       dead_letters: letters?.open ?? null,
       lost_events: letters?.lost ?? null,
@@ -113,15 +116,18 @@ export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange,
 
 const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;
 
+/** @param lag events that are behind: the state is written now and then, so that one that is idle may be sending again */
 function stateOf(
   running: Holder | undefined,
   written: ForwardState | undefined,
+  lag: number | null,
 ): Pick<DestinationStatus, 'state' | 'reason'> {
   if (running === undefined) {
     const before = written?.reason == null ? '' : `; before, ${written.state}: ${written.reason}`;
     return { state: 'not running', reason: `no service has the folder; start it${before}` };
   }
-  if (written !== undefined && (running.pid ?? written.pid) === written.pid) return written;
+  if (written !== undefined && (running.pid ?? written.pid) === written.pid)
+    return written.state === 'idle' && lag ? { ...written, state: 'sending' } : written;
   return { state: 'not forwarded', reason: 'the service does not have this destination' };
 }
 

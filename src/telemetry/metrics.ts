@@ -106,6 +106,8 @@ export class Metrics {
   hubSources: () => number = () => 0;
   /** Returns which share of the journals that a hub takes forward to one of its own, the largest of all. */
   hubSourcesShare: () => number = () => 0;
+  /** Returns the largest age of the last request of such a journal; undefined as long as none is known. */
+  hubSilentSeconds: () => number | undefined = () => undefined;
   /** Returns how many events such journals said are lost, since the start. */
   hubLostEvents: () => number = () => 0;
   /** Undefined without `--watch-asset`. */
@@ -223,6 +225,8 @@ export class Metrics {
     this.#addForwarding(add);
     gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
     gauge('hub_sources_ratio', 'Their share of the most that one journal takes; the largest.', this.hubSourcesShare());
+    const silent = this.hubSilentSeconds();
+    if (silent !== undefined) gauge('hub_silent_seconds', 'Time since the last request of the most silent.', silent);
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());

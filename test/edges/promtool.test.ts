@@ -40,7 +40,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
   const [, rules = ''] = /^```yaml\n(groups:.*?)^```$/ms.exec(handbook) ?? [];
   writeFileSync(join(folder, 'rules.yml'), rules);
-  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 12 rules found/);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 13 rules found/);
   // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -68,6 +68,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_missing_events: '0x30 100x20' }, 35],
     AssetlogForwardDeadLetters: [{ assetlog_forward_dead_letters: '0x30 3x20' }, 35],
+    AssetlogHubSilent: [{ assetlog_hub_silent_seconds: '0x30 3660+60x20' }, 31],
     AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };
   const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);

@@ -87,15 +87,21 @@ function notesOf({ status, folder }: ShownDestination, width: number): string {
   const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
   const at = `event ${seq ?? '?'} of ${last_seq}, last success ${shownMinute(last_success)}`;
   const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind})`}, ${at}`];
-  if (reason !== null) notes.push(reason);
+  if (reason !== null) notes.push(...reason.split(LAST_COMMAND));
   if (next_try !== null && Date.parse(next_try) > Date.now())
     notes.push(`tries again at ${next_try.slice(11, 19)} UTC, or on SIGHUP`);
   if (lost_events) notes.push(`events that were removed before it confirmed them: ${lost_events}`);
   if (dead_letters !== 0) notes.push(`assetlog forward dead ${name} --data ${shellWord(folder)}`);
-  // Broken between words.
+  // Broken between words, but for a command, which is to be pasted.
   const fitting = new RegExp(`(.{1,${width - 2}})( |$)`, 'g');
-  return `\n${notes.map((note) => printable(note).replace(fitting, '$1\n  ').trimEnd()).join('\n  ')}\n`;
+  const fit = (note: string) => (COMMAND.test(note) ? note : note.replace(fitting, '$1\n  ').trimEnd());
+  return `\n${notes.map((note) => fit(printable(note))).join('\n  ')}\n`;
 }
+
+/** Only words, since a reason can have text of a server in it. */
+const COMMAND = /^(?:assetlog|nats)(?: (?:[\w./:=-]+|'[^']*'))+$/;
+/** The space before it, where it ends a reason: `; run: nats stream add …`. */
+const LAST_COMMAND = new RegExp(`(?<=\\brun:?) (?=${COMMAND.source.slice(1)})`);
 
 function titleOf({ deployment, name }: DestinationStatus): string {
   return deployment === null ? name : `${deployment}/${name}`;

@@ -51,6 +51,11 @@ export const sources = defineCommand<SourcesOptions>(
     if (operands.length > 0) return forget(given, output, operands);
     const values = problemWith(given, undefined) ?? (await chooseJournal(given, env, output));
     if (typeof values === 'string') return refuse(output, values);
+    const { silent: silentMs = Number.POSITIVE_INFINITY } = values;
+    if (silentMs <= limits.forwardIdleMs)
+      output.complain(
+        `a device without events makes a request every ${minutes} min, so more than that shows only silent ones`,
+      );
     return withJournals(values, output, undefined, (found) => list(found, values, output));
   },
 );
@@ -72,6 +77,8 @@ async function list(
   complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for so long');
   return undefined;
 }
+
+const minutes = limits.forwardIdleMs / 60_000;
 
 const members = [
   'id',

@@ -26,7 +26,7 @@ import type { SourceQuery, SourceState } from '../../journal/look/source-state.t
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import { takeForget } from './forget.ts';
-import { listSources } from './listed.ts';
+import { lastSeenMs, listSources } from './listed.ts';
 import {
   type ForwardHeaders,
   type ForwardPath,
@@ -137,6 +137,15 @@ export class Hub {
     const { forwardSourcesMax } = this.#options.limits;
     const counts = Array.from(this.#receivers.values(), ({ sources }) => sources.loaded?.size ?? 0);
     return Math.max(0, ...counts) / forwardSourcesMax;
+  }
+
+  /** Seconds since the last request of the source that made none for the longest time; undefined if none is known. */
+  get silentSeconds(): number | undefined {
+    let firstMs = Number.POSITIVE_INFINITY;
+    for (const receiver of this.#receivers.values())
+      for (const id of receiver.sources.loaded?.keys() ?? [])
+        firstMs = Math.min(firstMs, lastSeenMs(receiver, id) || firstMs);
+    return firstMs === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.floor((Date.now() - firstMs) / 1000));
   }
 
   /** Number of events that other journals said are lost, since the start. */

@@ -28,8 +28,7 @@ export async function listSources(
   const untilMs = Date.now() - silentMs;
   const states = Array.from(marks, ([id, mark]): SourceState => {
     const said = sightings.get(id);
-    // A crash may have come between a request and the write of what was seen; the lines of its events are there.
-    const seenMs = Math.max(said?.seenMs ?? 0, Date.parse(sources.times.get(id) ?? EPOCH));
+    const seenMs = lastSeenMs({ sources, sightings }, id);
     return {
       id,
       name: said?.name ?? null,
@@ -43,6 +42,12 @@ export async function listSources(
     };
   });
   return states.filter(({ last_seen }) => Date.parse(last_seen ?? EPOCH) <= untilMs).sort(bySilence);
+}
+
+/** @returns when a source made its last request, in ms since 1970, as far as that is known: 0 if it is not */
+export function lastSeenMs({ sources, sightings }: Pick<ListedJournal, 'sources' | 'sightings'>, id: string): number {
+  // A crash may have come between a request and the write of what was seen; the lines of its events are there.
+  return Math.max(sightings.get(id)?.seenMs ?? 0, Date.parse(sources.times.get(id) ?? EPOCH));
 }
 
 /** The order in which the silent source is on top, and above it those of which nothing is known. */

@@ -1,11 +1,10 @@
 /** A journal that does not have an event that its destination has from it: its folder was restored from a backup, or copied. */
 
 import { idTimeMs } from '../../journal/line/uuid.ts';
-import { shellWord } from '../../telemetry/printable.ts';
 import type { Position } from '../target.ts';
 import type { Outbox } from './outbox.ts';
 import { type State, stop } from './states.ts';
-import { lineAt } from './unsent.ts';
+import { lineAt, toRun } from './unsent.ts';
 
 /**
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
@@ -23,21 +22,21 @@ export async function fork(outbox: Outbox, problem: string, id: string | null, n
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
   if (traits.canBeAsked && value.kind !== undefined && value.seq <= lastSeq)
-    return stop('fork', `${why}; ${toRun(outbox, 'identity --new')}`, next);
+    return stop('fork', `${why}; ${toRun(outbox.journal, 'forward identity --new')}`, next);
   const first = (await firstAfter(outbox, id)) ?? 'N';
   const command = traits.canBeAsked ? 'identity --new' : `from ${destination.name}`;
-  const which = `${first} is the first event recorded after that one, by the clock; a lower number sends events twice, a higher one leaves events out`;
-  return stop('fork', `${why}; ${toRun(outbox, `${command} --seq ${first}`)} (${which})`, next);
+  const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
+  return stop('fork', `${why}; ${which}; ${toRun(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
 }
 
 /** @param problem what is wrong with the cursor of a destination that can not be asked */
 export function cursorLost(outbox: Outbox, problem: string, next: State): State {
   const { name, to } = outbox.destination;
-  return stop('cursor lost', `${problem}, and ${to} can not be asked; ${toRun(outbox, `from ${name} --seq N`)}`, next);
-}
-
-export function toRun({ journal }: Outbox, command: string): string {
-  return `stop the service and run assetlog forward ${command} --data ${shellWord(journal.disk.folder)}`;
+  return stop(
+    'cursor lost',
+    `${problem}, and ${to} can not be asked; ${toRun(outbox.journal, `forward from ${name} --seq N`)}`,
+    next,
+  );
 }
 
 /** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */

@@ -8,9 +8,10 @@ import type { GoneRange } from '../../journal/segments.ts';
 import type { Destination } from '../destination.ts';
 import type { Position, Sent } from '../target.ts';
 import { kindOf } from '../targets/kinds.ts';
-import { cursorLost, fork, isOurs, toRun } from './fork.ts';
+import { cursorLost, fork, isOurs } from './fork.ts';
 import type { Outbox } from './outbox.ts';
 import { ASKING, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
+import { toRun } from './unsent.ts';
 
 export class ToAsked {
   readonly #outbox: Outbox;
@@ -116,7 +117,7 @@ export class ToAsked {
   #warnOfNothing(had: number): void {
     const { destination, notices } = this.#outbox;
     if (!this.#isEmpty) {
-      const command = toRun(this.#outbox, `from ${destination.name} --seq 1`);
+      const command = toRun(this.#outbox.journal, `forward from ${destination.name} --seq 1`);
       const wayOut = `${command}, before the destination has a later event`;
       notices.warn('the destination has no event of this journal any more', { had, to_send_all_again: wayOut });
     }

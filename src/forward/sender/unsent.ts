@@ -7,6 +7,7 @@ import { type Line, linesBefore, type Reading, sizeOf } from '../../journal/look
 import { traceOf } from '../../journal/look/trace.ts';
 import type { Progress } from '../../journal/progress.ts';
 import type { GoneRange } from '../../journal/segments.ts';
+import { shellWord } from '../../telemetry/printable.ts';
 
 /** What comes next after a seq. */
 export type UnsentHead =
@@ -77,13 +78,13 @@ export class Unsent {
     if (found !== undefined) {
       const last = Math.min(found.gone.last, (first?.seq ?? Number.POSITIVE_INFINITY) - 1);
       if (last > after) {
-        if (found.isDamage) return unreadable(after + 1, last, found.text);
+        if (found.isDamage) return this.#unreadable(after + 1, last, found.text);
         return { kind: 'gap', gone: { first: after + 1, last }, reason: found.text };
       }
     }
     if (first === undefined) return undefined;
     if (first.seq <= after) return { kind: 'another journal' };
-    return unreadable(after + 1, first.seq - 1, this.#damage);
+    return this.#unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
   /** @returns what comes after a line that is at hand, without gaps and unwanted events; undefined if that is not read yet */
@@ -184,6 +185,11 @@ export class Unsent {
     return lines.filter(({ seq }) => !this.#gone.some(({ gone }) => gone.first <= seq && seq <= gone.last));
   }
 
+  #unreadable(first: number, last: number, text: string): UnsentHead {
+    const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
+    return { kind: 'damage', reason: `${which} can not be read: ${text}; ${toRun(this.#source, 'repair')}` };
+  }
+
   #after(seq: number): readonly Line[] {
     return seq === this.#seq ? this.#lines : linesAfter(this.#lines, seq);
   }
@@ -214,6 +220,11 @@ export class Unsent {
   }
 }
 
+/** @returns what an operator does: the command ends the sentence, so that `forward status` can print it on a line of its own */
+export function toRun({ disk }: Pick<UnsentSource, 'disk'>, command: string): string {
+  return `stop the service and run assetlog ${command} --data ${shellWord(disk.folder)}`;
+}
+
 /**
  * @returns the line with a seq, or the first one up to `untilSeq`, as it is in the journal now; undefined if it is not there, or
  *   damaged
@@ -233,12 +244,6 @@ function wantedBy(only: Filter): (line: Line) => boolean {
   const trace = traceOf(only);
   const hasTrace = ({ bytes, start, end }: Line) => trace === undefined || bytes.subarray(start, end).includes(trace);
   return (line) => hasTrace(line) && isMatch(line.event, only);
-}
-
-function unreadable(first: number, last: number, text: string): UnsentHead {
-  const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
-  const reason = `${which} can not be read: ${text}; stop the service and run assetlog repair`;
-  return { kind: 'damage', reason };
 }
 
 /** A request may have a small part of the lines at hand, so those after it are not looked at. */

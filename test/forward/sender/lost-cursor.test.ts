@@ -170,7 +170,7 @@ test('a device that is restored from a backup continues with the command that it
   assert.deepEqual(await report(restored, named('c', 4)), ok(4));
   const { reason } = await stopsForwarding(data);
   await restored.kill();
-  const [, command = ''] = /run assetlog (forward .*') \(/.exec(reason) ?? assert.fail(reason);
+  const [, command = ''] = /run assetlog (forward .*')$/.exec(reason) ?? assert.fail(reason);
   const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));
   const done = await run(words);
   assert.deepEqual([done.code, done.stderr], [0, '']);

@@ -158,7 +158,7 @@ test('status of a damaged cursor, and of damaged dead letters', async (t) => {
   assert.deepEqual([seq, lag_events, lag_seconds], [null, null, null]);
   assert.match(
     `${reason}`,
-    /forward-upstream\.cursor is damaged: it is asked if it can be, else say forward from upstream --seq N$/,
+    /forward-upstream\.cursor is damaged; unless it can be asked, stop the service and run assetlog forward from upstream --seq N --data \S+$/,
   );
 
   const letter =
@@ -184,7 +184,7 @@ test('status of a hosted folder shows each deployment, and of one that was never
     [
       1,
       [
-        ['prod', 'upstream', 'idle'],
+        ['prod', 'upstream', 'sending'],
         ['test', 'hub', 'not running'],
       ],
     ],
@@ -201,6 +201,38 @@ test('status of a hosted folder shows each deployment, and of one that was never
   assert.deepEqual(await statusOf(plain), { code: 0, destinations: [] });
   const text = await forward(plain, 'status');
   assert.equal(text.stdout, 'nothing is forwarded; serve --forward-to URL begins to\n');
+});
+
+test('a destination that is behind is not called idle, also between two writes of its state; one with letters for the rest is', async (t) => {
+  const data = await forwarded(t, { cursor: { kind: 'hub' }, state: { kind: 'hub' } });
+  await serve(t, data);
+  const shown = async () =>
+    (await statusOf(data)).destinations.map(({ state, seq, lag_events }) => [state, seq, lag_events]);
+  assert.deepEqual(await shown(), [['sending', 8, 4]]);
+  await refuse(data, [9, 10, 12]);
+  assert.deepEqual(await shown(), [['sending', 10, 2]]);
+  await refuse(data, [11]); // a hub's cursor passes them with the next event
+  assert.deepEqual(await shown(), [['idle', 12, 0]]);
+});
+
+test('a command that a status prints is a line of its own, which can be pasted, but not the text of a server', async (t) => {
+  const data = await forwarded(t, { state: {} });
+  await serve(t, data);
+  const screenWith = async (reason: string) => {
+    await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason });
+    return (await forward(data, 'status')).stdout.split('\n');
+  };
+  for (const command of [
+    `assetlog forward identity --new --seq 38 --data '/srv/${'my folder '.repeat(12)}'`,
+    "nats stream add ASSETLOG --subjects 'assetlog.>' --storage file --replicas 3 --allow-batch --defaults",
+  ]) {
+    const screen = await screenWith(
+      `http://hub.example has event 60 of this journal; stop the service and run ${command}`,
+    );
+    assert.ok(screen.includes(`  ${command}`), screen.join('\n'));
+  }
+  const hostile = `answers 403: ${'x '.repeat(60)}, run assetlog verify; rm -rf /srv/${'data/'.repeat(10)}`;
+  assert.ok((await screenWith(hostile)).every((line) => !line.startsWith('  assetlog verify')));
 });
 
 test('on a terminal a status is one screen of at most 80 columns, and nothing in it steers the terminal', {

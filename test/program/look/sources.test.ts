@@ -9,6 +9,7 @@ import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { StreamClient, serveReads } from '../../support/reading.ts';
@@ -53,7 +54,12 @@ test('of a hub with three devices, the one that was killed is named', async (t) 
     ['--url', hub.url],
     ['--data', hub.data],
   ]) {
-    assert.deepEqual(await shown(...place, '--silent', '2s'), { code: 1, names: ['München 2'], stderr: '' });
+    assert.deepEqual(await shown(...place, '--silent', '2s'), {
+      code: 1,
+      names: ['München 2'],
+      stderr:
+        'assetlog: a device without events makes a request every 10 min, so more than that shows only silent ones\n',
+    });
     const none = await shown(...place, '--silent', '1h');
     assert.deepEqual(none, { code: 0, names: [], stderr: 'assetlog: no source was silent for so long\n' });
     const all = await shown(...place);
@@ -253,9 +259,23 @@ test('a device without events makes a request now and then', async (t) => {
   await record(device, 'observation/a');
   await eventually('it is listed', async () => (await sourcesAt(hub.url)).length === 1);
   const [before] = await sourcesAt(hub.url);
+  const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds') ?? -1;
+  const seconds = await silentSeconds();
+  assert.ok(seconds >= 0 && seconds < 60, `${seconds}`);
   await eventually('it is seen again', async () => (await sourcesAt(hub.url))[0]!.last_seen! > before!.last_seen!);
   const [after] = await sourcesAt(hub.url);
   assert.deepEqual({ ...after, last_seen: '' }, { ...before, last_seen: '' });
+});
+
+test('the metrics have the age of the last request of the most silent device, and none of a hub without devices', async (t) => {
+  const hub = await serveReads(t);
+  const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds');
+  assert.equal(await silentSeconds(), undefined);
+  await new SentJournal(1, sourceOf(1)).put(hub.url, 1, 1);
+  await sleep(1_100);
+  await new SentJournal(1, sourceOf(2)).put(hub.url, 1, 1);
+  const seconds = await silentSeconds();
+  assert.ok(seconds !== undefined && seconds >= 1 && seconds < 60, `${seconds}`);
 });
 
 test('events and assets of one device are found by its id or its name, in a folder and at a service [sources-filter-1]', async (t) => {

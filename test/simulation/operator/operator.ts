@@ -340,10 +340,10 @@ export class Operator {
 
 /**
  * "Leave out the hidden files: they describe the running process and the last shutdown. If the journal is forwarded, take
- * `.journal-id` and `.forwarded-*` along, and leave out `forward-*.cursor`."
+ * `.journal-*` and `.forwarded-*` along, and leave out `forward-*.cursor`."
  */
 function plainCopyOf(disk: SimulatedDisk): Map<string, Buffer> {
   const isLeftOut = (name: string) =>
-    /^forward-.*\.(cursor|retry)$/.test(name) || (/^\./.test(name) && !/^\.(journal-id$|forwarded-)/.test(name));
+    /^forward-.*\.(cursor|retry)$/.test(name) || (/^\./.test(name) && !/^\.(journal|forwarded)-/.test(name));
   return new Map([...filesOf(disk)].filter(([name]) => !isLeftOut(name)));
 }

@@ -25,7 +25,7 @@ export function judgeClickhouse({ status, headers, body }: HttpReply): Clickhous
   if (BAD_ROWS.has(code)) return { kind: 'bad rows', status, reason: `answers ${status}: ${withoutRow(code, body)}` };
   if (code === 0 || TURNED_AWAY.has(code))
     return turnedAway(`${reason}; check user and password, and what the user may do`);
-  if (NO_TABLE.has(code)) return notSetUp(`${reason}; assetlog forward ddl clickhouse prints the SQL of its table`);
+  if (NO_TABLE.has(code)) return notSetUp(`${reason}; for the SQL of its table run assetlog forward ddl clickhouse`);
   if (NO_SETTING.has(code)) {
     return notSetUp(`${reason}; let the user change the settings of an insert, in ClickHouse 24.8 or later`);
   }
