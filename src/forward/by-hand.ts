@@ -7,7 +7,7 @@ import { DeadLetters } from './dead-letters/file.ts';
 import { skipped } from './dead-letters/letter.ts';
 import { openIn } from './retry.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
-import { replaceSource } from './source.ts';
+import { readSource, replaceSource } from './source.ts';
 import { readState } from './state-file.ts';
 import { readLastSeq, readLines, readNames } from './status.ts';
 import { traitsOf } from './targets/kinds.ts';
@@ -84,6 +84,8 @@ export async function continueFrom(disk: Disk, name: string, seq: number, limits
 export async function newIdentity(disk: Disk, seq: number | undefined, limits: Limits): Promise<string> {
   const last = await readLastSeq(disk, limits);
   if (seq !== undefined) checkEnd(last, seq - 1);
+  const old = await readSource(disk).catch(() => undefined);
+  let begin = seq;
   for (const name of await readNames(disk)) {
     const state = await readCursor(disk, name);
     const value = valueIn(state);
@@ -99,8 +101,11 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
     const next = seq !== undefined && isAsked === true ? seq : value.seq + 1;
     // Without an id: the destination does not have this event under the new id, and gets none before it.
     await save(disk, name, { ...value, seq: next - 1, id: null, sending: undefined });
+    if (isAsked === true) begin = Math.min(begin ?? next, next);
   }
-  return `the journal has the id ${await replaceSource(disk)} now`;
+  const done = `the journal has the id ${await replaceSource(disk, begin)} now`;
+  if (old === undefined || begin === undefined) return done;
+  return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old}`;
 }
 
 async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open: number): Promise<string> {

@@ -11,7 +11,7 @@ import { retryName, takeRetry } from './retry.ts';
 import { readCursor } from './sender/cursor.ts';
 import { LOST, type OutboxParts } from './sender/outbox.ts';
 import { Sender, type SenderStatus } from './sender/sender.ts';
-import { readVia, type Through, writeVia } from './source.ts';
+import { readBegin, readVia, type Through, writeVia } from './source.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 import type { Target } from './target.ts';
 import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from './targets/kinds.ts';
@@ -39,6 +39,8 @@ export class Link {
   readonly #madeSeq: number | undefined;
   #sender: Sender | undefined;
   #source: string | undefined;
+  /** As `TargetOptions.beginSeq`. */
+  #beginSeq = 1;
   #target: Target | undefined;
   /** Undefined until they are open. */
   #letters: DeadLetters | undefined;
@@ -79,7 +81,8 @@ export class Link {
 
   #targetOptions(source: string): TargetOptions {
     const { destination, deployment, sourceName, through, limits, openClient } = this.options;
-    return { ...destination, deployment, source, sourceName, through, limits, openClient, onVia: this.#onVia };
+    const own = { deployment, source, sourceName, beginSeq: this.#beginSeq };
+    return { ...destination, ...own, through, limits, openClient, onVia: this.#onVia };
   }
 
   /** Durable before an event is sent: it may come back by the hub after a crash, before the hub is heard again. */
@@ -237,6 +240,7 @@ export class Link {
       const source = await openSource();
       if (this.#closing.signal.aborted) return;
       this.#source = source;
+      this.#beginSeq = await readBegin(disk, source);
       const target = (kind: TargetKind) => {
         this.#target = traitsOf[kind].open(this.#targetOptions(source));
         return this.#target;

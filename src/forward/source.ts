@@ -43,13 +43,25 @@ export async function openSource(disk: Disk): Promise<string> {
 
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
+ * @param beginSeq the first event of the journal under that id: the events before it are elsewhere, under another one
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
-export async function replaceSource(disk: Disk): Promise<string> {
+export async function replaceSource(disk: Disk, beginSeq?: number): Promise<string> {
   const source = uuids(new Date())();
+  if (beginSeq !== undefined) await replaceDurably(disk, BEGIN_FILE, [Buffer.from(`${beginSeq} ${source}\n`)]);
   await replaceDurably(disk, SOURCE_FILE, [Buffer.from(`${source}\n`)]);
   return source;
 }
+
+/** @returns the first event of the journal under its id: 1 unless `replaceSource` got another one. @throws the error of a system call */
+export async function readBegin(disk: ReadableDisk, source: string): Promise<number> {
+  const text = `${await readSmall(disk, BEGIN_FILE, ID_BYTES + 20)}`;
+  const [, seq, id] = /^([1-9]\d{0,14}) (\S+)\n$/.exec(text) ?? [];
+  return id === source ? Number(seq) : 1;
+}
+
+/** Name of the file with an id and the first event under it: `38 0193e0c2-…`. The id of another journal counts for nothing. */
+const BEGIN_FILE = '.journal-begin';
 
 /**
  * Files that say that a destination was sent to: `.forwarded-hub`. A missing cursor beside one was lost, and without one its

@@ -6,7 +6,7 @@ import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
 import { deadLettersName } from '../../src/forward/dead-letters/file.ts';
 import { type CursorValue, readCursor } from '../../src/forward/sender/cursor.ts';
-import { readSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { readBegin, readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { eachCall, everyRemains } from '../support/power.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
@@ -234,7 +234,9 @@ test('a power cut at any call of identity --new: no hub gets under the new id wh
   await withPowerCuts('hub', act, async (left, when) => {
     const { seq, id } = await cursorOf(left);
     assert.equal(seq, 4, when);
-    if ((await readSource(left)) !== SOURCE) assert.equal(id, null, when);
+    const source = (await readSource(left))!;
+    if (source !== SOURCE) assert.equal(id, null, when);
+    assert.equal(await readBegin(left, source), source === SOURCE ? 1 : 5, when);
     await newIdentity(left, undefined, limits);
     assert.equal((await cursorOf(left)).id, null);
   });

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { SourceState } from '../../src/journal/look/source-state.ts';
 import { seqsAt, sourceIn } from '../support/forwarded.ts';
 import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { eventsIn } from '../support/program.ts';
@@ -141,4 +142,30 @@ test('a gap is sent back with what the hub has, unless the sender says that just
   assert.deepEqual(seqsAt(hub.data), [1, 2, 3, 7, 8, 9, 15]);
   assert.equal((await sent.put(hub.url, 8, 16)).status, 200);
   assert.deepEqual(seqsAt(hub.data), [1, 2, 3, 7, 8, 9, 15, 16]);
+});
+
+test('of events that a journal says it does not have, those before its begin are elsewhere, and not lost [hub-9]', async (t) => {
+  const hub = await serve(t);
+  const headers = (lost: string, begins: string) => ({ headers: { 'Assetlog-Lost': lost, 'Assetlog-Begins': begins } });
+  const cases = [
+    ['1-7', '8', 0],
+    ['1-7', '6', 2],
+    ['1-7', '1', 7],
+    ['1-7', '9', 0],
+    ['1-7', '9007199254740991', 0],
+  ] as const;
+  const lostOf = async (source: string) => {
+    const { sources } = (await (await fetch(`${hub.url}/sources`)).json()) as { sources: SourceState[] };
+    return sources.find(({ id }) => id === source)?.lost_events;
+  };
+  for (const [number, [lost, begins, expected]] of cases.entries()) {
+    const source = sourceOf(100 + number);
+    const sent = new SentJournal(12, source);
+    for (const wrong of ['0', '08', '-1', '', '9007199254740992', 'x'])
+      assert.equal((await sent.put(hub.url, 8, 8, headers(lost, wrong))).status, 400, wrong);
+    assert.equal((await sent.put(hub.url, 8, 8, headers(lost, begins))).status, 200);
+    assert.equal(await lostOf(source), expected, begins);
+    assert.equal((await sent.put(hub.url, 11, 12, headers('9-10', begins))).status, 200);
+    assert.equal(await lostOf(source), expected + (Number(begins) > 11 ? 0 : 2), begins);
+  }
 });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cursor } from '../../src/forward/sender/cursor.ts';
-import { openSource, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
+import { openSource, readBegin, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
 import { eachCall, everyRemains } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
@@ -24,6 +24,27 @@ test('a journal gets an id once, in a real folder, and another one only when it 
   assert.notEqual(other, made);
   assert.equal(await readSource(disk), other);
   assert.deepEqual(readdirSync(folder), [SOURCE_FILE]);
+  assert.equal(await readBegin(disk, other), 1);
+  const third = await replaceSource(disk, 38);
+  assert.deepEqual([await readBegin(disk, third), await readBegin(disk, other)], [38, 1]);
+  assert.equal(readFileSync(join(folder, '.journal-begin'), 'utf8'), `38 ${third}\n`);
+  assert.equal(await readBegin(disk, await replaceSource(disk)), 1, 'that of an earlier id');
+});
+
+test('a damaged file with the first event of a journal says nothing', async () => {
+  const disk = new SimulatedDisk();
+  const source = await replaceSource(disk);
+  for (const text of [
+    '',
+    `38 ${source}`,
+    `0 ${source}\n`,
+    `-1 ${source}\n`,
+    `38 ${source}\n\n`,
+    `9${'0'.repeat(20)} ${source}\n`,
+  ]) {
+    disk.put('.journal-begin', Buffer.from(text));
+    assert.equal(await readBegin(disk, source), 1, text);
+  }
 });
 
 test('an id that is not readable, or that was removed beside a known destination, is not replaced by itself', async () => {

@@ -41,7 +41,7 @@ export function describedHub({
           '^[0-9a-f]{8}$',
           'The crc of the line before the first one; 00000000 at the beginning of a file.',
         ),
-        inHeader('Assetlog-Last', '^[1-9][0-9]{0,15}$', 'The last seq of the journal.'),
+        inHeader('Assetlog-Last', SEQ, 'The last seq of the journal.'),
         inHeader('Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'What the sender calls itself, percent-encoded.'),
         inHeader('Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'),
         inHeader(
@@ -49,6 +49,7 @@ export function describedHub({
           '^[1-9][0-9]*-[1-9][0-9]*$',
           'Seqs up to the first line that the sender does not have any more.',
         ),
+        inHeader('Assetlog-Begins', SEQ, 'The first event of the journal under its id; those before it are not lost.'),
         inHeader(
           'Assetlog-Through',
           `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`,
@@ -62,6 +63,7 @@ export function describedHub({
   ];
 }
 
+const SEQ = '^[1-9][0-9]{0,15}$';
 const SOURCE = '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90';
 
 const position: Schema = {

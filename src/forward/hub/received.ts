@@ -42,6 +42,8 @@ export interface Received {
   readonly firstSeq: number;
   /** What the sender says that it does not have any more. */
   readonly lost: GoneRange | undefined;
+  /** The first event of the journal under its id, as the sender says: those before it are elsewhere, and not lost. */
+  readonly begins?: number | undefined;
   /** The id of the event before the first line, as the sender has it; undefined if it does not say that. */
   readonly after?: string | undefined;
   /** The journals that the lines came through, as the sender says; undefined if it does not say that. */
@@ -83,7 +85,7 @@ export interface SaidOfSource {
 }
 
 /** What the headers of a request say of the journal before the first line; undefined for what they do not say. */
-export interface ForwardHeaders extends Pick<Received, 'lost' | 'after' | 'through'> {
+export interface ForwardHeaders extends Pick<Received, 'lost' | 'begins' | 'after' | 'through'> {
   readonly crc: number | undefined;
   readonly said: SaidOfSource;
 }
@@ -105,9 +107,10 @@ export function readForwardHeaders(
   const wanted = `1 to ${max} ids of journals, joined by ", "`;
   const through = matched(raw, 'Assetlog-Through', ids, wanted, limits)?.[0].split(', ');
   const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq', limits);
+  const begins = matched(raw, 'Assetlog-Begins', exactSeq, 'a seq', limits);
   const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
   const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
-  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, after, through, said };
+  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, begins: begins && Number(begins[0]), after, through, said };
 }
 
 /** What `matched` needs of a pattern, for a seq that a number holds: readers of `/sources` take no other lag. */

@@ -159,9 +159,10 @@ export class Receiver {
       await this.sources.hear(source, names).catch(this.#refuse);
       return this.#takeNext(received, said, journal); // the journal may have been closed by now
     }
-    const lostCount = Math.max(0, received.firstSeq - 1 - (known?.seq ?? 0));
+    const first = Math.max((known?.seq ?? 0) + 1, received.begins ?? 1);
+    const lostCount = Math.max(0, received.firstSeq - first);
     if (lostCount > 0) {
-      const { first, last } = received.lost!;
+      const last = received.firstSeq - 1;
       this.#options.notices.warn('a source has lost events, and its later ones are recorded', { source, first, last });
     }
     if (known === undefined) this.#newcomers += 1;

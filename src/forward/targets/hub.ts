@@ -21,7 +21,7 @@ type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
 export function openHub(options: TargetOptions): Target {
-  const { source, sourceName, through, onVia, limits } = options;
+  const { source, sourceName, beginSeq = 1, through, onVia, limits } = options;
   const path = `/forward/${source}`;
   const requests = new Requests(options);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
@@ -51,6 +51,7 @@ export function openHub(options: TargetOptions): Target {
         'Content-Type': 'application/x-ndjson',
         'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
         ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
+        ...(beginSeq > 1 && lost && { 'Assetlog-Begins': String(beginSeq) }),
         ...(after !== undefined && { 'Assetlog-After': after }),
         ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
         ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),

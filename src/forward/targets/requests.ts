@@ -24,6 +24,8 @@ export interface TargetOptions
   > {
   /** The id of the journal that is forwarded. */
   readonly source: string;
+  /** The first event of the journal under that id. */
+  readonly beginSeq?: number;
   /** What the service calls itself at a hub. */
   readonly sourceName?: string | undefined;
   /** That of the journal. */

@@ -396,7 +396,7 @@ class BackupRun {
 /** End of the name of a file while it is copied. A start, `verify` and `events` ignore it. */
 const PARTIAL = '.partial';
 /** That it is forwarded, to which destinations, and its id: in the order of their names the id is after the destinations. */
-const FORWARDED = /^(\.forwarded-.*|\.journal-id|dead-.*\.jsonl)$/;
+const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
 const NEWLINE = Buffer.from('\n');

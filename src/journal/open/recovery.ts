@@ -275,7 +275,7 @@ export function joinFindings({ name, firstSeq }: SegmentName, expected: number, 
 
 /** Names of all files that assetlog creates in the folder. */
 const OURS =
-  /^(\.(un)?lock(ed)?-.*|\.journal-id(\.new)?|\.?forward(ed)?-.*|dead-.*\.jsonl(\.new)?|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;
+  /^(\.(un)?lock(ed)?-.*|\.journal-(id|begin)(\.new)?|\.?forward(ed)?-.*|dead-.*\.jsonl(\.new)?|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;
 
 function foreignIn(names: readonly string[]): Finding[] {
   const kind = 'foreign file';

@@ -7,7 +7,9 @@ import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
 import { uuids } from '../../../src/journal/line/uuid.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { jsonIn } from '../../support/command-output.ts';
 import { reachesHub, stopsForwarding } from '../../support/forwarded.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
 import { diskWith, FIRST, segment, timed } from '../../support/segments.ts';
@@ -152,7 +154,7 @@ test('a destination that began once does not begin now again: a hub that knows n
   assert.deepEqual(hub.recorded, [4, 5]);
 });
 
-test('a device that is restored from a backup continues with the command that its status shows', async (t: TestContext) => {
+test('a device that is restored from a backup continues with the command that its status shows, and the hub counts nothing as lost [forwarder-lost-3]', async (t: TestContext) => {
   const hub = await startService(t);
   const [data, backup] = [`${newFolder(t)}/a b`, newFolder(t)];
   const args = ['--forward-to', hub.url];
@@ -174,9 +176,17 @@ test('a device that is restored from a backup continues with the command that it
   const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));
   const done = await run(words);
   assert.deepEqual([done.code, done.stderr], [0, '']);
+  const [, forget = ''] = /\nassetlog (sources forget \S+)\n$/.exec(done.stdout) ?? assert.fail(done.stdout);
   const again = await startService(t, { data, args });
   assert.deepEqual(await report(again, ['d']), [200]);
   const keys = () => eventsIn(hub.data).map(({ asset_key }) => `${asset_key}`);
   await reachesHub(hub, data, 8);
   assert.deepEqual(keys(), [...named('a', 3), ...named('b', 2), ...named('c', 4), 'd']);
+  const sources = async (...more: string[]) => (await run(['sources', '--data', hub.data, ...more])).stdout;
+  const lost = async () => jsonIn(await sources('--json')).map(({ lost_events }) => lost_events);
+  assert.deepEqual(await lost(), [0, 0], 'all that the command leaves out is there');
+  assert.doesNotMatch(hub.stderr(), /lost events/);
+  assert.equal(samplesOf(await metricsOf(hub)).get('assetlog_forward_missing_events'), 0);
+  assert.equal((await run([...forget.split(' '), '--data', hub.data])).code, 0);
+  assert.deepEqual(await lost(), [0]);
 });

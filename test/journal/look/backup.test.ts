@@ -306,6 +306,7 @@ test('an error of the source is not taken for a removed file', async () => {
 /** As a journal that is forwarded to a hub, and is a hub itself, has them beside its events. */
 const forwarded = {
   '.journal-id': Buffer.from('0193e0c2-7f3a-7000-8000-000000000000\n'),
+  '.journal-begin': Buffer.from('3 0193e0c2-7f3a-7000-8000-000000000000\n'),
   '.forwarded-hub': Buffer.alloc(0),
   'dead-hub.jsonl': Buffer.from(
     '{"time":"2026-11-20T15:19:45.266Z","outcome":"refused","reason":"no","line":{"seq":1}}\n',
