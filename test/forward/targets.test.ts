@@ -506,10 +506,11 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   assert.equal(reasonOf(await target.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
   const listed = `this needs a token of the deployment NAME, and a path that begins with ${'/NAME/report, '.repeat(50)}`;
   answer = [401, JSON.stringify({ error: listed }), { 'WWW-Authenticate': 'Api-Token realm="assetlog"' }];
-  assert.equal(
-    reasonOf(await target.ask(NEVER)),
-    `answers 401 for the deployment in ${url}; check the token in ${tokenFile}`,
-  );
+  const lacking = `answers 401, and its URL lacks the deployment; add the name, as in ${url}/prod`;
+  assert.equal(reasonOf(await target.ask(NEVER)), lacking);
+  const ofProd = open(t, 'hub', `${url}/prod`, { tokenFile });
+  const wrong = `answers 401 for the deployment in ${url}/prod; check the token in ${tokenFile}`;
+  assert.equal(reasonOf(await ofProd.ask(NEVER)), wrong);
   answer = [401, JSON.stringify({ error: `${'a word '.repeat(40)}` })];
   assert.match(reasonOf(await target.ask(NEVER)), /^answers 401: (a word )+a …; check the token in /);
   answer = [429, error, { 'WWW-Authenticate': 'Bearer realm="assetlog"' }];

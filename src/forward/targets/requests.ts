@@ -129,8 +129,11 @@ export class Requests<Own extends { readonly kind: string } = never> {
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
     const hint = loginHint(this.#options, 'a token file');
-    if (status === 401 && isChallenge(headers))
-      return turnedAway(`answers 401 for the deployment in ${this.#options.to}; ${hint}`);
+    if (status === 401 && isChallenge(headers)) {
+      const { to } = this.#options;
+      if (this.#base.pathname !== '/') return turnedAway(`answers 401 for the deployment in ${to}; ${hint}`);
+      return turnedAway(`answers 401, and its URL lacks the deployment; add the name, as in ${new URL('prod', to)}`);
+    }
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${hint}`);
     if (status === 403) return turnedAway(`${reason}; check the URL, and what this login may do`);
     const { location } = headers;

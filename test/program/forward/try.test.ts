@@ -50,6 +50,12 @@ test('a hub works with a token that may forward, and keeps nothing of the test [
   const [refused, reason] = await tried(t, ...options('prod'), wrong);
   assert.equal(refused, 1);
   assert.ok(reason?.includes(`answers 401 for the deployment in ${hub.url}/prod; check the token in ${wrong}`), reason);
+  for (const to of [hub.url, `${hub.url}/`]) {
+    const [lacking, name] = await tried(t, '--forward-to', to, '--forward-token-file', tokenFile(t, tokenOf('prod')));
+    assert.equal(lacking, 1);
+    const says = `answers 401, and its URL lacks the deployment; add the name, as in ${hub.url}/prod`;
+    assert.equal(name, `upstream: DOES NOT WORK: ${to}: ${says}`);
+  }
   const [absent, missing] = await tried(t, ...options('prod'), join(folder, 'no.token'));
   assert.equal(absent, 1);
   assert.match(`${missing}`, /no request was sent: ENOENT/);
