@@ -47,7 +47,9 @@ export const token = defineCommand<TokenValues>(
         'DATE',
         'when it expires: 2027-01-31, until the end of that day in UTC, or 2027-01-31T12:00:00Z',
         (text) => {
-          if (readNotAfter(text) === undefined) throw new Error(`is not ${NOT_AFTER}`);
+          const ms = readNotAfter(text);
+          if (ms === undefined) throw new Error(`is not ${NOT_AFTER}`);
+          if (ms <= Date.now()) throw new Error('is in the past; give a later one');
           return text;
         },
       ),

@@ -62,7 +62,10 @@ test('promtool takes the alert rules, and each fires when it should and not befo
       50,
     ],
     AssetlogDiskFullSoon: [{ assetlog_disk_free_bytes: '1000000000x30 1000000000-9000000x100' }, 120],
-    AssetlogTokenExpires: [{ 'assetlog_tokens{state="expiring"}': '0x30 1x20' }, 31],
+    AssetlogTokenExpires: [
+      { 'assetlog_tokens{state="expired"}': '0x30 1x20', 'assetlog_tokens{state="valid"}': '3x50' },
+      31,
+    ],
     AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
@@ -76,7 +79,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
   const labels: Readonly<Record<string, string>> = {
     AssetlogDown: 'job: assetlog',
     AssetlogForwardStopped: 'state: stopped',
-    AssetlogTokenExpires: 'state: expiring',
+    AssetlogTokenExpires: 'state: expired',
     AssetlogAssetStale: 'key: w',
   };
   const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [

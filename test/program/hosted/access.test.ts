@@ -135,6 +135,19 @@ test('a token can be printed with its end, which has to exist', async () => {
   }
 });
 
+test('a token that has ended is not printed', async () => {
+  for (const date of ['2020-01-31', new Date(Date.now() - 1_000).toISOString()]) {
+    const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
+    assert.deepEqual([code, stdout], [2, '']);
+    assert.match(stderr, /^assetlog: --not-after "\S+" is in the past; give a later one/);
+  }
+  assert.equal(
+    (await runHere(['token', '--not-after', new Date(Date.now() + 60_000).toISOString().slice(0, 10)])).code,
+    0,
+    'until its end',
+  );
+});
+
 test('a token is written to a new file that its owner alone may read, and then only its entry is printed [token-out-1]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'hub.token');
