@@ -18,7 +18,7 @@ import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from '
 import type { TargetOptions } from './targets/requests.ts';
 
 /** `letters` returns the same object each time. */
-export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' | 'beginSeq'> {
+export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
@@ -251,8 +251,8 @@ export class Link {
         ack?.stateIs(this.status.state === 'stopped');
       };
       // What is recorded while the cursor is being made counts as well.
-      const beginSeq = () => this.#madeSeq ?? progress.openedSeq(disk.folder);
-      const own = { target, letters, onChange, beginSeq, lastSuccess: this.#lastSuccess };
+      const nowSeq = () => this.#madeSeq ?? progress.openedSeq(disk.folder);
+      const own = { target, letters, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
       this.#sender = new Sender({ ...this.options, ...own });
       this.#sender.start();
       this.#problem = undefined;

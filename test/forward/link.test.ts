@@ -44,6 +44,7 @@ test('a token file that changes while its request is in flight is tried at once 
   const link = linkOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
   await link.check([]);
   await eventually('it is stopped', () => link.status.state === 'stopped');
+  await sleep(100); // a check that finds the new file is not the first thing after the stop
   await eventually('the new token is used', async () => {
     await link.check([]);
     return link.status.seq === 5;

@@ -41,7 +41,9 @@ export interface OutboxParts {
   /** Of the destination of `--ack`: hears what it has. */
   readonly ack?: Ack | undefined;
   /** @returns the first event of a new destination that begins `now`; undefined for the next one that is recorded */
-  readonly beginSeq?: () => number | undefined;
+  readonly nowSeq?: () => number | undefined;
+  /** The first event of the journal under its id; 1 if it is not given. */
+  readonly beginSeq?: number;
   /** Time of the last event that was taken before this start, if it is known. */
   readonly lastSuccess?: string | null;
 }
@@ -120,6 +122,11 @@ export class Outbox {
     return (this.#parts.progress.nextSeq(this.#parts.disk.folder) ?? 1) - 1;
   }
 
+  /** The first event of the journal under its id. */
+  get beginSeq(): number {
+    return this.#parts.beginSeq ?? 1;
+  }
+
   /** What the cursor on the disk says; undefined until the cursor is known. */
   get saved(): CursorValue | undefined {
     return this.#saved;
@@ -186,7 +193,7 @@ export class Outbox {
       return;
     }
     if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
-    const nowSeq = () => this.#parts.beginSeq?.() ?? this.lastSeq + 1;
+    const nowSeq = () => this.#parts.nowSeq?.() ?? this.lastSeq + 1;
     const seq = destination.begin === 'now' ? nowSeq() : await this.firstSeq();
     await this.save({ ...this.value, seq: seq - 1 });
     this.notices.info('forwarding begins', { to, seq });

@@ -110,8 +110,8 @@ export class ToAsked {
       this.#warnOfNothing(had);
       return had;
     }
-    // Not beyond the cursor: what retention removed after it is named.
-    return Math.min(had, (await outbox.firstSeq()) - 1);
+    // It has lost all that it had. What retention removed of that gets a dead letter.
+    return Math.min(had, outbox.beginSeq - 1);
   }
 
   #warnOfNothing(had: number): void {
