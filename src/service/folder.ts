@@ -16,6 +16,9 @@ type LockState =
   /** The start ended before the lock could be taken. */
   | { readonly kind: 'given up' };
 
+/** Name of a file in a data folder: a service with deployments was started on it. */
+export const HOSTED = '.hosted';
+
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
 /** A data folder and its lock. Nothing in the folder is read or written before it is locked. */

@@ -10,8 +10,11 @@ import { type Deployments, sha256, tokensByState, tokenTest } from '../deploymen
 import { endpoints } from '../event/parameters.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
+import { type Disk, isFull } from '../journal/disk.ts';
+import { writeFile } from '../journal/file-io.ts';
 import { readingPaths } from '../reading/routes.ts';
 import type { Notices } from '../telemetry/log.ts';
+import { HOSTED } from './folder.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
 
@@ -82,7 +85,7 @@ export async function recordForDeployments(
       return file.current.tokensOf.has(name) ? name : undefined;
     },
     isToken,
-    open: async () => {}, // the first report for a deployment opens its journal
+    open: () => markAsHosted(folder.disk), // the first report for a deployment opens its journal
     trouble: undefined,
     troubles: () => hosted.troubles(),
     makeSpace: () => hosted.makeSpace(),
@@ -97,6 +100,14 @@ export async function recordForDeployments(
       return hosted.close();
     },
   };
+}
+
+/** Without the mark a folder that has had no report yet could be started without deployments, and any client could report. */
+async function markAsHosted(disk: Disk): Promise<void> {
+  if ((await disk.list()).includes(HOSTED)) return;
+  await writeFile(disk, HOSTED, []).catch((error: NodeJS.ErrnoException) => {
+    if (!isFull(error)) throw error; // a later start marks it
+  });
 }
 
 /** Warns of the tokens that have expired, or expire soon. */

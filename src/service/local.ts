@@ -6,7 +6,7 @@ import { writeFile } from '../journal/file-io.ts';
 import { Journal } from '../journal/journal.ts';
 import type { JournalOptions } from '../journal/options.ts';
 import { contentsOf } from '../journal/segments.ts';
-import { folderFailed } from './folder.ts';
+import { folderFailed, HOSTED } from './folder.ts';
 import { LocalJournal } from './local-journal.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
 import { StartError } from './start-error.ts';
@@ -69,20 +69,23 @@ export function recordLocally(
  * Checks that the data folder is not one of hosted mode, whose reports would then need no token any more. A journal in the
  * folder itself says that it is a local one. The folders that a repair made (`damaged-…`) are not looked into.
  * @param openDisk as `ServiceParts.openDisk`
- * @throws StartError if the folder holds no journal, and a subfolder with the name of a deployment does
+ * @throws StartError if the folder holds no journal, and is marked or has a subfolder of a deployment with a journal
  */
 async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): Promise<void> {
   const names = await entriesOf(disk);
   if (contentsOf(names).segments.length > 0) return;
+  const refuse = (holds: string, choice: string) =>
+    new StartError(
+      exitCodes.configuration,
+      `the data folder ${disk.folder} ${holds}, and without --deployments any client may report; give --deployments FILE, or ${choice}`,
+    );
   for (const name of names.sort()) {
     if (!deploymentName.test(name) || name.startsWith('damaged-')) continue;
     const folder = join(disk.folder, name);
     if (contentsOf(await entriesOf(openDisk(folder))).segments.length === 0) continue;
-    throw new StartError(
-      exitCodes.configuration,
-      `the data folder ${disk.folder} holds journals of deployments, such as ${name}, and without --deployments any client may report; give --deployments FILE, or --data ${folder} for that journal alone`,
-    );
+    throw refuse(`holds journals of deployments, such as ${name}`, `--data ${folder} for that journal alone`);
   }
+  if (names.includes(HOSTED)) throw refuse('was begun with --deployments', 'choose another with --data');
 }
 
 /** Name of a file in a folder whose journal a service for tests may empty. */

@@ -178,6 +178,19 @@ test('a deployment that is taken out is in trouble no more, and may come back', 
   assert.equal((await report('prod')).status, 200);
 });
 
+test('without --deployments the folder of hosted mode is refused with 2 before its first report too [hosted-13]', async (t) => {
+  const { data, stop } = await host(t);
+  await stop();
+  const refused = {
+    exitCode: exitCodes.configuration,
+    message:
+      /^the data folder \S+ was begun with --deployments, .*give --deployments FILE, or choose another with --data$/,
+  };
+  await assert.rejects(serve(t, { data }), refused);
+  await assert.rejects(serve(t, { data, args: ['--test'] }), refused);
+  assert.deepEqual(readdirSync(data), ['.hosted']);
+});
+
 test('without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal', async (t) => {
   const { data, args, report, stop, headerOf } = await host(t);
   assert.equal((await report('prod')).status, 200);

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/config/limits.ts';
+import { HOSTED } from '../../../src/service/folder.ts';
 import {
   deployments,
   FOREIGN_FOLDER,
@@ -111,7 +112,7 @@ function recordedByAll(data: string, text: string): string[] {
 }
 
 function foldersIn(data: string): string[] {
-  return readdirSync(data).filter((name) => !name.startsWith('.lock'));
+  return readdirSync(data).filter((name) => !name.startsWith('.lock') && name !== HOSTED);
 }
 
 /** What ought to be in the journal, by the key of a row. */
