@@ -6,6 +6,7 @@ import {
   type Config,
   contradictionsIn,
   forwards,
+  misspeltVariables,
   options,
   readPassedSocket,
   sourceName,
@@ -14,13 +15,14 @@ import {
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
+import { variableOf } from '../config/options.ts';
 import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { makeOwnFolder } from '../test-mode/own-folder.ts';
-import { defineCommand, type Output, refuse } from './cli/command.ts';
+import { defineCommand, type Environment, type Output, refuse } from './cli/command.ts';
 import { endBySignal, endWith } from './cli/end.ts';
 
 /** Lines at the end of the help of `serve` and of the program. */
@@ -57,25 +59,33 @@ export const serve = defineCommand(
     // Empty if it is not given, so that a service for tests does not keep its events in the folder of another one.
     options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
   },
-  async (given, output) => {
-    if (given.data !== '') return runService(given, output);
-    if (!given.test || given.deployments !== '') return runService({ ...given, data: options.data.initial }, output);
-    return runService({ ...given, data: makeOwnFolder() }, output); // the exit of the process removes it
+  async (given, output, _operands, env) => {
+    if (given.data !== '') return runService(given, output, env);
+    if (!given.test || given.deployments !== '')
+      return runService({ ...given, data: options.data.initial }, output, env);
+    return runService({ ...given, data: makeOwnFolder() }, output, env); // the exit of the process removes it
   },
 );
 
 /** Before the URL in the line on standard output. */
 const READY = 'assetlog listening on ';
 
-async function runService(config: Config, output: Output): Promise<ExitCode> {
+async function runService(config: Config, output: Output, env: Environment): Promise<ExitCode> {
   const { say, complain, stdout } = output;
-  const passed = readPassedSocket(process.env, process.pid);
+  const passed = readPassedSocket(env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
+  const misspelt = misspeltVariables(env);
+  const open = misspelt.find(({ meant }) => meant === variableOf('deployments'));
+  if (open !== undefined && config.deployments === '' && !config.test) {
+    problems.push(`${open.variable} is not read, and without ${open.meant} any client may report; rename it`);
+  }
   if (passed.kind === 'invalid' || problems.length > 0) return refuse(output, ...problems);
   const isTerminal = process.stderr.isTTY === true;
   const write = (line: string) => void process.stderr.write(line);
   const notices = createNotices(config.logLevel, isTerminal, write);
-  const terminal = isTerminal ? { write, colours: showsColours(process.env) } : undefined;
+  const terminal = isTerminal ? { write, colours: showsColours(env) } : undefined;
+
+  for (const one of misspelt) notices.warn('a variable is not read; its name is nearly that of an option', { ...one });
 
   // Until the service has started, a stop exits at once: no report has been acknowledged.
   let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);

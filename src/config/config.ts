@@ -1,9 +1,12 @@
 /** The options of the service: flags, environment variables and defaults. */
 
 import { readKey } from '../event/asset-key.ts';
+import { nearest } from '../event/nearest.ts';
 import { type Network, readNetwork } from './client-address.ts';
 import { limits, MIB } from './limits.ts';
 import {
+  flagOf,
+  hasVariable,
   type Invalid,
   integer,
   matching,
@@ -15,6 +18,7 @@ import {
   size,
   switchOption,
   trueOrFalse,
+  variableOf,
 } from './options.ts';
 
 /** As in `package.json`. */
@@ -288,6 +292,31 @@ export function readConfig(
   if (read.kind === 'invalid') return read;
   const problems = contradictionsIn(read.values);
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
+}
+
+/** A variable that no option reads, and what was probably meant: `ASSETLOG_PORT`, or the flag of an option without a variable. */
+export interface MisspeltVariable {
+  readonly variable: string;
+  readonly meant: string;
+}
+
+/**
+ * @returns the variables with at most two edits to the name of an option, but not the addresses (`tcp://…`) that Kubernetes sets
+ *   for a Service whose name is nearly `assetlog`
+ */
+export function misspeltVariables(env: Readonly<Record<string, string | undefined>>): MisspeltVariable[] {
+  const meanings = new Map(
+    Object.entries<Option<never>>(options as Options<never>).map(([name, option]) => {
+      return [variableOf(name), hasVariable(option) ? variableOf(name) : `--${flagOf(name)}`];
+    }),
+  );
+  const set = Object.entries(env).filter(
+    ([name, value = '']) => /^ASSET/.test(name) && !/^((tcp|udp|sctp):.*)?$/.test(value),
+  );
+  return set.flatMap(([variable]) => {
+    const meant = meanings.get(nearest(variable, [...meanings.keys()], 2) ?? '') ?? variable;
+    return meant === variable ? [] : [{ variable, meant }];
+  });
 }
 
 export function forwards({ forwardTo, forward, onFailedCheck }: ForwardingValues): boolean {

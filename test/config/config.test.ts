@@ -2,8 +2,17 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type Config, readConfig, readPassedSocket, segmentBytesOf, version } from '../../src/config/config.ts';
+import { commands } from '../../src/commands/all-commands.ts';
+import {
+  type Config,
+  misspeltVariables,
+  readConfig,
+  readPassedSocket,
+  segmentBytesOf,
+  version,
+} from '../../src/config/config.ts';
 import { type Limits, limits, limitsFor, waitLimits } from '../../src/config/limits.ts';
+import { hasVariable, variableOf } from '../../src/config/options.ts';
 import { root } from '../support/program.ts';
 
 function config(args: readonly string[], env: Record<string, string> = {}): Config {
@@ -132,6 +141,38 @@ test('every bad value is reported, with its source and what is wanted', () => {
     /^ASSETLOG_PORT .*Kubernetes.*enableServiceLinks/,
   );
   for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
+});
+
+test('variables with nearly the name of an option are found, and those of Kubernetes and of commands are none', () => {
+  const found = (env: Record<string, string>) => misspeltVariables(env).map(({ variable, meant }) => [variable, meant]);
+  assert.deepEqual(
+    found({ ASSETLOG_RETAIN_BYTE: '1', ASSET_LOG_DATA: '/d', ASSETLOG_DEPLOYMENT: 'x', ASSETLOG_STRIC: 'true' }),
+    [
+      ['ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES'],
+      ['ASSET_LOG_DATA', 'ASSETLOG_DATA'],
+      ['ASSETLOG_DEPLOYMENT', 'ASSETLOG_DEPLOYMENTS'],
+      ['ASSETLOG_STRIC', '--strict'],
+    ],
+  );
+  const others = Object.values(commands).flatMap(({ options }) =>
+    Object.entries(options).map(([name, option]) => (hasVariable(option) ? variableOf(name) : 'ASSETLOG_PROGRAM')),
+  );
+  assert.deepEqual(found(Object.fromEntries(others.map((name) => [name, 'x']))), []);
+  for (const service of ['ASSETLOG', 'ASSET_LOG', 'ASSETLOG_A', 'ASSETLOGS', 'ASSETLOG_HOST', 'ASSETLOG_TEST']) {
+    const address = 'tcp://10.0.0.1:3000';
+    const parts = { PROTO: 'tcp', PORT: '3000', ADDR: '10.0.0.1' };
+    const links = Object.entries(parts).map(([part, value]) => [`${service}_PORT_3000_TCP_${part}`, value]);
+    const env = {
+      [`${service}_SERVICE_HOST`]: '10.0.0.1',
+      [`${service}_SERVICE_PORT`]: '3000',
+      [`${service}_SERVICE_PORT_HTTP`]: '3000',
+      [`${service}_PORT`]: address,
+      [`${service}_PORT_3000_TCP`]: address,
+      ...Object.fromEntries(links),
+    };
+    assert.deepEqual(found(env), [], service);
+  }
+  assert.deepEqual(found({ ASSETLOG_DAT: '', DATA: 'x' }), []);
 });
 
 test('sizes are bytes or whole numbers with an exact unit', () => {

@@ -10,7 +10,8 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { StartError } from '../../../src/service.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { hold } from '../../support/gate.ts';
-import { eventsIn, freePort, newFolder, root, startService } from '../../support/program.ts';
+import { entriesOf } from '../../support/log.ts';
+import { eventsIn, freePort, newFolder, root, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
@@ -63,6 +64,20 @@ test('flags go over environment, and the ready line is the only thing on standar
   assert.equal((await ask(service.port, post(`/from/env${TARGET}a`))).status, 200);
   const { code, stdout, stderr } = await service.kill('SIGTERM');
   assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
+});
+
+test('a misspelt variable is a warning, and one that was to give deployments ends the start with 2', async (t) => {
+  const service = await startService(t, { env: { ASSETLOG_RETAIN_BYTE: '300MB' } });
+  const { stderr } = await service.kill('SIGTERM');
+  const [warning] = entriesOf(stderr, 'a variable is not read; its name is nearly that of an option');
+  assert.deepEqual([warning?.['variable'], warning?.['meant']], ['ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES']);
+  assert.deepEqual(await run(['serve', '--port', '0'], { env: { ASSETLOG_DEPLOYMENT: 'x.json' } }), {
+    code: 2,
+    signal: null,
+    stdout: '',
+    stderr:
+      'assetlog: ASSETLOG_DEPLOYMENT is not read, and without ASSETLOG_DEPLOYMENTS any client may report; rename it\n',
+  });
 });
 
 test('while the journal is being read the service is alive, not ready, and refuses reports', async (t) => {
