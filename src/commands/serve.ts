@@ -2,6 +2,7 @@
 
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
+import { isatty } from 'node:tty';
 import {
   type Config,
   contradictionsIn,
@@ -43,9 +44,10 @@ export const serveNotes: readonly string[] = [
   '  4 the data folder is in use, 5 the disk failed',
   '',
   'Signals:',
-  '  SIGTERM, SIGINT and, without deployments and destinations, SIGHUP stop it cleanly; a second SIGTERM or SIGINT ends',
-  '  it at once and by that signal. If a system call of the disk never returns, it ends by SIGKILL (137 in a shell)',
-  '  instead of an exit code.',
+  '  SIGTERM, SIGINT and a terminal that closes (SIGHUP) stop it cleanly; a second SIGTERM or SIGINT ends it at once and',
+  '  by that signal. SIGHUP reads the deployments and the destinations again; a service without them whose input and',
+  '  outputs are no terminal ignores SIGHUP. If a system call of the disk never returns, it ends by SIGKILL (137 in a',
+  '  shell) instead of an exit code.',
 ];
 
 /** The command that runs if none is named. */
@@ -66,6 +68,9 @@ export const serve = defineCommand(
     return runService({ ...given, data: makeOwnFolder() }, output, env); // the exit of the process removes it
   },
 );
+
+const IGNORED =
+  'SIGHUP is ignored: there is no terminal that closes and no file to read again; SIGTERM stops the service';
 
 /** Before the URL in the line on standard output. */
 const READY = 'assetlog listening on ';
@@ -101,7 +106,10 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   const hasFiles = config.deployments !== '' || forwards(config);
-  process.on('SIGHUP', hasFiles ? () => reload() : onSignal);
+  // Not an ignored SIGHUP that was inherited from nohup: Node resets it.
+  const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
+  process.on('SIGHUP', hasFiles ? () => reload() : hasTerminal ? onSignal : () => {});
+  if (!hasFiles && !hasTerminal) process.once('SIGHUP', () => notices.info(IGNORED));
   if (config.exitWithStdin) {
     const onClosed = () => {
       if (stopping) return;

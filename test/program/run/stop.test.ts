@@ -13,6 +13,7 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { hold } from '../../support/gate.ts';
 import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
+import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually, HANG_MS, within } from '../../support/tools.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
@@ -54,12 +55,17 @@ test('requests that had arrived when a stop began get their replies, although th
 /** A service whose stop waits for the rest of a request. */
 async function startStopping(t: Scope, signal: NodeJS.Signals): Promise<{ service: Running; wire: Wire }> {
   const service = await startService(t);
-  const wire = await Wire.open(service.port);
-  wire.send(`${post(`${TARGET}before`)}${UNFINISHED}`);
-  assert.equal((await wire.reply())?.status, 200); // so what follows it was read too
+  const wire = await sendUnfinished(service.port);
   process.kill(service.pid, signal);
   await eventually('the stop begins', () => service.stderr().includes(`"message":"stopping","signal":"${signal}"`));
   return { service, wire };
+}
+
+async function sendUnfinished(port: number): Promise<Wire> {
+  const wire = await Wire.open(port);
+  wire.send(`${post(`${TARGET}before`)}${UNFINISHED}`);
+  assert.equal((await wire.reply())?.status, 200); // so what follows it was read too
+  return wire;
 }
 
 const UNFINISHED = post(TARGET, '{"asset_key":"a"}').slice(0, -5);
@@ -72,15 +78,32 @@ test('a second signal ends the process at once, and by that signal', async (t) =
   }
 });
 
-test('SIGHUP stops a service without deployments cleanly, however often a terminal that closes sends it', async (t) => {
-  const { service, wire } = await startStopping(t, 'SIGHUP');
-  for (let count = 0; count < 3; count += 1) process.kill(service.pid, 'SIGHUP');
+test('SIGHUP stops a service on a terminal cleanly, however often a terminal that closes sends it', {
+  skip: noTerminal(),
+}, async (t) => {
+  const data = newFolder(t);
+  const { port, shown } = await serveOnTerminal(t, ['--data', data]);
+  const pid = Number(/pid=(\d+)/.exec(shown())?.[1]);
+  const wire = await sendUnfinished(port);
+  process.kill(pid, 'SIGHUP');
+  await eventually('the stop begins', () => shown().includes('stopping'));
+  for (let count = 0; count < 3; count += 1) process.kill(pid, 'SIGHUP');
   wire.send(post(TARGET, '{"asset_key":"a"}').slice(-5));
   assert.equal((await wire.reply())?.status, 200);
-  const { code, stderr } = await service.finished;
+  await eventually('the end', () => shown().includes('stopped'));
+  assert.equal(shown().match(/stopping/g)?.length, 1);
+  assert.ok(existsSync(join(data, '.stopped-cleanly')));
+});
+
+test('SIGHUP is ignored with one line where no stream is a terminal, as with nohup and under systemd', async (t) => {
+  const service = await startService(t);
+  for (let count = 0; count < 3; count += 1) {
+    process.kill(service.pid, 'SIGHUP');
+    assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
+  }
+  const { code, stderr } = await service.kill('SIGTERM');
   assert.equal(code, 0, stderr);
-  assert.equal(stderr.match(/"stopping"/g)?.length, 1);
-  assert.ok(existsSync(join(service.data, '.stopped-cleanly')));
+  assert.equal(stderr.match(/SIGHUP is ignored/g)?.length, 1);
 });
 
 test('a signal ends also a start that hangs, and SIGHUP is no reason to end for a service with deployments', async (t) => {
