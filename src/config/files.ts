@@ -27,7 +27,7 @@ async function realFolder(path: string): Promise<string> {
 }
 
 /**
- * Reads a small file as UTF-8.
+ * Reads a small file as UTF-8, without the byte order mark that editors on Windows write.
  * @throws Error if it is a folder, or has more than `bytesMax` bytes, or the error of a system call
  */
 export async function readText(path: string, bytesMax: number): Promise<string> {
@@ -38,7 +38,7 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
     const { size } = found;
     if (found.isDirectory()) throw new Error(`${path} is a folder`); // the error of reading it has no path
     if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
-    return await handle.readFile('utf8');
+    return (await handle.readFile('utf8')).replace(/^\ufeff/, '');
   } finally {
     await handle.close();
   }
