@@ -27,7 +27,7 @@ import {
   type StreamReply,
   unavailable,
 } from './message.ts';
-import { checkBodyHeaders, checkExpect, readHead, type TokenHeaders } from './request.ts';
+import { acceptsHtml, checkBodyHeaders, checkExpect, readHead, type TokenHeaders } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
 
@@ -127,7 +127,7 @@ class Steps {
     let route = OTHER_ROUTE;
     try {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
-      const match = findRoute(this.#routes, this.#prefix, head.method, head.path);
+      const match = this.#find(head);
       checkAccess(head, match.kind === 'found' && match.route.page !== undefined); // 403: a foreign Origin or Host
       const needs = neededFor(match);
       const records = needs !== 'read' && needs !== 'nothing';
@@ -146,6 +146,15 @@ class Steps {
     } catch (error) {
       return { kind: 'refuse', route, reply: this.#refuse(error, incoming) };
     }
+  }
+
+  /** Finds a page without its last slash too. A client that is no browser needs it only at the address of the service itself. */
+  #find({ method, path, fields }: Head): RouteMatch<Handler> {
+    const match = findRoute(this.#routes, this.#prefix, method, path);
+    if (match.kind !== 'unknown path' || path.endsWith('/')) return match;
+    const below = findRoute(this.#routes, this.#prefix, method, `${path}/`);
+    const isPage = below.kind === 'found' && below.route.page !== undefined;
+    return isPage && (path === this.#prefix.path || acceptsHtml(fields.accept)) ? below : match;
   }
 
   /** The second step: the body is there, empty if the request has none. */

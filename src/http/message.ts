@@ -137,7 +137,7 @@ export interface HandlerRequest {
   /** The query as sent, without the question mark. */
   readonly query: string;
   /** The media type of a body has been checked against `Route.bodyTypes`. */
-  readonly head: Pick<Head, 'method' | 'fields'>;
+  readonly head: Pick<Head, 'method' | 'path' | 'fields'>;
   /** In hosted mode, for a route that needs `read`: the deployment whose events may be read. */
   readonly deployment?: string | undefined;
   /** As `Incoming.tokenName`. */

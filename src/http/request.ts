@@ -90,6 +90,11 @@ export function isJson(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/json[ \t]*(?:;|$)/i.test(contentType);
 }
 
+/** Whether HTML is named, as browsers do; a client that accepts anything, such as curl with its default, gets JSON. */
+export function acceptsHtml(accept = ''): boolean {
+  return accept.split(',').some((range) => /^\s*text\/html\s*(?:;(?!.*\bq=0(?:\.0*)?\s*$)|$)/i.test(range));
+}
+
 /** @returns the value of a parameter that is a quoted string or a token (RFC 9110 section 5.6): `wordOf('a\\"b', undefined)` is `a"b` */
 export function wordOf(quoted: string | undefined, token: string | undefined): string {
   return quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';

@@ -80,7 +80,7 @@ test('each endpoint checks its parameters in the order of its table in the speci
 
 test('the handler takes a parameter for its row, and only at its endpoints', () => {
   const body = Buffer.from('{"asset_key":"k","run_label":"x"}');
-  const head = { method: 'POST', fields: readFields(['Content-Type', 'application/json']) };
+  const head = { method: 'POST', path: '/', fields: readFields(['Content-Type', 'application/json']) };
   const outcomes = extended
     .filter(({ name }) => name !== 'check')
     .map((endpoint) => reportTo(endpoint, limits)({ keyPath: undefined, body, query: '', head }));

@@ -20,7 +20,12 @@ function send(
   bounds: BatchLimits = limits,
 ) {
   const fields = readFields(['Content-Type', contentType, ...(prefer === undefined ? [] : ['Prefer', prefer])]);
-  const request = { keyPath: undefined, body: Buffer.from(body), query: '', head: { method: 'POST', fields } };
+  const request = {
+    keyPath: undefined,
+    body: Buffer.from(body),
+    query: '',
+    head: { method: 'POST', path: '/', fields },
+  };
   const outcome = reportBatch(bounds)(request);
   assert.ok(outcome.kind === 'record');
   const reply = outcome.replyTo(recorded);

@@ -28,7 +28,7 @@ interface Sent {
 
 function request({ path, body, query = '' }: Sent): HandlerRequest {
   const text = typeof body === 'object' ? JSON.stringify(body) : (body ?? '');
-  const head = { method: 'POST', fields: readFields(['Content-Type', 'application/json']) };
+  const head = { method: 'POST', path: '/', fields: readFields(['Content-Type', 'application/json']) };
   return { keyPath: path, body: Buffer.from(text), query, head };
 }
 
@@ -108,7 +108,7 @@ test('an event keeps nothing of its body in memory, nor does its key [handlers-1
   const bodyBytes = 512 * 1024;
   const events: Event[] = [];
   const take = (handler: Handler, contentType: string, body: string) => {
-    const head = { method: 'POST', fields: readFields(['Content-Type', contentType]) };
+    const head = { method: 'POST', path: '/', fields: readFields(['Content-Type', contentType]) };
     const outcome = handler({ keyPath: undefined, body: Buffer.from(body.padEnd(bodyBytes)), query: '', head });
     assert.ok(outcome.kind === 'record');
     events.push(...outcome.events);

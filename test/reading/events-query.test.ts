@@ -11,7 +11,7 @@ const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
 const NO_BODY = Buffer.alloc(0);
 
 function ask(query: string, headers: { accept?: string; lastEventId?: string } = {}) {
-  const head = { method: 'GET', fields: { ...readFields([]), ...headers } };
+  const head = { method: 'GET', path: '/', fields: { ...readFields([]), ...headers } };
   return readEventsQuestion({ body: NO_BODY, query, head }, eventsParameters(limits), limits);
 }
 

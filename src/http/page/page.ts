@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto';
 import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
 import { endpoints } from '../../event/parameters.ts';
-import type { DocumentReply, Handler } from '../message.ts';
-import { readBody, readQuery } from '../request.ts';
+import type { BodyReply, DocumentReply, Handler } from '../message.ts';
+import { acceptsHtml, readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
 /** What the page and its JSON say about the service. */
@@ -39,10 +39,12 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
     page: where,
-    handler: ({ body, query, head }) => {
+    handler: ({ body, query, head: { path, fields } }) => {
       readBody(body, options.limits); // not used, but well-formed, as in each request
       readQuery(query, options.limits);
-      if (acceptsHtml(head.fields.accept)) return { kind: 'later', reply: readPage };
+      const isHtml = acceptsHtml(fields.accept);
+      if (isHtml && !path.endsWith('/')) return { kind: 'answer', reply: redirectToSlash(path, query) };
+      if (isHtml) return { kind: 'later', reply: readPage };
       const links = JSON.stringify(linksOf(options, where === 'below any name'));
       return { kind: 'answer', reply: { kind: 'body', status: 200, body: links, headers: VARY } };
     },
@@ -72,9 +74,10 @@ function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName:
   };
 }
 
-/** Whether HTML is named, as browsers do; a client that accepts anything, such as curl with its default, gets JSON. */
-function acceptsHtml(accept = ''): boolean {
-  return accept.split(',').some((range) => /^\s*text\/html\s*(?:;(?!.*\bq=0(?:\.0*)?\s*$)|$)/i.test(range));
+/** The addresses that the page uses are relative to its own. So is this one, since a proxy may have changed the host. */
+function redirectToSlash(path: string, query: string): BodyReply {
+  const location = `./${path.slice(path.lastIndexOf('/') + 1)}/${query === '' ? '' : `?${query}`}`;
+  return { kind: 'body', status: 301, body: '{}', headers: ['Location', location, ...VARY] };
 }
 
 const VARY = ['Vary', 'Accept'];

@@ -527,7 +527,8 @@ test('a batch is taken exactly when the schema of its items allows it, and its r
 
 test('no status of the source is missing from the document', () => {
   const { responses } = documentOf(modes[1]).components;
-  const documented = new Set([200, 207, ...Object.keys(responses).map(Number)]);
+  // 301: the address of a page without its last slash, which is no path of the document.
+  const documented = new Set([200, 207, 301, ...Object.keys(responses).map(Number)]);
   let found = 0;
   for (const [name, text] of sources) {
     if (name.startsWith('test-mode/')) continue; // a fault answers as the reference does

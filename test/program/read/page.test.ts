@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { writeDeployments } from '../../support/deployments.ts';
 import { startService } from '../../support/program.ts';
-import { ask, errorOf, get, type WireReply } from '../../support/wire.ts';
+import { ask, errorOf, get, post, type WireReply } from '../../support/wire.ts';
 
 const BROWSER = 'Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
 const FROM_ANOTHER_SITE = ['Sec-Fetch-Site: cross-site', 'Sec-Fetch-Mode: navigate'];
@@ -64,9 +64,39 @@ test('hosted, the page is below any name and needs no token', async (t) => {
   assert.equal((root['links'] as Record<string, unknown>)['events'], '/{deployment_name}/events');
   const named = linksIn(await ask(port, get('/unknown/')));
   assert.deepEqual(named, { ...root, below_deployment: true });
-  for (const path of ['/prod', '/-/', '/..%2f/', '//']) {
+  for (const path of ['/-', '/-/', '/..%2f', '/..%2f/', '//', '/prod/x']) {
     assert.equal((await ask(port, get(path, BROWSER))).status, 401, path);
   }
+});
+
+test('without its last slash the address of a page leads a browser to it, and that of the service any client', async (t) => {
+  const leads = async (port: number, path: string, location: string) => {
+    const { status, headers } = await ask(port, get(path, BROWSER));
+    assert.deepEqual([status, headers.get('location'), headers.get('vary')], [301, location, 'Accept'], path);
+    assert.ok(isPage(await ask(port, get(new URL(location, `http://a${path}`).pathname, BROWSER))), path);
+  };
+  const local = await startService(t, { args: ['--path-prefix', '/some/a:b'] });
+  await leads(local.port, '/some/a:b', './a:b/');
+  await leads(local.port, '/some/a:b?key=x%20y', './a:b/?key=x%20y');
+  assert.equal(linksIn(await ask(local.port, get('/some/a:b')))['service'], 'assetlog');
+  const statusOf = async (port: number, request: string) => (await ask(port, request)).status;
+  assert.deepEqual(
+    [await statusOf(local.port, post('/some/a:b')), await statusOf(local.port, get('/some', BROWSER))],
+    [404, 404],
+  );
+  const deployments = writeDeployments(t, ['prod']);
+  const hosted = await startService(t, { args: [...deployments.args, '--path-prefix', '/x'] });
+  for (const name of ['prod', 'unknown']) await leads(hosted.port, `/x/${name}`, `./${name}/`);
+  await leads(hosted.port, '/x', './x/');
+  assert.equal(linksIn(await ask(hosted.port, get('/x')))['token_header'], 'Service-Cloud-Api-Token');
+  assert.deepEqual(
+    [
+      await statusOf(hosted.port, get('/x/prod')),
+      await statusOf(hosted.port, get('/x/prod', deployments.headerOf('prod'))),
+      await statusOf(hosted.port, post('/x/prod', undefined, [BROWSER])),
+    ],
+    [401, 404, 401],
+  );
 });
 
 test('a link from another site leads to the page, and to nothing else', async (t) => {
