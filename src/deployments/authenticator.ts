@@ -21,8 +21,6 @@ export function deploymentIn(path: string, pathPrefix: string): string {
 
 export interface AuthenticatorParts {
   readonly pathPrefix: string;
-  /** What follows the name of a deployment in a path, for the text of a 401: `['/report_asset_check/', '/events']`. */
-  readonly paths: readonly string[];
   /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
   readonly deployments: () => Deployments;
   /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
@@ -36,10 +34,6 @@ export interface AuthenticatorParts {
   readonly nowMs: () => number;
 }
 
-/** Before and after the name of the header in the error of a 401, which every start of a hosted service makes. */
-const NEEDS_TOKEN = 'this needs a token of the deployment NAME in the header ';
-const AND_PATH = ' or as Authorization: Bearer, and a path that begins with ';
-
 /**
  * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
  * unknown deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist.
@@ -50,7 +44,6 @@ const AND_PATH = ' or as Authorization: Bearer, and a path that begins with ';
  */
 export function createAuthenticator({
   pathPrefix,
-  paths,
   deployments,
   tokenHeader,
   clientAddress,
@@ -62,8 +55,7 @@ export function createAuthenticator({
 }: AuthenticatorParts) {
   const failures = new FailureRate(limits);
   const log = new FailureLog(limits, notices, isToken);
-  const listed = paths.map((path) => `${pathPrefix}/NAME${path}`);
-  const error = `${NEEDS_TOKEN}${tokenHeader}${AND_PATH}${listed.join(', ')}`;
+  const error = `no valid token for this path in ${tokenHeader} or as Authorization: Bearer: it is missing, wrong, expired, or for another deployment; paths begin with ${pathPrefix}/NAME/`;
   // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `Bearer realm="assetlog", ${tokenHeader} realm="assetlog"`];
 

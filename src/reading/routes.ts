@@ -11,9 +11,6 @@ import { listReply } from './texts.ts';
 
 const handlers = { '/events': readEvents, '/assets': readAssets, '/sources': readSources, '/refusals': readRefusals };
 
-/** The paths of the routes below the prefix of a journal. */
-export const readingPaths: readonly string[] = Object.keys(handlers);
-
 /** @returns the routes, for `AppParts.readings` */
 export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
   return Object.entries(handlers).map(([path, handlerFor]) => readingRoute(path, handlerFor(parts)));

@@ -7,12 +7,10 @@ import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
 import { type Deployments, sha256, tokensByState, tokenTest } from '../deployments/tokens.ts';
-import { endpoints } from '../event/parameters.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
-import { readingPaths } from '../reading/routes.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { HOSTED } from './folder.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
@@ -53,7 +51,6 @@ export async function recordForDeployments(
   const isToken = tokenTest(() => file.current);
   const authenticate = createAuthenticator({
     pathPrefix,
-    paths: [...endpoints.map(({ path }) => `${path}/`), ...readingPaths],
     deployments: () => file.current,
     tokenHeader,
     clientAddress: createClientAddress(config.trustedProxy),

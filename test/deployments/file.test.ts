@@ -198,7 +198,6 @@ function authenticating(text: string, own: Partial<Limits>, pathPrefix = '', now
   const deployments = good(text);
   const authenticate = createAuthenticator({
     pathPrefix,
-    paths: ['/report_asset_check/', '/events'],
     deployments: () => deployments,
     tokenHeader: 'T',
     clientAddress: (peer) => peer,
@@ -228,7 +227,10 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   assert.equal(ask('/p/prod/report_asset_check/a', first.token), 'prod');
   const refusals = [wrong(), ask('/p/nobody/x', first.token), ask('/elsewhere')];
   assert.equal(new Set(refusals).size, 1);
-  assert.match(`${refusals[0]}`, /^401 .* WWW-Authenticate /);
+  assert.match(
+    `${refusals[0]}`,
+    /^401 no valid token for this path in T or .*: it is missing, wrong, expired, or for another deployment; paths begin with \/p\/NAME\/ WWW-Authenticate /,
+  );
   assert.match(`${wrong()}`, /^429 .* WWW-Authenticate .* Retry-After 1$/);
   assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token may share an address with a bad one');
   for (const address of ['10.0.0.2', '10.0.0.3']) assert.match(`${wrong(address)}`, /^401 /);

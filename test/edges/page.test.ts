@@ -713,9 +713,14 @@ test('hosted, the page shows a deployment to a client with its token [edges-page
   };
   const page = await open(`${service.url}/`);
   await sees(page, has('#state', 'Token needed'));
+  let asked = 0;
+  page.on('request', (request) => {
+    if (/\/prod\/[a-z]/.test(request.url())) asked += 1;
+  });
   await signIn(page, 'prod', 'wrong');
   await sees(page, has('#state', 'Token not accepted'));
-  await sees(page, has('#turned-away', 'needs a token of the deployment'));
+  await sees(page, has('#turned-away', 'Not accepted: check the deployment and the token'));
+  assert.equal(asked, 1, 'each request counts against the limit of its address');
   await signIn(page, 'prod', reporter.token);
   await sees(page, has('#state', 'May not read'));
   await signIn(page, 'prod', reader.token);

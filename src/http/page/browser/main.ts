@@ -106,10 +106,15 @@ function connect(): void {
     }
     showAccess('');
     if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
-    watchForwarding(service, signal, byId('forwarding'));
-    watchTests(service, signal, byId('tests'));
-    showIfAny(service, signal, byId('sources'));
-    await attempt(signal, live);
+    let isLive = false;
+    await attempt(signal, () => {
+      live();
+      if (isLive) return;
+      isLive = true; // a token that is not accepted costs one request, since a service counts them
+      watchForwarding(service, signal, byId('forwarding'));
+      watchTests(service, signal, byId('tests'));
+      showIfAny(service, signal, byId('sources'));
+    });
   });
 }
 
@@ -228,7 +233,8 @@ function showState(state: ConnectionState): void {
     byId('access').hidden = true;
   }
   if (state.kind !== 'refused') return;
-  if (service.isHosted && (state.status === 401 || state.status === 403)) showAccess(state.error);
+  if (service.isHosted && state.status === 401) showAccess('Not accepted: check the deployment and the token');
+  else if (service.isHosted && state.status === 403) showAccess(state.error);
   else notify(state.error, true);
 }
 
