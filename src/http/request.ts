@@ -64,8 +64,11 @@ export function checkBodyHeaders(
 ): void {
   if (bytes > bodyLimits.bodyBytesMax) throw bodyTooLarge(bodyLimits);
   const { contentEncoding: encoding, contentType: type } = fields;
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') {
-    const problem = (value: string) => `Content-Encoding ${value} is not read; send the body unencoded`;
+  if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding)) {
+    const advice = CHARSET.test(encoding)
+      ? 'is a charset; leave the header out, a charset belongs in Content-Type'
+      : 'is not read; send the body unencoded and without this header';
+    const problem = (value: string) => `Content-Encoding ${value} ${advice}`;
     throw quotingRefusal(415, shown(encoding, limits), 'logged', problem);
   }
   if (type === types[0]) return;
@@ -73,7 +76,12 @@ export function checkBodyHeaders(
   if (type === undefined) throw new Refusal(400, `a body needs the header Content-Type: ${wanted}`);
   const parsed = MEDIA_TYPE.exec(type);
   if (parsed === null || !types.includes(parsed[1]!.toLowerCase())) {
-    const problem = (value: string) => `Content-Type is ${value}; a body needs ${wanted}`;
+    const [media = '', ...parameters] = type.split(';').map((part) => part.trim());
+    const stray = types.includes(media.toLowerCase()) ? parameters.find((one) => !/^[^\s=]+=\S/.test(one)) : undefined;
+    const problem = (value: string) =>
+      stray === undefined
+        ? `Content-Type is ${value}; a body needs ${wanted}`
+        : `Content-Type is ${value}, and ${shown(stray, limits)} is no parameter; write charset=utf-8 or leave it out`;
     throw quotingRefusal(400, shown(type, limits), 'logged', problem);
   }
   for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {
@@ -200,6 +208,8 @@ const MEDIA_TYPE = new RegExp(
   `^(${TOKEN}/${TOKEN})[ \\t]*((?:;[ \\t]*(?:${TOKEN}=(?:"(?:[^"\\\\]|\\\\.)*"|${TOKEN})[ \\t]*)?)*)$`,
 );
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
+
+const CHARSET = /^(?:utf|us-ascii|iso-8859|latin|windows-)/i;
 
 /** @throws Refusal 431 */
 function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limits: HeadLimits): void {

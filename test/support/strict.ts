@@ -183,7 +183,7 @@ function mayReport(headers: Headers, isOld: boolean, authority: string | undefin
 function readBody(headers: Headers, body: string, types: readonly string[]): { text: string; isJson: boolean } {
   require(body !== '');
   const coding = (headers.get('content-encoding') ?? ['identity']).join().toLowerCase();
-  require(coding === 'identity');
+  require(coding === 'identity' || coding === '');
   const type = (headers.get('content-type') ?? []).join();
   const [, essence = '', parameters = ''] = /^([^; \t]+)[ \t]*(.*)$/.exec(type) ?? [];
   require(types.includes(essence.toLowerCase()));

@@ -53,6 +53,23 @@ test('a refusal says what is wrong with a request, also one that Node could not 
       `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: gzip')}{}`,
       /^Content-Encoding "gzip" is not read/,
     ],
+    [
+      415,
+      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: UTF-8')}{}`,
+      /^Content-Encoding "UTF-8" is a charset; leave the header out/,
+    ],
+    [
+      415,
+      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: none')}{}`,
+      /^Content-Encoding "none" is not read; send the body unencoded and without this header$/,
+    ],
+    ...['utf-8', 'charset', 'charset: utf-8', 'charset = utf-8', 'a=b; utf-8'].map(
+      (parameter): [number, string, RegExp] => [
+        400,
+        `${head(report, host, SIZED, `Content-Type: application/json; ${parameter}`)}{}`,
+        new RegExp(`and "${parameter.replace('a=b; ', '')}" is no parameter; write charset=utf-8 or leave it out$`),
+      ],
+    ),
     [400, `${head(report, host, SIZED)}{}`, /^a body needs the header Content-Type: application\/json$/],
     [400, `${head(report, host, SIZED, 'Content-Type: a')}{}`, /^Content-Type is "a"; a body needs application\/json$/],
     [400, `${head(report, host, SIZED, LATIN)}{}`, /^charset "latin1" is not read; send UTF-8$/],
