@@ -20,12 +20,13 @@ export function nearest(word: string, candidates: readonly string[], distanceMax
 
 /**
  * As `nearest` with one edit, for names that clients write: letter case does not count, nor whether words are joined by `-` or
- * `_`.
- * @returns `'check_name'` for `'check-name'`, `'CheckName'` and `'chek_name'`, undefined for `'name'`
+ * `_`, nor what is in brackets at the end, as some form libraries write members.
+ * @returns `'check_name'` for `'check-name'`, `'CheckName'`, `'chek_name'` and `'check_name[0]'`, undefined for `'name'`
  */
 export function nearestName(word: string, candidates: readonly string[]): string | undefined {
-  if (candidates.every(({ length }) => Math.abs(length - word.length) > 1)) return undefined;
-  return nearest(word.toLowerCase().replaceAll('-', '_'), candidates, 1);
+  const bare = word.replace(/\[.*$/s, '');
+  if (candidates.every(({ length }) => Math.abs(length - bare.length) > 1)) return undefined;
+  return nearest(bare.toLowerCase().replaceAll('-', '_'), candidates, 1);
 }
 
 /**

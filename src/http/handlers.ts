@@ -25,7 +25,7 @@ import {
   shown,
   shownJson,
 } from './message.ts';
-import { orMalformedJson, percentDecode, readBody, readQuery } from './request.ts';
+import { orMalformedJson, percentDecode, type Query, readBody, readQuery } from './request.ts';
 
 /** The limits of the parameters of a report. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'> & ShownLimits;
@@ -89,7 +89,7 @@ export interface Report {
 export type ReadReport = (
   keyPath: string | undefined,
   body: Members | undefined,
-  query: ReadonlyMap<string, string>,
+  query: Query,
   idempotencyKey: string | undefined,
 ) => Report;
 
@@ -101,13 +101,16 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
   return (keyPath, body, query, idempotencyKey) => {
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
     const isAlone = query.size === 0;
+    const keyInBody = body?.known[ASSET_KEY];
     const keyInQuery = isAlone ? undefined : query.get('asset_key');
-    const key = readKey(keyPath, body?.known[ASSET_KEY], keyInQuery, limits);
+    if (keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
+    const key = readKey(keyPath, keyInBody, keyInQuery, limits);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? [], limits);
     fragments[0] = key.fragment;
     for (const slot of slots) {
       const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
       const inQuery = isAlone ? undefined : query.get(slot.name);
+      if (inBody === undefined) checkOnce(slot.name, query, limits);
       const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
       if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? [], limits);
       fragments[slot.at] = value;
@@ -115,6 +118,18 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
     const encoded = encodeEvent(type, fragments, idempotencyKey);
     return { event: { type, encoded, idempotencyKey, origin: undefined }, hiddenKey: key.hidden };
   };
+}
+
+/** Checks a parameter that is read from the query. @throws Refusal 400 if it has different values there */
+function checkOnce(name: string, query: Query, limits: ParameterLimits): void {
+  const others = query.others?.get(name);
+  if (others === undefined) return;
+  const values = JSON.stringify([...others, query.get(name)]);
+  const problem = (sent: string) =>
+    name === 'asset_key'
+      ? `asset_key has different values in the query; send one, or for a key of several parts asset_key=${sent}`
+      : `${name} has different values in the query: ${sent}; send one`;
+  throw quotingRefusal(400, shownJson(values, limits), 'withheld', problem);
 }
 
 const ASSET_KEY = knownNames.indexOf('asset_key');

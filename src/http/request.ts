@@ -154,16 +154,12 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 
 /**
  * Parses a query as `application/x-www-form-urlencoded`: `+` is a space.
- * @param repeated whether the last value of a repeated name is used, as in a report, or the query is refused
+ * @param repeated whether a repeated name is refused; in a report its place may be one that is not read
  * @throws Refusal 400 for a malformed percent-encoding
  */
-export function readQuery(
-  query: string,
-  limits: ShownLimits,
-  repeated: 'last' | 'refused' = 'last',
-): ReadonlyMap<string, string> {
+export function readQuery(query: string, limits: ShownLimits, repeated: 'kept' | 'refused' = 'kept'): Query {
   if (query === '') return NO_PARAMETERS;
-  const parameters = new Map<string, string>();
+  const parameters: Map<string, string> & { others?: Map<string, string[]> } = new Map();
   for (const pair of query.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
@@ -173,12 +169,26 @@ export function readQuery(
       const problem = (twice: string) => `the query has ${twice} twice; send it once`;
       throw quotingRefusal(400, shown(name, limits), 'withheld', problem);
     }
-    parameters.set(name, formDecode(value, limits));
+    const last = formDecode(value, limits);
+    const before = parameters.get(name);
+    if (before !== undefined && before !== last) {
+      parameters.others ??= new Map();
+      const others = parameters.others.get(name);
+      if (others === undefined) parameters.others.set(name, [before]);
+      else others.push(before);
+    }
+    parameters.set(name, last);
   }
   return parameters;
 }
 
-const NO_PARAMETERS: ReadonlyMap<string, string> = new Map();
+/** The last value of each name in a query. */
+export type Query = ReadonlyMap<string, string> & {
+  /** The values before the last one, of names that have different values. */
+  readonly others?: ReadonlyMap<string, readonly string[]>;
+};
+
+const NO_PARAMETERS: Query = new Map();
 
 /** @returns the text with its percent-encoding decoded once as UTF-8; undefined if it is malformed */
 export function percentDecode(text: string): string | undefined {

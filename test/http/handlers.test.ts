@@ -247,6 +247,26 @@ test('a parameter that is nearly the missing one is named in the error', () => {
   ]);
 });
 
+test('different values of a parameter in the query are refused where the query is read, and nowhere else', () => {
+  const error = (sent: Sent) => String(outcome(reportMaterialization, sent));
+  assert.equal(
+    error({ query: 'asset_key=a&asset_key=b' }),
+    'asset_key has different values in the query; send one, or for a key of several parts asset_key=["a","b"]',
+  );
+  assert.equal(
+    error({ path: 'a', query: 'partition=x&partition=y&partition=x' }),
+    'partition has different values in the query: ["x","y","x"]; send one',
+  );
+  for (const sent of [
+    { path: 'a', query: 'asset_key=b&asset_key=c' },
+    { body: { asset_key: 'a' }, query: 'asset_key=b&asset_key=c' },
+    { path: 'a', body: { partition: null }, query: 'partition=x&partition=y' },
+    { path: 'a', query: 'partition=x&partition=x&uri=1&uri=2' },
+  ]) {
+    assert.equal((outcome(reportMaterialization, sent) as RecordOutcome).kind, 'record', JSON.stringify(sent));
+  }
+});
+
 test('what may be logged of a refusal quotes neither a query nor metadata nor the text of a body', () => {
   const logged = (sent: Sent) => {
     const reply = refusalOf(() => reportCheck(request(sent)));

@@ -102,13 +102,15 @@ test('bytes that are not UTF-8 are named by their place', () => {
   }
 });
 
-test('a query follows the rules of forms, and of a repeated name the last value wins', () => {
+test('a query follows the rules of forms, and keeps the different values of a repeated name', () => {
   const query = (text: string) => outcome(() => readQuery(text, limits));
+  const repeated = readQuery('a=1&a=2&b=1&a=3&b=1', limits);
+  assert.deepEqual([repeated.get('a'), repeated.others], ['3', new Map([['a', ['1', '2']]])]);
   assert.deepEqual(query(''), new Map());
   assert.deepEqual(
-    query('a=1&b=x+y%20z&a=2&&c&d=&%61b=%C3%A9&e=1=2'),
+    query('a=1&b=x+y%20z&a=1&&c&d=&%61b=%C3%A9&e=1=2'),
     new Map([
-      ['a', '2'],
+      ['a', '1'],
       ['b', 'x y z'],
       ['c', ''],
       ['d', ''],

@@ -21,6 +21,8 @@ export interface Given {
   readonly keyPath: string;
   readonly members: Members;
   readonly query: ReadonlyMap<string, string>;
+  /** The names in the query that have different values. */
+  readonly repeated?: ReadonlySet<string>;
 }
 
 export const NO_MEMBERS: Members = { values: {}, written: new Map() };
@@ -101,9 +103,19 @@ export function partsOf(json: string): string[] {
  * @returns what the journal should hold of a report
  * @throws Unfit, SyntaxError or URIError where any rule of the README refuses it
  */
-export function readEvent(kind: string, { keyPath, members, query }: Given, deployment: string): EventText {
+export function readEvent(
+  kind: string,
+  { keyPath, members, query: given, repeated }: Given,
+  deployment: string,
+): EventText {
   const { values, written } = members;
   const isInBody = (name: string) => Object.hasOwn(values, name);
+  const query = {
+    get: (name: string) => {
+      require(repeated?.has(name) !== true || (name === 'asset_key' && keyPath !== ''));
+      return given.get(name);
+    },
+  };
   const find = (name: string) => (isInBody(name) ? values[name] : query.get(name));
   const event: Record<string, unknown> = {
     type: TYPES[kind],

@@ -136,7 +136,7 @@ function readPost(
       /^\/report_asset_(materialization|check|observation)(?:\/(.*))?$/.exec(path) ?? [];
     if (TYPES[kind] === undefined) return undefined;
     const members = body === '' ? NO_MEMBERS : readMembers(readBody(headers, body, ['application/json']).text);
-    const given: Given = { keyPath, members, query: parameters };
+    const given: Given = { keyPath, members, query: parameters.values, repeated: parameters.repeated };
     const items = [{ number: 1, event: readEvent(kind, given, deployment), key }];
     return { kind: 'report', deployment, lenient, items, wrong: [] };
   } catch (error) {
@@ -197,9 +197,17 @@ function readBody(headers: Headers, body: string, types: readonly string[]): { t
   }
 }
 
-function readQuery(query: string): ReadonlyMap<string, string> {
+/** @returns the last value of each name, and the names that have different values */
+function readQuery(query: string): { values: ReadonlyMap<string, string>; repeated: ReadonlySet<string> } {
   const pairs = query.split('&').filter((pair) => pair !== '');
-  return new Map(pairs.map(readPair));
+  const read = pairs.map(readPair);
+  const values = new Map<string, string>();
+  const repeated = new Set<string>();
+  for (const [name, value] of read) {
+    if ((values.get(name) ?? value) !== value) repeated.add(name);
+    values.set(name, value);
+  }
+  return { values, repeated };
 }
 
 function readPair(pair: string): [name: string, value: string] {

@@ -97,7 +97,7 @@ test('a refusal says what is wrong with a request, also one that Node could not 
 
 test('an ignored parameter that is nearly a known one is a warning, once for each name', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p'] });
-  const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1`, body));
+  const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1&metadata[rows]=10`, body));
   for (let times = 0; times < 3; times += 1) assert.equal((await send('{"Partition":"p","uri":1}')).status, 200);
   const near = await ask(service.port, post('/p/report_asset_chek/'));
   assert.match(errorOf(near), /; did you mean \/p\/report_asset_check\/\? POST/);
@@ -110,6 +110,7 @@ test('an ignored parameter that is nearly a known one is a warning, once for eac
     [
       ['Partition', 'partition'],
       ['data-version', 'data_version'],
+      ['metadata[rows]', 'metadata'],
     ],
   );
 });
