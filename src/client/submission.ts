@@ -13,6 +13,8 @@ export interface Submission {
   readonly body: string;
   /** Identifies the report: sent again with the same key, it is recorded once. Visible ASCII. */
   readonly idempotencyKey?: string | undefined;
+  /** The line of a journal has a `time` that is not sent, and no `event_time`. */
+  readonly isWithoutTime?: boolean;
 }
 
 /** @param parameters the JSON text of each value, by the name of the parameter */
@@ -27,11 +29,11 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 
 /**
  * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a
- * line of a journal becomes its `event_time`, unless it has one or an idempotency key: with the key it must be the event as it
- * was recorded.
+ * line of a journal becomes its `event_time`, unless it has one. With an idempotency key only if `keepTimes`: a service that has
+ * the event under this key takes it as the same event only without that `event_time`.
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
-export function readSubmission(line: string, limits: ItemLimits): Submission {
+export function readSubmission(line: string, limits: ItemLimits, keepTimes = false): Submission {
   const members = readItemText(line, limits);
   const time = members.get('time');
   const { endpoint, idempotencyKey: key } = readItem(members, limits);
@@ -41,10 +43,10 @@ export function readSubmission(line: string, limits: ItemLimits): Submission {
     if (value !== undefined) texts.set(name, value.text);
   }
   const idempotencyKey = key === undefined ? undefined : readKey(key);
-  if (key === undefined && time?.kind === 'string' && !texts.has('event_time') && isTime(time)) {
-    texts.set('event_time', time.text);
-  }
-  return { ...submit(endpoint, texts), idempotencyKey };
+  const isTimed = time?.kind === 'string' && !texts.has('event_time') && isTime(time);
+  const isWithoutTime = isTimed && key !== undefined && !keepTimes;
+  if (isTimed && !isWithoutTime) texts.set('event_time', time.text);
+  return { ...submit(endpoint, texts), idempotencyKey, isWithoutTime };
 }
 
 /**

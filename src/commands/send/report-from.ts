@@ -137,6 +137,7 @@ class LineReport {
   #recorded = 0;
   #refused = 0;
   #doubtful = 0;
+  #withoutTime = 0;
   #next: number;
   #stop: ExitCode | undefined;
 
@@ -168,10 +169,11 @@ class LineReport {
    * Counts a line, or stops the run at it.
    * @param name of the line in a message: `line 7`; undefined if there was one already
    */
-  settle({ number, bytes }: InputEntry, found: Delivery, name: string | undefined): void {
+  settle({ number, bytes, content }: InputEntry, found: Delivery, name: string | undefined): void {
     const isRepeatable = this.features?.keys === true;
     if (found.kind === 'recorded') {
       this.#recorded += 1;
+      if (content.kind === 'report' && content.submission.isWithoutTime) this.#withoutTime += 1;
     } else {
       const isRun = !isRepeatable && name?.startsWith('lines');
       const doubt = found.kind === 'in doubt' ? `; ${isRun ? 'they' : 'it'} may have been recorded` : '';
@@ -192,6 +194,7 @@ class LineReport {
     const [recorded, refused, doubtful] = [this.#recorded, this.#refused, this.#doubtful];
     const stop = this.#stop ?? (isAborted ? exitCodes.tryLater : undefined);
     this.#output.progress('');
+    if (this.#withoutTime > 0) this.#output.complain(withoutTime(this.#withoutTime));
     this.#output.say(`${recorded} recorded, ${refused} refused${doubtful > 0 ? `, ${doubtful} perhaps recorded` : ''}`);
     if (stop !== undefined) {
       const runId = this.features?.keys === true ? ` --run-id ${shellWord(this.#run.runId)}` : '';
@@ -199,6 +202,11 @@ class LineReport {
     }
     return refused > 0 ? exitCodes.refused : (stop ?? (doubtful > 0 ? exitCodes.tryLater : exitCodes.done));
   }
+}
+
+function withoutTime(count: number): string {
+  const hint = 'for a service that does not have them yet give --keep-times';
+  return `sent without their time, since they have a key: ${count} of the recorded lines; ${hint}`;
 }
 
 /** @returns such as `[###.......] 33 %  10 recorded, 0 not, 5/s, 4 s left`; the bar only if the length of the input is known */

@@ -8,7 +8,16 @@ import { objectOf, readObject, readSubmission, readValue, type Submission, submi
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { openStream } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
-import { flagOf, flagOption, integer, type Option, type Options, text, trueOrFalse } from '../../config/options.ts';
+import {
+  flagOf,
+  flagOption,
+  integer,
+  type Option,
+  type Options,
+  switchOption,
+  text,
+  trueOrFalse,
+} from '../../config/options.ts';
 import { keyNotes, readKey } from '../../event/asset-key.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import {
@@ -27,6 +36,7 @@ interface OptionValues extends ServiceOptions {
   readonly from: string | undefined;
   readonly fromLine: number;
   readonly runId: string | undefined;
+  readonly keepTimes: boolean;
   readonly idempotencyKey: string | undefined;
 }
 
@@ -128,6 +138,9 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
     'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
     (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
   ),
+  keepTimes: switchOption(
+    'with --from: send the time of a journal line as event_time, also if it has a key (see below)',
+  ),
   idempotencyKey: flagOption(
     'TEXT',
     'of a single report: sent again with the same key, it is recorded once [random]',
@@ -153,7 +166,9 @@ export const report = defineCommand<OptionValues>(
       '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
       '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
       '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
-      '  one is sent.',
+      '  one is sent. The time of a journal line is sent as its event_time if it has none. With an idempotency key only by',
+      '  --keep-times, for a journal that moves to another service: a client that repeats such a report there gets 422, as',
+      '  its event has no event_time.',
       '',
       'Examples:',
       '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
@@ -241,7 +256,7 @@ function outlookOf({ kind }: DeliveryFailure, knowsKeys: boolean, key: string): 
 }
 
 async function reportAll(
-  { from = '-', fromLine, runId }: CommandLine,
+  { from = '-', fromLine, runId, keepTimes }: CommandLine,
   base: string,
   reporter: Reporter,
   stop: AbortController,
@@ -270,7 +285,7 @@ async function reportAll(
     fromLine,
     runId: runId ?? randomUUID(),
     limits,
-    read: (line) => readSubmission(line, limits),
+    read: (line) => readSubmission(line, limits, keepTimes),
     find,
     send: (submissions) => reporter.sendAll(submissions),
     stopped: stop.signal,
@@ -299,7 +314,8 @@ function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined
 }
 
 /** @throws Error if the operands and options do not make a valid report */
-function readOperands({ given, runId, operands: [kind = '', ...words] }: CommandLine): Submission {
+function readOperands({ given, runId, keepTimes, operands: [kind = '', ...words] }: CommandLine): Submission {
+  if (keepTimes) throw new Error('--keep-times needs --from; for a single report give --event-time');
   if (runId !== undefined) throw new Error('--run-id needs --from; for a single report give --idempotency-key');
   const endpoint = findEndpoint(endpoints, kind);
   if (endpoint === undefined || words.length === 0) {

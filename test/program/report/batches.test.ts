@@ -226,6 +226,29 @@ test('a journal of lines with keys is replayed into its own service as duplicate
   assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
 });
 
+test('lines with a key are counted as without their time, and keep it with --keep-times', async (t) => {
+  const [from, without, kept] = [await startService(t), await startService(t), await startService(t)];
+  const keyed = '{"type":"observation","asset_key":"b"}';
+  await report(from.url, ['--from', '-', '--run-id', 'first'], { input: keyed });
+  await report(from.url, ['observation', 'c', '--event-time', '2026-11-20T15:19:45Z']);
+  const timesOf = (service: Running) => service.events().map((event) => event['event_time']);
+  const input = journalText(from.data);
+  const standard = await report(without.url, ['--from', '-'], { input: `${input}{"type":"check"}\n` });
+  assert.deepEqual([standard.code, standard.stdout], [1, '2 recorded, 1 refused\n']);
+  assert.match(standard.stderr, /\n.*: sent without their time, since they have a key: 1 of the recorded lines; .*\n$/);
+  assert.deepEqual(timesOf(without), [undefined, '2026-11-20T15:19:45Z']);
+  const moved = await report(kept.url, ['--from', '-', '--keep-times'], { input });
+  assert.deepEqual([moved.code, moved.stderr], [0, '']);
+  assert.deepEqual(timesOf(kept), [from.events()[0]?.['time'], '2026-11-20T15:19:45Z']);
+  const again = await report(kept.url, ['observation', 'b', '--idempotency-key', 'first/1']);
+  assert.match(again.stderr, /answers 422: .*event_time/);
+  const alone = await report(kept.url, ['observation', 'k', '--keep-times']);
+  assert.deepEqual(
+    [alone.code, alone.stderr],
+    [2, 'assetlog: --keep-times needs --from; for a single report give --event-time\n'],
+  );
+});
+
 test('the time of a journal line becomes its event time, unless it has one or a key [report-batches-5]', async (t) => {
   const service = await startService(t);
   const line = (members: object) => JSON.stringify({ type: 'AssetObservation', asset_key: ['k'], ...members });
@@ -237,7 +260,7 @@ test('the time of a journal line becomes its event time, unless it has one or a 
     line({ time: 'noon' }),
   ].join('\n');
   const { code, stderr } = await report(service.url, ['--from', '-', '--run-id', 'r'], { input });
-  assert.deepEqual([code, stderr], [0, '']);
+  assert.equal(code, 0, stderr);
   assert.deepEqual(
     service.events().map((event) => [event['event_time'], event['idempotency_key']]),
     [
