@@ -17,6 +17,8 @@ function seqIn(name: string, pattern: RegExp): number | undefined {
 }
 
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
+/** The suffixes that assetlog itself gives to copies and to ends of files are left out. */
+const RENAMED = /^events-([0-9]{20})\.jsonl\.(?!(?:torn(?:-\d+)?|rewrite|repair|partial)$)/;
 /** Why the journal no longer has events: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
@@ -50,6 +52,8 @@ export interface SegmentName {
 /** The journal files of a folder, and the events known to be gone before and between them, each in order. */
 export interface Contents {
   readonly segments: readonly SegmentName[];
+  /** Files under another name (`events-….jsonl.gz`) that are missing under their own; `firstSeq` is that of the missing file. */
+  readonly renamed: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
   /** The last seq that retention removed, 0 if it removed nothing. */
   readonly removedLast: number;
@@ -62,8 +66,13 @@ export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = rangesIn(names, 'lost');
   const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
+  const present = new Set(firstSeqs);
+  const renamed = names
+    .map((name) => ({ name, firstSeq: seqIn(name, RENAMED) ?? 0 }))
+    .filter(({ firstSeq }) => firstSeq > 0 && !present.has(firstSeq));
   return {
     segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
+    renamed: renamed.sort((a, b) => a.firstSeq - b.firstSeq),
     lost,
     removedLast: last,
     gone: [{ first: 1, last }, ...lost],

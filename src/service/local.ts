@@ -98,7 +98,8 @@ const FOR_TESTS = '.made-for-tests';
 async function checkForTests(disk: Disk): Promise<void> {
   const names = await disk.list();
   if (names.includes(FOR_TESTS)) return;
-  if (contentsOf(names).segments.length > 0) {
+  const { segments, renamed } = contentsOf(names);
+  if (segments.length + renamed.length > 0) {
     throw new StartError(
       exitCodes.configuration,
       `the data folder ${disk.folder} holds a journal that was not made with --test, and POST /test/reset would empty it; choose another with --data`,

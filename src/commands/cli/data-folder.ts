@@ -132,8 +132,8 @@ export function askForOne(folder: string, deployments: readonly Pick<DeploymentF
 
 /** Files that account for missing events prove that there was a journal, so `verify` and `repair` have something to report. */
 async function holdsJournal(disk: Disk, names: readonly string[]): Promise<boolean> {
-  const { segments, lost, removedLast } = contentsOf(names);
-  if (segments.length > 0 || lost.length > 0 || removedLast > 0) return true;
+  const { segments, renamed, lost, removedLast } = contentsOf(names);
+  if (segments.length + renamed.length + lost.length + removedLast > 0) return true;
   return ((await readLastStop(disk, names))?.end?.chain.seq ?? 1) > 1;
 }
 

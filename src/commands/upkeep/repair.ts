@@ -7,6 +7,7 @@ import type { Disk } from '../../journal/disk.ts';
 import { carryOut, type DamagedFile, type Plan, planRepair, sideName } from '../../journal/look/repair.ts';
 import { verify } from '../../journal/look/verify.ts';
 import { CLEAN_STOP } from '../../journal/open/clean-stop.ts';
+import { segmentName } from '../../journal/segments.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
 import { folderOperand, folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
 import {
@@ -69,22 +70,31 @@ async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: O
   const plan = await planRepair(disk, verdict, limits);
   const needed = damageOf(verdict).length > 0;
   const side = sideName(await disk.list(), new Date());
-  if (needed && yes)
-    await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
-  const after = needed && yes ? await verify(disk, limits) : verdict;
+  const [renamed] = plan.renamed;
+  const done = needed && yes && renamed === undefined;
+  if (done) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
+  const after = done ? await verify(disk, limits) : verdict;
   output.say(
     json
-      ? JSON.stringify({ ...planAsJson(plan, side), done: needed && yes, after: verdictAsJson(disk, after) })
-      : [...planAsText(plan, side, needed, yes), verdictAsText(disk, after)].join('\n'),
+      ? JSON.stringify({ ...planAsJson(plan, side), done, after: verdictAsJson(disk, after) })
+      : [...planAsText(plan, side, needed, done), verdictAsText(disk, after)].join('\n'),
   );
+  if (renamed !== undefined) {
+    const name = segmentName(renamed.firstSeq);
+    output.complain(
+      `${renamed.name} may have events that this repair would call lost, so --yes does not do it; make ${name} of it, such as with gunzip, or move it to another folder`,
+    );
+  }
   return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;
 }
 
-function planAsText({ files, runs, lost, forgetsStop }: Plan, side: string, needed: boolean, yes: boolean): string[] {
+function planAsText(plan: Plan, side: string, needed: boolean, done: boolean): string[] {
   if (!needed) return ['nothing to repair'];
+  const { files, runs, lost, renamed, forgetsStop } = plan;
+  const way = renamed.length > 0 ? '' : ', add --yes to do it';
   const names = runs.length === 0 ? [] : [`  write   ${runs.length} files with the good lines of the damaged ones`];
   return [
-    yes ? 'this was done:' : 'this is to be done; nothing was changed, add --yes to do it:',
+    done ? 'this was done:' : `this is to be done; nothing was changed${way}:`,
     ...files.flatMap((file) => fileAsText(file, side)),
     ...names,
     ...lost.map((range) => `  note    ${rangeAsText(range)} as lost`),
@@ -101,12 +111,13 @@ function fileAsText(file: DamagedFile, side: string): string[] {
   ];
 }
 
-function planAsJson({ files, runs, lost }: Plan, side: string): object {
+function planAsJson({ files, runs, lost, renamed }: Plan, side: string): object {
   return {
     side,
     damaged: files.map(fileAsJson),
     written: runs.map(({ firstSeq, lines }) => ({ first_seq: firstSeq, lines })),
     newly_lost: lost,
+    renamed: renamed.map(({ name }) => name),
   };
 }
 

@@ -87,16 +87,18 @@ export function damageOf({ findings }: Verdict): Finding[] {
 export function verdictAsText(disk: Disk, verdict: Verdict): string {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   const damage = damageOf(verdict);
+  const { goodLines, badLines, badRanges, badRangesCount } = verdict;
+  const isGood = damage.length === 0;
   const lines = [
-    `${disk.folder} is ${damage.length === 0 ? 'good' : 'damaged'}`,
+    `${disk.folder} is ${isGood ? 'good' : 'damaged'}`,
+    ...(isGood ? [] : [`  lines   ${goodLines} good, ${badLines} bad`]),
     `  files   ${segments.length}, ${megabytes(bytes)}`,
-    `  events  ${events}`,
+    `  events  ${events}${isGood ? '' : ' before the first bad line of each file'}`,
     `  seq     ${first === undefined ? 'none' : `${first.seq} to ${last?.seq}`}`,
     `  time    ${first === undefined ? 'none' : `${first.time} to ${last?.time}`}`,
   ];
   if (removedLast > 0) lines.push(`  removed up to seq ${removedLast}, by retention`);
-  if (lost.length > 0)
-    lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: an earlier repair could not find them`);
+  if (lost.length > 0) lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: a repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'truncate')) {
     lines.push(
       `  end     ${findingAsText(finding)}: the next start truncates the file there and keeps the bytes; a running service may be writing it`,
@@ -105,8 +107,6 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   if (damage[0] !== undefined) {
     lines.push(`first thing wrong: ${findingAsText(damage[0])}`);
     if (damage.length > 1) lines.push(`and ${damage.length - 1} more findings`);
-    const { goodLines, badLines, badRanges, badRangesCount } = verdict;
-    lines.push(`  lines   ${goodLines} good, ${badLines} bad, with those after the first bad one of each file`);
     for (const range of badRangesCount > 1 ? badRanges : []) {
       lines.push(`  bad     ${findingAsText(range)}; ${range.lines} ${range.lines === 1 ? 'line' : 'lines'}`);
     }

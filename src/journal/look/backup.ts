@@ -270,8 +270,8 @@ class BackupRun {
    */
   #join(segment: SegmentName): string[] {
     const due = this.#nextSeq;
-    const { gone, lost, removedLast } = this.#contents;
-    const [finding] = joinFindings(segment, due, gone);
+    const { lost, removedLast } = this.#contents;
+    const [finding] = joinFindings(segment, due, this.#contents);
     if (finding !== undefined) throw new DamagedError(this.#source.folder, finding);
     if (due === segment.firstSeq) return [];
     const last = segment.firstSeq - 1;
@@ -344,7 +344,7 @@ class BackupRun {
     const at = { file: segment.name, line: lines + 1, byte: bytes };
     if (extent.kind === 'size') {
       const lastStop = await this.#lastStop();
-      const findings = findingsInLast(segment, scan, lastStop, limits);
+      const findings = findingsInLast(segment, scan, lastStop, this.#contents, limits);
       for (const { decision, problem } of findings) {
         if (decision === 'truncate') {
           this.#remarks.add(

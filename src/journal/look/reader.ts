@@ -116,11 +116,12 @@ class JournalReader {
   }
 
   /** Checks that the file begins with the expected seq, and reports a gap. @returns whether there is one */
-  #join(segment: SegmentName, { gone, removedLast }: Contents): boolean {
+  #join(segment: SegmentName, contents: Contents): boolean {
     if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
     if (this.#due === undefined) return false;
-    const findings = joinFindings(segment, this.#due, gone);
+    const { removedLast } = contents;
+    const findings = joinFindings(segment, this.#due, contents);
     const last = segment.firstSeq - 1;
     const why: Gone = this.#due <= removedLast ? 'removed' : 'lost';
     const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};

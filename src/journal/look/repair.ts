@@ -25,6 +25,8 @@ export interface Plan {
   readonly forgetsStop: boolean;
   /** Events that are not in the journal any more and that no earlier repair accounts for. */
   readonly lost: readonly GoneRange[];
+  /** Files under another name that may have events of the journal: the repair would call these lost, so it is not carried out. */
+  readonly renamed: readonly SegmentName[];
 }
 
 /** One file that a repair moves out of the journal, and what it keeps of it. Bytes count from 0. */
@@ -74,7 +76,7 @@ const UNFINISHED = '.repair';
  */
 export async function planRepair(
   disk: Disk,
-  { segments, gone: known, findings, lastStop }: Verdict,
+  { segments, renamed, gone: known, findings, lastStop }: Verdict,
   limits: RepairLimits,
 ): Promise<Plan> {
   const refused = new Map<string, Finding>();
@@ -108,7 +110,10 @@ export async function planRepair(
     const [finding] = findingsIn(segment, segment.scan, 'earlier', limits) as [Finding];
     files.push({ name: segment.name, finding, bytes: segment.bytes, ...accountFor([], segment.bytes, 0) });
   }
-  return withEnd({ files, runs, lost: [], forgetsStop: lastStop !== undefined }, pieces, known, end);
+  const plan = withEnd({ files, runs, lost: [], renamed: [], forgetsStop: lastStop !== undefined }, pieces, known, end);
+  const isMissing = ({ firstSeq }: SegmentName) =>
+    firstSeq >= end.next || plan.lost.some(({ first, last }) => first <= firstSeq && firstSeq <= last);
+  return { ...plan, renamed: renamed.filter(isMissing) };
 }
 
 /**

@@ -8,7 +8,7 @@ import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findingsOfNone, joinFindings } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
-import { type Contents, contentsOf, type SegmentName } from '../segments.ts';
+import { type Contents, contentsOf, type GoneRange, type SegmentName } from '../segments.ts';
 import { type BadRange, followDamage } from './damage.ts';
 
 /** What `verify` found in a journal. */
@@ -133,11 +133,11 @@ function findingsBetween(
   let expected: number | undefined = 1;
   for (const [index, segment] of segments.entries()) {
     // After a damaged file the expected seq is unknown; the finding of that file is sufficient.
-    if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents.gone));
+    if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents));
     const isLast = index === segments.length - 1;
     const { scan } = segment;
     const wrong = isLast
-      ? findingsInLast(segment, scan, lastStop, limits)
+      ? findingsInLast(segment, scan, lastStop, contents, limits)
       : findingsIn(segment, scan, 'earlier', limits);
     findings.push(...wrong);
     expected = wrong.length === 0 ? scan.chain.seq : undefined;
@@ -173,7 +173,20 @@ async function verdictOf(
   const first = filled[0] && { seq: filled[0].firstSeq, time: filled[0].firstTime };
   const bytes = segments.reduce((sum, segment) => sum + segment.bytes, 0);
   const last = await lastSeq(disk, filled.at(-1), limits);
-  return { ...contents, segments, lastStop, findings, bytes, events, ...account, first, last };
+  const lost = contents.lost.flatMap((range) => withoutHeld(range, segments));
+  return { ...contents, segments, lost, lastStop, findings, bytes, events, ...account, first, last };
+}
+
+/** @returns the parts of a range that was called lost in which no file has events: a file may be back since then */
+function withoutHeld({ first, last }: GoneRange, segments: readonly VerifiedSegment[]): GoneRange[] {
+  const parts: GoneRange[] = [];
+  let next = first;
+  for (const { firstSeq, scan } of segments) {
+    if (firstSeq > last || scan.chain.seq <= next) continue;
+    if (firstSeq > next) parts.push({ first: next, last: firstSeq - 1 });
+    next = scan.chain.seq;
+  }
+  return next <= last ? [...parts, { first: next, last }] : parts;
 }
 
 async function lastSeq(

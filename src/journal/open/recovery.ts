@@ -9,15 +9,7 @@ import { shellWord } from '../../telemetry/printable.ts';
 import { type Disk, type LogFile, unlessAbsent } from '../disk.ts';
 import { copyFile } from '../file-io.ts';
 import type { ChainPosition } from '../line/record.ts';
-import {
-  afterGone,
-  type Contents,
-  contentsOf,
-  type GoneRange,
-  goneName,
-  type SegmentName,
-  segmentName,
-} from '../segments.ts';
+import { afterGone, type Contents, contentsOf, goneName, type SegmentName, segmentName } from '../segments.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
 import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
 
@@ -160,7 +152,7 @@ export async function recover(
   const findings = [
     ...foreignIn(names),
     ...(await findingsBefore(disk, contents, limits)),
-    ...findingsInLast(last, scan, lastStop, limits),
+    ...findingsInLast(last, scan, lastStop, contents, limits),
   ];
   const refused = findings.find(({ decision }) => decision === 'refuse');
   if (refused !== undefined) throw new DamagedError(disk.folder, refused);
@@ -193,10 +185,12 @@ export function findingsInLast(
   segment: SegmentName,
   scan: Scan,
   lastStop: LastStop,
+  contents: Contents,
   limits: Pick<Limits, 'tornBytesMax'>,
 ): Finding[] {
   const found = findingsIn(segment, scan, positionOfLast(lastStop, scan), limits);
-  return [...found, ...endFindings(segment, scan, lastStop)];
+  const after = contents.renamed.find(({ firstSeq }) => firstSeq >= scan.chain.seq);
+  return after === undefined ? [...found, ...endFindings(segment, scan, lastStop)] : [...found, missingFile(after)];
 }
 
 /** @returns how the end of the journal differs from the end at the clean stop; nothing if the last file has a flaw of its own */
@@ -243,9 +237,11 @@ export function findingsIn(
  * and a repair writes one, so neither leaves its marker without a journal file.
  * @param end of the journal at the last clean stop, if known
  */
-export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
+export function findingsOfNone({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
   const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const other = renamed.find(({ firstSeq }) => firstSeq >= due);
+  if (other !== undefined) return [missingFile(other)];
   const kind = 'missing file';
   const found = { kind, decision: decisions[kind].afterCrash, line: 1, byte: 0 } as const;
   if (end !== undefined && end.chain.seq > due) {
@@ -258,14 +254,27 @@ export function findingsOfNone({ segments, lost, removedLast, gone }: Contents, 
   return [{ ...found, file: marker, problem: `all journal files are missing: the events from ${due} on, if not more` }];
 }
 
+/** @returns the finding about a file that is there under another name only */
+function missingFile({ name, firstSeq }: SegmentName): Finding {
+  const kind = 'missing file';
+  const problem = `${segmentName(firstSeq)} is missing, and this may be it; bring it back, such as with gunzip`;
+  return { kind, decision: decisions[kind].afterCrash, file: name, line: 1, byte: 0, problem };
+}
+
 /**
  * Checks that a file continues where the previous one ends.
  * @param expected the seq after the last line of the previous file, 1 for the first file
  * @returns at most one finding
  */
-export function joinFindings({ name, firstSeq }: SegmentName, expected: number, gone: readonly GoneRange[]): Finding[] {
+export function joinFindings(
+  { name, firstSeq }: SegmentName,
+  expected: number,
+  { gone, renamed }: Pick<Contents, 'gone' | 'renamed'>,
+): Finding[] {
   const due = afterGone(expected, gone);
   if (expected <= firstSeq && firstSeq <= due) return [];
+  const other = renamed.find((file) => due <= file.firstSeq && file.firstSeq < firstSeq);
+  if (other !== undefined) return [missingFile(other)];
   const [kind, problem]: [FindingKind, string] =
     firstSeq > due
       ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
@@ -285,21 +294,21 @@ function foreignIn(names: readonly string[]): Finding[] {
 }
 
 /** The first findings in the files before the last one, and in how each file continues the previous one. */
-async function findingsBefore(disk: Disk, { segments, gone }: Contents, limits: RecoveryLimits): Promise<Finding[]> {
+async function findingsBefore(disk: Disk, contents: Contents, limits: RecoveryLimits): Promise<Finding[]> {
   let expected = 1;
   let before: SegmentName | undefined;
-  for (const segment of segments) {
+  for (const segment of contents.segments) {
     if (before !== undefined) {
       const end = await lastLine(disk, before.name, await disk.size(before.name), limits);
       // If the last line is not the expected one, the whole file is read to find the first bad line.
-      if (end === undefined || joinFindings(segment, end.seq + 1, gone).length > 0) {
+      if (end === undefined || joinFindings(segment, end.seq + 1, contents).length > 0) {
         const scan = await scanSegment(disk.read(before.name), before.firstSeq, limits);
         const found = findingsIn(before, scan, 'earlier', limits);
         if (found.length > 0) return found;
       }
       expected = (end?.seq ?? before.firstSeq) + 1;
     }
-    const found = joinFindings(segment, expected, gone);
+    const found = joinFindings(segment, expected, contents);
     if (found.length > 0) return found;
     before = segment;
   }

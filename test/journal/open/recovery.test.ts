@@ -261,6 +261,30 @@ test('a folder without a journal file, but with what accounts for events of one,
   }
 });
 
+test('a file that is there under another name only is a missing file, and is named [recovery-11]', async () => {
+  const gz = (seq: number) => ({ [`${segmentName(seq)}.gz`]: Buffer.from('packed') });
+  const folders: readonly (readonly [Files, number])[] = [
+    [{ [FIRST]: three, ...gz(4), [SEVENTH]: segment(7, 2) }, 4],
+    [{ ...gz(1), ...gz(4), [SEVENTH]: segment(7, 2) }, 1],
+    [{ [FIRST]: three, ...gz(4) }, 4],
+    [{ [FIRST]: three, ...gz(4), ...CLEAN_STOP }, 4],
+    [{ ...gz(1), ...gz(4) }, 1],
+    [{ ...gz(1), ...gz(4), [goneName({ first: 1, last: 3 }, 'removed')]: Buffer.alloc(0) }, 4],
+  ];
+  for (const [files, seq] of folders) {
+    const disk = diskWith(files);
+    const { finding } = await refusal(disk);
+    assert.deepEqual([finding.kind, finding.file], ['missing file', `${segmentName(seq)}.gz`]);
+    assert.ok(finding.problem.startsWith(`${segmentName(seq)} is missing, and this may be it`));
+    assert.deepEqual((await verify(disk)).findings, [finding]);
+    assert.deepEqual(filesOf(disk), files);
+  }
+  // Of events that retention removed, and of a file that is there, it is a copy.
+  const removed = { [goneName({ first: 1, last: 6 }, 'removed')]: Buffer.alloc(0) };
+  assert.equal((await startOn({ ...gz(1), ...gz(4), ...removed, [SEVENTH]: segment(7, 2) })).next.seq, 9);
+  assert.equal((await startOn({ ...gz(1), [FIRST]: three })).next.seq, 4);
+});
+
 test('a torn end is kept aside byte for byte, wherever it was torn', async () => {
   for (let length = 1; length < last.length; length += 1) {
     await startsWithoutTheEnd({ [FIRST]: Buffer.concat([one, two, last.subarray(0, length)]) }, 'torn end');

@@ -87,12 +87,25 @@ test('a lookalike of a line inside metadata does not count as a line after a bad
 });
 
 test('the contents of a folder are its journal files in order, and nothing else', () => {
-  const names = [segmentName(100), 'x', segmentName(9), `${segmentName(9)}.torn`, 'events-1.jsonl'];
+  const own = [
+    segmentName(100),
+    segmentName(9),
+    ...['torn', 'torn-2', 'rewrite'].map((end) => `${segmentName(9)}.${end}`),
+  ];
+  const names = [
+    ...own,
+    'x',
+    'events-1.jsonl',
+    `${segmentName(9)}.bak`,
+    `${segmentName(50)}.gz`,
+    `${segmentName(60)}.torn`,
+  ];
   assert.deepEqual(contentsOf(names), {
     segments: [
       { name: segmentName(9), firstSeq: 9 },
       { name: segmentName(100), firstSeq: 100 },
     ],
+    renamed: [{ name: `${segmentName(50)}.gz`, firstSeq: 50 }],
     lost: [],
     removedLast: 0,
     gone: [{ first: 1, last: 0 }],

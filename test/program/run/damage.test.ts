@@ -1,9 +1,10 @@
 /** A damaged journal: what a start, `assetlog verify` and `assetlog repair` say and do. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { gzipSync } from 'node:zlib';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
@@ -68,7 +69,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   writeFileSync(join(data, segmentName(106)), segment(106, 1));
   const { code, stdout } = await runHere(['verify', '--data', data]);
   assert.equal(code, 3);
-  assert.match(stdout, /\n {2}lines {3}99 good, 6 bad, /); // the line after the missing one is not proved
+  assert.match(stdout, /^\S+ is damaged\n {2}lines {3}99 good, 6 bad\n/); // the line after the missing one is not proved
   const places = [...stdout.matchAll(/^ {2}bad {5}(\S+), line (\d+), byte (\d+): .*; (\d+) lines?$/gm)];
   assert.deepEqual(
     places.map((place) => place.slice(1)),
@@ -87,7 +88,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   const many = await runHere(['verify', '--data', data]);
   assert.match(
     many.stdout,
-    /\n {2}lines {3}105 good, 101 bad, .*\n( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
+    /\n {2}lines {3}105 good, 101 bad\n(?:.*\n)+?( {2}bad {5}.*; 1 line\n){20} {2}bad {5}and 81 more places\n/,
   );
 });
 
@@ -123,7 +124,7 @@ test('repair shows what it would do, does it with --yes, and has nothing to do t
   assert.match(done.stdout, /^this was done:\n/);
   assert.match(
     done.stdout,
-    / is good\n.*\n {2}events {2}14\n {2}seq {5}1 to 15\n.*\n {2}lost {4}seq 4: an earlier repair could not find them\n$/s,
+    / is good\n.*\n {2}events {2}14\n {2}seq {5}1 to 15\n.*\n {2}lost {4}seq 4: a repair could not find them\n$/s,
   );
   const [side = ''] = readdirSync(data).filter((name) => name.startsWith('damaged-'));
   assert.deepEqual(readdirSync(join(data, side)).sort(), [FIRST, 'repair.json']);
@@ -164,6 +165,42 @@ test('repair --yes before the first start finds nothing to repair, and makes not
     assert.equal(code, 2);
     assert.match(stderr, /^assetlog: there is no journal in [^\n]*ENOTDIR[^\n]*; give its folder with --data\n$/);
   }
+});
+
+test('a file that was packed is not called lost, and one that is back is not called lost any more [upkeep-2]', async (t) => {
+  const data = newFolder(t);
+  const packed = join(data, `${SECOND}.gz`);
+  writeFileSync(join(data, FIRST), makeLines(10).bytes);
+  writeFileSync(packed, gzipSync(segment(11, 5)));
+  writeFileSync(join(data, segmentName(16)), segment(16, 2));
+  const before = readdirSync(data);
+  const problem = `${SECOND}.gz, line 1, byte 0: ${SECOND} is missing, and this may be it; bring it back, such as with gunzip`;
+  const found = await runHere(['verify', data]);
+  assert.equal(found.code, 3);
+  assert.ok(
+    found.stdout.includes(`\n  lines   12 good, 0 bad\n`) && found.stdout.includes(`: ${problem}\n`),
+    found.stdout,
+  );
+  const refused = await runHere(['repair', data, '--yes']);
+  assert.deepEqual([refused.code, readdirSync(data)], [3, before]);
+  assert.match(refused.stdout, /^this is to be done; nothing was changed:\n {2}note {4}seq 11 to 15 as lost\n/);
+  assert.match(
+    refused.stderr,
+    /^assetlog: \S+\.gz may have events that this repair would call lost, .* such as with gunzip,/,
+  );
+  const { done, renamed } = JSON.parse((await runHere(['repair', data, '--yes', '--json'])).stdout);
+  assert.deepEqual([done, renamed, readdirSync(data)], [false, [`${SECOND}.gz`], before]);
+
+  renameSync(packed, join(newFolder(t), 'packed'));
+  assert.equal((await runHere(['repair', data, '--yes'])).code, 0);
+  const lost = async () => /\n {2}lost.*/.exec((await runHere(['verify', data])).stdout)?.[0];
+  assert.equal(await lost(), '\n  lost    seq 11 to 15: a repair could not find them');
+  writeFileSync(join(data, SECOND), segment(11, 3));
+  assert.equal(await lost(), '\n  lost    seq 14 to 15: a repair could not find them');
+  writeFileSync(join(data, SECOND), segment(11, 5));
+  assert.equal(await lost(), undefined);
+  const { good, events, lost: none } = JSON.parse((await runHere(['verify', data, '--json'])).stdout);
+  assert.deepEqual([good, events, none], [true, 17, []]);
 });
 
 test('without a journal, and with one that can not be read, verify and repair say so in one line', async (t) => {
