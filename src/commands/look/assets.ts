@@ -74,6 +74,7 @@ export const assets = defineCommand<AssetsOptions>(
       '  assetlog assets --by event_time --until 2026-11-20',
       '',
       lookNotes,
+      '  with --stale also 1: there is one, or none under the key',
     ],
     operands: folderOperand,
     options: {

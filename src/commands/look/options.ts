@@ -131,7 +131,7 @@ export const lookNotes: readonly string[] = [
   'Exit codes:',
   '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',
   '  and the lines after the damage that verify are shown; 5 it cannot be read or printed; with --url also 1 the service',
-  '  refuses, 75 it was unavailable; with --stale 1 there is one, or none under the key',
+  '  refuses, 75 it was unavailable',
 ];
 
 const orders: readonly By[] = ['time', 'event_time'];
