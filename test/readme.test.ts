@@ -16,6 +16,7 @@ import { type Config, options } from '../src/config/config.ts';
 import { limits, limitsFor } from '../src/config/limits.ts';
 import { asksForHelp, flagOf, readOptions, variableOf } from '../src/config/options.ts';
 import { readDeployments } from '../src/deployments/file.ts';
+import { onlyNames } from '../src/forward/only.ts';
 import { eventSchema } from '../src/journal/line/line-schema.ts';
 import { encodeBatch } from '../src/journal/line/record.ts';
 import { decisions } from '../src/journal/open/recovery.ts';
@@ -274,6 +275,12 @@ test('the table of findings is that of the source', () => {
     const row = `\n| ${[kind, ...Object.values(columns)].join(' | ')} |\n`;
     assert.ok(textOf(HANDBOOK).includes(row), row);
   }
+});
+
+test('the members of `only` in the handbook are those that a hook takes', () => {
+  const [row = ''] = /^\| `only` \|.*/m.exec(textOf(HANDBOOK)) ?? [];
+  const names = [...(row.split('events that it gets')[1] ?? '').matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
+  assert.deepEqual(names, onlyNames);
 });
 
 test('the deployments file that it shows is taken', () => {

@@ -6,6 +6,7 @@ import { type Checker, type Members, readJsonFile } from '../config/json-file.ts
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
+import type { Filter } from '../event/search.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Deployment, Destination } from './destination.ts';
 import { readOnly } from './only.ts';
@@ -195,7 +196,6 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
   stamp: ['must be true or false', isBoolean],
   inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
-  only: ['must be as {"type": "check", "passed": false}', (value) => readOnly(value) !== undefined],
   begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
   hold: ['must be true or false', isBoolean],
 };
@@ -208,8 +208,8 @@ function readEntry(
   config: DestinationOptions,
   checker: Checker,
 ): Destination {
-  checker.known(entry, path, ['name', 'to', ...Object.keys(members)]);
-  const { name, to, deployments, hold = true, ...more } = entry as Partial<Destination>;
+  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'only']);
+  const { name, to, deployments, hold = true, only, ...more } = entry as Partial<Destination>;
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
@@ -219,6 +219,12 @@ function readEntry(
   for (const [member, [problem, isGood]] of Object.entries(members)) {
     const value = entry[member];
     if (value !== undefined && !isGood(value)) checker.refuse(`${path}.${member}`, problem);
+  }
+  let wanted: Filter | undefined;
+  try {
+    if (only !== undefined) wanted = readOnly(only);
+  } catch (error) {
+    checker.refuse(`${path}.only`, (error as Error).message);
   }
   if (deployments !== undefined && config.deployments === '') {
     checker.refuse(`${path}.deployments`, 'is for a service with --deployments; leave it out');
@@ -240,7 +246,7 @@ function readEntry(
     ...more,
     name: String(name),
     ...placeOf(String(to)),
-    ...(more.only !== undefined && { only: readOnly(more.only) }),
+    ...(wanted !== undefined && { only: wanted }),
     deployments,
     tokenFile: located(tokenFile),
     passwordFile: located(passwordFile),

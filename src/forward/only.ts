@@ -1,39 +1,59 @@
 /** Which events a hook gets, as the file of `--forward` says it. */
 
 import { isObject } from '../config/json-file.ts';
-import { readKey } from '../event/asset-key.ts';
+import { readKey, readKeyStart } from '../event/asset-key.ts';
+import { didYouMean } from '../event/nearest.ts';
 import { allSearches, type Filter, readEventType, type SearchKind } from '../event/search.ts';
 
 /**
  * Reads the member `only`, whose members are called as the parameters of `GET /events` or as those of a line.
  * @param value such as `{ type: 'check', passed: false, key_prefix: 'warehouse' }`
- * @returns undefined if it is none
+ * @throws Error whose message completes "only …"
  */
-export function readOnly(value: unknown): Filter | undefined {
-  if (!isObject(value)) return undefined;
+export function readOnly(value: unknown): Filter {
+  if (!isObject(value)) throw new Error('must be as {"type": "check", "passed": false}');
   const filter: Record<string, unknown> = {};
   for (const [name, given] of Object.entries(value)) {
-    const search = allSearches.find(({ query, line }) => name === (query ?? line));
-    const read = search && readers[search.kind]?.(given);
-    if (read === undefined) return undefined;
-    filter[search!.member] = read;
+    const search = named.get(name);
+    if (search === undefined) {
+      const all = [...named.keys()];
+      throw new Error(`has no member ${JSON.stringify(name)}${didYouMean(name, all)}; there are ${all.join(', ')}`);
+    }
+    const [form, read] = readers[search.kind]!;
+    const found = read(given);
+    if (found === undefined) throw new Error(`has a wrong ${name}; write ${form}`);
+    filter[search.member] = found;
   }
   return filter;
 }
 
-/** Each returns undefined for a wrong value. */
-const readers: { readonly [Kind in SearchKind]?: (given: unknown) => unknown } = {
-  'key prefix': keyIn,
-  type: (given) => readEventType(`${given}`),
-  text: (given) => (typeof given === 'string' && given !== '' ? given : undefined),
-  boolean: (given) => (typeof given === 'boolean' ? given : undefined),
-  severity: (given) => (given === 'WARN' || given === 'ERROR' ? given : undefined),
+/** What a value has to be, and how it is read: undefined for a wrong value. */
+const readers: { readonly [Kind in SearchKind]?: readonly [form: string, read: (given: unknown) => unknown] } = {
+  key: ['warehouse/orders', keyBy((text) => readKey([text]))],
+  'key prefix': ['warehouse/orders', keyBy((text) => readKey([text]))],
+  'key start': ['warehouse/ord', keyBy(readKeyStart)],
+  type: ['materialization, check or observation', (given) => readEventType(`${given}`)],
+  text: ['a text', (given) => (typeof given === 'string' && given !== '' ? given : undefined)],
+  boolean: ['true or false', (given) => (typeof given === 'boolean' ? given : undefined)],
+  severity: ['WARN or ERROR', (given) => (given === 'WARN' || given === 'ERROR' ? given : undefined)],
 };
 
-function keyIn(given: unknown): readonly string[] | undefined {
-  try {
-    return readKey([typeof given === 'string' ? given : JSON.stringify(given)]);
-  } catch {
-    return undefined;
-  }
+function keyBy(read: (text: string) => readonly string[]): (given: unknown) => readonly string[] | undefined {
+  return (given) => {
+    const text = Array.isArray(given) ? JSON.stringify(given) : given;
+    try {
+      return typeof text === 'string' && text !== '' ? read(text) : undefined;
+    } catch {
+      return undefined;
+    }
+  };
 }
+
+const named = new Map(
+  allSearches
+    .filter(({ kind }) => readers[kind] !== undefined)
+    .map((search) => [(search.query ?? search.line)!, search] as const),
+);
+
+/** The members that `only` may have. */
+export const onlyNames: readonly string[] = [...named.keys()];

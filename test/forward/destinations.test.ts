@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { type Config, readConfig } from '../../src/config/config.ts';
 import { limits } from '../../src/config/limits.ts';
 import { appliesTo, readDestinations, resolved, watchDestinations } from '../../src/forward/destinations.ts';
+import { onlyNames } from '../../src/forward/only.ts';
 import { newFolder } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
 
@@ -81,7 +82,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, only, begin, hold; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, begin, hold, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -189,7 +190,7 @@ test('a hook shows its host alone, and says which events it gets', () => {
       {
         name: 'b',
         to: 'hook+http://[::1]:8080',
-        only: { key_prefix: ['a/b'], severity: 'ERROR', check: 'c' },
+        only: { key_prefix: ['a/b'], severity: 'ERROR', check: 'c', key: 'a/b/c', key_begins_with: 'a/' },
       },
     ),
     hosted,
@@ -198,24 +199,31 @@ test('a hook shows its host alone, and says which events it gets', () => {
   assert.equal(one?.hookPath, '/services/T1/{deployment}?key=x');
   assert.deepEqual(one?.only, { type: 'AssetCheckEvaluation', passed: false });
   assert.deepEqual([other?.to, other?.hookPath], ['hook+http://[::1]:8080', '']);
-  assert.deepEqual(other?.only, { keyPrefix: ['a/b'], severity: 'ERROR', checkName: 'c' });
+  const keys = { keyPrefix: ['a/b'], assetKey: ['a', 'b', 'c'], keyStart: ['a', ''] };
+  assert.deepEqual(other?.only, { ...keys, severity: 'ERROR', checkName: 'c' });
   const url = '.to must be a URL such as hook+https://hooks.example/path';
-  const only = '.only must be as {"type": "check", "passed": false}';
+  const asObject = 'must be as {"type": "check", "passed": false}';
   const to = 'hook+https://hooks.example/secret';
   for (const [members, problem] of [
     ...['u:secret@h/', 'h/secret#x', 'h\\secret', 'h:x/secret', '', ' h/secret'].map(
       (rest) => [{ to: `hook+https://${rest}` }, url] as const,
     ),
-    ...[
-      7,
-      [],
-      { passed: 'false' },
-      { type: 'x' },
-      { typ: 'check' },
-      { key_prefix: '' },
-      { severity: 'LOW' },
-      { since: '1d' },
-    ].map((wrong) => [{ to, only: wrong }, only] as const),
+    ...(
+      [
+        [7, asObject],
+        [[], asObject],
+        [{ passed: 'false' }, 'has a wrong passed; write true or false'],
+        [{ type: 'x' }, 'has a wrong type; write materialization, check or observation'],
+        [{ typ: 'check' }, `has no member "typ"; did you mean type?; there are ${onlyNames.join(', ')}`],
+        [{ since: '1d' }, `has no member "since"; there are ${onlyNames.join(', ')}`],
+        [{ key_prefix: '' }, 'has a wrong key_prefix; write warehouse/orders'],
+        [{ key: ['a', ''] }, 'has a wrong key; write warehouse/orders'],
+        [{ key: 5 }, 'has a wrong key; write warehouse/orders'],
+        [{ key_begins_with: '' }, 'has a wrong key_begins_with; write warehouse/ord'],
+        [{ key_begins_with: ['', 'a'] }, 'has a wrong key_begins_with; write warehouse/ord'],
+        [{ severity: 'LOW' }, 'has a wrong severity; write WARN or ERROR'],
+      ] as const
+    ).map(([only, problem]) => [{ to, only }, `.only ${problem}`] as const),
     [{ to, stamp: true }, '.stamp means nothing to a destination with the scheme hook+https; leave it out'],
     [{ to, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme hook+https; leave it out'],
     [{ to: 'http://h', only: {} }, '.only means nothing to a destination with the scheme http; leave it out'],
