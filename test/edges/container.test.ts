@@ -134,6 +134,27 @@ test('in an empty root that is read-only, without a capability and as an unprivi
   assert.equal(dead.code, 1);
 });
 
+test('a folder of the host is taken after the chown of the handbook, and a volume after the fsGroup', {
+  skip: withoutNamespaces,
+}, async (t) => {
+  const image = build(t);
+  const [group] = /fsGroup: (\d+)/.exec(handbook)?.slice(1) ?? [];
+  const [owner = ''] = /`chown (\S+) \/srv\/assetlog`/.exec(handbook)?.slice(1) ?? [];
+  // What the kubelet does for an fsGroup: the volume of root gets the group and its rights, and keeps the group for new files.
+  for (const [chown, mode] of [
+    [owner, '700'],
+    [`0:${group}`, '2775'],
+  ] as const) {
+    const data = newFolder(t);
+    execFileSync('chmod', [mode, data]);
+    execFileSync('chown', [chown, data]);
+    const service = await startService(t, { data: volume, ...image.options(entry, data) });
+    assert.equal((await ask(service.port, post(REPORT))).status, 200);
+    assert.equal((await service.kill()).code, 0);
+    assert.deepEqual([eventsIn(data).length, /"level":"(warn|error)"[^\n]*writ/.exec(service.stderr())], [1, null]);
+  }
+});
+
 test('a folder that it may not write to is reported, and nothing is written anywhere else', {
   skip: withoutNamespaces,
 }, async (t) => {

@@ -101,9 +101,23 @@ const passages: readonly (readonly [
     { path: `${ENDPOINT}a`, headers: { Origin: `https://${PUBLIC_NAME}` } },
     ...([403, /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/] as const),
   ],
-  ['the readiness is that of the service', { method: 'GET', path: '/readyz' }, 200, /^{"status":"ok"}$/],
+  ['that it lives is said by the service', { method: 'GET', path: '/livez' }, 200, /^{"status":"ok"}$/],
   ['an unknown path is refused by the service', { path: '/nowhere' }, 404, /^{"error":"nothing is at this path/],
 ];
+
+test('the figures and the readiness are not for those outside, however they spell the path', { skip }, async (t) => {
+  const service = await startBehindProxy(t);
+  const proxy = await startNginx(t, service.port);
+  const agent = agentFor(t, proxy, 1);
+  for (const path of ['/metrics', '/readyz']) {
+    assert.equal((await fetch(`${service.url}${path}`)).status, 200);
+    const spelled = [path, `${path}?a`, `/${path}`, `/.${path}`, `/a/..${path}`, path.replace('e', '%65')];
+    for (const asked of spelled) {
+      const { status, body } = await ask(proxy, { agent, method: 'GET', path: asked });
+      assert.deepEqual([status, body.includes('nginx')], [403, true], asked);
+    }
+  }
+});
 
 test('what passes the proxy', { skip }, async (t) => {
   const service = await startBehindProxy(t);
