@@ -9,6 +9,7 @@ import {
   chmodSync,
   copyFileSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -18,12 +19,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { version } from './config/config.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'dist/release');
+/** The picture of the front page. */
+const PICTURE = 'test/page.png';
 
 function run(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { cwd: root, encoding: 'utf8' }).trim();
@@ -53,18 +56,32 @@ function fixModes(path: string): void {
   if (stats.isDirectory()) for (const name of readdirSync(path)) fixModes(join(path, name));
 }
 
-/** Makes the package of copies: npm keeps the modes of what it packs. */
+/** Makes the package of copies: npm keeps the modes of what it packs, and warns of scripts that it does not run. */
 function pack(): void {
   const copy = mkdtempSync(join(tmpdir(), 'assetlog-release-'));
   try {
-    const { files } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-    for (const path of ['LICENSE', 'README.md', 'package.json', ...files])
+    const { scripts, c8, devDependencies, overrides, ...own } = JSON.parse(
+      readFileSync(join(root, 'package.json'), 'utf8'),
+    );
+    const manifest = { ...own, files: [...own.files, PICTURE] };
+    for (const path of ['LICENSE', 'README.md', ...manifest.files])
       cpSync(join(root, path), join(copy, path), { recursive: true });
+    writeFileSync(join(copy, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
+    for (const page of ['README.md', 'bin/README.md']) dropLinks(copy, page);
     fixModes(copy);
     run('npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder, copy);
   } finally {
     rmSync(copy, { recursive: true });
   }
+}
+
+/** Leaves the text of links to files that the package does not have, such as the pages of the source and of the tests. */
+function dropLinks(copy: string, page: string): void {
+  const path = join(copy, page);
+  const text = readFileSync(path, 'utf8').replace(/\[([^\][]*)\]\(([^)#:]+)(?:#[^)]*)?\)/g, (link, shown, file) =>
+    existsSync(join(dirname(path), file)) ? link : shown,
+  );
+  writeFileSync(path, text);
 }
 
 /** @returns a line for each file of the release so far, as `sha256sum` prints it, sorted by name */

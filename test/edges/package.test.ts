@@ -12,6 +12,8 @@ import { HANG_MS, missing } from '../support/tools.ts';
 
 /** Of the day on which this was last looked at. */
 const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
+/** With the last compiler that has the resolution of CommonJS. */
+const TS_JEST = ['jest@30', '@types/jest@30', 'ts-jest@29', 'typescript@5'];
 /** The oldest that is supported, and the newest. */
 const NODES = ['20', '26'];
 
@@ -280,6 +282,18 @@ test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node 
 
   await t.test('Vitest, with await using and with a clock that is faked', () => {
     passes(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +2 passed/);
+  });
+
+  await t.test('ts-jest with CommonJS, whose resolution knows no exports', () => {
+    const old = newProject('ts-jest', {
+      'package.json': '{"private": true, "jest": {"preset": "ts-jest", "testEnvironment": "node"}}',
+      'tsconfig.json':
+        '{"compilerOptions": {"module": "commonjs", "moduleResolution": "node10", "strict": true, "lib": ["es2022"]}}',
+      'cjs.test.ts': `import { type RunningService, startService } from 'assetlog';
+        test('cjs', async () => { const service: RunningService = await startService(); await service.stop(); });`,
+    });
+    npm(old, 'install', ...quiet, tarball, ...TS_JEST);
+    passes(run(old, [newest, join(old, 'node_modules/jest/bin/jest.js')]), /Tests: +1 passed, 1 total/);
   });
 
   await t.test('tsc --strict, without types of Node or of a browser; what it makes runs on all', () => {

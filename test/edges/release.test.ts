@@ -2,8 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
-import { appendFileSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { version } from '../../src/config/config.ts';
 import { newFolder, root } from '../support/program.ts';
@@ -85,13 +94,24 @@ function checkPackage(t: TestContext, folder: string): void {
   const tarball = join(folder, 'dist/release', `assetlog-${version}.tgz`);
   good(run(project, 'npm', ['install', '--offline', '--no-audit', '--no-fund', tarball]));
   assert.equal(good(run(project, 'node_modules/.bin/assetlog', ['--version'])), `assetlog ${version}\n`);
-  const packed = readFileSync(join(project, 'node_modules/assetlog/dist/server.js'));
+  const installed = join(project, 'node_modules/assetlog');
+  const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
+  for (const name of ['scripts', 'devDependencies', 'overrides', 'c8']) assert.equal(manifest[name], undefined, name);
+  for (const name of ['main', 'types']) assert.ok(existsSync(join(installed, manifest[name])), name);
+  for (const page of ['README.md', 'bin/README.md']) {
+    const text = readFileSync(join(installed, page), 'utf8');
+    const files = [...text.matchAll(/\]\(([^)#:]+)[^)]*\)/g)].map(([, file = '']) => file);
+    assert.ok(files.length > 2);
+    for (const file of files) assert.ok(existsSync(join(installed, dirname(page), file)), `${page}: ${file}`);
+  }
+  assert.ok(existsSync(join(installed, 'test/page.png')));
+  const packed = readFileSync(join(installed, 'dist/server.js'));
   assert.ok(packed.equals(bytesOf(folder, 'server.js')));
   assert.deepEqual([...readFileSync(tarball).subarray(4, 8)], [0, 0, 0, 0], 'gzip has no time');
   const listed = good(run(project, 'tar', ['-tvzf', tarball], { TZ: 'UTC' }))
     .trim()
     .split('\n');
-  assert.equal(listed.length, 11);
+  assert.equal(listed.length, 12);
   for (const line of listed) assert.match(line, /^-rw(-r--r--|xr-xr-x) 0\/0 +\d+ 1985-10-26 /);
 }
 
