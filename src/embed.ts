@@ -92,7 +92,7 @@ export interface RunningService<Deployment extends string = string> {
   waitFor<Type extends EventType | EventName>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /**
    * @returns the refused requests in the order in which they came, the last 1,000: with status, error and what was asked for, also
-   *   bytes that are no request. Requests for `/readyz` are not among them.
+   *   bytes that are no request. Requests for `/readyz` and `/server_info` are not among them.
    */
   refused(): RefusedRequest[];
   /**

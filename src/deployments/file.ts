@@ -28,7 +28,7 @@ export function readDeployments(text: string): { readonly kind: 'valid'; readonl
 }
 
 /** Names that no deployment may have: paths of the service itself, under the same prefix as the deployments. */
-const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'metrics']);
+const TAKEN: ReadonlySet<string> = new Set(['livez', 'readyz', 'server_info', 'metrics']);
 const DIGEST = /^[0-9a-fA-F]{64}$/;
 /** What a token without `may` may do. */
 const ALL_BUT_READ: readonly Right[] = ['report', 'forward'];

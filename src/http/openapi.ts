@@ -273,10 +273,13 @@ const health = {
   required: ['status'],
 };
 
+const serverInfo = { type: 'object', properties: { assetlog_version: TEXT }, required: ['assetlog_version'] };
+
 const serviceRoutes: readonly DescribedRoute[] = (
   [
     ['/livez', 'Liveness: whether the process responds', { [JSON_TYPE]: health }],
     ['/readyz', 'Readiness: whether reports are accepted', { [JSON_TYPE]: health }],
+    ['/server_info', 'Readiness for the probes of Helm charts, with the version', { [JSON_TYPE]: serverInfo }],
     ['/openapi.json', 'This document', { [JSON_TYPE]: {} }],
     ['/metrics', 'Metrics in the Prometheus text format', { 'text/plain': TEXT }],
     ['/', 'The page for browsers, or the paths of the service', { [JSON_TYPE]: { type: 'object' }, 'text/html': TEXT }],

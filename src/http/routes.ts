@@ -1,5 +1,6 @@
 /** The routes of reports and of the service itself, and what a request gets that no route takes. */
 
+import { version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import { nearestName } from '../event/nearest.ts';
@@ -52,6 +53,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
     return document;
   };
+  const serverInfo = () => (readiness().status === 200 ? SERVER_INFO : readiness());
   const showMetrics = (): Reply => ({
     kind: 'body',
     status: 200,
@@ -75,11 +77,14 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
   return [
     readRoute('/livez', () => OK),
     readRoute('/readyz', readiness),
+    readRoute('/server_info', serverInfo),
     readRoute('/openapi.json', readContract),
     readRoute('/metrics', showMetrics, metrics.watched && (() => metrics.watched!.update())),
   ];
 }
 
+/** Helm charts of the reference probe this path. */
+const SERVER_INFO: Reply = { kind: 'body', status: 200, body: JSON.stringify({ assetlog_version: version }) };
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
 /**

@@ -128,7 +128,7 @@ test('what is wrong with a file is reported with line and member, all of it [fil
       {"name": "c", "sha256": "${createHash('sha256').digest('hex').toUpperCase()}"}
     ]},
     {"name": "ok", "tokens": []},
-    {"name": "readyz", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
+    {"name": "server_info", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
     7,
     {"name": "no"}
   ]
@@ -138,7 +138,7 @@ test('what is wrong with a file is reported with line and member, all of it [fil
     /^line 13: deployments\[4\] must be an object$/m,
     /^line 4: deployments\[1\]\.name must be up to 63 letters/m,
     /^line 11: deployments\[2\]\.name is ok, as in an earlier entry/m,
-    /^line 12: deployments\[3\]\.name is readyz, which is a path of the service itself/m,
+    /^line 12: deployments\[3\]\.name is server_info, which is a path of the service itself/m,
     /^line 14: deployments\[5\]\.tokens must be an array with the tokens$/m,
   ]) {
     assert.match(all, sentence);

@@ -167,7 +167,7 @@ export class Exchanges {
     const { metrics, notices } = this.#options;
     if (reply.kind !== 'cut') metrics.answered(exchange.route, reply.status);
     if (notices.debugging) this.#log(exchange, reply);
-    if (reply.kind === 'error' && exchange.route !== READINESS_ROUTE) this.#logRefusal(reply, exchange.req);
+    if (reply.kind === 'error' && !READINESS_ROUTES.includes(exchange.route)) this.#logRefusal(reply, exchange.req);
   }
 
   /** Sends replies in the order of their requests, one at a time: the next is written when the kernel has accepted all of it. */
@@ -345,8 +345,8 @@ export class Exchanges {
 type LoggedRequest = Pick<UnbufferedRequest, 'id' | 'socket'> &
   Partial<Pick<UnbufferedRequest, 'method' | 'url' | 'rawHeaders' | 'tokenName'>>;
 
-/** An orchestrator asks it again and again while the service is not ready, so its 503 is no refusal. */
-const READINESS_ROUTE = '/readyz';
+/** An orchestrator asks them again and again while the service is not ready, so their 503 is no refusal. */
+const READINESS_ROUTES: readonly unknown[] = ['/readyz', '/server_info'];
 
 /** Ends the replies of a connection that would take long. The requests of a connection are a list: see `Exchange.next`. */
 function endReplies({ first }: Connection): void {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
+import { version } from '../../../src/config/config.ts';
 import { run, startService } from '../../support/program.ts';
 import { listenOn } from '../../support/sent-lines.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
@@ -10,12 +11,13 @@ import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 test('health, metrics and the OpenAPI document are below the prefix, answer HEAD, and follow the access rules', async (t) => {
   const { port, url } = await startService(t, { args: ['--path-prefix', '/some/path/'] });
   assert.equal(url, `http://127.0.0.1:${port}/some/path`);
-  const types = { livez: 'application/json', readyz: 'application/json', 'openapi.json': 'application/json' };
-  for (const [name, type] of Object.entries({ ...types, metrics: 'text/plain; version=0.0.4; charset=utf-8' })) {
+  const json = ['livez', 'readyz', 'server_info', 'openapi.json'].map((name) => [name, 'application/json'] as const);
+  for (const [name, type] of [...json, ['metrics', 'text/plain; version=0.0.4; charset=utf-8'] as const]) {
     const path = `/some/path/${name}`;
     const { status, headers, body } = await ask(port, get(path));
     assert.deepEqual([status, headers.get('content-type')], [200, type], name);
     if (name.endsWith('z')) assert.equal(body, '{"status":"ok"}');
+    if (name === 'server_info') assert.deepEqual(JSON.parse(body), { assetlog_version: version });
     const wire = await Wire.open(port);
     t.after(() => wire.close());
     wire.send(get(path).replace('GET', 'HEAD'));

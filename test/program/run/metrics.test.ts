@@ -38,6 +38,7 @@ test('every figure is what was done', async (t) => {
     [413, 'report_asset_check', post(at('check/a'), 'x'.repeat(1_100_000))],
     [200, 'readyz', get('/readyz')],
     [200, 'livez', get('/livez')],
+    [200, 'server_info', get('/server_info')],
     [404, 'other', post('/report_asset_check-evil{x="y"}')],
     [403, 'other', get('/readyz').replace('localhost', 'evil.example')],
     [400, 'other', 'no HTTP at all\r\n\r\n'],

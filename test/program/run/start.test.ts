@@ -88,10 +88,12 @@ test('while the journal is being read the service is alive, not ready, and refus
   const starting = serve(t, { disk, args: ['--port', String(port)] });
   await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(port, LIVE)).status, 200);
-  assert.equal(errorOf(await ask(port, READY)), 'the journal is being opened');
+  for (const asked of [READY, get('/server_info')])
+    assert.equal(errorOf(await ask(port, asked)), 'the journal is being opened');
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
   release();
-  await starting;
+  const { notices } = await starting;
+  assert.deepEqual(notices.map((line) => JSON.parse(line).path).filter(Boolean), [`${TARGET}a`]);
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
 });
 
