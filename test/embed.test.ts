@@ -190,7 +190,10 @@ test('a wait that times out fails with the filter, the nearest events and the re
   );
   assert.match(lines[2] ?? '', /^ {2}another checkName: seq 2, /);
   assert.match(lines[3] ?? '', /^ {2}another type, checkName, passed: seq 1, /);
-  assert.match(lines[4] ?? '', /^ {2}another type, assetKey, checkName, passed: seq 3, /);
+  assert.match(
+    lines[4] ?? '',
+    /^ {2}another type, assetKey \(write \["warehouse\/orders"\]\), checkName, passed: seq 3, /,
+  );
   assert.equal(lines[5], 'refused requests: 2, the last:');
   assert.match(lines[6] ?? '', /^ {2}400 for POST \/report_asset_check\/.*passed=1: passed in the query is /);
   assert.match(lines[7] ?? '', /^ {2}404 for GET \/report: nothing is at this path; /);

@@ -49,11 +49,16 @@ export function membersOf(value: unknown, what: string, names: readonly string[]
 }
 
 /**
- * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`; empty if
- *   the line is what is wanted
+ * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`, a key that
+ *   is only spelt otherwise with its parts; empty if the line is what is wanted
  */
 export function differencesOf(line: Line, { filter, metadata }: Wanted): string[] {
-  const wrong: string[] = differences(line.event, filter);
+  const { asset_key } = line.event;
+  const wrong = differences(line.event, filter).map((name) =>
+    name === 'assetKey' && asset_key.join('/') === filter.assetKey?.join('/')
+      ? `assetKey (write ${JSON.stringify(asset_key)})`
+      : name,
+  );
   return metadata === undefined ? wrong : [...wrong, ...metadataDifferences(line.metadata, metadata)];
 }
 

@@ -51,6 +51,22 @@ export function keyText(parts: readonly string[]): string {
   return needsJson ? JSON.stringify(parts) : parts.join('/');
 }
 
+/**
+ * A text with slashes is one part in the body of a report, and several parts in a path and in a filter.
+ * @param text a key, or the beginning of one
+ * @returns the other of the two keys, as `readKey` reads it: `["a/b"]` for `a/b`; undefined if there is none
+ */
+export function otherSpelling(text: string): string | undefined {
+  try {
+    const parts = readKeyStart(text);
+    const whole = parts.join('/');
+    const other = parts.length > 1 ? [whole] : whole.split('/');
+    return other.length === parts.length || other.includes('') ? undefined : keyText(other);
+  } catch {
+    return undefined;
+  }
+}
+
 function partsInJson(text: string): string[] | undefined {
   try {
     const parts: unknown = JSON.parse(text);

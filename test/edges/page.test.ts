@@ -571,7 +571,7 @@ test('names from outside are text, and do not reorder what is beside them [edges
   const page = await open(service.url);
   await sees(page, `${count('.row')} === 2`);
   assert.deepEqual(await column(page, 'partition'), ['', tag]);
-  const key = `${tag}/safe\\u202egnp.exe`;
+  const key = JSON.stringify([tag, override]).replace('\u202e', '\\u202e');
   for (const [hash, shown] of [
     ['events?open=1', key],
     ['events?open=2', long],
@@ -584,6 +584,44 @@ test('names from outside are text, and do not reorder what is beside them [edges
     assert.equal(await page.evaluate(count('main :is(img, script)')), 0, hash);
     assert.equal(await page.evaluate(`document.documentElement.scrollWidth`), 1_280, hash);
   }
+});
+
+test('keys that differ look different, and what is shown of one finds it', options, async (t) => {
+  const service = await startService(t);
+  const keys = [
+    ['a', 'b'],
+    ['a/b'],
+    ['a', 'b '],
+    ['a ', 'b'],
+    ['a', ' b'],
+    ['a', 'b\u202e'],
+    ['a', 'b  c'],
+    ['a', 'b c'],
+  ];
+  const accents = [['caf\u00e9'], ['cafe\u0301'], ['["x"]'], ['\u1100\u1161'], ['\uac00'], ['a', '\u{e0061}']];
+  const all = [...keys, ...accents];
+  await report(
+    service,
+    all.map((key) => materialization(...key)),
+  );
+  const page = await open(service.url);
+  await sees(page, `${count('.row')} === ${all.length}`);
+  const shown = (await column(page, 'key')).reverse();
+  assert.deepEqual([shown[0], shown[1], shown[2], shown[9]], ['a/b', '["a/b"]', '["a","b "]', '["cafe\\u0301"]']);
+  assert.equal(new Set(shown.map((text) => text.normalize().trim())).size, all.length, shown.join(', '));
+  for (const name of ['key_prefix', 'text']) {
+    for (const text of shown) {
+      await page.fill(`[name=${name}]`, text);
+      await sees(page, `${COLUMN}('key').includes(${JSON.stringify(text)}) && ${count('.row')} < ${all.length}`);
+    }
+    await page.fill(`[name=${name}]`, '');
+    await sees(page, `${count('.row')} === ${all.length}`);
+  }
+  await report(service, [materialization('only/here')]);
+  await page.fill('[name=key_prefix]', 'only/here');
+  await sees(page, has('#nothing', 'Key begins with ["only/here"]'));
+  await page.click('#nothing button:last-child');
+  await sees(page, `${COLUMN}('key').join() === '["only/here"]'`);
 });
 
 test('all of it works with the keyboard alone', options, async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { keyText, readKey } from '../../src/event/asset-key.ts';
+import { keyText, otherSpelling, readKey, readKeyStart } from '../../src/event/asset-key.ts';
 
 test('each word and each slash begins another part, and a JSON array says any key', () => {
   const table: readonly (readonly [readonly string[], readonly string[]])[] = [
@@ -36,5 +36,19 @@ test('a text that is no key is refused with how to write a key', () => {
   const others = [['['], ['[a]'], ['[1]'], ['["a"', 'b]'], ['["a"'], ['[{}]']];
   for (const words of [...empty, ...others]) {
     assert.throws(() => readKey(words), /^Error: is not a key; write warehouse\/orders, or /, words.join(' '));
+  }
+});
+
+test('a text with slashes is the key of one part or of several, whichever of them it is not yet', () => {
+  for (const [text, other] of [
+    ['a/b', '["a/b"]'],
+    ['["a/b"]', 'a/b'],
+    ['["a","b"]', '["a/b"]'],
+    ['["a","b/c"]', '["a/b/c"]'],
+    ['a/', '["a/"]'],
+    ...['a', '["a"]', '["/a"]', '["a//b"]', '', '/', '[', '[]', '[1]'].map((one) => [one, undefined]),
+  ] as const) {
+    assert.equal(otherSpelling(text ?? ''), other, text);
+    if (other !== undefined) assert.doesNotThrow(() => readKeyStart(other));
   }
 });

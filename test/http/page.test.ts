@@ -89,6 +89,32 @@ test('each event is held once and in order, and a search looks at the whole line
   assert.deepEqual(store.matching, store.lines);
 });
 
+test('what the page shows of a line finds the line', () => {
+  const store = new EventStore();
+  const sent =
+    '{"seq":1,"time":"2026-11-20T15:19:45.266Z","asset_key":["a","b/c","d\u202e \\"e\\""],' +
+    '"tags":{"data_version":"v2"},"metadata":{"rows":12,"note":"x\\u00e9\\u001b y","ok":true}}';
+  store.add([sent, line(2)]);
+  for (const [text, isFound] of [
+    ['a/b/c', true],
+    ['["a","b/c","d\\u202e \\"e\\""]', true],
+    ['d\\u202e "e"', true],
+    ['D\u202e', true],
+    ['11-20 15:19:45', true],
+    ['2026-11-20 15:19:45.266 UTC', true],
+    ['version v2', true],
+    ['rows 12, note xé', true],
+    ['xé\\u001b y, ok true', true],
+    ['rows 1 2', false],
+    ['rows12', false],
+    ['a.b', false],
+    ['a b', false],
+  ] as const) {
+    store.search(text);
+    assert.deepEqual(seqsOf(store.matching), isFound ? [1] : [], text);
+  }
+});
+
 test('a search keeps what it finds in older events, counts what it looked at, and is bounded', () => {
   const store = new EventStore();
   const lines = (from: number, to: number, more = '') =>

@@ -62,10 +62,19 @@ export interface Command extends Description<Readonly<Record<string, unknown>>> 
   run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | HelpWanted | Invalid>;
 }
 
-/** @param act runs the command with valid values; resolves to the exit code when the command has finished */
+/**
+ * @param act runs the command with valid values; resolves to the exit code when the command has finished. Its last parameter are the
+ *   arguments as they were given
+ */
 export function defineCommand<Values extends object>(
   description: Description<Values>,
-  act: (values: Values, output: Output, operands: readonly string[], env: Environment) => Promise<ExitCode>,
+  act: (
+    values: Values,
+    output: Output,
+    operands: readonly string[],
+    env: Environment,
+    args: readonly string[],
+  ) => Promise<ExitCode>,
 ): Command {
   return {
     ...(description as Description<never>),
@@ -74,7 +83,7 @@ export function defineCommand<Values extends object>(
       if (asksForHelp(args, options, operands)) return { kind: 'help' };
       const read = readOptions(args, env, options, operands);
       if (read.kind === 'invalid') return read;
-      return { kind: 'ended', exitCode: await act(read.values, output, read.operands, env) };
+      return { kind: 'ended', exitCode: await act(read.values, output, read.operands, env, args) };
     },
   };
 }

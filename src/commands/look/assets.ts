@@ -104,12 +104,13 @@ async function showAssets(
   output: Output,
   [folder]: readonly string[],
   env: Environment,
+  args: readonly string[],
 ): Promise<ExitCode> {
   const values = problemWith(given, folder) ?? (await chooseJournal(given, env, output));
   if (typeof values === 'string') return refuse(output, values);
   let isAlarming = false;
   const act = async (sources: JournalSources) => {
-    isAlarming = (await listAssets(sources, values, output)) && values.stale !== undefined;
+    isAlarming = (await listAssets(sources, values, args, output)) && values.stale !== undefined;
     return undefined;
   };
   const code = await withJournals(values, output, undefined, act);
@@ -117,7 +118,12 @@ async function showAssets(
 }
 
 /** @returns whether there are any, or there is none under the keys or of the source that was asked for */
-async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, output: Output): Promise<boolean> {
+async function listAssets(
+  { kind, all }: JournalSources,
+  values: AssetsOptions,
+  args: readonly string[],
+  output: Output,
+): Promise<boolean> {
   const { by, key, keyPrefix, source, since, until, failing, stale } = values;
   const filter = { assetKey: key, keyPrefix, source, ...(by === 'time' && { since, until }) };
   const isInRange = rangeTest(values);
@@ -142,7 +148,8 @@ async function listAssets({ kind, all }: JournalSources, values: AssetsOptions, 
     if (!(await print(page))) break;
   }
   if (count > 0) return true;
-  output.complain(nothingText('assets', [key, keyPrefix, source, since, until, stale, failing || undefined]));
+  const given = [key, keyPrefix, source, since, until, stale, failing || undefined];
+  output.complain(nothingText('assets', given, args));
   return (source !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
 }
 

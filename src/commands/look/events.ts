@@ -92,6 +92,7 @@ async function showEvents(
   output: Output,
   operands: readonly string[],
   env: Environment,
+  args: readonly string[],
 ): Promise<ExitCode> {
   const wrong = problemWith(given, operands[0]);
   if (wrong !== undefined) return refuse(output, wrong);
@@ -103,7 +104,7 @@ async function showEvents(
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   }
   const follow = values.follow ? interrupted.signal : undefined;
-  const act = (sources: JournalSources) => listEvents(sources, values, output, follow);
+  const act = (sources: JournalSources) => listEvents(sources, values, args, output, follow);
   return withJournals(values, output, follow, act);
 }
 
@@ -124,6 +125,7 @@ function filterOf(values: EventsOptions): Filter {
 async function listEvents(
   sources: JournalSources,
   values: EventsOptions,
+  args: readonly string[],
   output: Output,
   follow: AbortSignal | undefined,
 ): Promise<ExitCode | undefined> {
@@ -146,7 +148,7 @@ async function listEvents(
   }
   if (outcome === 'none') {
     const wanted = { ...filter, afterSeq: filter.afterSeq || undefined, since, until };
-    output.complain(nothingText('events', Object.values(wanted)));
+    output.complain(nothingText('events', Object.values(wanted), args));
   }
   return undefined;
 }

@@ -99,6 +99,12 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
   assert.equal((await runHere(['assets', data, '--csv', '--table'])).code, 2);
   const none = await runHere(['assets', data, '--key-prefix', 'a', '--failing']);
   assert.deepEqual([none.code, none.stdout, none.stderr], [0, '', 'assetlog: no assets match\n']);
+  const other = await runHere(['assets', '--data', data, '--key', 'a/1', '--failing']);
+  assert.ok(
+    other.stderr.endsWith(
+      `; for the other spelling of the key run: assetlog assets --data ${data} --key '["a/1"]' --failing\n`,
+    ),
+  );
 });
 
 const LATE = '2026-11-19T10:00:00.1Z';

@@ -1,7 +1,7 @@
 /** `assetlog events` as its users meet it. */
 
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -219,6 +219,19 @@ test('a table into a pipe has 120 columns, and if no event matches, standard err
   ]) {
     const { code, stdout, stderr } = await runHere(['events', data, ...args]);
     assert.deepEqual([code, stdout, stderr], [0, '', 'assetlog: no events match\n']);
+  }
+  const whole = journal(t, [{ type: 'AssetObservation', assetKey: ["it's/a"] }]);
+  for (const args of [
+    ["--key=it's/a", '--type', 'observation'],
+    ['--key-prefix', "it's/a", '--limit', '1'],
+    ['--key', "it's/a", '--last', '1'],
+  ]) {
+    const { stdout, stderr } = await runHere(['events', whole, ...args]);
+    const [, command = ''] =
+      /^assetlog: no events match; for the other spelling of the key run: assetlog (.*)\n$/.exec(stderr) ?? [];
+    assert.equal(stdout, '', command);
+    const words = execFileSync('sh', ['-c', `printf '%s\\0' ${command}`], { encoding: 'utf8' });
+    assert.equal(seqsIn((await runHere(words.split('\0').slice(0, -1))).stdout).length, 1, stderr);
   }
   const empty = newFolder(t);
   writeFileSync(join(empty, FIRST), '');

@@ -27,14 +27,17 @@ export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
 }
 
 /**
- * @returns the text with characters that are invisible, or that reorder their neighbours, as escapes: a right-to-left override
- *   as `\u202e`. A tab, a line feed and
- *   the joiners of scripts and emoji stay
+ * @returns the text with characters that are invisible, or that reorder their neighbours, as escapes of JSON: a right-to-left
+ *   override as `\u202e`. A tab, a line feed and the joiners of scripts and emoji stay
  */
 export function visible(text: string): string {
-  return text.replace(
-    /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu,
-    (character) => `\\u${character.codePointAt(0)?.toString(16).padStart(4, '0')}`,
+  return escaped(text, /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu);
+}
+
+/** @returns the text with escapes of JSON for what the pattern matches */
+export function escaped(text: string, pattern: RegExp): string {
+  return text.replace(pattern, (found) =>
+    found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
   );
 }
 

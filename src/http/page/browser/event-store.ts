@@ -170,13 +170,28 @@ export class EventStore {
   }
 
   #matches({ line }: EventLine): boolean {
-    return this.#search === undefined || this.#search.test(line);
+    return this.#search === undefined || this.#search.test(decoded(line));
   }
 }
 
-/** @returns the pattern of a text; undefined for an empty one */
+/**
+ * @returns the pattern of a text, which finds in a `decoded` line what the page shows of it: a key with slashes or as JSON, times
+ *   with a space, members without their quotes. Undefined for an empty text
+ */
 export function searchOf(text: string): RegExp | undefined {
   if (text === '') return undefined;
-  const inJson = JSON.stringify(text).slice(1, -1);
-  return new RegExp(inJson.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&').replaceAll('/', '(?:/|",")'), 'i');
+  const inJson = decoded(JSON.stringify(decoded(text)).slice(1, -1));
+  const pattern = inJson
+    .replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
+    .replace(/(\\\\)*"/g, '\\\\*"')
+    .replaceAll(',', '"?,')
+    .replaceAll('/', '(?:/|",")')
+    .replaceAll(' UTC', '(?: UTC|Z)')
+    .replaceAll(' ', '(?:[ "]|":"?|(?<=\\d)T(?=\\d))');
+  return new RegExp(pattern, 'i');
+}
+
+/** @returns the text with the characters that its escapes `\u202e` stand for */
+export function decoded(text: string): string {
+  return text.replace(/\\u([\da-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

@@ -1,9 +1,10 @@
 /** The page: connects the views, the address, the keys and the state of the connection. */
 
+import { otherSpelling } from '../../../event/asset-key.ts';
 import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
 import { assetsView } from './assets.ts';
 import { Connection, type ConnectionState } from './connection.ts';
-import { button, byId, copyButton, element } from './dom.ts';
+import { button, byId, copyButton, element, visible } from './dom.ts';
 import { EventsView } from './events.ts';
 import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';
@@ -146,7 +147,13 @@ function showRest(): void {
 function whyNothing(): Node[] {
   if (filterNames.some((name) => address[name] !== '')) {
     const clear = () => go(addressOf(address.view), false);
-    return [element('h2', {}, `No ${NOUNS[address.view]} matches`), button('Clear the filters', clear)];
+    const other = otherSpelling(address.key_prefix);
+    const respell = () => go({ ...address, key_prefix: other ?? '' }, false);
+    return [
+      element('h2', {}, `No ${NOUNS[address.view]} matches`),
+      button('Clear the filters', clear),
+      ...(other === undefined ? [] : [button(`Key begins with ${visible(other)}`, respell)]),
+    ];
   }
   if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
   if (address.view === 'sources') return [element('h2', {}, 'No journal forwards to here')];

@@ -3,7 +3,7 @@
 import { pageLimits } from '../../../config/limits.ts';
 import type { Address } from './address.ts';
 import { sleep } from './connection.ts';
-import { searchOf } from './event-store.ts';
+import { decoded, searchOf } from './event-store.ts';
 import type { Rows } from './list.ts';
 import type { Service } from './service.ts';
 import { counted, type DetailParts, onceFor, type View } from './view.ts';
@@ -117,6 +117,6 @@ export class PolledView<Item> implements View {
   #choose(): void {
     const search = this.#search;
     this.#matching =
-      search === undefined ? this.#items : this.#items.filter((item) => search.test(JSON.stringify(item)));
+      search === undefined ? this.#items : this.#items.filter((item) => search.test(decoded(JSON.stringify(item))));
   }
 }

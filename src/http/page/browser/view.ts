@@ -1,9 +1,10 @@
 /** What a view of the page is, and the parts that views share. */
 
+import { keyText } from '../../../event/asset-key.ts';
 import type { Address } from './address.ts';
 import { ageOf } from './age.ts';
 import type { Attempt } from './connection.ts';
-import { type Content, element, visible } from './dom.ts';
+import { type Content, element, escaped, visible } from './dom.ts';
 import type { Rows } from './list.ts';
 
 /** A view: what its list shows, and how it stays up to date. */
@@ -80,12 +81,21 @@ export function table(members: readonly (readonly [name: string, value: Content 
   return list;
 }
 
-/** @returns the parts of a key with slashes between them, each as it is */
+/**
+ * @returns the parts of a key with slashes between them. A key that would look like another one is the JSON array that the filter
+ *   takes: with a slash or invisible characters in a part, a space at an end of it, or accents that are characters of their own (NFD)
+ */
 export function keyShown(parts: readonly string[]): HTMLElement {
   const shown = element('bdi', { class: 'key' });
+  const json = JSON.stringify(parts);
+  const isPlain = (part: string) => part === visible(part).normalize().trim();
+  if (keyText(parts) === json || !parts.every(isPlain)) {
+    shown.append(visible(json === json.normalize() ? json : escaped(json, /[\p{M}\u1100-\u11ff]/gu)));
+    return shown;
+  }
   for (const [index, part] of parts.entries()) {
     if (index > 0) shown.append(element('i', {}, '/'));
-    shown.append(visible(part));
+    shown.append(part);
   }
   return shown;
 }
