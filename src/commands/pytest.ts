@@ -1,4 +1,4 @@
-/** `assetlog pytest`: prints fixtures for tests in Python, as a file that needs no package but pytest. */
+/** `assetlog pytest`: prints fixtures for tests in Python, for a `conftest.py`, which need no package but pytest. */
 
 import { version } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
@@ -7,11 +7,10 @@ import { defineCommand } from './cli/command.ts';
 export const pytest = defineCommand<object>(
   {
     summary: 'print fixtures for pytest that start a service for tests',
-    about: 'Prints a file that belongs to this version and needs pytest and the standard library alone.',
+    about: 'Prints what belongs into a conftest.py. It is of this version, and needs pytest and the standard library alone.',
     notes: [
       'Examples:',
-      '  assetlog pytest > conftest_assetlog.py',
-      '  echo \'pytest_plugins = ["conftest_assetlog"]\' >> conftest.py',
+      '  assetlog pytest >> tests/conftest.py',
       '  ASSETLOG_PROGRAM=dist/server.js pytest     for a program that is not on the PATH',
       '',
       'Exit codes:',
@@ -25,7 +24,7 @@ export const pytest = defineCommand<object>(
   },
 );
 
-const FIXTURES = `# pytest fixtures of assetlog ${version}. In conftest.py: pytest_plugins = ["conftest_assetlog"]
+const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> tests/conftest.py
 import json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
 import pytest
 
@@ -34,8 +33,9 @@ class Assetlog:
         self.url = url
 
     def ask(self, method, path, body=None, **query):
-        query = {name: json.dumps(value) if isinstance(value, bool) else value for name, value in query.items()}
-        url = f"{self.url}{path}?{urllib.parse.urlencode(query)}"
+        texts = {name: value if isinstance(value, str) else json.dumps(value)
+                 for name, value in query.items() if value is not None}
+        url = f"{self.url}{path}?{urllib.parse.urlencode(texts)}"
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
@@ -44,7 +44,7 @@ class Assetlog:
             raise AssertionError(json.load(error)["error"]) from None
 
     def events(self, after_seq=0, **filters):
-        """As GET /events takes them: key="warehouse/orders", type="check", passed=False"""
+        """As GET /events takes them: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False"""
         found, page = [], {"events": [None], "next_after_seq": after_seq}
         while page["events"]:
             page = self.ask("GET", "/events", after_seq=page["next_after_seq"], limit=1000, **filters)
@@ -56,8 +56,13 @@ class Assetlog:
         while len(found) < count and time.monotonic() < end:
             page = self.ask("GET", "/events", after_seq=after, wait=1, **filters)
             found, after = found + page["events"], page["next_after_seq"]
-        assert len(found) >= count, f"{len(found)} of {count} events were {filters}; recorded: {self.events()}"
+        assert len(found) >= count, (f"{len(found)} of {count} events were {filters}; recorded: {self.events()}; "
+                                     f"refused: {self.refused()}")
         return found[:count]
+
+    def refused(self):
+        """The refused requests, the newest first, with status, method, path and error"""
+        return self.ask("GET", "/refusals")["refusals"]
 
     def fail(self, *faults):
         """Adds faults, as POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""

@@ -108,6 +108,19 @@ def test_a_key_in_a_fault_is_written_as_in_a_filter(assetlog):
     assert report(assetlog.url, "observation/warehouse/orders").status_code == 503
     assert assetlog.met() == [1]
 
+def test_a_key_is_its_parts_and_none_is_no_filter(assetlog):
+    for path in ["materialization/a/b?partition=p", "materialization/a%2Fb", "check/a"]:
+        report(assetlog.url, path)
+    seqs = lambda **filters: [event["seq"] for event in assetlog.events(**filters)]
+    assert (seqs(key=["a", "b"]), seqs(key=("a/b",)), seqs(key="a/b")) == ([1], [2], [1])
+    assert (seqs(partition=None, type=None), seqs(partition="p")) == ([1, 2], [1])
+    assert assetlog.wait_for(key=["a/b"], partition=None)[0]["seq"] == 2
+    [refused] = assetlog.refused()
+    assert (refused["status"], refused["path"]) == (400, "/report_asset_check/a")
+    assert "check_name is missing" in refused["error"]
+    assetlog.reset()
+    assert assetlog.refused() == []
+
 def test_a_client_that_doubles(assetlog):
     session = requests.Session()
     retry = requests.adapters.Retry(3, allowed_methods=None)
@@ -140,12 +153,13 @@ test('with the fixtures of assetlog pytest each test has an empty service, also 
   skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
+  const tests = join(folder, 'tests');
+  mkdirSync(tests);
   const [example = ''] = blocksOf(front, 'python');
-  const write = (name: string, text: string) => writeFileSync(join(folder, name), text);
-  write('load_orders.py', LOAD_ORDERS);
+  const write = (name: string, text: string) => writeFileSync(join(tests, name), text);
+  writeFileSync(join(folder, 'load_orders.py'), LOAD_ORDERS);
   write('test_load.py', `from load_orders import load_orders\n\n${example}`);
   write('test_more.py', MORE_TESTS);
-  write('conftest.py', /^echo '(pytest_plugins = .*)' >> conftest\.py$/m.exec(handbook ?? '')?.[1] ?? '');
   const fixtures = run(process.execPath, [SERVER, 'pytest'], folder);
   assert.ok(fixtures.startsWith(`# pytest fixtures of assetlog ${version}. `), fixtures);
   const foreign = `
@@ -153,21 +167,25 @@ import ast, sys
 names = [name.name for part in ast.walk(ast.parse(sys.stdin.read())) if isinstance(part, ast.Import) for name in part.names]
 print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.equal(spawnSync(python, ['-c', foreign], { input: fixtures, encoding: 'utf8' }).stdout, "{'pytest'}\n");
-  write('conftest_assetlog.py', fixtures);
+  write('conftest.py', '# mine\n');
+  const recipe = blocksOf(handbook, 'bash').find((block) => block.startsWith('assetlog pytest')) ?? '';
+  run('sh', ['-c', `assetlog() { '${process.execPath}' '${SERVER}' "$@"; }\n${recipe}`], folder);
+  assert.equal(readFileSync(join(tests, 'conftest.py'), 'utf8'), `# mine\n${fixtures}`);
   const pytest = (program: string, ...args: string[]) =>
     spawnSync(python, ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', ...args, folder], {
       cwd: folder,
-      env: environment({ ASSETLOG_PROGRAM: program }),
+      env: environment({ ASSETLOG_PROGRAM: program, PYTHONPATH: folder }),
       encoding: 'utf8',
       timeout: HANG_MS,
     });
-  for (const args of [[], ['-n', '4']]) {
+  for (const args of [[], ['-n', '4'], ['--import-mode=importlib']]) {
     const passed = pytest(SERVER, ...args);
-    assert.match(passed.stdout, /^13 passed/m, passed.stdout + passed.stderr);
+    assert.match(passed.stdout, /^14 passed/m, passed.stdout + passed.stderr);
+    write('__init__.py', ''); // then the tests are a package
   }
   write('test_more.py', UNMET);
   assert.match(pytest(SERVER).stdout, /no report met .*'nearest': .*'differs': \{'asset_key': \['order'\]\}/);
-  write('load_orders.py', LOAD_ORDERS.replace('range(5)', 'range(2)'));
+  writeFileSync(join(folder, 'load_orders.py'), LOAD_ORDERS.replace('range(5)', 'range(2)'));
   assert.match(pytest(SERVER, '-k', 'tries_again').stdout, /assert 0 == 1/);
   const wrong = pytest(join(folder, 'missing.js'), '-k', 'tries_again').stdout;
   assert.match(wrong, /assetlog did not start: exit code 1(.|\n)*Cannot find module/);
