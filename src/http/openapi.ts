@@ -24,6 +24,8 @@ export interface OpenApiOptions {
   readonly tokenHeader?: string | undefined;
   /** Whether `Idempotency-Key` is looked at; true by default. */
   readonly takesKeys?: boolean;
+  /** Whether a report with an unknown parameter is refused; false by default. */
+  readonly strict?: boolean;
   /** The routes besides those of reports and of the service itself. */
   readonly routes?: readonly DescribedRoute[];
   /** The limits that the document states. */
@@ -54,6 +56,7 @@ export function openApi({
   lineSchema,
   tokenHeader,
   takesKeys = true,
+  strict = false,
   routes = [],
   limits,
 }: OpenApiOptions): Schema {
@@ -66,12 +69,12 @@ export function openApi({
       title: 'assetlog',
       version,
       license: { name: 'MIT', identifier: 'MIT' },
-      description: introduction(limits, takesKeys),
+      description: introduction(limits, takesKeys, strict),
     },
     servers: [{ url: server }],
     paths: {
-      ...reportPaths({ hosted, takesKeys, limits }, responsesOf(refused)),
-      ...batchPaths({ hosted, takesKeys, limits }, responsesOf(refusals(hosted, limits))),
+      ...reportPaths({ hosted, takesKeys, strict, limits }, responsesOf(refused)),
+      ...batchPaths({ hosted, takesKeys, strict, limits }, responsesOf(refusals(hosted, limits))),
       ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
     },
     components: {
@@ -95,14 +98,14 @@ export function openApi({
   };
 }
 
-function introduction(limits: Limits, takesKeys: boolean): string {
+function introduction(limits: Limits, takesKeys: boolean, strict: boolean): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
     'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
       `After a 503, a 408 or a broken connection it may have been; sending it again may record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
     'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
       'Null in the body means "not given" and hides the query. A required parameter may be in any of them, which JSON ' +
-      'Schema can not express. Unknown parameters are ignored; with --strict or --test they are refused.',
+      `Schema can not express. Unknown parameters are ${strict ? 'refused' : 'ignored; with --strict or --test they are refused'}.`,
     `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
       `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
       `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
@@ -116,7 +119,7 @@ function schemaOf(parameter: Parameter): Schema {
     case 'key':
       return ref('schemas', 'AssetKey');
     case 'metadata':
-      return { type: ['object', 'null'], additionalProperties: true, description: 'Recorded as it is sent.' };
+      return { type: 'object', additionalProperties: true, description: 'Recorded as it is sent.' };
     case 'boolean':
       return { type: 'boolean' };
     case 'one of':
@@ -138,17 +141,23 @@ function schemaOf(parameter: Parameter): Schema {
 interface ReportPathOptions {
   readonly hosted: boolean;
   readonly takesKeys: boolean;
+  readonly strict: boolean;
   readonly limits: Limits;
 }
 
-function reportPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: Schema): Schema {
+function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, refused: Schema): Schema {
   const headers = { [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { const: 'true' } } };
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
       const required = taken.filter((one) => one.required).map(({ name }) => name);
       const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
-      const schema = { type: 'object', properties: propertiesOf(taken), maxProperties: limits.bodyMembersMax };
+      const schema = {
+        type: 'object',
+        properties: propertiesOf(taken),
+        maxProperties: limits.bodyMembersMax,
+        ...(strict && { additionalProperties: false }),
+      };
       return {
         parameters: (hosted ? ['deployment_name', ...inPath] : inPath).map((one) => ref('parameters', one)),
         post: {
@@ -363,19 +372,17 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
 /** The components of request parameters: query parameters under their own names, path parameters under other names. */
 function requestParameters(): Schema {
   // Each with its type: a generated client would take any value for a schema without one.
-  const plainKey = { allOf: [ref('schemas', 'KeyPart'), { pattern: '^[^[]' }] };
-  const listedKey = {
-    type: 'string',
-    pattern: '^\\[',
-    contentMediaType: JSON_TYPE,
-    contentSchema: ref('schemas', 'KeyParts'),
-  };
+  const plainKey = { ...keyPartSchema(), pattern: '^[^[\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$' };
+  const jsonText = (schema: Schema) => ({ ...TEXT, contentMediaType: JSON_TYPE, contentSchema: schema });
+  const listedKey = { ...jsonText(ref('schemas', 'KeyParts')), pattern: '^\\[' };
   const inQuery = allParameters(endpoints).map((parameter) => {
     const { name, kind, example } = parameter;
     const schema = schemaOf(parameter);
     return [
       name,
-      { name, in: 'query', ...(kind === 'metadata' ? { content: json(schema, example) } : { schema, example }) },
+      kind === 'metadata'
+        ? { name, in: 'query', schema: jsonText(orNull(schema)), example: JSON.stringify(example) }
+        : { name, in: 'query', schema, example },
     ];
   });
   return {
@@ -393,7 +400,6 @@ function requestParameters(): Schema {
       in: 'header',
       description: 'handling=lenient records the items that are right (RFC 7240).',
       schema: { type: 'string' },
-      example: 'handling=lenient',
     },
     deployment_name: pathParameter('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
@@ -406,6 +412,7 @@ export function pathParameter(name: string, schema: Schema, example: unknown): S
 
 const KEY_HEADER = 'Idempotency-Key';
 const REPLAYED_HEADER = 'Idempotent-Replayed';
+/** Without an example, which tools send with each report: of many reports with one key one is recorded. */
 const keyHeader = {
   name: KEY_HEADER,
   in: 'header',
@@ -413,7 +420,6 @@ const keyHeader = {
     'Identifies the report: sent again with the same key, it is recorded once. ' +
     'In quotes (RFC 8941), or bare without quotes and commas.',
   schema: { type: 'string', pattern: idempotencyKeyPattern.source },
-  example: 'order-17/1',
 };
 const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for another event.'] };
 

@@ -15,6 +15,8 @@ export interface ContractOptions {
   readonly tokenHeader: string | undefined;
   /** Whether `Idempotency-Key` is looked at. */
   readonly takesKeys: boolean;
+  /** Whether a report with an unknown parameter is refused. */
+  readonly strict: boolean;
   readonly test: boolean;
   readonly limits: Limits;
 }

@@ -36,6 +36,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
+  const strict = config.strict || config.test;
   const takesKeys = keyMemory !== undefined;
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
@@ -60,7 +61,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     ],
     findReadable: createFindReadable(config, address, recording.findReadable, limits),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
-    strict: config.strict || config.test,
+    strict,
     acks,
     tests: testMode,
     contract: () =>
@@ -69,6 +70,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
           server: pathPrefix || '/',
           tokenHeader,
           takesKeys,
+          strict,
           test: testMode !== undefined,
           limits,
         }),

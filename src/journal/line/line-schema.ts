@@ -35,8 +35,9 @@ export function eventSchema(): Schema {
       from: {
         type: 'array',
         prefixItems: [text, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
+        items: {}, // generators of clients know no boolean schemas
         minItems: 2,
-        items: false,
+        maxItems: 2,
         description: 'The journal that recorded a forwarded event first, and its seq there.',
       },
       recorded: { ...text, pattern: TIME, description: 'The time in that journal.' },

@@ -56,7 +56,6 @@ interface Parameter {
   readonly in: 'path' | 'query';
   readonly schema?: unknown;
   readonly example?: unknown;
-  readonly content?: Content;
 }
 
 interface Response {
@@ -339,10 +338,11 @@ for (const mode of modes) {
       assert.equal(violationOf(body, example), undefined);
       const query = new URLSearchParams();
       for (const parameter of operation.parameters ?? []) {
-        const { name, schema, example: value, content } = follow<Parameter>(document, parameter);
-        const json = content?.['application/json'];
-        assert.equal(violationOf((schema ?? json?.schema) as object, value ?? json?.example), undefined, name);
-        query.set(name, json === undefined ? String(value) : JSON.stringify(json.example));
+        const { name, schema, example: value } = follow<Parameter>(document, parameter);
+        assert.equal(value === undefined, name === 'Idempotency-Key', 'tools send examples');
+        if (value === undefined) continue;
+        assert.equal(violationOf(schema as object, value), undefined, name);
+        query.set(name, String(value));
       }
       const expected = follow<Response>(document, operation.responses['200'] as Ref);
       for (const reply of [await report(path, example), await report(`${path}?${query}`)]) {
@@ -525,6 +525,41 @@ test('a batch is taken exactly when the schema of its items allows it, and its r
   documented(mixed);
 });
 
+test('no schema is a boolean, which generators of clients do not know', () => {
+  const booleans = (value: unknown, at: string): string[] => {
+    if (typeof value === 'boolean') return [at];
+    if (typeof value !== 'object' || value === null) return [];
+    return Object.entries(value).flatMap(([name, member]) => booleans(member, `${at}/${name}`));
+  };
+  for (const document of documents.values()) {
+    const found = booleans(document, '').filter((at) => !/\/(example\/.*|additionalProperties|required)$/.test(at));
+    assert.deepEqual(found, []);
+  }
+});
+
+test('with --strict an unknown member is refused, as the document says', async (t) => {
+  for (const [args, isTaken] of [
+    [[], true],
+    [['--strict'], false],
+  ] as const) {
+    const { port } = await serve(t, { args });
+    const document = JSON.parse((await ask(port, get('/openapi.json'))).body) as Document;
+    const says = isTaken ? /Unknown parameters are ignored; with --strict/ : /Unknown parameters are refused\./;
+    assert.match(document.info.description, says);
+    const violationOf = checkerOf(document);
+    for (const { path, operation, body } of reportsOf(document)) {
+      const example = operation.requestBody?.content['application/json'].example as object;
+      for (const [sent, isGood] of [
+        [example, true],
+        [{ ...example, partion: 'p' }, isTaken],
+      ] as const) {
+        const { status } = await ask(port, post(path.replace('{asset_key}', 'orders'), JSON.stringify(sent)));
+        assert.deepEqual([status === 200, violationOf(body, sent) === undefined], [isGood, isGood], path);
+      }
+    }
+  }
+});
+
 test('no status of the source is missing from the document', () => {
   const { responses } = documentOf(modes[1]).components;
   // 301: the address of a page without its last slash, which is no path of the document.
@@ -590,8 +625,9 @@ test('each kind of service serves its own document', async (t) => {
   const kinds: readonly (readonly [args: readonly string[], kind: Partial<ContractOptions>])[] = [
     [[], {}],
     [['--idempotency-keys', '0'], { takesKeys: false }],
-    [['--test'], { test: true }],
-    [['--test', '--idempotency-keys', '0'], { test: true, takesKeys: false }],
+    [['--strict'], { strict: true }],
+    [['--test'], { strict: true, test: true }],
+    [['--test', '--idempotency-keys', '0'], { strict: true, test: true, takesKeys: false }],
     [[...hosted, '--token-header', 'X-Token'], { tokenHeader: 'X-Token' }],
     [[...hosted, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, takesKeys: false }],
   ];
@@ -599,7 +635,7 @@ test('each kind of service serves its own document', async (t) => {
   for (const [args, kind] of kinds) {
     const { port } = await startProcess(t, { args });
     const { body } = await ask(port, get('/openapi.json'));
-    const options = { server: '/', tokenHeader: undefined, takesKeys: true, test: false, ...kind };
+    const options = { server: '/', tokenHeader: undefined, takesKeys: true, strict: false, test: false, ...kind };
     assert.deepEqual(
       JSON.parse(body),
       JSON.parse(JSON.stringify(makeContract({ ...options, limits }))),
