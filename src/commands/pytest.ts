@@ -7,7 +7,8 @@ import { defineCommand } from './cli/command.ts';
 export const pytest = defineCommand<object>(
   {
     summary: 'print fixtures for pytest that start a service for tests',
-    about: 'Prints what belongs into a conftest.py. It is of this version, and needs pytest and the standard library alone.',
+    about:
+      'Prints what belongs into a conftest.py. It is of this version, and needs pytest and the standard library alone.',
     notes: [
       'Examples:',
       '  assetlog pytest >> tests/conftest.py',

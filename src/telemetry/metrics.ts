@@ -226,7 +226,8 @@ export class Metrics {
     gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
     gauge('hub_sources_ratio', 'Their share of the most that one journal takes; the largest.', this.hubSourcesShare());
     const silent = this.hubSilentSeconds();
-    if (silent !== undefined) gauge('hub_silent_seconds', 'Time since the last request of the most silent.', silent);
+    const silence = silent === undefined ? [] : [` ${silent}`];
+    add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent.', silence);
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Destination } from '../../src/forward/destination.ts';
 import type { Link } from '../../src/forward/link.ts';
 import { retryName, writeRetry } from '../../src/forward/retry.ts';
