@@ -196,7 +196,7 @@ async function fill(letters: DeadLetters, from = 1): Promise<number> {
       assert.ok(error instanceof LettersFullError, `${error}`);
       assert.match(
         error.message,
-        /^the dead letters of upstream take [3-7]\d{3} of at most 4000 bytes; .*retry upstream, or .*skip upstream --seq N-M$/,
+        /^the dead letters of upstream take [3-7]\d{3} of at most 4000 bytes; .*forward skip, or send all again: run assetlog forward retry upstream$/,
       );
       return seq;
     }

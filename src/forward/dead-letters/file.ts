@@ -191,7 +191,7 @@ export class DeadLetters {
     const most = isOpen(letter) ? 2 * bytesMax : Number.POSITIVE_INFINITY;
     if (letter.line === undefined && before + bytes <= most) return;
     throw new LettersFullError(
-      `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; give some up with forward skip, or to send them again run assetlog forward retry ${this.#name}`,
+      `the dead letters of ${this.#name} take ${before} of at most ${bytesMax} bytes; give some up with assetlog forward skip, or send all again: run assetlog forward retry ${this.#name}`,
     );
   }
 

@@ -2,7 +2,6 @@
 
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { setImmediate } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
 import type { App } from '../message.ts';
 import type { ClientError } from './client-error.ts';
@@ -84,8 +83,10 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   };
 }
 
-/** Resolves after a turn of the event loop that began after this call. It reads all connections, and accepts at least one if any waits. */
-async function wholeTurn(): Promise<void> {
-  await setImmediate();
-  await setImmediate();
+/**
+ * Resolves after a turn of the event loop that began after this call. It reads all connections, and accepts at least one if any
+ * waits.
+ */
+function wholeTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }

@@ -37,7 +37,7 @@ test('the built file is small enough for a slow link to a device', { skip: witho
 
 /** The modules of Node that a start loads before its ready line. Each takes time and memory. */
 const LOADED_MODULES =
-  'child_process cluster crypto dgram diagnostics_channel dns dns/promises fs/promises http net os perf_hooks stream stream/promises string_decoder timers/promises v8 zlib';
+  'child_process cluster crypto dgram diagnostics_channel dns dns/promises fs/promises http net os perf_hooks stream stream/promises string_decoder timers/promises tty v8 zlib';
 
 /** Ends the process instead of its ready line, with the modules of Node that were loaded since the process began. */
 const LIST_MODULES = `

@@ -54,7 +54,7 @@ test('a hub works with a token that may forward, and keeps nothing of the test [
     const [lacking, name] = await tried(t, '--forward-to', to, '--forward-token-file', tokenFile(t, tokenOf('prod')));
     assert.equal(lacking, 1);
     const says = `answers 401, and its URL lacks the deployment; add the name, as in ${hub.url}/prod`;
-    assert.equal(name, `upstream: DOES NOT WORK: ${to}: ${says}`);
+    assert.equal(name, `upstream: DOES NOT WORK: ${hub.url}: ${says}`);
   }
   const [absent, missing] = await tried(t, ...options('prod'), join(folder, 'no.token'));
   assert.equal(absent, 1);

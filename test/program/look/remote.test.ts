@@ -158,7 +158,7 @@ test('a service is read with the token of its deployment', async (t) => {
   }
   const without = await runHere(['assets', '--url', url]);
   assert.equal(without.code, 1);
-  assert.match(without.stderr, /^assetlog: http:\/\/.* answers 401: this needs a token/);
+  assert.match(without.stderr, /^assetlog: http:\/\/.* answers 401: no valid token for this path/);
 });
 
 test('what a service refuses, and an address without one, is a sentence and an exit code', async (t) => {

@@ -101,13 +101,13 @@ test('a reader sees the refusals of its own deployment only, and clients without
 });
 
 test('a reader sees why tokens of its deployment were refused, and nothing of other deployments [get-refusals-3]', async (t) => {
-  const { file, args, headerOf, tokenOf } = writeDeployments(t, ['prod', 'other']);
+  const { file, args, headerOf, tokenOf } = writeDeployments(t, ['prod', 'second']);
   const { deployments } = JSON.parse(readFileSync(file, 'utf8'));
   const past = { name: 'cron', sha256: sha256('a-token-of-cron').toString('hex'), notAfter: '2020-01-31' };
   deployments[0].tokens.push(past);
   rewrite(file, ...deployments);
   const { port } = await startService(t, { args });
-  const tokens = [undefined, 'a-token-of-cron', 'nonsense', tokenOf('other')];
+  const tokens = [undefined, 'a-token-of-cron', 'nonsense', tokenOf('second')];
   const headers = tokens.map((token) => (token === undefined ? [] : [`Authorization: Bearer ${token}`]));
   for (const sent of headers) await ask(port, post(`/prod${CHECK}a`, undefined, sent));
   for (let count = 0; count < 20; count += 1) await ask(port, post(`/prod${CHECK}a`, undefined, headers[1]));
@@ -122,5 +122,5 @@ test('a reader sees why tokens of its deployment were refused, and nothing of ot
     ],
   );
   assert.deepEqual([shown[0]?.status, shown[0]?.reason], [429, 'expired token cron']);
-  assert.ok(!JSON.stringify(shown).includes('other'));
+  assert.ok(!JSON.stringify(shown).includes('second'));
 });
