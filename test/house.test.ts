@@ -128,11 +128,18 @@ test('the file system, sockets and the clock are reached by few files', () => {
     'node:fs': [
       'config/files.ts',
       'journal/disk.ts',
+      'journal/entry.ts',
       'journal/lock.ts',
       'journal/open/owner.ts',
       'test-mode/own-folder.ts',
     ],
-    'node:fs/promises': ['config/files.ts', 'journal/disk.ts', 'journal/lock.ts', 'journal/open/owner.ts'],
+    'node:fs/promises': [
+      'config/files.ts',
+      'journal/disk.ts',
+      'journal/entry.ts',
+      'journal/lock.ts',
+      'journal/open/owner.ts',
+    ],
     'node:http': ['client/connection.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
     'node:net': [
       'config/client-address.ts',
@@ -163,6 +170,32 @@ test('the file system, sockets and the clock are reached by few files', () => {
     const impure = /Date|performance|process\.|console\.|Math\.random/;
     assert.doesNotMatch(sources.get(path) ?? 'Date', impure, `${path} is not pure`);
   }
+});
+
+/** They follow a link, which the user of a folder may have put there. */
+const FOLLOWING =
+  /^(open|opendir|stat|readFile|writeFile|appendFile|copyFile|cp|truncate|chmod|chown|utimes|create\w+Stream)(Sync)?$/;
+
+test('of a folder with a journal one file opens the files, and follows no link', () => {
+  const used: Record<string, readonly string[]> = {};
+  for (const [path, text] of sources) {
+    if (!path.startsWith('journal/')) continue;
+    const imports = text.matchAll(/^import \{([^}]*)\} from 'node:fs(?:\/promises)?'/gm);
+    const names = [...imports].flatMap(([, names = '']) => names.split(',').map((name) => name.trim()));
+    const following = names.filter((name) => FOLLOWING.test(name));
+    if (following.length > 0) used[path] = following;
+  }
+  assert.deepEqual(used, {
+    'journal/disk.ts': ['copyFile', 'readFile'], // of descriptors, and of /proc
+    'journal/entry.ts': ['open'],
+    'journal/lock.ts': ['openSync'], // of the folder
+    'journal/open/owner.ts': ['chownSync', 'openSync'], // of a socket: O_PATH, with O_NOFOLLOW
+  });
+  const opened = [...(sources.get('journal/entry.ts') ?? '').matchAll(/\bopen\((.*?)[,)]\s(.*?)[,)]/g)];
+  assert.deepEqual(
+    opened.map(([, , flags]) => flags),
+    ['flags | constants.O_NONBLOCK | constants.O_NOFOLLOW', 'constants.O_RDONLY | constants.O_DIRECTORY | flags'],
+  );
 });
 
 test('importing a file has no effect, but for the entry', () => {

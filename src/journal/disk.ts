@@ -1,29 +1,38 @@
 /**
  * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
  * names are relative to it. Every method rejects with the error of the system call, which has a `code`, or with IrregularFileError:
- * a FIFO instead of a file would be waited for without an end, and a device may have no end.
+ * a FIFO instead of a file would be waited for without an end, and a device may have no end. Or with LinkError: the folder may be
+ * that of a user who was broken into, and root would read or write for that user whatever a link names.
  */
 
-import { constants, existsSync, fdatasync, fstatSync, statSync, write } from 'node:fs';
+import { constants, fdatasync, lstatSync, write } from 'node:fs';
 import {
   access,
   copyFile,
   type FileHandle,
   mkdir,
-  open,
   readdir,
   readFile,
   realpath,
   rename,
-  stat,
   statfs,
   unlink,
 } from 'node:fs/promises';
 import { constants as osConstants } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { type OtherWriters, otherWriters } from '../config/files.ts';
+import {
+  basePath,
+  closingOnFailure,
+  FILE_MODE,
+  listWithoutLinks,
+  makeFile,
+  openFolder,
+  openRegular,
+  sizeOf,
+} from './entry.ts';
 import { type Mount, mountOf } from './open/mount.ts';
-import { entryPath, giveToOwner, heirOf, unlessImpossible } from './open/owner.ts';
+import { entryPath, giveToOwner, heirIn, unlessImpossible } from './open/owner.ts';
 import { type Space, spaceOf, unlessUnsupported } from './space.ts';
 
 /** The file system of one folder: `openDisk` opens the real one, and tests pass simulated ones. */
@@ -32,8 +41,11 @@ export interface Disk {
   readonly folder: string;
   /** Creates the folder and its missing parents, durably. */
   prepare(): Promise<void>;
-  /** Names of all entries of the folder, in no particular order. */
-  list(): Promise<string[]>;
+  /**
+   * Names of all entries of the folder, in no particular order.
+   * @param refusesLinks rejects with LinkError if a file of a journal is a link, also one that the caller does not open
+   */
+  list(refusesLinks?: boolean): Promise<string[]>;
   /** Size of a file in bytes. Rejects with ENOENT if there is none. */
   size(name: string): Promise<number>;
   /**
@@ -129,13 +141,6 @@ export class SyncError extends Error {
   }
 }
 
-/** Under the name of a file is something else, such as a FIFO. */
-export class IrregularFileError extends Error {
-  constructor(path: string) {
-    super(`${path} is not a regular file; move it away, or remove it`);
-  }
-}
-
 /** A file that is written once, from its beginning to its end. */
 export interface NewFile {
   /** Relative to the folder of the disk. */
@@ -182,7 +187,6 @@ export interface SlotFile {
 }
 
 const FOLDER_MODE = 0o700;
-const FILE_MODE = 0o600;
 /** Size of the chunks of `read`. */
 export const READ_CHUNK_BYTES = 256 * 1024;
 
@@ -204,8 +208,8 @@ export function openDisk(
   return {
     folder,
     prepare: () => makeFolder(folder),
-    list: () => readdir(folder),
-    size: async (name) => (await stat(join(folder, name))).size,
+    list: (refusesLinks = false) => (refusesLinks ? listWithoutLinks(folder) : readdir(folder)),
+    size: (name) => sizeOf(join(folder, name)),
     read: (name, start = 0, end = Number.POSITIVE_INFINITY, options = {}) =>
       readChunks(join(folder, name), start, end, { chunkBytes: readBytes, ...options }),
     create: async (name) => newFile(await createFile(folder, name, constants.O_WRONLY), name),
@@ -238,9 +242,9 @@ export async function writeWhole(file: NewFile, bytes: Buffer, position: number)
 async function createFile(folder: string, name: string, flags: number): Promise<FileHandle> {
   const path = join(folder, name);
   // The folder is opened before the file is created, so that EMFILE is thrown before anything is changed.
-  const entries = await open(dirname(path), constants.O_RDONLY);
+  const entries = await openFolder(dirname(path), name.includes('/') ? constants.O_NOFOLLOW : 0);
   try {
-    const handle = await open(path, flags | constants.O_CREAT | constants.O_EXCL, FILE_MODE);
+    const handle = await makeFile(join(await basePath(dirname(path), entries), basename(path)), flags, path);
     await closingOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
     await closingOnFailure(handle, () => entries.sync()).catch(throwSyncError);
     return handle;
@@ -250,10 +254,11 @@ async function createFile(folder: string, name: string, flags: number): Promise<
 }
 
 async function replaceFile(folder: string, name: string, bytes: Buffer): Promise<void> {
-  const path = join(folder, name);
-  const entries = await open(folder, constants.O_RDONLY);
+  const entries = await openFolder(folder);
   try {
-    const handle = await openRegular(`${path}.new`, constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC);
+    const path = join(await basePath(folder, entries), name);
+    await unlink(`${path}.new`).catch(unlessAbsent(undefined)); // left by a crash, or made by another user
+    const handle = await makeFile(`${path}.new`, constants.O_WRONLY, join(folder, `${name}.new`));
     try {
       await giveToOwner(handle, entries);
       await handle.writeFile(bytes);
@@ -271,7 +276,8 @@ async function copyInto(folder: string, name: string, from: string): Promise<voi
   try {
     const copy = await createFile(folder, name, constants.O_WRONLY);
     try {
-      await copyFile(openPath(source, from), openPath(copy, join(folder, name)), constants.COPYFILE_FICLONE);
+      const to = entryPath(join(folder, name), copy.fd);
+      await copyFile(entryPath(from, source.fd), to, constants.COPYFILE_FICLONE);
       await copy.chmod(FILE_MODE); // it has got the mode of the source
     } catch (error) {
       await unlink(join(folder, name)).catch(() => {}); // the first error is reported
@@ -282,12 +288,6 @@ async function copyInto(folder: string, name: string, from: string): Promise<voi
   } finally {
     await source.close();
   }
-}
-
-/** @returns a path to an open file, so that the owner of its folder cannot put another file in its place */
-function openPath({ fd }: FileHandle, path: string): string {
-  const open = `/proc/self/fd/${fd}`;
-  return existsSync(open) ? open : path;
 }
 
 function throwSyncError(error: Error): never {
@@ -342,7 +342,7 @@ async function logFile(handle: FileHandle, folder: string, name: string, syncing
       await syncData(handle);
     },
     sizeInFolder: () => {
-      const there = statSync(path, { bigint: true, throwIfNoEntry: false });
+      const there = lstatSync(path, { bigint: true, throwIfNoEntry: false });
       return there?.ino === own.ino && there.dev === own.dev ? Number(there.size) : undefined;
     },
     close: () => handle.close(),
@@ -400,22 +400,6 @@ async function* readChunks(
   }
 }
 
-async function openRegular(path: string, flags: number): Promise<FileHandle> {
-  const handle = await open(path, flags | constants.O_NONBLOCK, FILE_MODE).catch((error) => {
-    throw explained(path, error);
-  });
-  // Synchronous: it costs less than a call through the thread pool.
-  const isFile = await closingOnFailure(handle, async () => fstatSync(handle.fd).isFile());
-  if (isFile) return handle;
-  await handle.close();
-  throw new IrregularFileError(path);
-}
-
-/** Without O_NONBLOCK, the open of a FIFO waits for its other side. With it, ENXIO is the error if nothing reads it, and of a socket. */
-function explained(path: string, error: NodeJS.ErrnoException): Error {
-  return error.code === 'ENXIO' ? new IrregularFileError(path) : error;
-}
-
 /** Does not use mkdir's `recursive`, which never returns under /proc and does not report all parents that it created. */
 async function makeFolder(folder: string): Promise<void> {
   const parent = dirname(folder);
@@ -437,12 +421,11 @@ async function makeFolder(folder: string): Promise<void> {
 }
 
 async function giveFolderToOwner(parent: string, folder: string): Promise<void> {
-  const entries = await open(parent, constants.O_RDONLY);
+  const entries = await openFolder(parent);
   try {
-    if (heirOf(await entries.stat()) === undefined) return;
+    if ((await heirIn(entries)) === undefined) return;
     // The parent's owner could replace the folder by a symbolic link to another folder: O_NOFOLLOW refuses it.
-    const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-    const made = await open(entryPath(parent, entries.fd, basename(folder)), flags);
+    const made = await openFolder(join(entryPath(parent, entries.fd), basename(folder)), constants.O_NOFOLLOW);
     await giveToOwner(made, entries).finally(() => made.close());
   } catch (error) {
     unlessImpossible(error as NodeJS.ErrnoException);
@@ -468,16 +451,7 @@ function exists(path: string): Promise<boolean> {
 }
 
 async function syncEntries(folder: string): Promise<void> {
-  const handle = await open(folder, constants.O_RDONLY);
+  const handle = await openFolder(folder);
   await closingOnFailure(handle, () => handle.sync());
   await handle.close();
-}
-
-async function closingOnFailure<Value>(handle: FileHandle, act: () => Promise<Value>): Promise<Value> {
-  try {
-    return await act();
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
 }

@@ -1,6 +1,7 @@
 /** Writes, copies and reads files of a journal, whole or in parts, by the calls of a `Disk`. */
 
-import { type Disk, IrregularFileError, type ReadableDisk, unlessAbsent, writeWhole } from './disk.ts';
+import { type Disk, type ReadableDisk, unlessAbsent, writeWhole } from './disk.ts';
+import { IrregularFileError } from './entry.ts';
 
 /**
  * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.

@@ -22,13 +22,13 @@ import {
   closeSync,
   constants,
   fstatSync,
+  lstatSync,
   openSync,
   readdirSync,
   renameSync,
   rmSync,
-  statSync,
 } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { lstat } from 'node:fs/promises';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -127,7 +127,7 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
     giveSocketToOwner(folder, directory, unpublished);
     // Published only now: a socket between bind and listen refuses connections, like one whose process died.
     publish(folder, unpublished, published);
-    own = statSync(path, { bigint: true });
+    own = lstatSync(path, { bigint: true });
     const deadline = Date.now() + limits.lockMs;
     for (;;) {
       const rivals = await lookAround(folder, directory, published, limits);
@@ -146,7 +146,7 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
   server.unref();
   await removeUnpublished(folder, directory, limits);
   return {
-    checkHeld: () => checkSame(path, own, statSync(path, { bigint: true, throwIfNoEntry: false })),
+    checkHeld: () => checkSame(path, own, lstatSync(path, { bigint: true, throwIfNoEntry: false })),
     watch: (checkMs, onLost) => {
       watching = watchFile(path, own, checkMs, onLost);
     },
@@ -202,8 +202,7 @@ async function answersIn(folder: string, limits: AskLimits): Promise<(string | u
     throw error;
   }
   try {
-    const names = readdirSync(folder).filter((name) => name.startsWith(LOCK));
-    const paths = names.map((name) => socketPath(folder, directory, name));
+    const paths = socketsIn(folder, LOCK).map((name) => socketPath(folder, directory, name));
     if (process.platform === 'linux') paths.push(abstractPath(directory));
     return await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // another user's lock may refuse
   } finally {
@@ -241,7 +240,7 @@ const SOCKET_PATH_BYTES_MAX = 103;
 
 /** @returns the locks of other processes that are alive. Removes the lock files of processes that ended. */
 async function lookAround(folder: string, directory: number, own: string, limits: AskLimits): Promise<Rival[]> {
-  const names = readdirSync(folder).filter((name) => name.startsWith(LOCK) && name !== own);
+  const names = socketsIn(folder, LOCK).filter((name) => name !== own);
   const rivals = await Promise.all(
     names.map(async (name): Promise<Rival | undefined> => {
       const answer = await ask(socketPath(folder, directory, name), limits);
@@ -254,6 +253,12 @@ async function lookAround(folder: string, directory: number, own: string, limits
     }),
   );
   return rivals.filter((rival) => rival !== undefined);
+}
+
+/** @returns the names with this prefix. A link is no lock: it would make root connect to whatever it names. */
+function socketsIn(folder: string, prefix: string): string[] {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return entries.filter((entry) => entry.name.startsWith(prefix) && !entry.isSymbolicLink()).map(({ name }) => name);
 }
 
 async function listenAbstract(server: Server, folder: string, directory: number): Promise<void> {
@@ -287,14 +292,14 @@ function checkSame(path: string, own: BigIntStats, there: BigIntStats | undefine
   );
 }
 
-/** Asynchronous: on a network file system that hangs, `stat` may never return, and must not block the event loop. */
+/** Asynchronous: on a network file system that hangs, `lstat` may never return, and must not block the event loop. */
 function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (error: Error) => void): NodeJS.Timeout {
   let looking = false;
   const look = async () => {
     if (looking) return;
     looking = true;
     try {
-      checkSame(path, own, await stat(path, { bigint: true }).catch(undefinedIfNone));
+      checkSame(path, own, await lstat(path, { bigint: true }).catch(undefinedIfNone));
     } catch (error) {
       onLost(error as Error);
     } finally {
@@ -313,7 +318,7 @@ function undefinedIfNone(error: NodeJS.ErrnoException): undefined {
  * file, and gives up.
  */
 async function removeUnpublished(folder: string, directory: number, limits: AskLimits): Promise<void> {
-  for (const name of readdirSync(folder).filter((name) => name.startsWith(UNPUBLISHED))) {
+  for (const name of socketsIn(folder, UNPUBLISHED)) {
     if ((await ask(socketPath(folder, directory, name), limits)) === undefined) removeSocket(join(folder, name));
   }
 }

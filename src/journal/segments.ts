@@ -115,3 +115,11 @@ export function sidecarFirstSeq(name: string): number | undefined {
 }
 
 const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
+
+/** Whether assetlog gives a file, or a folder, of a journal this name. */
+export function isOwnName(name: string): boolean {
+  return OWN_NAME.test(name);
+}
+
+const OWN_NAME =
+  /^(\.(un)?lock(ed)?-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;

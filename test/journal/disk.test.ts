@@ -6,7 +6,8 @@ import fs, { symlinkSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { type Disk, describe, IrregularFileError, isFull, openDisk, SyncError } from '../../src/journal/disk.ts';
+import { type Disk, describe, isFull, openDisk, SyncError } from '../../src/journal/disk.ts';
+import { IrregularFileError, LinkError } from '../../src/journal/entry.ts';
 import { copyFile, readSmall, writeFile } from '../../src/journal/file-io.ts';
 import { textOf } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
@@ -202,16 +203,97 @@ test('the real disk: only regular files are opened [disk-1]', { skip: process.pl
   const disk = openDisk(newFolder(t));
   execFileSync('mkfifo', [join(disk.folder, 'fifo'), join(disk.folder, 'small.new')]);
   await disk.createFolder('folder');
-  symlinkSync('/dev/zero', join(disk.folder, 'device'));
-  for (const name of ['fifo', 'folder', 'device']) {
+  for (const name of ['fifo', 'folder']) {
     await assert.rejects(textOf(disk, name), new IrregularFileError(join(disk.folder, name)));
     assert.equal((await readSmall(disk, name, 512))?.toString(), '\0');
   }
-  for (const name of ['fifo', 'device']) {
-    const irregular = new IrregularFileError(join(disk.folder, name));
-    await assert.rejects(disk.openLog(name), irregular);
-    await assert.rejects(disk.openSlots(name), irregular);
-    await assert.rejects(openDisk(newFolder(t)).copyFrom(disk, name, name), irregular);
+  const irregular = new IrregularFileError(join(disk.folder, 'fifo'));
+  await assert.rejects(disk.openLog('fifo'), irregular);
+  await assert.rejects(disk.openSlots('fifo'), irregular);
+  await assert.rejects(openDisk(newFolder(t)).copyFrom(disk, 'fifo', 'fifo'), irregular);
+  await disk.replace('small', Buffer.from('x'));
+  assert.equal(await textOf(disk, 'small'), 'x', 'it is made new');
+  const device = openDisk('/dev');
+  await assert.rejects(textOf(device, 'zero'), new IrregularFileError('/dev/zero'));
+});
+
+/** A folder, and a file elsewhere that nothing in it may reach. */
+function besideSecret(t: TestContext): { disk: Disk; secret: string } {
+  const secret = join(newFolder(t), 'secret');
+  fs.writeFileSync(secret, 'secret', { mode: 0o640 });
+  return { disk: openDisk(newFolder(t)), secret };
+}
+
+test('the real disk: no link is followed, whatever it names [disk-4]', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const { disk, secret } = besideSecret(t);
+  const to = openDisk(newFolder(t));
+  for (const [name, target] of [
+    ['link', secret],
+    ['dangling', join(newFolder(t), 'none')],
+    ['device', '/dev/zero'],
+    ['loop', 'loop'],
+  ] as const) {
+    symlinkSync(target, join(disk.folder, name));
+    const link = new LinkError(join(disk.folder, name));
+    await assert.rejects(textOf(disk, name), link);
+    await assert.rejects(readSmall(disk, name, 512), link, 'it counts for no damaged file');
+    await assert.rejects(disk.size(name), link);
+    await assert.rejects(disk.openLog(name), link);
+    await assert.rejects(disk.openSlots(name), link);
+    await assert.rejects(disk.create(name), withCode('EEXIST'));
+    await assert.rejects(disk.createLog(name), withCode('EEXIST'));
+    await assert.rejects(to.copyFrom(disk, name, 'copy'), link);
+    fs.symlinkSync(target, join(to.folder, 'copy'));
+    await assert.rejects(to.copyFrom(openDisk(join(secret, '..')), 'secret', 'copy'), withCode('EEXIST'));
+    await to.remove('copy');
   }
-  await assert.rejects(disk.replace('small', Buffer.from('x')), new IrregularFileError(join(disk.folder, 'small.new')));
+  assert.deepEqual(await to.list(), []);
+  assert.equal(fs.readFileSync(secret, 'utf8'), 'secret');
+});
+
+test('the real disk: what replaces a file is made new, and no link in its place is written through [disk-5]', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const { disk, secret } = besideSecret(t);
+  for (const name of ['small', 'small.new']) symlinkSync(secret, join(disk.folder, name));
+  await disk.replace('small', Buffer.from('one'));
+  fs.writeFileSync(join(disk.folder, 'small.new'), 'left by a crash');
+  await disk.replace('small', Buffer.from('two'));
+  assert.ok(fs.lstatSync(join(disk.folder, 'small')).isFile());
+  assert.deepEqual([await disk.list(), await textOf(disk, 'small')], [['small'], 'two']);
+  assert.deepEqual([fs.readFileSync(secret, 'utf8'), fs.statSync(secret).mode & 0o777], ['secret', 0o640]);
+});
+
+test('the real disk: the path of a folder may contain links, but not that of a folder in it [disk-6]', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const { disk, secret } = besideSecret(t);
+  const elsewhere = join(secret, '..');
+  const path = join(newFolder(t), 'link');
+  symlinkSync(disk.folder, path);
+  const linked = openDisk(path);
+  await linked.prepare();
+  await writeFile(linked, 'events', [Buffer.from('x')]);
+  assert.equal(await textOf(linked, 'events'), 'x');
+  symlinkSync(elsewhere, join(disk.folder, 'side'));
+  await assert.rejects(disk.create('side/x'));
+  assert.deepEqual(fs.readdirSync(elsewhere), ['secret']);
+});
+
+test('the real disk: a listing names a link that has the name of a file of a journal, if it is to [disk-7]', {
+  skip: process.platform === 'win32',
+}, async (t) => {
+  const { disk, secret } = besideSecret(t);
+  for (const name of ['notes.txt', 'forward-prod', 'damaged-20261120T151945Z'])
+    symlinkSync(secret, join(disk.folder, name));
+  assert.equal(
+    (await disk.list(true)).length,
+    3,
+    'no file of a journal, a deployment, and a folder that a repair made',
+  );
+  symlinkSync(secret, join(disk.folder, 'dead-hub.jsonl'));
+  await assert.rejects(disk.list(true), new LinkError(join(disk.folder, 'dead-hub.jsonl')));
+  assert.equal((await disk.list()).length, 4);
 });

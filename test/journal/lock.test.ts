@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -54,6 +54,22 @@ test('what a dead process left is removed [lock-2]', async (t) => {
   const lock = await lockFolder(folder);
   assert.equal(readdirSync(folder).includes('.lock-dead'), false);
   await lock.release();
+});
+
+test('a link in the place of a lock is not asked, and not removed [lock-link-1]', async (t) => {
+  const [folder, elsewhere] = [newFolder(t), newFolder(t)];
+  let asked = 0;
+  const other = await listenIn(t, elsewhere, 'socket', (asker) => {
+    asked += 1;
+    asker.end('held 1');
+  });
+  for (const name of ['.lock-a', '.unlocked-a']) symlinkSync(join(elsewhere, 'socket'), join(folder, name));
+  symlinkSync(join(elsewhere, 'none'), join(folder, '.lock-b'));
+  const lock = await lockFolder(folder);
+  assert.deepEqual(await holderOf(folder), { pid: process.pid });
+  await lock.release();
+  assert.deepEqual([readdirSync(folder).sort(), asked], [['.lock-a', '.lock-b', '.unlocked-a'], 0]);
+  other.close();
 });
 
 test('a holder says how far its journal is durable, as it is at that moment', async (t) => {

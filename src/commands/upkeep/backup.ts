@@ -7,6 +7,7 @@ import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { type Disk, describe, isFull, openDisk } from '../../journal/disk.ts';
+import { LinkError } from '../../journal/entry.ts';
 import { InUseError, type Lock, lockFolder } from '../../journal/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../journal/look/backup.ts';
 import { DamagedError } from '../../journal/open/recovery.ts';
@@ -153,6 +154,7 @@ function failureOf(error: Error, { folder }: Disk): { readonly problem: string; 
   if (error instanceof OtherJournalError || error instanceof UnusableFolderError) {
     return { code: exitCodes.configuration, problem: message };
   }
+  if (error instanceof LinkError) return { code: exitCodes.diskFailed, problem: message };
   if (error instanceof InUseError) {
     const problem = `a service or another backup uses ${folder}; end it, or give another folder with --to`;
     return { code: exitCodes.inUse, problem };

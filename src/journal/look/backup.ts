@@ -22,6 +22,8 @@ import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../disk.ts';
 import { counted, readBytes, writeFile } from '../file-io.ts';
+import { LineCutter } from '../line/lines.ts';
+import { ID_FORM } from '../line/uuid.ts';
 import { readLastStop } from '../open/clean-stop.ts';
 import {
   DamagedError,
@@ -115,10 +117,11 @@ class BackupRun {
   }
 
   async run(): Promise<Backup> {
-    for (const name of (await this.#target.list()).filter((name) => name.endsWith(PARTIAL))) {
+    const names = await this.#source.list(true);
+    for (const name of (await this.#target.list(true)).filter((name) => name.endsWith(PARTIAL))) {
       await this.#target.remove(name);
     }
-    for (const name of (await this.#source.list()).filter((name) => FORWARDED.test(name)).sort()) {
+    for (const name of names.filter((name) => FORWARDED.test(name)).sort()) {
       if (await this.#copyBeside(name)) this.#beside.push(name);
     }
     const hasWatermarks = await this.#copyBeside(WATERMARKS);
@@ -168,8 +171,28 @@ class BackupRun {
   async #copyBeside(name: string): Promise<boolean> {
     const there = await fingerprint(this.#source, name);
     if (there === undefined || there === (await fingerprint(this.#target, name))) return false;
-    await writeFile(this.#target, `${name}${PARTIAL}`, this.#source.read(name));
+    // A hub checks the crc of its watermarks.
+    const chunks = name === WATERMARKS ? this.#source.read(name) : this.#linesOf(name);
+    await writeFile(this.#target, `${name}${PARTIAL}`, chunks);
     return true;
+  }
+
+  /** What can be of such a file, without an end that is being written. */
+  async *#linesOf(name: string): AsyncGenerator<Buffer> {
+    let lines: Buffer[] = [];
+    const take = (bytes: Buffer, start: number, end: number) => {
+      if (isLineOf(name, bytes.toString('utf8', start, end)))
+        lines.push(Buffer.from(bytes.subarray(start, end)), NEWLINE);
+      else this.#remarks.add(`${name} has lines that are not of such a file; they were left out`);
+    };
+    const cutter = new LineCutter(take, 2 * this.#options.limits.lineBytesMax); // a dead letter has a line, and more
+    for await (const chunk of this.#source.read(name)) {
+      cutter.push(chunk);
+      yield Buffer.concat(lines);
+      lines = [];
+    }
+    const end = cutter.carried();
+    if (isLineOf(name, `${end}`)) yield end;
   }
 
   /** Before the first event: events without these files would be forwarded from the beginning. */
@@ -399,7 +422,19 @@ const PARTIAL = '.partial';
 const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
+const ID_FILE = '.journal-id';
+const ID = new RegExp(`^${ID_FORM}$`);
 const NEWLINE = Buffer.from('\n');
+
+/** Whether a line can be the id of a journal, or a dead letter. Marks are empty. */
+function isLineOf(name: string, text: string): boolean {
+  if (name === ID_FILE) return ID.test(text);
+  try {
+    return name.endsWith('.jsonl') && typeof JSON.parse(text) === 'object';
+  } catch {
+    return false; // not JSON
+  }
+}
 
 /** The files of the journal and their markers, as one text. */
 function filesOf(names: readonly string[]): string {

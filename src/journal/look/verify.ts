@@ -59,7 +59,7 @@ export type OnProgress = (read: number, total: number) => void;
  * @throws the error of a system call
  */
 export async function verify(disk: Disk, limits: VerifyLimits, onProgress: OnProgress = () => {}): Promise<Verdict> {
-  let names = await disk.list();
+  let names = await disk.list(true);
   let lastStop = await readLastStop(disk, names);
   let { read, vanished } = await readSegments(disk, contentsOf(names).segments, limits, onProgress);
   for (let look = 1; ; look += 1) {

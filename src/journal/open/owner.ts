@@ -3,7 +3,7 @@
  * folder: otherwise the service, which runs as that user, could not open it. In a folder of root nothing changes.
  */
 
-import { chownSync, closeSync, constants, fstatSync, lchownSync, openSync } from 'node:fs';
+import { chownSync, closeSync, constants, existsSync, fstatSync, lchownSync, openSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 
@@ -28,9 +28,13 @@ export function heirOf({ uid, gid }: Owner): Owner | undefined {
  * @throws the error of a system call, unless the owner can not be changed: see `unlessImpossible`
  */
 export async function giveToOwner(made: FileHandle, entries: FileHandle): Promise<void> {
-  if (!isRoot()) return;
-  const heir = heirOf(await entries.stat());
+  const heir = await heirIn(entries);
   if (heir !== undefined) await made.chown(heir.uid, heir.gid).catch(unlessImpossible);
+}
+
+/** As `heirOf`, for an open folder. @throws the error of a system call */
+export async function heirIn(entries: FileHandle): Promise<Owner | undefined> {
+  return isRoot() ? heirOf(await entries.stat()) : undefined;
 }
 
 /**
@@ -46,7 +50,7 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
       return;
     }
     // Not by its path: the folder's owner could replace it by a link to any file, and would become the owner of that file.
-    const socket = openSync(entryPath(folder, directory, name), O_PATH | constants.O_NOFOLLOW);
+    const socket = openSync(join(entryPath(folder, directory), name), O_PATH | constants.O_NOFOLLOW);
     try {
       if (fstatSync(socket).isSocket()) chownSync(`/proc/self/fd/${socket}`, heir.uid, heir.gid);
     } finally {
@@ -58,11 +62,12 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
 }
 
 /**
- * @returns a path to an entry through the open folder's descriptor, so that a replaced folder has no effect:
- *   `entryPath('/data', 21, 'a')` is `/proc/self/fd/21/a` on Linux, and `/data/a` elsewhere
+ * @returns a path to an open file or folder through its descriptor, so that another one in its place has no effect:
+ *   `entryPath('/data', 21)` is `/proc/self/fd/21`, and `/data` on a system without that
  */
-export function entryPath(folder: string, directory: number, name: string): string {
-  return process.platform === 'linux' ? `/proc/self/fd/${directory}/${name}` : join(folder, name);
+export function entryPath(path: string, descriptor: number): string {
+  const open = `/proc/self/fd/${descriptor}`;
+  return existsSync(open) ? open : path;
 }
 
 const ROOT = 0;

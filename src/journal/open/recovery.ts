@@ -9,7 +9,15 @@ import { shellWord } from '../../telemetry/printable.ts';
 import { type Disk, type LogFile, unlessAbsent } from '../disk.ts';
 import { copyFile } from '../file-io.ts';
 import type { ChainPosition } from '../line/record.ts';
-import { afterGone, type Contents, contentsOf, goneName, type SegmentName, segmentName } from '../segments.ts';
+import {
+  afterGone,
+  type Contents,
+  contentsOf,
+  goneName,
+  isOwnName,
+  type SegmentName,
+  segmentName,
+} from '../segments.ts';
 import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
 import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
 
@@ -137,7 +145,7 @@ export async function recover(
   checkHeld: () => void = () => {},
   take?: TakeGoodLine,
 ): Promise<Recovered> {
-  const names = await disk.list();
+  const names = await disk.list(true);
   const contents = contentsOf(names);
   const lastStop = await readLastStop(disk, names);
   const last = contents.segments.at(-1);
@@ -282,14 +290,10 @@ export function joinFindings(
   return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
-/** Names of all files that assetlog creates in the folder. */
-const OURS =
-  /^(\.(un)?lock(ed)?-.*|\.journal-(id|begin)(\.new)?|\.?forward(ed)?-.*|dead-.*\.jsonl(\.new)?|\.stopped-cleanly|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;
-
 function foreignIn(names: readonly string[]): Finding[] {
   const kind = 'foreign file';
   return names
-    .filter((name) => !OURS.test(name))
+    .filter((name) => !isOwnName(name))
     .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
 }
 

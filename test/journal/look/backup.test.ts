@@ -333,6 +333,29 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   assert.deepEqual(filesOf(target), { ...all, '.journal-id': otherId });
 });
 
+test('of what is beside the journal it copies what can be of such a file, and says what it leaves out [journal-backup-12]', async () => {
+  const letter = forwarded['dead-hub.jsonl'];
+  const id = forwarded['.journal-id'];
+  const foreign = Buffer.from('root:x:0:0\n');
+  const table: [name: string, bytes: Buffer[], copied: Buffer[]][] = [
+    ['dead-hub.jsonl', [letter, foreign, letter], [letter, letter]],
+    ['dead-hub.jsonl', [letter, letter.subarray(0, 30)], [letter]],
+    ['dead-hub.jsonl', [letter, letter.subarray(0, -1)], [letter, letter.subarray(0, -1)]],
+    ['.journal-id', [foreign], []],
+    ['.journal-id', [id.subarray(0, -1)], [id.subarray(0, -1)]],
+    ['.forwarded-hub', [foreign], []],
+  ];
+  for (const [name, bytes, copied] of table) {
+    const source = diskWith({ ...files, ...forwarded, [name]: Buffer.concat(bytes) });
+    const target = new SimulatedDisk();
+    const { remarks } = await run(source, target);
+    assert.equal(target.text(name), `${Buffer.concat(copied)}`);
+    const remark = `${name} has lines that are not of such a file; they were left out`;
+    assert.deepEqual(remarks, bytes.includes(foreign) ? [remark] : []);
+    assert.equal(target.names().length, 7);
+  }
+});
+
 test('after a power cut at any call no backup forwards events from the beginning, or counts events that it lacks [journal-backup-9]', async () => {
   const source = diskWith({ ...files, ...forwarded });
   for (const trial of eachCall('power')) {

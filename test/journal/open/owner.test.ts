@@ -2,11 +2,22 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { chmodSync, lstatSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { openDisk } from '../../../src/journal/disk.ts';
+import { basePath, openFolder } from '../../../src/journal/entry.ts';
 import { copyFile } from '../../../src/journal/file-io.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runAsUser, USER, userFolder, withoutBuilt } from '../../support/as-user.ts';
@@ -54,6 +65,21 @@ test('files, folders and the lock that root makes belong to the owner of the fol
   assert.equal(Object.keys(ownersIn(folder)).length, 6);
   assertUsers(folder);
   await lock.release();
+});
+
+test('what root gives away is made in the folder that was opened, whatever has its name by then [owner-1]', {
+  skip: withoutRoot,
+}, async (t) => {
+  const folder = userFolder(t);
+  const victim = newFolder(t);
+  const entries = await openFolder(folder);
+  renameSync(folder, `${folder}.moved`);
+  t.after(() => rmSync(`${folder}.moved`, { recursive: true }));
+  symlinkSync(victim, folder);
+  writeFileSync(join(await basePath(folder, entries), 'file'), '');
+  await entries.close();
+  assert.deepEqual([readdirSync(victim), readdirSync(`${folder}.moved`)], [[], ['file']]);
+  rmSync(folder);
 });
 
 test('in a folder of root everything stays with root', { skip: withoutRoot }, async (t) => {
