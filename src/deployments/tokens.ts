@@ -2,6 +2,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Right } from '../http/router.ts';
+import { firstIndex } from '../journal/first-index.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -94,6 +95,21 @@ export function tokensByState(
     }
   }
   return found;
+}
+
+/** @returns the function that counts the tokens in each state at a time in ms since 1970, and looks at few of them */
+export function tokenCounter(
+  { tokensOf }: Deployments,
+  soonMs: number,
+): (nowMs: number) => Readonly<Record<TokenState, number>> {
+  const endOf = ({ notAfterMs = Number.MAX_SAFE_INTEGER }: Token) => notAfterMs;
+  const ends = [...tokensOf.values()].flatMap((tokens) => tokens.map(endOf)).sort((one, other) => one - other);
+  const endedAt = (ms: number) => firstIndex(ends, (end) => end > ms);
+  return (nowMs) => {
+    const expired = endedAt(nowMs);
+    const soon = endedAt(nowMs + soonMs);
+    return { valid: ends.length - soon, expiring: soon - expired, expired };
+  };
 }
 
 /** @returns whether a text is a token of any deployment, also one that expired; called for text of refused requests */

@@ -6,7 +6,7 @@ import { createAuthenticator, deploymentIn } from '../deployments/authenticator.
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { type Deployments, sha256, tokensByState, tokenTest } from '../deployments/tokens.ts';
+import { type Deployments, sha256, tokenCounter, tokensByState, tokenTest } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
@@ -29,7 +29,7 @@ export async function recordForDeployments(
   const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, { limits, notices }, (current) => {
-    warnOfEnds(current, options);
+    lookAtEnds(current, options);
     readings.checkAll();
     // What is forwarded of a deployment that was removed ends before its journal is closed.
     const forget = (name: string) => progress.forget(join(folder.disk.folder, name));
@@ -37,11 +37,7 @@ export async function recordForDeployments(
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
-  warnOfEnds(file.current, options);
-  metrics.tokens = () => {
-    const { valid, expiring, expired } = tokensByState(file.current, Date.now(), limits.tokenExpiringMs);
-    return { valid: valid.length, expiring: expiring.length, expired: expired.length };
-  };
+  lookAtEnds(file.current, options);
   const readings = new OpenReadings(() => file.current, limits);
   const hosted = openJournals(options);
   const journalIfKnown = (name: string | undefined) =>
@@ -107,8 +103,13 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-/** Warns of the tokens that have expired, or expire soon. */
-function warnOfEnds(deployments: Deployments, { limits, notices }: Pick<RecordingOptions, 'limits' | 'notices'>): void {
+/** Warns of the tokens that have expired, or expire soon, and puts the counts in the metrics, which need no token. */
+function lookAtEnds(
+  deployments: Deployments,
+  { limits, metrics, notices }: Pick<RecordingOptions, 'limits' | 'metrics' | 'notices'>,
+): void {
+  const count = tokenCounter(deployments, limits.tokenExpiringMs);
+  metrics.tokens = () => count(Date.now());
   const { expired, expiring } = tokensByState(deployments, Date.now(), limits.tokenExpiringMs);
   if (expired.length + expiring.length === 0) return;
   const named = (names: string[]) => names.slice(0, limits.tokensNamedMax).join(', ') || undefined;
