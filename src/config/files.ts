@@ -4,6 +4,7 @@ import { constants } from 'node:fs';
 import { open, realpath, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import type { Readable } from 'node:stream';
+import { isUtf16 } from '../event/json-mistakes.ts';
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
@@ -28,7 +29,7 @@ async function realFolder(path: string): Promise<string> {
 
 /**
  * Reads a small file as UTF-8, without the byte order mark that editors on Windows write.
- * @throws Error if it is a folder, or has more than `bytesMax` bytes, or the error of a system call
+ * @throws Error if it is a folder, is UTF-16 or has more than `bytesMax` bytes, or the error of a system call
  */
 export async function readText(path: string, bytesMax: number): Promise<string> {
   // Not `readFile` with the path: Node 26 does not list what that waits for among its active resources, see `endWith`.
@@ -38,7 +39,9 @@ export async function readText(path: string, bytesMax: number): Promise<string> 
     const { size } = found;
     if (found.isDirectory()) throw new Error(`${path} is a folder`); // the error of reading it has no path
     if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
-    return (await handle.readFile('utf8')).replace(/^\ufeff/, '');
+    const bytes = await handle.readFile();
+    if (isUtf16(bytes)) throw new Error(`${path} is UTF-16; save it as UTF-8`);
+    return bytes.toString().replace(/^\ufeff/, '');
   } finally {
     await handle.close();
   }

@@ -43,10 +43,18 @@ export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: num
     members = readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax, start, end);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
-    throw new ItemError(`it is not valid JSON at column ${error.column}: ${error.message}`);
+    const problem = `it is not valid JSON at column ${error.column}: ${error.message}`;
+    throw new ItemError(`${problem}${adviceFor(json.text(start, end))}`);
   }
-  if (members === undefined) throw new ItemError('it is not a JSON object');
+  if (members === undefined) throw new ItemError(`it is not a JSON object${adviceFor(json.text(start, end))}`);
   return members;
+}
+
+/** @returns what to do about a line that is an array, or the first line of JSON that is spread over several; empty for any other */
+export function adviceFor(line: string): string {
+  const [start, array] = /^\s*(?:(\[)|\{\s*$)/.exec(line) ?? [];
+  if (start === undefined) return '';
+  return `; write each report on its own line, as jq -c ${array === undefined ? '.' : "'.[]'"} does`;
 }
 
 /**

@@ -72,6 +72,12 @@ export function mistakeInString(text: string, at: number): string {
   return `JSON knows no escape \\${printable(letter)} in a string; a backslash itself is \\\\`;
 }
 
+/** Whether a text is UTF-16, which PowerShell writes to a file: it begins with a byte order mark, or with a character of ASCII. */
+export function isUtf16(bytes: Uint8Array): boolean {
+  const [first, second] = [bytes[0]!, bytes[1]!];
+  return bytes.length > 1 && (first + second === 0xff + 0xfe || (first === 0) !== (second === 0));
+}
+
 /** @param opened the offset at which the object or array begins, if the sentence is to say so */
 export function cutShort(inside: string, text: string, opened?: number): string {
   if (opened === undefined) return `the text ends inside ${inside}`;

@@ -45,6 +45,10 @@ class Parser {
     this.#skipSpace();
     if (this.#ended) return;
     if (/[,\]}]/.test(this.#peek())) this.#refuse(`there is a ${this.#peek()} too many after the value`);
+    if (this.#peek() === '{')
+      this.#refuse(
+        'another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+      );
     this.#refuse('there is more text after the value; send one value');
   }
 

@@ -3,7 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../config/limits.ts';
 import { JsonBytes } from '../event/json-bytes.ts';
-import { JsonError } from '../event/json-mistakes.ts';
+import { isUtf16, JsonError } from '../event/json-mistakes.ts';
 import { type Members, readMembers } from '../event/members.ts';
 import type { HeaderFields } from './headers.ts';
 import { type Head, type Incoming, quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from './message.ts';
@@ -135,6 +135,7 @@ export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Membe
 
 /** @param isLines whether the body is lines of JSON. @returns the body without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
 export function readUtf8(bytes: Buffer, isLines = false): JsonBytes {
+  if (isUtf16(bytes)) throw new Refusal(400, 'the body is UTF-16; send it as UTF-8');
   if (!isUtf8(bytes)) {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
   }

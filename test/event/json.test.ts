@@ -89,7 +89,11 @@ test('an error has line and column, and names the usual mistake', () => {
     ['{"a":1,,"b":2}', '1:8 two commas in a row; remove one'],
     ['{"a":\u201cb\u201d}', '1:6 typographic quote \u201c; JSON strings are written in straight double quotes'],
     ['// x\n{}', '1:1 JSON has no comments; remove it'],
-    ['{} {}', '1:4 there is more text after the value; send one value'],
+    ['{} 1', '1:4 there is more text after the value; send one value'],
+    [
+      '{}{}',
+      '1:3 another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+    ],
     ['{}}', '1:3 there is a } too many after the value'],
     ['hello', '1:1 hello is not a JSON value; a string needs double quotes'],
     ['truee', '1:1 truee is not a JSON value; a string needs double quotes'],

@@ -114,6 +114,21 @@ test('an empty batch, too many items and other bodies are refused', () => {
   assert.equal(send(`[${good},${good}]`, JSON_ARRAY, few).lines.length, 2);
 });
 
+test('JSON over several lines, an array on a line and lines that curl joined are named with what to do', () => {
+  const own = 'write each report on its own line, as jq -c';
+  for (const [body, problem] of [
+    [JSON.stringify(JSON.parse(good), undefined, 2), `an object that began at line 1, column 1; ${own} . does`],
+    [`[\n${good}\n]`, `an array that began at line 1, column 1; ${own} '.[]' does`],
+    [`[${good}]`, `it is not a JSON object; ${own} '.[]' does`],
+    [
+      good + good,
+      'another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+    ],
+  ] as const) {
+    assert.ok(refused(body).errors?.[0]?.error.endsWith(problem), refused(body).error);
+  }
+});
+
 test('a tag may repeat the parameter of its name, and must not differ from it', () => {
   const item = (version: string, tag: string) =>
     `{"type":"observation","asset_key":"a","data_version":${version},"tags":{"data_version":${tag}}}`;

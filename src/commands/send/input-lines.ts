@@ -1,6 +1,8 @@
 /** The lines of a file or of standard input, in groups. Memory use does not depend on the length of the input. */
 
 import { Waiters } from '../../config/waiters.ts';
+import { adviceFor } from '../../event/item.ts';
+import { isUtf16 } from '../../event/json-mistakes.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
 
 export interface InputLine {
@@ -14,6 +16,7 @@ export interface InputLine {
  * Splits chunks into lines, in the memory of one chunk and one line.
  * @param lineBytesMax a longer line is yielded as undefined
  * @returns the lines that end in each chunk
+ * @throws Error if the input is UTF-16, or JSON that is spread over several lines
  */
 export async function* splitLines(
   chunks: AsyncIterable<Buffer>,
@@ -21,20 +24,29 @@ export async function* splitLines(
 ): AsyncGenerator<readonly InputLine[]> {
   let lines: InputLine[] = [];
   let lineStart = 0;
-  const take = (bytes: Buffer, start: number, end: number, lineEnd: number) => {
+  const add = (bytes: Buffer, lineEnd: number) => {
     const isTooLong = lineEnd - lineStart > lineBytesMax;
+    if (lineStart === 0 && !isTooLong) checkFirst(bytes);
     lineStart = lineEnd + 1;
-    lines.push({ line: isTooLong ? undefined : trim(bytes.subarray(start, end)), bytes: lineEnd });
+    lines.push({ line: isTooLong ? undefined : trim(bytes), bytes: lineEnd });
   };
+  const take = (bytes: Buffer, start: number, end: number, lineEnd: number) => add(bytes.subarray(start, end), lineEnd);
   const cutter = new LineCutter(take, lineBytesMax);
   for await (const chunk of chunks) {
     cutter.push(chunk);
     yield lines;
     lines = [];
   }
-  const { carriedBytes } = cutter;
-  if (carriedBytes === 0) return;
-  yield [{ line: carriedBytes > lineBytesMax ? undefined : trim(cutter.carried()), bytes: lineStart + carriedBytes }];
+  if (cutter.carriedBytes === 0) return;
+  add(cutter.carried(), lineStart + cutter.carriedBytes);
+  yield lines;
+}
+
+/** @throws Error for an input of another form, in which every line would be wrong */
+function checkFirst(line: Buffer): void {
+  if (isUtf16(line)) throw new Error('the input is UTF-16; convert it: iconv -f UTF-16 -t UTF-8');
+  const text = trim(line).toString();
+  if (text === '{' || text === '[') throw new Error(`the input has JSON over several lines${adviceFor(text)}`);
 }
 
 /** Removes surrounding spaces, the CR of a CR LF, and a byte order mark, which Windows may write. A blank line becomes empty. */

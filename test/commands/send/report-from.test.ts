@@ -82,7 +82,7 @@ test('a line that is no report is reported with its number and the reason, and t
   const { code, sent, said, complaints } = await runLines(chunksOf(bytes));
   assert.deepEqual(complaints, [
     'line 2: it is not valid JSON at column 1: nonsense is not a JSON value; a string needs double quotes',
-    'line 3: it is not a JSON object',
+    "line 3: it is not a JSON object; write each report on its own line, as jq -c '.[]' does",
     'line 4: its "type" is missing; write materialization, check, observation',
     'line 5: its "type" is "toString"; write materialization, check, observation',
     'line 6: a report of kind check has no "description"',
@@ -91,6 +91,20 @@ test('a line that is no report is reported with its number and the reason, and t
     'line 10: it is not valid JSON at column 1: expected a value, found U+0000',
   ]);
   assert.deepEqual([code, sent.length, said], [1, 2, ['2 recorded, 8 refused']]);
+});
+
+test('an input in UTF-16, or of JSON over several lines, is refused as a whole, and nothing of it is sent', async () => {
+  const pretty = JSON.stringify(JSON.parse(LINE), undefined, 2);
+  const own = 'write each report on its own line, as jq -c';
+  for (const [input, problem] of [
+    [Buffer.from(`\ufeff${LINE}\r\n`, 'utf16le'), 'the input is UTF-16; convert it: iconv -f UTF-16 -t UTF-8'],
+    [Buffer.from(LINE, 'utf16le'), 'the input is UTF-16; convert it: iconv -f UTF-16 -t UTF-8'],
+    [`\ufeff${pretty}\r\n${LINE}`, `the input has JSON over several lines; ${own} . does`],
+    [`[\n${LINE}\n]\n`, `the input has JSON over several lines; ${own} '.[]' does`],
+    [' [', `the input has JSON over several lines; ${own} '.[]' does`],
+  ] as const) {
+    for (const bytes of [1, 100_000]) await assert.rejects(runLines(chunksOf(input, bytes)), { message: problem });
+  }
 });
 
 test('a line that is too long is reported, and is not held in memory [report-from-1]', async (t) => {

@@ -56,13 +56,15 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   );
 });
 
-test('a byte order mark before the deployments and the destinations is skipped', async (t) => {
+test('a byte order mark before the deployments and the destinations is skipped, and UTF-16 is named as that', async (t) => {
   const deployments = writeDeployments(t, ['prod']);
   const forward = join(newFolder(t), 'destinations.json');
   writeFileSync(deployments.file, `\ufeff${readFileSync(deployments.file, 'utf8')}`);
   writeFileSync(forward, '\ufeff{"destinations": [{"name": "hub", "to": "http://127.0.0.1:1/{deployment}"}]}');
   const { port } = await serve(t, { args: [...deployments.args, '--forward', forward] });
   assert.equal((await ask(port, post(`/prod/${REPORT}`, undefined, [deployments.headerOf('prod')]))).status, 200);
+  writeFileSync(deployments.file, readFileSync(deployments.file, 'utf8'), 'utf16le');
+  await assert.rejects(serve(t, { args: deployments.args }), /deployments\.json is UTF-16; save it as UTF-8/);
 });
 
 test('a deployment with an empty list of tokens is there, and no client can reach it', async (t) => {
