@@ -343,6 +343,7 @@ test('of what is beside the journal it copies what can be of such a file, and sa
     ['dead-hub.jsonl', [letter, letter.subarray(0, -1)], [letter, letter.subarray(0, -1)]],
     ['.journal-id', [foreign], []],
     ['.journal-id', [id.subarray(0, -1)], [id.subarray(0, -1)]],
+    ['.journal-begin', [foreign], []],
     ['.forwarded-hub', [foreign], []],
   ];
   for (const [name, bytes, copied] of table) {
@@ -352,7 +353,7 @@ test('of what is beside the journal it copies what can be of such a file, and sa
     assert.equal(target.text(name), `${Buffer.concat(copied)}`);
     const remark = `${name} has lines that are not of such a file; they were left out`;
     assert.deepEqual(remarks, bytes.includes(foreign) ? [remark] : []);
-    assert.equal(target.names().length, 7);
+    assert.equal(target.names().length, 8);
   }
 });
 
