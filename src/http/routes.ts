@@ -42,25 +42,27 @@ export interface ServiceRouteParts {
   readonly metrics: Metrics;
   /** Free space of the disk in bytes, undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
+  /** Resolves when it is the turn of a reading: see `Turns`. */
+  readonly turn: () => Promise<void>;
   readonly limits: Limits;
 }
 
 /** The routes of the service itself. They need no token and record nothing; `checkAccess` applies to them as well. */
 export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
-  const { readiness, contract, metrics, freeBytes, limits } = parts;
+  const { readiness, contract, metrics, freeBytes, turn, limits } = parts;
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
     document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
     return document;
   };
   const serverInfo = () => (readiness().status === 200 ? SERVER_INFO : readiness());
-  const showMetrics = (): Reply => ({
-    kind: 'body',
-    status: 200,
-    body: metrics.render(readiness().status === 200, freeBytes()),
-    contentType: metricsType,
-  });
-  const readRoute = (path: string, answer: () => Reply, before?: () => Promise<void>): Route<Handler> => ({
+  const readMetrics = async (): Promise<Reply> => {
+    await metrics.watched?.update();
+    await turn();
+    const body = metrics.render(readiness().status === 200, freeBytes());
+    return { kind: 'body', status: 200, body, contentType: metricsType };
+  };
+  const readRoute = (path: string, answer: () => Reply | Promise<Reply>): Route<Handler> => ({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
@@ -70,8 +72,8 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
       // They are not used, but must be well-formed, as in a report: a request inside of a body must not look accepted.
       readBody(body, limits);
       readQuery(query, limits);
-      if (before === undefined) return { kind: 'answer', reply: answer() };
-      return { kind: 'later', reply: () => before().then(answer) };
+      const reply = answer();
+      return reply instanceof Promise ? { kind: 'later', reply: () => reply } : { kind: 'answer', reply };
     },
   });
   return [
@@ -79,7 +81,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     readRoute('/readyz', readiness),
     readRoute('/server_info', serverInfo),
     readRoute('/openapi.json', readContract),
-    readRoute('/metrics', showMetrics, metrics.watched && (() => metrics.watched!.update())),
+    readRoute('/metrics', readMetrics),
   ];
 }
 

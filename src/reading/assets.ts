@@ -5,7 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
 import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
 import { type AssetStates, assetJson, isFailing, isStale, keyOf } from '../journal/look/asset-state.ts';
-import type { ReadableJournals, ReadingParts } from './journals.ts';
+import type { ReadableJournals, ReadingParts, SharedByReadings } from './journals.ts';
 import { LiveAssets } from './live-assets.ts';
 import {
   booleanParameter,
@@ -50,14 +50,19 @@ export function readAssets({ assets, journals, limits, metrics }: ReadingParts):
         journals.shared.checkMemory();
         metrics.read('assets');
         const states = await assets.upToDate(request.deployment, ending);
-        return listReply('assets', () => assetsOf(states, query), request.head.fields.accept, journals.shared, limits);
+        const { shared } = journals;
+        return listReply('assets', () => assetsOf(states, query, shared), request.head.fields.accept, shared, limits);
       },
     };
   };
 }
 
-/** Yields assets in their JSON form. Few are looked at at a time, so that reports are not kept waiting. */
-async function* assetsOf(states: AssetStates, query: AssetsQuery): AsyncGenerator<object> {
+/** Yields assets in their JSON form. Few are looked at in a turn. */
+async function* assetsOf(
+  states: AssetStates,
+  query: AssetsQuery,
+  { turns }: Pick<SharedByReadings, 'turns'>,
+): AsyncGenerator<object> {
   let left = query.limit;
   let looked = 0;
   const start = query.key_begins_with;
@@ -65,22 +70,16 @@ async function* assetsOf(states: AssetStates, query: AssetsQuery): AsyncGenerato
   const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
   for (const asset of states.inOrder(query.after_key, query.key_prefix ?? whole)) {
     looked += 1;
-    if (looked % LOOKED_ASSETS === 0) await turn();
+    if (looked % LOOKED_ASSETS === 0) await turns.take();
     if (query.failing && !isFailing(asset)) continue;
     if (staleMs !== undefined && !isStale(asset, staleMs)) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     left -= 1;
     yield assetJson(asset, 'time');
     if (left === 0) return;
-    if (left % TURN_ASSETS === 0) await turn();
   }
 }
 
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
-
-const TURN_ASSETS = 50;
 const LOOKED_ASSETS = 1_000;
 
 export interface AssetMemoryOptions {

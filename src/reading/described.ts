@@ -10,7 +10,7 @@ import { sourcesParameters } from './sources.ts';
 
 /** @returns the descriptions of the routes, in the order of `readingRoutes` */
 export function describedReadings(
-  limits: Pick<Limits, 'readAssetsMax' | 'readEventsMax' | 'streamsMax'>,
+  limits: Pick<Limits, 'forwardSourcesMax' | 'readAssetsMax' | 'readEventsMax' | 'streamsMax'>,
 ): readonly DescribedRoute[] {
   const shared = { needs: 'read', methods: ['get', 'head'] } as const;
   return [
@@ -41,7 +41,7 @@ export function describedReadings(
       ...shared,
       path: '/sources',
       summary: 'Read which devices forward their events here, the silent ones first',
-      query: sourcesParameters,
+      query: sourcesParameters(limits),
       content: { 'application/json': object({ sources: list(source) }), [linesType]: text },
     },
     {

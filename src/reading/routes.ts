@@ -22,9 +22,11 @@ function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Ha
     readParameters(request, {}, limits);
     journals.shared.checkMemory();
     metrics.read('refusals');
-    const found = refusals.of(request.deployment);
-    const reply = listReply('refusals', () => found, request.head.fields.accept, journals.shared, limits);
-    return { kind: 'answer', reply };
+    const found = () => refusals.of(request.deployment);
+    return {
+      kind: 'answer',
+      reply: listReply('refusals', found, request.head.fields.accept, journals.shared, limits),
+    };
   };
 }
 

@@ -1,22 +1,57 @@
 /** `GET /sources`: the journals that forward their events here, first the one that was not heard of for the longest time. */
 
+import type { Limits } from '../config/limits.ts';
 import type { Handler } from '../http/message.ts';
+import { ID_FORM } from '../journal/line/uuid.ts';
+import type { SourceQuery } from '../journal/look/source-state.ts';
 import type { ReadingParts } from './journals.ts';
-import { described, durationParameter, type QueryTable, readParameters } from './query.ts';
+import {
+  described,
+  durationParameter,
+  numberParameter,
+  type QueryParameter,
+  type QueryTable,
+  readParameters,
+} from './query.ts';
 import { listReply } from './texts.ts';
 
-interface SourcesQuery {
+interface SourcesParameters extends Pick<SourceQuery, 'after' | 'limit'> {
   readonly silent: number | undefined;
 }
 
-export const sourcesParameters: QueryTable<SourcesQuery> = {
-  silent: described('only sources without a request for so long', durationParameter),
+const DAY = '\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])';
+const PLACE_PATTERN = `^(${DAY}T([01]\\d|2[0-3])(:[0-5]\\d){2}\\.\\d{3}Z)?,${ID_FORM}$`;
+const PLACE = new RegExp(PLACE_PATTERN);
+
+/** A source as the last line of a page has it. It moves when it makes a request, so its time says where it was. */
+const placeParameter: QueryParameter<SourceQuery['after']> = {
+  initial: undefined,
+  schema: { type: 'string', pattern: PLACE_PATTERN },
+  parse: (text) => {
+    if (!PLACE.test(text)) throw new Error('send last_seen and id of a source with a comma between them');
+    const [time = '', id = ''] = text.split(',');
+    return { id, seenMs: time === '' ? 0 : Date.parse(time) };
+  },
 };
+
+export function sourcesParameters({
+  forwardSourcesMax,
+}: Pick<Limits, 'forwardSourcesMax'>): QueryTable<SourcesParameters> {
+  return {
+    silent: described('only sources without a request for so long', durationParameter),
+    after: described(
+      'of these, only those after this one: its last_seen and its id, with a comma between',
+      placeParameter,
+    ),
+    limit: described('at most so many; all by default', numberParameter(undefined, 1, forwardSourcesMax)),
+  };
+}
 
 /** @returns the handler of `GET /sources`; it throws Refusal 400 for a wrong query */
 export function readSources({ sourcesOf, journals, limits, metrics }: ReadingParts): Handler {
+  const table = sourcesParameters(limits);
   return (request) => {
-    const { silent } = readParameters(request, sourcesParameters, limits);
+    const { silent: silentMs, ...page } = readParameters(request, table, limits);
     return {
       kind: 'later',
       reply: async (ending) => {
@@ -24,7 +59,7 @@ export function readSources({ sourcesOf, journals, limits, metrics }: ReadingPar
         metrics.read('sources');
         const journal = await journals.whenReadable(request.deployment, ending);
         const { last } = await journal.range();
-        const found = await sourcesOf(request.deployment, last, { silentMs: silent });
+        const found = await sourcesOf(request.deployment, last, { silentMs, ...page });
         return listReply('sources', () => found, request.head.fields.accept, journals.shared, limits);
       },
     };

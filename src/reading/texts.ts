@@ -1,4 +1,4 @@
-/** Sends lists of JSON in pieces of bounded size, so that a client that does not read holds one piece. */
+/** Sends lists of JSON in pieces of bounded size, each in a turn of its own, so that a client that does not read holds one piece. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Reply } from '../http/message.ts';
@@ -16,7 +16,7 @@ export function listReply(
   name: string,
   items: () => List,
   accept: string | undefined,
-  shared: Pick<SharedByReadings, 'buffers'>,
+  shared: Pick<SharedByReadings, 'buffers' | 'turns'>,
   limits: Pick<Limits, 'readTurnBytes'>,
 ): Reply {
   const type = acceptedType(accept, ['application/json', linesType]);
@@ -48,22 +48,26 @@ async function* documentOf(name: string, items: List, charactersMax: number): As
 }
 
 /**
- * Yields the texts joined to pieces of about `limits.readTurnBytes` characters. Holds a part of the memory of readings.
+ * Yields the texts joined to pieces of about `limits.readTurnBytes` characters, which are made in turns. Holds a part of the memory
+ * of readings.
  * @param texts of at most that length, see `jsonTexts`
- * @throws the reason of the signal while it waits for that
+ * @param signal ends no list that has begun: what ends early would look complete
+ * @throws the reason of the signal while it waits for that part
  */
 export async function* inPieces(
   texts: Iterable<string> | AsyncIterable<string>,
-  { buffers }: Pick<SharedByReadings, 'buffers'>,
+  { buffers, turns }: Pick<SharedByReadings, 'buffers' | 'turns'>,
   { readTurnBytes }: Pick<Limits, 'readTurnBytes'>,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const release = await buffers.acquire(signal);
   try {
     let piece = '';
+    await turns.take();
     for await (const text of texts) {
       if (piece.length + text.length > readTurnBytes) {
         yield Buffer.from(piece);
+        await turns.take();
         piece = '';
       }
       piece += text;

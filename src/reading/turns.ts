@@ -40,8 +40,8 @@ export class Turns {
   async take(signal?: AbortSignal): Promise<void> {
     const turn = this.#waiting.wait(signal);
     if (!this.#isRunning && this.#waiting.size > 0) {
-      this.#isRunning = true;
-      this.#schedule();
+      this.#count(0);
+      this.#next();
     }
     if (!(await turn)) throw signal?.reason;
   }
@@ -61,19 +61,31 @@ export class Turns {
   };
 
   readonly #end = (): void => {
-    const { readTimePercent, readIdleMs } = this.#limits;
-    const share = readTimePercent / 100;
-    const nowMs = performance.now();
-    const tookMs = nowMs - this.#startedMs;
+    const tookMs = performance.now() - this.#startedMs;
     this.#turnMs += (Math.max(LEAST_TURN_MS, tookMs / this.#begun) - this.#turnMs) / 8;
-    const isIdle = nowMs - this.#recordedAtMs > readIdleMs;
-    const earnedMs = share * (nowMs - this.#countedAtMs);
-    this.#creditMs = isIdle ? SAVED_MS : Math.min(SAVED_MS, this.#creditMs + earnedMs) - tookMs;
-    this.#countedAtMs = nowMs;
+    this.#count(tookMs);
     if (this.#waiting.size === 0) this.#isRunning = false;
-    else if (this.#creditMs >= 0) this.#schedule();
-    else setTimeout(this.#schedule, -this.#creditMs / share).unref();
+    else this.#next();
   };
+
+  /** @param usedMs since it was counted last */
+  #count(usedMs: number): void {
+    const nowMs = performance.now();
+    const isIdle = nowMs - this.#recordedAtMs > this.#limits.readIdleMs;
+    const earnedMs = this.#share * (nowMs - this.#countedAtMs);
+    this.#creditMs = isIdle ? SAVED_MS : Math.min(SAVED_MS, this.#creditMs + earnedMs) - usedMs;
+    this.#countedAtMs = nowMs;
+  }
+
+  #next(): void {
+    this.#isRunning = true;
+    if (this.#creditMs >= 0) this.#schedule();
+    else setTimeout(this.#schedule, -this.#creditMs / this.#share).unref();
+  }
+
+  get #share(): number {
+    return this.#limits.readTimePercent / 100;
+  }
 }
 
 /** Readings may save up so much time while they have nothing to do, and use so much at a time. */

@@ -78,6 +78,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     limits,
     metrics,
     freeBytes: () => space.freeBytes,
+    turn: () => journals.shared.turns.take(),
     notices,
     activity,
   });

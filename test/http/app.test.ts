@@ -47,6 +47,7 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
     limits,
     metrics: new Metrics(),
     freeBytes: () => undefined,
+    turn: async () => {},
     notices: createNotices('error', false, () => {}),
     activity: { showsRecorded: false, textOf: () => '', recorded: () => {}, pathOf: (url) => url },
     ...parts,

@@ -125,6 +125,23 @@ test('beyond the memory of readings a further one gets 503, but those that wait 
   deaf[1]!.close();
 });
 
+test('while reports arrive every reading waits for its turn [limits-4]', async (t) => {
+  const service = await serveCounted(t, { readTimePercent: 0.000_1, readIdleMs: 600_000 }, 5, '');
+  const ending = new AbortController();
+  t.after(() => ending.abort());
+  const answered: string[] = [];
+  const ask = (target: string) => {
+    const asked = fetch(`${service.url}${target}`, { signal: ending.signal }).then((reply) => reply.arrayBuffer());
+    asked.then(() => answered.push(target)).catch(() => {}); // aborted
+  };
+  await service.report('a');
+  ask('/events'); // it takes what was saved
+  await eventually('it has had its turn', () => answered.length > 0);
+  for (const target of ['/events', '/assets', '/sources', '/refusals', '/metrics']) ask(target);
+  for (let count = 0; count < 5; count += 1) await service.report('a');
+  assert.deepEqual(answered, ['/events']);
+});
+
 test('long lines are in memory one at a time, and are sent in chunks, byte for byte [limits-3]', async () => {
   const eventOf = (seq: number) => ({ ...plainEvent(seq), ...(seq % 3 === 1 && { description: LONG }) });
   const { bytes } = makeLines(9, undefined, eventOf);

@@ -45,6 +45,20 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
   assert.ok(Math.max(...used.turns) <= Math.min(...used.turns) + 2, `${used.turns}`);
 });
 
+test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client [turns-3]', async () => {
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 60_000 });
+  const alive = setInterval(() => {}, 1_000);
+  turns.recorded();
+  await turns.take();
+  work(20);
+  await sleep(10); // the turn has ended
+  const startedMs = performance.now();
+  await turns.take();
+  clearInterval(alive);
+  const waitedMs = performance.now() - startedMs;
+  assert.ok(waitedMs > 100, `${waitedMs} ms after 20 ms of work`);
+});
+
 test('without reports they may use all of it, but let other work in between', async () => {
   const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
   let others = 0;

@@ -112,7 +112,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     newest: (count, filter) => newestOf(disk, source, count, filter),
     sources: async (wanted) => {
       const lastSeq = await lastSeqOf(disk, source);
-      return listSources({ ...openHubFiles(disk), deployment, lastSeq }, wanted);
+      return [...(await listSources({ ...openHubFiles(disk), deployment, lastSeq }, wanted))];
     },
   };
   return source;

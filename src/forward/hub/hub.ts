@@ -26,7 +26,7 @@ import type { SourceQuery, SourceState } from '../../journal/look/source-state.t
 import type { OwnProgress } from '../../journal/progress.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import { takeForget } from './forget.ts';
-import { lastSeenMs, listSources } from './listed.ts';
+import { listSources } from './listed.ts';
 import {
   type ForwardHeaders,
   type ForwardPath,
@@ -117,7 +117,7 @@ export class Hub {
    * @returns the journals that forward to that one, first the one that was not heard of for the longest time
    * @throws the error of a system call
    */
-  sourcesOf(deployment: string | undefined, lastSeq: number, wanted: SourceQuery): Promise<SourceState[]> {
+  sourcesOf(deployment: string | undefined, lastSeq: number, wanted: SourceQuery): Promise<Iterable<SourceState>> {
     const { sources, sightings } = this.receiverOf(deployment);
     return listSources({ deployment, sources, sightings, lastSeq }, wanted);
   }
@@ -142,9 +142,8 @@ export class Hub {
   /** Seconds since the last request of the source that made none for the longest time; undefined if none is known. */
   get silentSeconds(): number | undefined {
     let firstMs = Number.POSITIVE_INFINITY;
-    for (const receiver of this.#receivers.values())
-      for (const id of receiver.sources.loaded?.keys() ?? [])
-        firstMs = Math.min(firstMs, lastSeenMs(receiver, id) || firstMs);
+    for (const { sightings, sources } of this.#receivers.values())
+      if (sources.loaded !== undefined) firstMs = Math.min(firstMs, sightings.firstSeenMs ?? firstMs);
     return firstMs === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.floor((Date.now() - firstMs) / 1000));
   }
 

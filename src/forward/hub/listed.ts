@@ -4,6 +4,7 @@ import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Sightings } from './sightings.ts';
 import type { Sources } from './sources.ts';
+import type { Watermark } from './watermark.ts';
 
 /** A hub's own journal. */
 export interface ListedJournal {
@@ -16,38 +17,46 @@ export interface ListedJournal {
 }
 
 /**
- * @returns the sources that are wanted, first the one that was not heard of for the longest time
+ * @returns the sources that are wanted, first the one that was not heard of for the longest time; each is looked at when it is asked for
  * @throws the error of a system call
  */
-export async function listSources(
-  { deployment, sources, sightings, lastSeq }: ListedJournal,
-  { silentMs = Number.NEGATIVE_INFINITY }: SourceQuery,
-): Promise<SourceState[]> {
+export async function listSources(journal: ListedJournal, wanted: SourceQuery): Promise<Iterable<SourceState>> {
+  const { sources, sightings, lastSeq } = journal;
   await sightings.load();
-  const marks = await sources.view(lastSeq);
+  return statesOf(journal, await sources.view(lastSeq), wanted);
+}
+
+function* statesOf(
+  { deployment, sources, sightings }: ListedJournal,
+  marks: ReadonlyMap<string, Watermark>,
+  { silentMs = Number.NEGATIVE_INFINITY, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
+): Generator<SourceState> {
   const untilMs = Date.now() - silentMs;
-  const states = Array.from(marks, ([id, mark]): SourceState => {
-    const said = sightings.get(id);
-    const seenMs = lastSeenMs({ sources, sightings }, id);
-    return {
+  const known = sightings.complete(marks, sources.times);
+  const isThere = after !== undefined && known.get(after.id)?.seenMs === after.seenMs;
+  let isAfter = after === undefined;
+  let left = limit;
+  for (const [id, { name, tokenName, lastSeq, seenMs, lost }] of sightings.inOrder(marks, sources.times)) {
+    if (!isAfter) {
+      isAfter = isThere ? id === after.id : seenMs >= after!.seenMs; // a request has put it at the end
+      if (isThere || !isAfter) continue;
+    }
+    const mark = marks.get(id);
+    if (mark === undefined || seenMs > untilMs) continue;
+    yield {
       id,
-      name: said?.name ?? null,
-      token_name: said?.tokenName ?? null,
+      name: name ?? null,
+      token_name: tokenName ?? null,
       deployment: deployment ?? null,
       last_seq: mark.seq,
       last_event: timeText(idTimeMs(mark.id)),
       last_seen: timeText(seenMs),
-      lost_events: said?.lost ?? 0,
-      lag_events: said?.lastSeq === undefined ? null : Math.max(0, said.lastSeq - mark.seq),
+      lost_events: lost,
+      lag_events: lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq),
     };
-  });
-  return states.filter(({ last_seen }) => Date.parse(last_seen ?? EPOCH) <= untilMs).sort(bySilence);
-}
-
-/** @returns when a source made its last request, in ms since 1970, as far as that is known: 0 if it is not */
-export function lastSeenMs({ sources, sightings }: Pick<ListedJournal, 'sources' | 'sightings'>, id: string): number {
-  // A crash may have come between a request and the write of what was seen; the lines of its events are there.
-  return Math.max(sightings.get(id)?.seenMs ?? 0, Date.parse(sources.times.get(id) ?? EPOCH));
+    left -= 1;
+    if (left === 0) return;
+  }
 }
 
 /** The order in which the silent source is on top, and above it those of which nothing is known. */

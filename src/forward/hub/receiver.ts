@@ -224,7 +224,9 @@ export class Receiver {
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves can not be read', { folder: disk.folder, reason: message });
     });
-    this.#warnIfFull(await this.sources.load());
+    const marks = await this.sources.load();
+    this.sightings.complete(marks, this.sources.times);
+    this.#warnIfFull(marks);
   }
 
   /** Until a start has recovered the journal, its last lines may be truncated. */

@@ -18,14 +18,17 @@ const NAME = 'forward-seen.json';
 /** Of the name of a token, which an operator chose. */
 const NAME_CHARACTERS_MAX = 64;
 
-/** What the requests of a source said, and when the last one came, in ms since 1970. */
-interface Sighting {
+/** What the requests of a source said. */
+export interface Sighting {
   name?: string | undefined;
   tokenName?: string | undefined;
   lastSeq?: number | undefined;
+  /** When the last one came, in ms since 1970, as far as that is known: 0 if it is not. */
   seenMs: number;
   /** Number of events that it said are lost. */
   lost: number;
+  /** How many sources were known before it. */
+  number: number;
 }
 
 interface SightingsOptions {
@@ -37,8 +40,11 @@ interface SightingsOptions {
 /** The sources of one journal of a hub. Only sources with events are added, so that their number is bounded. */
 export class Sightings {
   readonly #options: SightingsOptions;
-  /** Undefined before they are loaded. */
+  /** Undefined before they are loaded. The source that was not heard of for the longest time is the first one, once they are `completed`. */
   #known: Map<string, Sighting> | undefined;
+  /** The sources that have events, as of `complete`. */
+  #completed: ReadonlyMap<string, unknown> | undefined;
+  #count = 0;
   #timer: NodeJS.Timeout | undefined;
   /** One write at a time: both would use the same file. */
   #writing = Promise.resolve();
@@ -49,6 +55,53 @@ export class Sightings {
 
   get(source: string): Readonly<Sighting> | undefined {
     return this.#known?.get(source);
+  }
+
+  /** Of all sources, in ms since 1970; undefined if none is known. */
+  get firstSeenMs(): number | undefined {
+    let firstMs = Number.POSITIVE_INFINITY;
+    for (const { seenMs } of this.#known?.values() ?? []) if (seenMs > 0 && seenMs < firstMs) firstMs = seenMs;
+    return firstMs === Number.POSITIVE_INFINITY ? undefined : firstMs;
+  }
+
+  /**
+   * Keeps what is known of the sources that have events, and of these alone.
+   * @param times of the last event of sources: a crash may have come between a request and the write of what was seen
+   * @returns what is known then
+   */
+  complete(
+    sources: ReadonlyMap<string, unknown>,
+    times: ReadonlyMap<string, string>,
+  ): ReadonlyMap<string, Readonly<Sighting>> {
+    if (this.#known !== undefined && this.#completed === sources) return this.#known;
+    const found = Array.from(sources.keys(), (id): [string, Sighting] => {
+      const said = this.#known?.get(id);
+      const seenMs = Math.max(said?.seenMs ?? 0, Date.parse(times.get(id) ?? EPOCH));
+      return [id, { ...said, seenMs, lost: said?.lost ?? 0, number: 0 }];
+    }).sort(([, one], [, other]) => one.seenMs - other.seenMs);
+    for (const [at, [, said]] of found.entries()) said.number = at;
+    this.#count = found.length;
+    const known = new Map(found);
+    if (this.#known === undefined) return known; // another journal took the place of this one
+    this.#completed = sources;
+    this.#known = known;
+    return known;
+  }
+
+  /**
+   * @param sources and times as for `complete`
+   * @returns each of the sources once, the one that was not heard of for the longest time first. A request puts its source at the end;
+   *   one that is new is left out
+   */
+  *inOrder(...complete: Parameters<Sightings['complete']>): Generator<[string, Readonly<Sighting>]> {
+    const known = this.complete(...complete);
+    const isShown = new Uint8Array(this.#count);
+    for (const one of known) {
+      const { number } = one[1];
+      if (isShown[number] !== 0) continue;
+      isShown[number] = 1;
+      yield one;
+    }
   }
 
   /** @throws the error of a system call */
@@ -72,11 +125,11 @@ export class Sightings {
 
   /** A request of a source has come; it is not kept before `load`. @param lost events that the request says are lost */
   add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
-    let known = this.#known?.get(source);
-    if (known === undefined) {
-      known = { seenMs: 0, lost: 0 };
-      this.#known?.set(apart(source), known);
-    }
+    const all = this.#known;
+    if (all === undefined) return;
+    const known = all.get(source) ?? { seenMs: 0, lost: 0, number: this.#count++ };
+    all.delete(source);
+    all.set(apart(source), known); // at the end
     known.name = name ?? known.name;
     known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
     known.lastSeq = lastSeq ?? known.lastSeq;
@@ -94,7 +147,7 @@ export class Sightings {
   /** Another journal, or the same one opened again, takes the place of this one. */
   forget(): void {
     clearTimeout(this.#timer);
-    this.#timer = this.#known = undefined;
+    this.#timer = this.#known = this.#completed = undefined;
   }
 
   /** Writes what is known of sources, if anything is. Never rejects. */
@@ -102,12 +155,15 @@ export class Sightings {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     if (!this.#known?.size) return this.#writing;
-    const text = `{"sources":${JSON.stringify([...this.#known])}`;
+    const listed = Array.from(this.#known, ([source, { number, ...said }]) => [source, said]);
+    const text = `{"sources":${JSON.stringify(listed)}`;
     const replace = () => this.#options.disk.replace(NAME, sealed(text)).catch(() => {}); // the next write has it
     this.#writing = this.#writing.then(replace);
     return this.#writing;
   }
 }
+
+const EPOCH = '1970-01-01T00:00:00Z';
 
 /** @returns a copy: a part of a text keeps all of it alive, here the path of a request */
 export function apart(text: string): string {

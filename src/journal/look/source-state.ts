@@ -25,5 +25,9 @@ export interface SourceState {
 /** Which sources are wanted. */
 export interface SourceQuery {
   /** Only those without a request for so long. */
-  readonly silentMs: number | undefined;
+  readonly silentMs?: number | undefined;
+  /** Of these, only those that come after this one in the order of the reply. */
+  readonly after?: { readonly id: string; readonly seenMs: number } | undefined;
+  /** At most so many. */
+  readonly limit?: number | undefined;
 }

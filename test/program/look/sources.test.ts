@@ -5,6 +5,7 @@ import { cpSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } 
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sealed } from '../../../src/forward/hub/snapshot.ts';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
@@ -20,9 +21,9 @@ const SEEN = 'forward-seen.json';
 
 const report = (device: Running) => record(device, 'observation/line/1');
 
-async function sourcesAt(url: string, headers: Record<string, string> = {}): Promise<SourceState[]> {
-  const { sources } = (await (await fetch(`${url}/sources`, { headers })).json()) as { sources: SourceState[] };
-  return sources;
+async function sourcesAt(url: string, headers: Record<string, string> = {}, query = ''): Promise<SourceState[]> {
+  const reply = await fetch(`${url}/sources${query}`, { headers });
+  return ((await reply.json()) as { sources: SourceState[] }).sources;
 }
 
 const namesOf = (sources: readonly SourceState[]) => sources.map(({ name }) => name);
@@ -191,6 +192,34 @@ test('a deployment has its own sources, for tokens that may read, with the names
   await eventually('the right is gone', async () => {
     return (await fetch(`${again.url}/prod/sources`, { headers: headersOf('prod') })).status === 403;
   });
+});
+
+test('more sources than a page of assets has are in one reply, and in pages on request', async (t) => {
+  const count = 1_201;
+  const data = newFolder(t);
+  const ids = Array.from({ length: count }, (_, number) => sourceOf(number));
+  const marks = JSON.stringify(ids.map((id) => [id, 1, id]));
+  const seen = JSON.stringify(ids.map((id, at) => [id, { seenMs: at === 0 ? 0 : 1e12 + at, lost: 0 }]));
+  writeFileSync(join(data, 'forward-sources.json'), sealed(`{"seq":0,"sources":${marks}`));
+  writeFileSync(join(data, SEEN), sealed(`{"sources":${seen}`));
+  const hub = await serveReads(t, { data });
+  assert.deepEqual(
+    (await sourcesAt(hub.url)).map(({ id }) => id),
+    ids,
+  );
+  const { code, names } = await shown('--url', hub.url, '--silent', '1h');
+  assert.deepEqual([code, names.length], [1, count]);
+  const paged: string[] = [];
+  for (let after = ''; ; ) {
+    const page = await sourcesAt(hub.url, {}, `?silent=1h&limit=500${after}`);
+    paged.push(...page.map(({ id }) => id));
+    const last = page.at(-1);
+    if (last === undefined) break;
+    after = `&after=${last.last_seen ?? ''},${last.id}`;
+  }
+  assert.deepEqual(paged, ids);
+  for (const wrong of ['limit=0', 'limit=10001', `after=${SOURCE}`, `after=2026-13-01T00:00:00.000Z,${SOURCE}`])
+    assert.equal((await fetch(`${hub.url}/sources?${wrong}`)).status, 400, wrong);
 });
 
 test('the folder of a hub with many deployments is listed with few open files', async (t) => {

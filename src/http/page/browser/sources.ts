@@ -67,7 +67,7 @@ export function sourcesView(shared: Shared): PolledView<Source> {
 /** Shows a link if any journal forwards to the service, of whose list only the beginning is read. Never rejects. */
 export async function showIfAny(service: Service, signal: AbortSignal, link: HTMLElement): Promise<void> {
   try {
-    const reply = await service.ask('sources', { Accept: 'application/x-ndjson' }, signal);
+    const reply = await service.ask('sources?limit=1', { Accept: 'application/x-ndjson' }, signal);
     const reader = reply.body?.getReader();
     link.hidden = (await reader?.read())?.done !== false;
     await reader?.cancel();
