@@ -19,7 +19,7 @@ import type { Filter } from './event/search.ts';
 import { type Disk, openDisk } from './journal/disk.ts';
 import type { Line } from './journal/look/reading.ts';
 import { type Service, startService as startWith } from './service.ts';
-import { createNotices } from './telemetry/log.ts';
+import { createNotices, openLog } from './telemetry/log.ts';
 import type { FaultCounts } from './test-mode/faults.ts';
 import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
@@ -330,11 +330,10 @@ export async function startService<const Deployment extends string = never>(
   };
   try {
     const config = configOf({ port: 0, ...given, data, logLevel, deployments: hosted?.path ?? deployments });
-    const notices = createNotices(
-      logLevel,
-      false,
-      onNotice === undefined ? writeToStderr : (line) => notify(onNotice, line),
-    );
+    const notices =
+      onNotice === undefined
+        ? openLog(logLevel, false, process.stderr).notices
+        : createNotices(logLevel, false, (line) => notify(onNotice, line));
     const refused = new RefusedRequests(waitLimits);
     const waits = new Waits(waitLimits, refused);
     const service = await startWith(config, notices, {
@@ -481,8 +480,4 @@ function showFilter(filter: EventFilter): string {
 /** Calls `onNotice` in a microtask, so that an exception of the callback cannot abort a batch of the journal. */
 function notify(onNotice: (notice: Notice) => void, line: string): void {
   queueMicrotask(() => onNotice(JSON.parse(line)));
-}
-
-function writeToStderr(line: string): void {
-  process.stderr.write(line);
 }

@@ -20,7 +20,7 @@ import { variableOf } from '../config/options.ts';
 import { isReadingOn } from '../service/readable.ts';
 import { type Service, type ServiceParts, StartError, startService } from '../service.ts';
 import { showsColours } from '../telemetry/activity.ts';
-import { createNotices, type Notices } from '../telemetry/log.ts';
+import { type Notices, openLog } from '../telemetry/log.ts';
 import { printable, shellWord } from '../telemetry/printable.ts';
 import { makeOwnFolder } from '../test-mode/own-folder.ts';
 import { defineCommand, type Environment, type Output, refuse } from './cli/command.ts';
@@ -86,8 +86,7 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   }
   if (passed.kind === 'invalid' || problems.length > 0) return refuse(output, ...problems);
   const isTerminal = process.stderr.isTTY === true;
-  const write = (line: string) => void process.stderr.write(line);
-  const notices = createNotices(config.logLevel, isTerminal, write);
+  const { notices, write } = openLog(config.logLevel, isTerminal, process.stderr);
   const terminal = isTerminal ? { write, colours: showsColours(env) } : undefined;
 
   for (const one of misspelt) notices.warn('a variable is not read; its name is nearly that of an option', { ...one });

@@ -242,6 +242,9 @@ export const limits = {
   refusalErrorCharactersMax: 1_000,
   /** Characters of a request's path, or of an event, in such a line. */
   loggedPathCharactersMax: 200,
+  /** Characters of each value in a line of the log, and bytes of the log that wait in memory until its reader takes them. */
+  logTextCharactersMax: 2_000,
+  logWaitingBytesMax: 1_000_000,
   /** Distinct names that are logged, each once; further names are not logged. */
   oncePerNameMax: 1_000,
   /** A deployment's journal is closed when no report arrived for this long. */

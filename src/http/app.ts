@@ -4,7 +4,6 @@
  */
 
 import type { Limits } from '../config/limits.ts';
-import { decodeEvent } from '../event/event.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
@@ -195,8 +194,7 @@ class Steps {
         this.#answerLater(outcome, request).then(respond, (error) => respond(this.#refuse(error, incoming)));
         return;
       case 'record':
-        if (outcome.hiddenKey !== undefined || outcome.unknown !== undefined)
-          this.#logIgnored(outcome, head.path, incoming);
+        if (outcome.hidesKey === true || outcome.unknown !== undefined) this.#logIgnored(outcome, head.path, incoming);
         // A route whose handler records needs the right to report, so there is a recorder.
         this.#record(outcome, recorder!, found.route.path, respond, incoming);
     }
@@ -224,11 +222,11 @@ class Steps {
     if (error instanceof Refusal) return error.reply;
     const { code = '', message } = error as NodeJS.ErrnoException;
     if (SYSTEM_ERROR.test(code)) {
-      this.#parts.notices.error('a request failed by a call of the disk', { request_id: id, problem: message });
+      this.#parts.notices.rated.error('a request failed by a call of the disk', { request_id: id, problem: message });
       return unavailable('the disk could not be read; send the request again later', this.#limits);
     }
     // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
-    this.#parts.notices.error('a request met a defect of the service', {
+    this.#parts.notices.rated.error('a request met a defect of the service', {
       request_id: id,
       problem: String((error as Error)?.stack ?? error),
     });
@@ -236,20 +234,16 @@ class Steps {
   }
 
   /** Logs what the request has and what was not recorded. */
-  #logIgnored({ events, hiddenKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
+  #logIgnored({ hidesKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
     const { notices, activity } = this.#parts;
     const { shownCharactersMax } = this.#limits;
-    if (hiddenKey !== undefined) {
-      notices.warn('the asset key in the path won over another one in the same request', {
-        request_id: id,
-        path: activity.pathOf(path),
-        recorded: events[0] && decodeEvent(events[0]).asset_key,
-        ignored: hiddenKey.slice(0, shownCharactersMax),
-      });
+    if (hidesKey === true) {
+      const message = 'the asset key in the path won over another one in the same request';
+      notices.rated.warn(message, { request_id: id, path: activity.pathOf(path) });
     }
     const message = 'an unknown parameter is ignored';
     for (const { name, meant } of misspelt) {
-      if (this.#isNewName(name)) notices.warn(message, { request_id: id, name, did_you_mean: meant });
+      if (this.#isNewName(name)) notices.rated.warn(message, { request_id: id, name, did_you_mean: meant });
     }
     for (const unshortened of notices.debugging ? unknown : []) {
       const name = unshortened.slice(0, shownCharactersMax);

@@ -46,7 +46,7 @@ export function reportTo(
   return ({ keyPath, body, query, idempotencyKey }) => {
     const members = readBody(body, limits);
     const parameters = readQuery(query, limits);
-    const { event, hiddenKey } = read(keyPath, members, parameters, idempotencyKey);
+    const { event, hidesKey } = read(keyPath, members, parameters, idempotencyKey);
     const isUsual = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
     const unknown = isUsual ? undefined : unknownIn(members, parameters, names);
     if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
@@ -57,7 +57,7 @@ export function reportTo(
       onConflict: 'refuse all',
       replyTo: accept,
       conflictReply,
-      hiddenKey,
+      hidesKey,
       unknown,
       misspelt,
     };
@@ -79,7 +79,7 @@ function accept({ replayed }: RecordedResult): Reply {
 export interface Report {
   readonly event: Event;
   /** As in `RecordOutcome`. */
-  readonly hiddenKey: RecordOutcome['hiddenKey'];
+  readonly hidesKey: boolean;
 }
 
 /**
@@ -116,7 +116,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
       fragments[slot.at] = value;
     }
     const encoded = encodeEvent(type, fragments, idempotencyKey);
-    return { event: { type, encoded, idempotencyKey, origin: undefined }, hiddenKey: key.hidden };
+    return { event: { type, encoded, idempotencyKey, origin: undefined }, hidesKey: key.hidesOther };
   };
 }
 
@@ -192,8 +192,8 @@ function misspeltIn(unknown: readonly string[], names: readonly string[]): Recor
 interface RequestKey {
   /** Its parts, as JSON. */
   readonly fragment: Fragment;
-  /** A different key in the same request that the key in the path overrides. */
-  readonly hidden: string | undefined;
+  /** Whether it is in the path and overrides a different key in the same request. */
+  readonly hidesOther: boolean;
 }
 
 /**
@@ -210,12 +210,12 @@ function readKey(
     const parts = keyInPath(keyPath, limits);
     // A null in the body means "not given" and overrides the query, so the query's key is not reported as overridden by the path.
     const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
-    const hidden = others.find((other) => other !== undefined && !sameKey(parts, other));
-    return { fragment: quoteAll(parts), hidden };
+    const hidesOther = others.some((other) => other !== undefined && !sameKey(parts, other));
+    return { fragment: quoteAll(parts), hidesOther };
   }
-  if (inBody !== undefined && inBody.kind !== 'null') return { fragment: keyInBody(inBody, limits), hidden: undefined };
+  if (inBody !== undefined && inBody.kind !== 'null') return { fragment: keyInBody(inBody, limits), hidesOther: false };
   if (inBody !== undefined || inQuery === undefined) return undefined;
-  return { fragment: quoteAll(keyInQuery(inQuery, limits)), hidden: undefined };
+  return { fragment: quoteAll(keyInQuery(inQuery, limits)), hidesOther: false };
 }
 
 function keyInPath(path: string, limits: ParameterLimits): string[] {

@@ -182,8 +182,8 @@ export interface RecordOutcome {
    * @returns the reply: for a single report a 422, for a batch a 400
    */
   readonly conflictReply: (conflicts: readonly KeyConflict[]) => ErrorReply;
-  /** A different asset key in the same request, which the key in the path overrides, as text. It is logged. */
-  readonly hiddenKey?: string | undefined;
+  /** Whether the key in the path overrides a different one in the same request. It is logged. */
+  readonly hidesKey?: boolean;
   /** Names of parameters that the endpoint does not know. */
   readonly unknown?: readonly string[] | undefined;
   /** Those of them that are probably misspelt, with what was meant. */

@@ -5,7 +5,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import { decodeEvent, type Event } from '../event/event.ts';
-import { type Notices, oncePerName } from './log.ts';
+import { LineRate, type Notices, oncePerName } from './log.ts';
 import { type IsToken, masked, tokensIn, withoutTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
@@ -41,7 +41,6 @@ export class Activity {
   readonly #options: ActivityOptions;
   readonly #refusals: LineRate;
   readonly #recorded: LineRate;
-  readonly #incomplete: LineRate;
   readonly #isNew: (problem: string) => boolean;
   /** Whether a terminal shows recorded events: false with `--quiet`, for example. If not, they cost nothing. */
   readonly showsRecorded: boolean;
@@ -57,9 +56,6 @@ export class Activity {
     );
     this.#recorded = new LineRate(recordedLinesMax, activityMs, (count) =>
       notices.info('further events were recorded', { count }),
-    );
-    this.#incomplete = new LineRate(refusalLinesMax, activityMs, (count) =>
-      notices.error('further replies could not be completed', { count }),
     );
   }
 
@@ -88,10 +84,11 @@ export class Activity {
     this.#show(terminal, status < 500 ? YELLOW : RED, `${status} refused`, `${what}: ${problem}`);
   }
 
-  /** @returns the path of a target as it may be logged: `/report_asset_check/a` for `/report_asset_check/a?x=1` */
+  /** @returns the path of a target as it may be logged, cut: `/report_asset_check/a` for `/report_asset_check/a?x=1` */
   pathOf(url: string): string {
+    const { loggedPathCharactersMax } = this.#options.limits;
     const path = targetPath(url);
-    return masked(path, tokensIn(path, this.isToken, this.#options.limits.loggedPathCharactersMax));
+    return shortened(masked(path, tokensIn(path, this.isToken, loggedPathCharactersMax)), loggedPathCharactersMax);
   }
 
   /**
@@ -117,21 +114,10 @@ export class Activity {
     if (terminal !== undefined && this.#recorded.take()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
   }
 
-  /**
-   * Logs a reply that ends in its middle, at the rate of refusals.
-   * @param id of the request, a UUID
-   * @param problem the stack of the error
-   */
-  incomplete(id: string, problem: string): void {
-    if (!this.#incomplete.take()) return;
-    this.#options.notices.error('a reply could not be completed', { request_id: id, problem });
-  }
-
   /** Reports at once how many lines were suppressed. */
   close(): void {
     this.#refusals.close();
     this.#recorded.close();
-    this.#incomplete.close();
   }
 
   #show({ write, colours }: Terminal, colour: string, word: string, text: string): void {
@@ -150,43 +136,3 @@ const RED = '\u001b[31m';
 const GREEN = '\u001b[32m';
 const YELLOW = '\u001b[33m';
 const NO_COLOUR = '\u001b[0m';
-
-/** Rate limit for log lines; reports the number suppressed. */
-class LineRate {
-  readonly #max: number;
-  readonly #intervalMs: number;
-  readonly #report: (count: number) => void;
-  #endsMs = 0;
-  #lines = 0;
-  #beyond = 0;
-  #timer: NodeJS.Timeout | undefined;
-
-  constructor(max: number, intervalMs: number, report: (count: number) => void) {
-    this.#max = max;
-    this.#intervalMs = intervalMs;
-    this.#report = report;
-  }
-
-  /** @returns whether one more line may be written now */
-  take(): boolean {
-    const now = performance.now();
-    if (now >= this.#endsMs) {
-      this.close();
-      this.#endsMs = now + this.#intervalMs;
-      this.#lines = 0;
-    }
-    this.#lines += 1;
-    if (this.#lines <= this.#max) return true;
-    this.#beyond += 1;
-    this.#timer ??= setTimeout(() => this.close(), this.#endsMs - now).unref();
-    return false;
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#endsMs = 0; // the timer may have fired up to a millisecond early
-    if (this.#beyond > 0) this.#report(this.#beyond);
-    this.#beyond = 0;
-  }
-}

@@ -1,8 +1,10 @@
 /** The log of the service on standard error: one line for each entry, never a token, never metadata. */
 
+import type { Writable } from 'node:stream';
 import { type LogLevel, logLevels } from '../config/config.ts';
+import { type Limits, limits as standardLimits } from '../config/limits.ts';
 import { withoutTokens } from './masked.ts';
-import { printable } from './printable.ts';
+import { printable, shortened } from './printable.ts';
 
 /** Further members of a log entry. One that is undefined is left out. */
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
@@ -23,6 +25,38 @@ export interface Notices {
   debug(message: string, fields?: Fields): void;
   /** Creates a child logger that adds the fields to every entry. */
   with(fields: Fields): Notices;
+  /** The same log for entries that clients can cause: of each level at most `refusalLinesMax` in `activityMs`; the rest is counted. */
+  readonly rated: Pick<Notices, 'error' | 'warn'>;
+}
+
+export type LogLimits = Pick<Limits, 'activityMs' | 'refusalLinesMax' | 'logTextCharactersMax' | 'logWaitingBytesMax'>;
+
+/**
+ * Creates the log of a process on a stream. If nothing reads it, such as a pipe, about `limits.logWaitingBytesMax` wait in memory;
+ * further lines are dropped and counted.
+ * @returns the log, and the function that writes one line with its newline
+ */
+export function openLog(
+  level: LogLevel,
+  terminal: boolean,
+  stream: Pick<Writable, 'write' | 'writableLength' | 'once'>,
+  limits: LogLimits = standardLimits,
+): { readonly notices: Notices; readonly write: (line: string) => void } {
+  let dropped = 0;
+  const write = (line: string) => {
+    if (stream.writableLength <= limits.logWaitingBytesMax) {
+      stream.write(line);
+      return;
+    }
+    if (dropped === 0) stream.once('drain', report);
+    dropped += 1;
+  };
+  const notices = createNotices(level, terminal, write, limits);
+  const report = () => {
+    notices.error('lines of the log were dropped, since nothing read it', { count: dropped });
+    dropped = 0;
+  };
+  return { notices, write };
 }
 
 /**
@@ -31,24 +65,44 @@ export interface Notices {
  * @param terminal true for a short, aligned format for people; false for one JSON object per line
  * @param write receives one line with its newline
  */
-export function createNotices(level: LogLevel, terminal: boolean, write: (line: string) => void): Notices {
+export function createNotices(
+  level: LogLevel,
+  terminal: boolean,
+  write: (line: string) => void,
+  limits: Omit<LogLimits, 'logWaitingBytesMax'> = standardLimits,
+): Notices {
   const rank = logLevels.indexOf(level);
   const format = terminal ? forPerson : forMachine;
+  const rateOf = (own: 'error' | 'warn') => {
+    const { refusalLinesMax, activityMs } = limits;
+    const report = (count: number) => always({})[own]('further lines about requests were left out', { count });
+    return new LineRate(refusalLinesMax, activityMs, report);
+  };
+  const [errors, warnings] = [rateOf('error'), rateOf('warn')];
   const always = (common: Fields): Notices => {
     const at =
       (own: LogLevel) =>
       (message: string, fields: Fields = {}) => {
         if (logLevels.indexOf(own) > rank) return;
-        write(safe(format(own, message, { ...common, ...fields }, new Date())));
+        const safe = Object.entries({ ...common, ...fields }).map(([name, value]) => [
+          name,
+          cut(value, limits.logTextCharactersMax),
+        ]);
+        write(`${printable(format(own, message, Object.fromEntries(safe), new Date()))}\n`);
       };
+    const [error, warn] = [at('error'), at('warn')];
     return {
       debugging: level === 'debug',
       informing: rank >= logLevels.indexOf('info'),
-      error: at('error'),
-      warn: at('warn'),
+      error,
+      warn,
       info: at('info'),
       debug: at('debug'),
       with: (more) => always({ ...common, ...more }),
+      rated: {
+        error: (message, fields) => errors.take() && error(message, fields),
+        warn: (message, fields) => warnings.take() && warn(message, fields),
+      },
     };
   };
   return always({});
@@ -83,16 +137,63 @@ export function atMostEvery(ms: number): (reason: string) => boolean {
 }
 
 function forMachine(level: LogLevel, message: string, fields: Fields, now: Date): string {
-  return `${JSON.stringify({ time: now.toISOString(), level, message, ...fields })}\n`;
+  return JSON.stringify({ time: now.toISOString(), level, message, ...fields });
 }
 
 function forPerson(level: LogLevel, message: string, fields: Fields, now: Date): string {
   const pairs = Object.entries(fields).filter(([, value]) => value !== undefined);
   const shown = pairs.map(([name, value]) => `  ${name}=${JSON.stringify(value)}`).join('');
-  return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}\n`;
+  return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}`;
 }
 
-/** Masks tokens, and escapes control characters, so that the newline at the end of the line is the only one. */
-function safe(line: string): string {
-  return `${printable(withoutTokens(line.slice(0, -1)))}\n`;
+/** @returns a value without tokens, and with at most `charactersMax` characters; of a list the first elements, then `…` */
+function cut(value: Fields[string], charactersMax: number): Fields[string] {
+  if (typeof value === 'string') return shortened(withoutTokens(value), charactersMax);
+  if (typeof value !== 'object') return value;
+  let left = charactersMax;
+  const shown = value.map(withoutTokens).filter((one) => {
+    left -= one.length;
+    return left >= 0;
+  });
+  return shown.length < value.length ? [...shown, '…'] : shown;
+}
+
+/** Rate limit for log lines; reports the number suppressed. */
+export class LineRate {
+  readonly #max: number;
+  readonly #intervalMs: number;
+  readonly #report: (count: number) => void;
+  #endsMs = 0;
+  #lines = 0;
+  #beyond = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(max: number, intervalMs: number, report: (count: number) => void) {
+    this.#max = max;
+    this.#intervalMs = intervalMs;
+    this.#report = report;
+  }
+
+  /** @returns whether one more line may be written now */
+  take(): boolean {
+    const now = performance.now();
+    if (now >= this.#endsMs) {
+      this.close();
+      this.#endsMs = now + this.#intervalMs;
+      this.#lines = 0;
+    }
+    this.#lines += 1;
+    if (this.#lines <= this.#max) return true;
+    this.#beyond += 1;
+    this.#timer ??= setTimeout(() => this.close(), this.#endsMs - now).unref();
+    return false;
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#endsMs = 0; // the timer may have fired up to a millisecond early
+    if (this.#beyond > 0) this.#report(this.#beyond);
+    this.#beyond = 0;
+  }
 }

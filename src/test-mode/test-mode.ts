@@ -110,7 +110,7 @@ export class TestMode implements TestParts {
         void this.#held.wait(incoming.ending, met.delayMs).then(() => respond(changed));
         return;
       }
-      this.#options.notices.warn('too many replies are held back; this one is not', { delayedRepliesMax });
+      this.#options.notices.rated.warn('too many replies are held back; this one is not', { delayedRepliesMax });
       respond(changed);
     };
   }

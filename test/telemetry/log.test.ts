@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { atMostEvery, createNotices, oncePerName } from '../../src/telemetry/log.ts';
+import { limits } from '../../src/config/limits.ts';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { atMostEvery, createNotices, oncePerName, openLog } from '../../src/telemetry/log.ts';
+import { eventually } from '../support/tools.ts';
 
 function collect(level: Parameters<typeof createNotices>[0], terminal: boolean) {
   const lines: string[] = [];
@@ -64,4 +68,53 @@ test('the same reason is logged once in an interval, whatever other reasons ther
   assert.equal(mayLog('a'), false);
   now += 1;
   assert.deepEqual([mayLog('a'), mayLog('b'), mayLog('a')], [true, true, false]);
+});
+
+test('each value is cut, and shows nothing of a token where it is cut [log-1]', () => {
+  const long = 'x'.repeat(1_000_000);
+  for (const terminal of [true, false]) {
+    const { lines, notices } = collect('info', terminal);
+    const token = `${'x'.repeat(limits.logTextCharactersMax - 20)}${newToken().token}${long}`;
+    notices.with({ long }).warn('a', { token, list: [long, long], many: Array(100_000).fill('name') });
+    assert.doesNotMatch(lines.join(''), /asl_/);
+    assert.ok((lines[0] ?? '').length < 5 * limits.logTextCharactersMax, `${lines[0]?.length}`);
+  }
+  const { lines, notices } = collect('info', false);
+  notices.info('a', { list: ['b', 'c'], text: 'x'.repeat(limits.logTextCharactersMax) });
+  assert.deepEqual(JSON.parse(lines[0] ?? '').list, ['b', 'c']);
+  assert.doesNotMatch(lines[0] ?? '', /…/);
+});
+
+test('all that clients cause has one rate for each level, and the rest is counted [log-2]', async () => {
+  const lines: string[] = [];
+  const few = { ...limits, refusalLinesMax: 2, activityMs: 200 };
+  const notices = createNotices('info', false, (line) => lines.push(line), few);
+  const { rated } = notices.with({ deployment: 'prod' });
+  for (let at = 0; at < 10; at += 1) {
+    rated.warn('a');
+    notices.rated.warn('b');
+  }
+  rated.error('c');
+  notices.warn('of the service itself');
+  const shown = () => lines.map((line) => JSON.parse(line)).map(({ message, count }) => count ?? message);
+  assert.deepEqual(shown(), ['a', 'b', 'c', 'of the service itself']);
+  await eventually('the rest is counted', () => lines.length === 5);
+  assert.equal(shown().at(-1), 18);
+});
+
+test('a log that nothing reads keeps a bounded number of bytes, and says later what it dropped [log-3]', async () => {
+  const pipe = new PassThrough({ highWaterMark: 1_000 });
+  const { notices } = openLog('info', false, pipe, { ...limits, logWaitingBytesMax: 10_000 });
+  for (let at = 0; at < 1_000; at += 1) notices.info('a', { text: 'x'.repeat(100) });
+  assert.ok(pipe.writableLength + pipe.readableLength < 13_000, `${pipe.writableLength} bytes wait`);
+  let text = '';
+  pipe.setEncoding('utf8').on('data', (more) => {
+    text += more;
+  });
+  await eventually('the count is written', () => text.includes('dropped'));
+  const entries = text.trim().split('\n');
+  const { level, count } = JSON.parse(entries.at(-1) ?? '');
+  assert.deepEqual([level, count + entries.length - 1], ['error', 1_000]);
+  notices.info('b');
+  await eventually('it is written again', () => text.includes('"b"'));
 });

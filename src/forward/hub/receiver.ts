@@ -163,7 +163,8 @@ export class Receiver {
     const lostCount = Math.max(0, received.firstSeq - first);
     if (lostCount > 0) {
       const last = received.firstSeq - 1;
-      this.#options.notices.warn('a source has lost events, and its later ones are recorded', { source, first, last });
+      const message = 'a source has lost events, and its later ones are recorded';
+      this.#options.notices.rated.warn(message, { source, first, last });
     }
     if (known === undefined) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
@@ -214,7 +215,7 @@ export class Receiver {
   /** @throws Refusal 503, for an error of the disk */
   readonly #refuse = ({ message: problem }: Error): never => {
     const reason = 'what this hub has of others could not be read or written';
-    this.#options.notices.error(reason, { problem });
+    this.#options.notices.rated.error(reason, { problem });
     throw unavailableRefusal(reason, this.#options.limits);
   };
 

@@ -270,9 +270,12 @@ export class Exchanges {
   /** Refuses the request if nothing of its reply is sent; else closes the connection, so that the client does not take it for complete. */
   #failStream(exchange: Exchange, { error, isBegun }: FailedStream): void {
     const { req, connection } = exchange;
-    const { activity, limits } = this.#options;
+    const { notices, limits } = this.#options;
     if (!(error instanceof Refusal) && !connection.socket.destroyed) {
-      activity.incomplete(req.id, String((error as Error)?.stack ?? error));
+      notices.rated.error('a reply could not be completed', {
+        request_id: req.id,
+        problem: String((error as Error)?.stack ?? error),
+      });
     }
     if (isBegun || connection.socket.destroyed) {
       connection.socket.destroy();

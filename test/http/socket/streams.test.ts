@@ -23,8 +23,8 @@ async function serve(
   limits: Partial<Limits> = {},
   log: (line: string) => void = () => {},
 ) {
-  const notices = createNotices('warn', false, log);
   const all = { ...standardLimits, ...limits };
+  const notices = createNotices('warn', false, log, all);
   const listener = await listen({
     at: { kind: 'address', host: '127.0.0.1', port: 0 },
     createApp: () => () => ({

@@ -72,6 +72,12 @@ test('a token in a path is neither logged nor shown, in whatever form it was sen
     assert.equal((await ask(local.port, post(`${CHECK}${one}`))).status, 400);
     assert.equal((await ask(local.port, post(`${MATERIALIZATION}${one}?asset_key=b`))).status, 200);
   }
+  for (const one of [own, encodeURIComponent(own)]) {
+    for (const start of ['', `${'x'.repeat(limits.loggedPathCharactersMax)}/`]) {
+      const target = `/prod${MATERIALIZATION}${start}${one}?asset_key=asl_query`;
+      assert.equal((await ask(hosted.port, post(target, undefined, header))).status, 200);
+    }
+  }
   const ofHosted = (await ask(hosted.port, get('/prod/refusals', ...header))).body;
   const ofLocal = (await ask(local.port, get('/refusals'))).body;
   assert.ok(ofHosted.includes(`"path":"/prod${CHECK}***"`), ofHosted);
@@ -79,9 +85,17 @@ test('a token in a path is neither logged nor shown, in whatever form it was sen
   await eventually('all are logged', () => entriesOf(local.stderr(), 'request').length >= 4);
   assert.ok(entriesOf(hosted.stderr(), 'a request without a valid token was refused').length > 0);
   assert.ok(entriesOf(local.stderr(), 'the asset key in the path won over another one in the same request').length > 0);
+  const won = 'the asset key in the path won over another one in the same request';
+  await eventually('all of hosted mode', () => entriesOf(hosted.stderr(), won).length === 4);
   for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
-    assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|Pa55(\+|%2B)word/);
+    assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|asl_query|Pa55(\+|%2B)word/);
   }
+  assert.ok(
+    hosted
+      .stderr()
+      .split('\n')
+      .every(({ length }) => length < 1_000),
+  );
 });
 
 test('a flood of refusals is a few lines and a count, and others are served meanwhile', async (t) => {
