@@ -83,6 +83,8 @@ export const limits = {
   forwardViaMax: 1_024,
   /** Journals that the lines of a request came through, and that a hub keeps of a source. */
   forwardThroughMax: 32,
+  /** Interval at which a hub writes what lines came through. */
+  hearMs: 1_000,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,

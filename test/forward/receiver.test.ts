@@ -2,11 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import { observation, SentJournal, sourceOf } from '../support/forwarding.ts';
 import { gate } from '../support/gate.ts';
 import { forwardedIn, OWN, TestHub } from '../support/hub.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { eventually } from '../support/tools.ts';
 import { upTo } from './scripted.ts';
 
 /** An event that was recorded first by another journal than the one that sends it, if that is given. */
@@ -116,6 +118,40 @@ test('a snapshot that is written beside a request has what that says its lines c
   for (const { status } of await Promise.all(replies)) assert.equal(status, 200);
   const through = await (await TestHub.open(disk.afterCrash())).receiver.through();
   for (const { source } of senders) assert.deepEqual(through.get(source), [source, sourceOf(100)]);
+});
+
+test('what many sources came through is one write an interval, whatever they say [receiver-9]', async () => {
+  const disk = new SimulatedDisk();
+  const hub = await TestHub.open(disk, { limits: { hearMs: 500 } as never });
+  const senders = [1, 2, 3].map((number) => new SentJournal(1, sourceOf(number), () => observationFrom(sourceOf(500))));
+  const putAll = async () => {
+    const statuses: number[] = [];
+    for (const sent of senders) statuses.push((await hub.put(sent, 1, 1, { through: [sourceOf(100)] })).status);
+    return statuses;
+  };
+  await hub.ask(sourceOf(1));
+  const writes = () => disk.calls.filter((call) => call.startsWith('rename forward-sources.json')).length;
+  const before = writes();
+  const startedMs = performance.now();
+  const first = await putAll();
+  if (performance.now() - startedMs < 500) assert.deepEqual([first, writes() - before], [[200, 503, 503], 1]);
+  await eventually('all have been heard', async () => (await putAll()).every((status) => status === 200));
+  const intervals = Math.floor((performance.now() - startedMs) / 500);
+  assert.ok(writes() - before <= 1 + Math.min(2, intervals), `${writes() - before} writes`);
+  for (const { source } of senders) assert.ok((await hub.receiver.through()).get(source)?.includes(sourceOf(100)));
+});
+
+test('a source that loses events in each of its requests does not fill the log [receiver-10]', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const count = 10 * standardLimits.refusalLinesMax;
+  const sent = new SentJournal(2 * count);
+  for (let seq = 2; seq <= 2 * count; seq += 2) {
+    const { status } = await hub.put(sent, seq, seq, { lost: { first: seq - 1, last: seq - 1 } });
+    assert.equal(status, 200);
+  }
+  const lines = hub.notices.filter((line) => line.includes('a source has lost events'));
+  assert.ok(lines.length < count / 2, `${lines.length} lines`); // all of them on a machine that takes seconds for each
+  assert.equal(hub.receiver.lostEvents, count);
 });
 
 test('a further source than the limit allows is refused, also if several come at once [receiver-4]', async () => {

@@ -45,6 +45,7 @@ export class Receiver {
   #own: string | undefined;
   /** For the id. */
   readonly #mutex = new Mutex();
+  /** A device can lose events in each of its requests; `sources` and the metrics count them. */
   /** Whether it was logged that there are nearly as many sources as there may be. */
   #hasWarned = false;
   /** Requests that are being handled and whose sources are new. */
@@ -149,14 +150,15 @@ export class Receiver {
     }
     if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` may have opened nothing
     const { forwardSourcesMax: sourcesMax } = limits;
-    const most = Math.max(marks.size + this.#newcomers, this.sources.through.size);
+    const most = Math.max(marks.size + this.#newcomers, this.sources.throughBeside(source));
     if (known === undefined && most >= sourcesMax) {
       return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`, limits);
     }
     const before = this.sources.through.get(source) ?? NONE;
     const names = heard(before, received, limits.forwardThroughMax);
     if (names !== before) {
-      await this.sources.hear(source, names).catch(this.#refuse);
+      const isHeard = await this.sources.hear(source, names).catch(this.#refuse);
+      if (!isHeard) return unavailable('what lines came through is written once a second; send these again', limits);
       return this.#takeNext(received, said, journal); // the journal may have been closed by now
     }
     const first = Math.max((known?.seq ?? 0) + 1, received.begins ?? 1);

@@ -51,6 +51,10 @@ export class Sources {
   #writtenSeq = 0;
   /** For the snapshot. */
   readonly #mutex = new Mutex();
+  /** What was heard since the last write, the next one if it is due, and when it may begin. */
+  #heard = new Map<string, readonly string[]>();
+  #hearing: Promise<boolean> | undefined;
+  #hearsMs = 0;
   /** What was read for those who only look. */
   #viewed: Snapshot | undefined;
   readonly #viewing = new Mutex();
@@ -68,6 +72,11 @@ export class Sources {
   /** What the lines of each source came through, once `load` has read it. */
   get through(): Through {
     return this.#known?.through ?? NO_NAMES;
+  }
+
+  /** @returns the number of sources whose lines came through others, with those of which that is not written yet besides one */
+  throughBeside(source: string): number {
+    return this.through.size + this.#heard.size - Number(this.#heard.has(source));
   }
 
   /** Another journal, or the same one opened again, takes the place of this one: what is known of it is read again when it is needed. */
@@ -155,17 +164,29 @@ export class Sources {
   }
 
   /**
-   * Keeps what the lines of a source came through, durably: a crash after the next lines of it must not lose that.
+   * Keeps what the lines of a source came through, durably: a crash after the next lines of it must not lose that. All that is heard
+   * within `limits.hearMs` is one write, of the whole file.
+   * @returns false if that is not written yet: it is with the next one
    * @throws the error of a system call, after which it is not known
    */
-  hear(source: string, names: readonly string[]): Promise<void> {
-    return this.#mutex.run(async () => {
-      const known = this.#known;
-      if (known === undefined) return; // the caller has it read again
-      const through = new Map(known.through).set(apart(source), names.map(apart));
-      await writeSnapshot(this.#options.disk, { ...known, through, seq: this.#writtenSeq });
-      if (known === this.#known) this.#known = { ...known, through };
-    });
+  hear(source: string, names: readonly string[]): Promise<boolean> {
+    this.#heard.set(apart(source), names.map(apart));
+    if (this.#hearing === undefined && performance.now() < this.#hearsMs) return Promise.resolve(false);
+    this.#hearing ??= this.#mutex.run(() => this.#writeHeard());
+    return this.#hearing;
+  }
+
+  async #writeHeard(): Promise<true> {
+    const known = this.#known;
+    const heard = this.#heard;
+    this.#heard = new Map();
+    this.#hearing = undefined;
+    this.#hearsMs = performance.now() + this.#options.limits.hearMs;
+    if (known === undefined) return true; // the caller has it read again
+    const through = new Map([...known.through, ...heard]);
+    await writeSnapshot(this.#options.disk, { ...known, through, seq: this.#writtenSeq });
+    if (known === this.#known) this.#known = { ...known, through };
+    return true;
   }
 
   /**
