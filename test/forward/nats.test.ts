@@ -201,7 +201,7 @@ test('an ask that fails says nothing about what is there [nats-5]', async (t) =>
     [/^again: 127.0.0.1:\d+ does not speak NATS as expected: /, () => 'HTTP/1.1 400 Bad Request\r\n'],
     [/^again: 127.0.0.1:\d+ does not speak NATS as expected: /, (_, { reply = '' }) => messageOf(reply, '{')],
     [/^again: answers 0: undefined$/, () => ({ error: { code: 404 } })],
-    [/^stopped: not understood: has a message undefined of assetlog/, () => ({})],
+    [/^again: answers seq undefined, which is no number$/, () => ({})],
     [/^stopped: not understood: has a message 7 of assetlog/, () => ({ message: { seq: 7, data: 'eA==' } })],
     [/^stopped: not understood: /, () => ({ message: { seq: 7, data: Buffer.from('{"seq":0}').toString('base64') } })],
   ];
@@ -463,4 +463,41 @@ test('a server that asks is answered, and a request that is given up leaves noth
   target.close();
   assert.match(shown(await within('it ends', HANG_MS, again)), /^again: /);
   await eventually('its connections are closed', async () => stub.sockets.every(({ destroyed }) => destroyed));
+});
+
+test('an answer with another type of value is refused with a sentence, in which the value is cut, quoted and masked [nats-12]', async (t) => {
+  const passwordFile = join(newFolder(t), 'password');
+  const secret = 'pass-word-of-the-login';
+  writeFileSync(passwordFile, secret);
+  const hostile = `${secret}\u001b[31m${'x '.repeat(400_000)}`;
+  const noLine = { seq: hostile, subject: SUBJECT, data: '' };
+  for (const [name, options] of [
+    [
+      'count',
+      {
+        answer: ({ reply, headers }: Published) =>
+          headers['Nats-Batch-Commit'] && reply ? { count: hostile, seq: 1 } : undefined,
+      },
+    ],
+    [
+      'seq',
+      {
+        answer: ({ reply, headers }: Published) =>
+          headers['Nats-Batch-Commit'] && reply ? { count: 2, seq: hostile } : undefined,
+      },
+    ],
+    ['seq', { answer: ({ subject }: Published) => (subject === GET ? { message: noLine } : undefined) }],
+    ['subjects', { config: { subjects: hostile } }],
+    ['subjects', { config: { subjects: { length: 1 } } }],
+    ['max_msg_size', { config: { max_msg_size: hostile } }],
+    ['max_payload', { info: { max_payload: [secret] } }],
+  ] as const) {
+    const stub = await startNatsStub(t, options);
+    const target = open(t, stub.to, { user: 'device', passwordFile });
+    const asked = await target.ask(NEVER);
+    const found = shown(asked.kind === 'at' ? await target.send(outgoing(2), NEVER) : asked);
+    assert.match(found, RegExp(`^again: answers ${name} .*, which is no (number|list)$`));
+    assert.doesNotMatch(found, /pass-word|\u001b/);
+    assert.ok(found.length < 400, `${found.length}`);
+  }
 });

@@ -40,7 +40,7 @@ export function notSetUp(reason: string): Stopped {
 function withoutRow(code: number, body: string): string {
   const name = [...body.matchAll(/\(([A-Z][A-Z_]+)\)/g)].at(-1)?.[1] ?? 'DB::Exception';
   const column = /while reading the value of key (\w+)/.exec(body)?.[1];
-  return `${name} (code ${code})${column === undefined ? '' : ` at ${column}`}`;
+  return quote(`${name} (code ${code})${column === undefined ? '' : ` at ${column}`}`);
 }
 
 const EXCEPTION = 'x-clickhouse-exception-code';

@@ -198,7 +198,7 @@ function readPosition(body: string): Found {
     return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
   }
   if (isOlder(version, '24.8')) {
-    return notSetUp(`is version ${version}; inserts that are stored once need 24.8 or later`);
+    return notSetUp(`is version ${quote(version)}; inserts that are stored once need 24.8 or later`);
   }
   return { kind: 'at', ...at };
 }

@@ -98,20 +98,22 @@ class NatsTarget implements Target {
   async #ask(signal: AbortSignal): Promise<Position> {
     const said = await this.#call('STREAM.MSG.GET', { last_by_subj: this.#subject }, signal);
     const isNothing = said['error'] !== undefined;
-    const { seq, hdrs, data } = (said['message'] ?? {}) as Said;
+    const message = (said['message'] ?? {}) as Said;
+    const { hdrs, data } = message;
     // 0 is also what the stream expects after messages that max_age removed, as measured with 2.15.2.
-    this.#last = isNothing ? 0 : (seq as number);
+    this.#last = isNothing ? 0 : this.#numberIn(message, 'seq');
     // Such a marker is what `subject_delete_marker_ttl` leaves of them.
     if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return NOTHING;
     const at = positionOf(readObject(textIn(data)));
     if (at !== undefined) return at;
-    throw new NatsFailure(`has a message ${seq} of ${this.#subject} that is no line of a journal`, 'not understood');
+    const which = `message ${this.#last} of ${this.#subject}`;
+    throw new NatsFailure(`has a ${which} that is no line of a journal`, 'not understood');
   }
 
   async #send(lines: readonly Line[], signal: AbortSignal): Promise<Sent> {
     const [connection, last, linesMax] = [this.#connection!, this.#last, this.#lines];
     if (last === undefined) return { kind: 'elsewhere', reason: 'has not been asked yet' };
-    const messageBytesMax = Math.min(this.#messageBytesMax, Number(connection.info['max_payload']));
+    const messageBytesMax = Math.min(this.#messageBytesMax, this.#numberIn(connection.info, 'max_payload'));
     const headersAt = headersAfter(last);
     const batch = linesBefore(lines, ({ start, end }, index) => {
       return index === linesMax || headersAt(index, true).length + end - start > messageBytesMax;
@@ -128,11 +130,20 @@ class NatsTarget implements Target {
       return { kind: 'elsewhere', reason: 'has another last message of this journal than before' };
     }
     // A server before 2.12 would have taken each message by itself, and acknowledge the last one.
-    const { count = 'one' } = said;
+    const count = said['count'] === undefined ? 'one' : this.#numberIn(said, 'count');
     if (count !== batch.length) throw new NatsFailure(`acknowledges ${count} of ${batch.length} events`);
-    this.#last = said['seq'] as number;
+    this.#last = this.#numberIn(said, 'seq');
     this.#lines = Math.min(2 * linesMax, this.#options.limits.natsBatchLinesMax);
     return recordedUpTo(batch.at(-1)!);
+  }
+
+  /** @returns a whole number of an answer @throws NatsFailure for anything else, which may be any text */
+  #numberIn(said: Said, name: string): number {
+    const value = said[name];
+    if (Number.isSafeInteger(value)) return value as number;
+    throw new NatsFailure(
+      `answers ${name} ${this.#connection!.quoted(`${JSON.stringify(value)}`)}, which is no number`,
+    );
   }
 
   async #call(name: string, request: object, signal: AbortSignal): Promise<Said> {
@@ -159,9 +170,13 @@ class NatsTarget implements Target {
   }
 
   /** @throws NatsFailure if the stream can not be used */
-  #checkStream({ config = {} }: Said): void {
-    const { subjects = [], max_msg_size = -1, ...settings } = config as Said;
-    const isTaken = (subjects as string[]).some((pattern) => isMatch(pattern, this.#subject));
+  #checkStream({ config }: Said): void {
+    const { subjects = [], ...settings }: Said = { max_msg_size: -1, ...(config as Said) };
+    if (!Array.isArray(subjects)) {
+      throw new NatsFailure(`answers subjects ${this.#connection!.quoted(JSON.stringify(subjects))}, which is no list`);
+    }
+    const isTaken = subjects.some((pattern) => isMatch(`${pattern}`, this.#subject));
+    const messageBytesMax = this.#numberIn(settings, 'max_msg_size');
     const edit = `; run: nats stream edit ${this.#url.path}`;
     const problems: readonly (readonly [boolean, string])[] = [
       [settings['sealed'] === true, 'is sealed; make another one'],
@@ -173,7 +188,7 @@ class NatsTarget implements Target {
     ];
     const [, problem] = problems.find(([isThere]) => isThere) ?? [];
     if (problem !== undefined) throw new NatsFailure(`has a stream ${this.#url.path} that ${problem}`, 'not set up');
-    this.#messageBytesMax = max_msg_size === -1 ? Number.POSITIVE_INFINITY : Number(max_msg_size);
+    this.#messageBytesMax = messageBytesMax === -1 ? Number.POSITIVE_INFINITY : messageBytesMax;
   }
 }
 
