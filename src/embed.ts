@@ -332,8 +332,8 @@ export async function startService<const Deployment extends string = never>(
     const config = configOf({ port: 0, ...given, data, logLevel, deployments: hosted?.path ?? deployments });
     const notices =
       onNotice === undefined
-        ? openLog(logLevel, false, process.stderr).notices
-        : createNotices(logLevel, false, (line) => notify(onNotice, line));
+        ? openLog(logLevel, false, process.stderr, limits).notices
+        : createNotices(logLevel, false, (line) => notify(onNotice, line), limits);
     const refused = new RefusedRequests(waitLimits);
     const waits = new Waits(waitLimits, refused);
     const service = await startWith(config, notices, {

@@ -86,7 +86,7 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   }
   if (passed.kind === 'invalid' || problems.length > 0) return refuse(output, ...problems);
   const isTerminal = process.stderr.isTTY === true;
-  const { notices, write } = openLog(config.logLevel, isTerminal, process.stderr);
+  const { notices, write } = openLog(config.logLevel, isTerminal, process.stderr, limits);
   const terminal = isTerminal ? { write, colours: showsColours(env) } : undefined;
 
   for (const one of misspelt) notices.warn('a variable is not read; its name is nearly that of an option', { ...one });

@@ -2,7 +2,7 @@
 
 import type { Writable } from 'node:stream';
 import { type LogLevel, logLevels } from '../config/config.ts';
-import { type Limits, limits as standardLimits } from '../config/limits.ts';
+import type { Limits } from '../config/limits.ts';
 import { withoutTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 
@@ -40,7 +40,7 @@ export function openLog(
   level: LogLevel,
   terminal: boolean,
   stream: Pick<Writable, 'write' | 'writableLength' | 'once'>,
-  limits: LogLimits = standardLimits,
+  limits: LogLimits,
 ): { readonly notices: Notices; readonly write: (line: string) => void } {
   let dropped = 0;
   const write = (line: string) => {
@@ -64,12 +64,13 @@ export function openLog(
  * @param level the least severe level that is written
  * @param terminal true for a short, aligned format for people; false for one JSON object per line
  * @param write receives one line with its newline
+ * @param limits without them the log has no bounds, for one that nobody reads
  */
 export function createNotices(
   level: LogLevel,
   terminal: boolean,
   write: (line: string) => void,
-  limits: Omit<LogLimits, 'logWaitingBytesMax'> = standardLimits,
+  limits: Omit<LogLimits, 'logWaitingBytesMax'> = UNBOUNDED,
 ): Notices {
   const rank = logLevels.indexOf(level);
   const format = terminal ? forPerson : forMachine;
@@ -145,6 +146,12 @@ function forPerson(level: LogLevel, message: string, fields: Fields, now: Date):
   const shown = pairs.map(([name, value]) => `  ${name}=${JSON.stringify(value)}`).join('');
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}`;
 }
+
+const UNBOUNDED = {
+  activityMs: 0,
+  refusalLinesMax: Number.POSITIVE_INFINITY,
+  logTextCharactersMax: Number.POSITIVE_INFINITY,
+};
 
 /** @returns a value without tokens, and with at most `charactersMax` characters; of a list the first elements, then `…` */
 function cut(value: Fields[string], charactersMax: number): Fields[string] {

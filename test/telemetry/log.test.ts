@@ -8,7 +8,7 @@ import { eventually } from '../support/tools.ts';
 
 function collect(level: Parameters<typeof createNotices>[0], terminal: boolean) {
   const lines: string[] = [];
-  return { lines, notices: createNotices(level, terminal, (line) => lines.push(line)) };
+  return { lines, notices: createNotices(level, terminal, (line) => lines.push(line), limits) };
 }
 
 test('for a machine each notice is one JSON object on a line', () => {
