@@ -182,10 +182,10 @@ export const stages: readonly Stage[] = [
     inputs: ['test/edges', 'bin', 'src/test-mode', ...HTTP],
     tools: ['reference', 'recipes', 'go', 'curl'],
   }),
-  edges('client', 'a client that is generated from the OpenAPI document', ['client'], {
+  edges('client', 'clients that are generated from the OpenAPI document', ['client'], {
     when: 'changed',
-    inputs: ['test/edges', 'src/reading', ...HTTP],
-    tools: [],
+    inputs: ['test/edges', 'src/reading', 'src/forward/hub', 'src/test-mode', ...HTTP],
+    tools: ['go', 'openapi-python-client', 'oapi-codegen'],
   }),
   edges('schemathesis', 'the OpenAPI document against the service', ['schemathesis'], {
     when: 'changed',

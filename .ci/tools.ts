@@ -24,6 +24,8 @@ const PINS = {
     'httpx2==2.16.2',
   ],
   contract: ['schemathesis==4.32.5'],
+  'openapi-python-client': ['openapi-python-client==0.29.1'],
+  'oapi-codegen': 'v2.8.2',
   recipes: [
     'awscli==1.46.3',
     'duckdb==2.0.0',
@@ -49,6 +51,8 @@ export type ToolName =
   | 'reference'
   | 'reference-source'
   | 'contract'
+  | 'openapi-python-client'
+  | 'oapi-codegen'
   | 'recipes'
   | 'clickhouse'
   | 'nats'
@@ -144,7 +148,9 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
 }
 
 /** The scripts of a Python environment name its folder, so it is made where it stays. */
-async function environment(name: 'reference' | 'contract' | 'recipes' | 'clickhouse'): Promise<string> {
+async function environment(
+  name: 'reference' | 'contract' | 'openapi-python-client' | 'recipes' | 'clickhouse',
+): Promise<string> {
   const folder = join(cache, `${name}-${hashOf(PINS[name].join(' '))}`);
   const complete = join(folder, 'complete');
   if (existsSync(complete)) return folder;
@@ -154,7 +160,7 @@ async function environment(name: 'reference' | 'contract' | 'recipes' | 'clickho
   return folder;
 }
 
-/** Go 1.21 and later fetch the Go that a version of NATS needs. */
+/** Go 1.21 and later fetch the Go that a version of a tool needs. */
 function installedByGo(name: string, path: string, version: string): Promise<string> {
   return cached(`${name}-${version}`, async (folder) => {
     const env = { GOTOOLCHAIN: 'auto', ...process.env, GOBIN: folder };
@@ -242,6 +248,15 @@ async function get(name: ToolName): Promise<Additions> {
       return { variables: { ASSETLOG_TEST_REFERENCE_SOURCE: await referenceSource() } };
     case 'contract':
       return { variables: { ASSETLOG_TEST_SCHEMATHESIS: join(await environment('contract'), 'bin/schemathesis') } };
+    case 'openapi-python-client': {
+      const folder = join(await environment('openapi-python-client'), 'bin');
+      return { variables: { ASSETLOG_TEST_OPENAPI_PYTHON: join(folder, 'openapi-python-client') } };
+    }
+    case 'oapi-codegen': {
+      const path = 'github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen';
+      const folder = await installedByGo('oapi-codegen', path, PINS['oapi-codegen']);
+      return { variables: { ASSETLOG_TEST_OAPI_CODEGEN: join(folder, 'oapi-codegen') } };
+    }
     case 'recipes': {
       const folder = join(await environment('recipes'), 'bin');
       return { path: folder, variables: { ASSETLOG_TEST_PYTHON: join(folder, 'python') } };

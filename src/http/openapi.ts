@@ -78,7 +78,7 @@ export function openApi({
       ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
     },
     components: {
-      schemas: { ...schemas(lineSchema, limits), BatchItem: batchItem(limits) },
+      schemas: schemas(lineSchema, limits),
       parameters: { ...requestParameters(), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
         Object.entries(described).map(([status, [when, header]]) => {
@@ -117,7 +117,7 @@ function schemaOf(parameter: Parameter): Schema {
   const text = TEXT;
   switch (parameter.kind) {
     case 'key':
-      return ref('schemas', 'AssetKey');
+      return ref('schemas', 'Key');
     case 'metadata':
       return { type: 'object', additionalProperties: true, description: 'Recorded as it is sent.' };
     case 'boolean':
@@ -146,7 +146,9 @@ interface ReportPathOptions {
 }
 
 function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, refused: Schema): Schema {
-  const headers = { [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { const: 'true' } } };
+  const headers = {
+    [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { ...TEXT, const: 'true' } },
+  };
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
     const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
@@ -234,10 +236,10 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
   };
 }
 
-/** The schema of an item of a batch, as `event/item.ts` reads it. */
-function batchItem(limits: Limits): Schema {
+/** The schemas of an item of a batch, as `event/item.ts` reads it, in the order of the endpoints. */
+function batchItems(): Schema[] {
   const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
-  const items = endpoints.map(({ name, type, parameters }) => {
+  return endpoints.map(({ name, type, parameters }) => {
     const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, orNull(schemaOf(one))]);
     const tagged = {
       type: 'object',
@@ -249,7 +251,7 @@ function batchItem(limits: Limits): Schema {
     return {
       type: 'object',
       properties: {
-        type: { enum: [name, type] },
+        type: { ...TEXT, enum: [name, type] },
         ...propertiesOf(parameters),
         ...(tags.length > 0 && { tags: tagged }),
         idempotency_key: orNull({ type: 'string', pattern: '^[\\x21-\\x7e]+$' }),
@@ -259,7 +261,6 @@ function batchItem(limits: Limits): Schema {
       additionalProperties: false,
     };
   });
-  return { anyOf: items, maxProperties: limits.bodyMembersMax };
 }
 
 function propertiesOf(parameters: readonly Parameter[]): Readonly<Record<string, Schema>> {
@@ -275,9 +276,9 @@ function needing(right: string): Schema[] {
 const health = {
   type: 'object',
   properties: {
-    status: { enum: ['ok', 'degraded'] },
+    status: { ...TEXT, enum: ['ok', 'degraded'] },
     deployments: { type: 'object', additionalProperties: { type: 'string' } },
-    mode: { const: 'test' },
+    mode: { ...TEXT, const: 'test' },
   },
   required: ['status'],
 };
@@ -333,7 +334,14 @@ function bodyContent({ schema, example, types = [JSON_TYPE] }: NonNullable<Descr
   return Object.fromEntries(types.map((type) => [type, { schema, example }]));
 }
 
+/** The names of the two forms of a line. */
+const LINE_NAMES = ['AssetEvent', 'CheckEvent'];
+
+/** Each has a name that no parameter has, and so has each form of a union: generators of clients make types of them. */
 function schemas(lineSchema: Schema, limits: Limits): Schema {
+  const items = batchItems();
+  const itemNames = endpoints.map(({ type }) => `${type}Item`);
+  const lines = lineSchema['oneOf'] as readonly Schema[];
   const part = ref('schemas', 'KeyPart');
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
   const request_id = {
@@ -343,8 +351,11 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
   return {
     KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
     KeyParts: { type: 'array', items: part, minItems: 1 },
-    AssetKey: { anyOf: [part, ref('schemas', 'KeyParts')] },
-    Event: lineSchema,
+    Key: { anyOf: [part, ref('schemas', 'KeyParts')] },
+    ...Object.fromEntries(items.map((item, index) => [itemNames[index], item])),
+    BatchItem: { anyOf: itemNames.map((name) => ref('schemas', name)), maxProperties: limits.bodyMembersMax },
+    ...Object.fromEntries(lines.map((one, index) => [LINE_NAMES[index], one])),
+    Event: { ...lineSchema, oneOf: LINE_NAMES.map((name) => ref('schemas', name)) },
     Error: {
       type: 'object',
       properties: {
@@ -356,7 +367,7 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
           minimum: 1,
           description: 'With a 410: the seq of the first event that is there.',
         },
-        reason: { enum: ['fork', 'gap', 'loop'], description: 'With a 409, beside what a 200 has.' },
+        reason: { ...TEXT, enum: ['fork', 'gap', 'loop'], description: 'With a 409, beside what a 200 has.' },
       },
       required: ['error', 'request_id'],
     },
@@ -371,18 +382,13 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
 
 /** The components of request parameters: query parameters under their own names, path parameters under other names. */
 function requestParameters(): Schema {
-  // Each with its type: a generated client would take any value for a schema without one.
-  const plainKey = { ...keyPartSchema(), pattern: '^[^[\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$' };
-  const jsonText = (schema: Schema) => ({ ...TEXT, contentMediaType: JSON_TYPE, contentSchema: schema });
-  const listedKey = { ...jsonText(ref('schemas', 'KeyParts')), pattern: '^\\[' };
   const inQuery = allParameters(endpoints).map((parameter) => {
     const { name, kind, example } = parameter;
-    const schema = schemaOf(parameter);
     return [
       name,
       kind === 'metadata'
-        ? { name, in: 'query', schema: jsonText(orNull(schema)), example: JSON.stringify(example) }
-        : { name, in: 'query', schema, example },
+        ? { name, in: 'query', description: 'A JSON object.', schema: TEXT, example: JSON.stringify(example) }
+        : { name, in: 'query', schema: schemaOf(parameter), example },
     ];
   });
   return {
@@ -391,7 +397,8 @@ function requestParameters(): Schema {
       name: 'asset_key',
       in: 'query',
       description: 'One part as it is, or all parts as a JSON array.',
-      schema: { anyOf: [plainKey, listedKey] },
+      // One pattern instead of a union, of which generators of clients make no type.
+      schema: { ...TEXT, pattern: '^(?:\\[|[^[\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$)' },
       example: '["warehouse","orders"]',
     },
     asset_key_in_path: pathParameter('asset_key', ref('schemas', 'KeyPart'), 'orders'),

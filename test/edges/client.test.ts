@@ -1,19 +1,24 @@
 /**
- * A generated client: its types come from the document, through `openapi-typescript`, in a project of its own
- * with the compiler that it asks for. What is wrong does not compile, and what compiles is recorded.
+ * Generated clients. The types of one come from the document through `openapi-typescript`, in a project of its own with the
+ * compiler that it asks for: what is wrong does not compile, and what compiles is recorded. Generators for Python and Go leave out
+ * no endpoint, and what they write can be imported or compiled.
  */
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
+import { limits } from '../../src/config/limits.ts';
+import { makeContract } from '../../src/service/contract.ts';
 import { newFolder, startService } from '../support/program.ts';
-import { HANG_MS } from '../support/tools.ts';
+import { HANG_MS, missing } from '../support/tools.ts';
 
 /** Held, so that a new one does not change what is tested. */
 const PACKAGES = ['openapi-typescript@7.13.0', 'openapi-fetch@0.17.0', 'typescript@5.9.3', '@types/node@20.19.43'];
+
+const RUNTIME = 'v1.9.0';
 
 const CLIENT = `import createClient from 'openapi-fetch';
 import type { components, paths } from './api.js';
@@ -232,6 +237,75 @@ test('a generated client reports all three kinds, in batches and with keys too, 
       idempotency_key: 'batch-1/2',
     },
   ]);
+});
+
+const forPython = process.env['ASSETLOG_TEST_OPENAPI_PYTHON'] ?? 'openapi-python-client';
+const forGo = process.env['ASSETLOG_TEST_OAPI_CODEGEN'] ?? 'oapi-codegen';
+
+/** The documents of a local service, a hosted one and one for tests. */
+function documents(): Readonly<Record<string, string>> {
+  const options = { server: '/', tokenHeader: undefined, takesKeys: true, strict: false, test: false, limits };
+  const all = {
+    local: options,
+    hosted: { ...options, tokenHeader: 'Service-Cloud-Api-Token' },
+    test: { ...options, strict: true, test: true },
+  };
+  return Object.fromEntries(Object.entries(all).map(([name, one]) => [name, JSON.stringify(makeContract(one))]));
+}
+
+function operationsOf(document: string): string[] {
+  return [...document.matchAll(/"operationId":"(\w+)"/g)].map(([, id = '']) => id);
+}
+
+/** Of types that it does not know it leaves out endpoints, so these are named: lines are sent as bytes. */
+const LINES = ['x-ndjson', 'ndjson', 'jsonl'].map((type) => `  application/${type}: application/octet-stream\n`);
+const IMPORT_ALL = `
+import importlib, pkgutil, api
+print(len([importlib.import_module(one.name) for one in pkgutil.walk_packages(api.__path__, 'api.')]))`;
+
+test('a generator for Python leaves out no endpoint, and its client can be imported', {
+  skip: missing(
+    'no openapi-python-client: ASSETLOG_TEST_OPENAPI_PYTHON may name it (pip install openapi-python-client)',
+    forPython,
+    ['--version'],
+  ),
+}, async (t) => {
+  for (const [name, document] of Object.entries(documents())) {
+    const folder = newFolder(t);
+    const env = { ...process.env, PATH: `${dirname(forPython)}:${process.env['PATH']}`, PYTHONDONTWRITEBYTECODE: '1' };
+    const run = (command: string, ...args: readonly string[]) =>
+      promisify(execFile)(command, args, { cwd: folder, env, timeout: HANG_MS });
+    writeFileSync(join(folder, 'openapi.json'), document);
+    writeFileSync(join(folder, 'config.yml'), `content_type_overrides:\n${LINES.join('')}`);
+    const args = ['--path', 'openapi.json', '--config', 'config.yml', '--meta', 'none', '--output-path', 'api'];
+    const { stdout, stderr } = await run(forPython, 'generate', '--fail-on-warning', ...args);
+    assert.doesNotMatch(stdout + stderr, /Unable|Warning|removal/, name);
+    const made = readdirSync(join(folder, 'api/api/default')).filter((file) => !file.startsWith('__'));
+    assert.equal(made.length, operationsOf(document).length, name);
+    assert.ok(Number((await run('python', '-c', IMPORT_ALL)).stdout) > made.length);
+  }
+});
+
+test('a generator for Go leaves out no endpoint, and its client compiles', {
+  skip:
+    missing('no oapi-codegen: ASSETLOG_TEST_OAPI_CODEGEN may name it', forGo, ['-version']) ||
+    missing('no go', 'go', ['version']),
+}, async (t) => {
+  for (const [name, document] of Object.entries(documents())) {
+    const folder = newFolder(t);
+    const env = { ...process.env, GOFLAGS: '-mod=mod' };
+    const run = (command: string, ...args: readonly string[]) =>
+      promisify(execFile)(command, args, { cwd: folder, env, timeout: HANG_MS });
+    writeFileSync(join(folder, 'openapi.json'), document);
+    writeFileSync(join(folder, 'go.mod'), `module api\ngo 1.24\nrequire github.com/oapi-codegen/runtime ${RUNTIME}\n`);
+    await run(forGo, '-generate', 'types,client', '-package', 'api', '-o', 'api.go', 'openapi.json');
+    const code = readFileSync(join(folder, 'api.go'), 'utf8');
+    for (const id of operationsOf(document)) {
+      const method = id.replace(/(?:^|_+)([a-z]?)/g, (_, first: string) => first.toUpperCase());
+      assert.match(code, new RegExp(`^func \\(c \\*Client\\) ${method}(WithBody)?\\(`, 'm'), name);
+    }
+    await run('go', 'build', './...');
+  }
 });
 
 /** @returns false, with the test skipped, where the registry can not be reached */

@@ -1,7 +1,7 @@
 /** The routes of a hub, for the OpenAPI document. */
 
 import type { Limits } from '../../config/limits.ts';
-import type { Schema } from '../../event/schema.ts';
+import { orNull, type Schema } from '../../event/schema.ts';
 import { lineTypes } from '../../http/batch.ts';
 import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
@@ -74,7 +74,7 @@ const position: Schema = {
       minimum: 0,
       description: 'Of the last event that is here, in its own journal; 0 if there is none.',
     },
-    id: { type: ['string', 'null'] },
+    id: orNull({ type: 'string' }),
     via: {
       type: 'array',
       items: { type: 'string' },
