@@ -29,6 +29,8 @@ const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> t
 import json, os, shutil, subprocess, time, urllib.error, urllib.parse, urllib.request
 import pytest
 
+direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is not for localhost
+
 class Assetlog:
     def __init__(self, url):
         self.url = url
@@ -40,7 +42,7 @@ class Assetlog:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         try:
-            return json.load(urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method)))
+            return json.load(direct.open(urllib.request.Request(url, data, headers, method=method)))
         except urllib.error.HTTPError as error:
             raise AssertionError(json.load(error)["error"]) from None
 
