@@ -353,6 +353,9 @@ export const pageLimits = {
   readLimit: 1_000,
   /** Tokens of nested metadata, and members, that it shows of one event; the line itself is always whole. */
   tokensMax: 5_000,
+  /** Lines and characters of a value that it shows at first, and of each block that follows when its user asks for more. */
+  foldedLines: 20,
+  foldedCharacters: 2_000,
   /** A longer line has no preview of its metadata in the list. */
   previewedCharactersMax: 4 * KIB,
   /** Without a byte for this long, a connection counts as lost. A stream has a comment every 15 s. */

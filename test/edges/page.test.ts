@@ -141,6 +141,44 @@ test('an event is shown live and whole, its metadata as it was sent', options, a
   await sees(page, has('#detail details pre', line));
 });
 
+test('a long value is folded, and what takes long to lay out is shown in parts [edges-page-5]', options, async (t) => {
+  const service = await startService(t);
+  const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
+  const metadata = {
+    ...{ both: 'a\u05d0'.repeat(60_000), marks: `e${'\u0301'.repeat(100_000)}`, face: '\u{1f600}'.repeat(1_001) },
+    ...{ lines: lines.join('\n'), list: lines },
+  };
+  await report(service, [{ ...materialization('a'), description: metadata.both, metadata }]);
+  const started = performance.now();
+  const page = await open(`${service.url}/#events?open=1`);
+  await sees(page, has('#detail', 'Metadata'));
+  const shownOf = (name: string) =>
+    `[...document.querySelectorAll('#detail dt')].find((one) => one.innerText === '${name}').nextSibling`;
+  const shown = (name: string) => page.evaluate<string>(`${shownOf(name)}.innerText`);
+  for (const name of ['description', 'both', 'marks', 'face']) assert.ok((await shown(name)).length < 3_000, name);
+  assert.doesNotMatch(await shown('face'), /\\u/);
+  assert.match(await shown('lines'), /line 20\n+Show more$/);
+  await page.click('#detail summary');
+  await sees(page, has('#detail details pre', '"seq":1'));
+  for (const name of ['both', 'marks', 'lines', 'list'])
+    await page.evaluate(`${shownOf(name)}.querySelector('button').click()`);
+  assert.match(await shown('lines'), /line 30$/);
+  assert.match(await shown('list'), /"line 30"\n+\]$/);
+  assert.ok((await shown('both')).length > 20_000);
+  t.diagnostic(`shown in ${Math.round(performance.now() - started)} ms`);
+});
+
+test('the severity of a check is shown', options, async (t) => {
+  const service = await startService(t);
+  await report(service, [check(false), { ...check(false), severity: 'WARN' }, check(true)]);
+  const page = await open(service.url);
+  await sees(page, `${COLUMN}('what').join() === 'passed,failed (warn),failed (error)'`);
+  for (const [seq, severity] of ['ERROR', 'WARN', 'ERROR'].entries()) {
+    await page.goto(`${service.url}/#events?open=${seq + 1}`);
+    await sees(page, `/severity\\s+${severity}/.test(document.querySelector('#detail').innerText)`);
+  }
+});
+
 test('filters and a search narrow the events, and a link keeps them', options, async (t) => {
   const service = await startService(t);
   await report(service, [
@@ -543,6 +581,12 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   await sees(page, `${count('.row')} === 2`);
   await page.reload();
   await sees(page, `!document.querySelector('#sources').hidden`);
+  await sees(page, `${COLUMN}('device').sort().join() === '<b>roof</b>,M\u00fcnchen'`);
+  await page.fill('[name=source]', 'M\u00fcnchen');
+  await page.keyboard.press('Enter');
+  await sees(page, `${COLUMN}('device').join() === 'M\u00fcnchen'`);
+  await page.reload();
+  await sees(page, `${COLUMN}('device').join() === 'M\u00fcnchen'`);
   await devices[1]?.kill('SIGKILL');
   await page.click('#sources');
   await report(devices[0] as Running, [materialization('orders')]);
@@ -550,6 +594,8 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   await page.click('.row');
   await sees(page, `/last seen\\s+2.* UTC, \\d+ \\w+ ago/.test(document.querySelector('#detail').innerText)`);
   assert.equal(await page.evaluate(count('main b:not(.badge)')), 0);
+  await page.click('#detail a');
+  await sees(page, `${COLUMN}('device').join() === 'M\u00fcnchen'`);
   await page.evaluate(readFileSync(axe, 'utf8'));
   assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
 });

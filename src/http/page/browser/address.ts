@@ -10,13 +10,15 @@ export interface Address {
   readonly key_prefix: string;
   readonly type: string;
   readonly partition: string;
+  /** The id or the name of a device. */
+  readonly source: string;
   readonly failed: string;
   /** The id of the item that is shown whole; empty for none. */
   readonly open: string;
 }
 
 /** The members of an address that filter what is listed. */
-export const filterNames = ['text', 'key_prefix', 'type', 'partition', 'failed'] as const;
+export const filterNames = ['text', 'key_prefix', 'type', 'partition', 'source', 'failed'] as const;
 /** The members of an address besides its view. */
 const names = [...filterNames, 'open'] as const;
 
@@ -41,5 +43,5 @@ export function hashOf(address: Address): string {
 
 /** @returns the address with another view or other filters, and nothing open */
 export function addressOf(view: ViewName, filters: Partial<Address> = {}): Address {
-  return { view, text: '', key_prefix: '', type: '', partition: '', failed: '', open: '', ...filters };
+  return { view, text: '', key_prefix: '', type: '', partition: '', source: '', failed: '', open: '', ...filters };
 }

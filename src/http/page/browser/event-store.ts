@@ -12,6 +12,8 @@ export interface Shown {
   readonly passed?: boolean;
   readonly severity?: string;
   readonly description?: string;
+  /** The journal of a device, and the seq there. */
+  readonly from?: readonly [id: string, seq: number];
   readonly tags?: { readonly data_version?: string };
 }
 

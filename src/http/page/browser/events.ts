@@ -36,10 +36,13 @@ export class EventsView implements View {
     what: 'event',
     key: 'asset key',
     partition: 'partition',
+    device: 'source',
     says: 'what it says',
   };
   readonly label = 'Events, newest first';
   readonly rows: Rows<EventLine>;
+  /** The names of the journals that forward to a hub, by their ids. */
+  names: ReadonlyMap<string, string> = new Map();
   readonly #options: EventsOptions;
   readonly #store = new EventStore();
   readonly #detail = onceFor(eventDetail, (event) => event.line);
@@ -74,14 +77,14 @@ export class EventsView implements View {
       },
       at: (index) => store.matching[store.matching.length - 1 - index] as EventLine,
       idOf: ({ seq }) => String(seq),
-      cells,
+      cells: (event) => this.#cells(event),
       open: options.open,
     };
   }
 
-  filter({ text, key_prefix, type, partition, failed }: Address): boolean {
+  filter({ text, key_prefix, type, partition, source, failed }: Address): boolean {
     const query = new URLSearchParams();
-    for (const [name, value] of Object.entries({ key_begins_with: key_prefix, type, partition }))
+    for (const [name, value] of Object.entries({ key_begins_with: key_prefix, type, partition, source }))
       if (value !== '') query.set(name, value);
     if (failed !== '') query.set('passed', 'false');
     const before = this.#query;
@@ -336,20 +339,21 @@ export class EventsView implements View {
       throw error;
     }
   }
-}
 
-function cells(event: EventLine): Node[] {
-  const { time, asset_key, partition = '', check_name, tags, description } = event.shown;
-  const version = tags?.data_version === undefined ? undefined : `version ${tags.data_version}`;
-  const says = [check_name, version, description, preview(event.line)].filter((one) => one !== undefined);
-  return [
-    cell('seq', String(event.seq)),
-    cell('time', shortTime(time)),
-    cell('what', eventBadge(event)),
-    cell('key', keyShown(asset_key)),
-    cell('partition', partition),
-    cell('says', says.join(' · ')),
-  ];
+  #cells(event: EventLine): Node[] {
+    const { time, asset_key, partition = '', from: [source = ''] = [], check_name, tags, description } = event.shown;
+    const version = tags?.data_version === undefined ? undefined : `version ${tags.data_version}`;
+    const says = [check_name, version, description, preview(event.line)].filter((one) => one !== undefined);
+    return [
+      cell('seq', String(event.seq)),
+      cell('time', shortTime(time)),
+      cell('what', eventBadge(event)),
+      cell('key', keyShown(asset_key)),
+      cell('partition', partition),
+      cell('device', this.names.get(source) ?? source),
+      cell('says', says.join(' · ')),
+    ];
+  }
 }
 
 /** @returns the first members of the metadata: `rows 12`; undefined without any, or if finding them would take long */

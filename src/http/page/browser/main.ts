@@ -10,7 +10,7 @@ import { watchForwarding } from './forwarding.ts';
 import { List } from './list.ts';
 import { refusalsView } from './refusals.ts';
 import { Service } from './service.ts';
-import { showIfAny, sourcesView } from './sources.ts';
+import { sourceNames, sourcesView } from './sources.ts';
 import { watchTests } from './tests.ts';
 import { type DetailParts, keepAges, type View } from './view.ts';
 
@@ -114,9 +114,18 @@ function connect(): void {
       isLive = true; // a token that is not accepted costs one request, since a service counts them
       watchForwarding(service, signal, byId('forwarding'));
       watchTests(service, signal, byId('tests'));
-      showIfAny(service, signal, byId('sources'));
+      void sourceNames(service, signal).then((names) => signal.aborted || showSources(names));
     });
   });
+}
+
+/** A hub has a view of its sources, and a column and a filter for them. */
+function showSources(names: EventsView['names']): void {
+  const before = [...all.events.names].join();
+  all.events.names = names;
+  byId('sources').hidden = names.size === 0;
+  document.body.classList.toggle('hub', names.size > 0);
+  if ([...names].join() !== before && address.view === 'events') list.reset();
 }
 
 function changed(of: ViewName | 'other', addedBefore: number): void {
@@ -204,8 +213,7 @@ function fillFilters(): void {
     if (input.type === 'checkbox') (input as HTMLInputElement).checked = address[name] !== '';
     else if (input.value.trim() !== address[name]) input.value = address[name]; // a space that is being typed stays
   }
-  const { key_prefix, type, partition, failed } = address;
-  if (key_prefix + type + partition + failed !== '') showFilters(true);
+  if (filterNames.some((name) => name !== 'text' && address[name] !== '')) showFilters(true);
 }
 
 function showFilters(shown: boolean): void {
@@ -280,7 +288,7 @@ function signIn(): void {
 
 function signOut(): void {
   service.signOut();
-  byId('sources').hidden = true;
+  showSources(new Map());
   for (const one of Object.values(all)) one.clear();
   show({ ...address, open: '' }, true);
 }

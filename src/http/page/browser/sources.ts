@@ -1,5 +1,6 @@
 /** The view of the journals that forward to a hub: the one that was not heard of for the longest time comes first. */
 
+import { addressOf, hashOf } from './address.ts';
 import { element } from './dom.ts';
 import { type PolledOptions, PolledView } from './polled.ts';
 import type { Service } from './service.ts';
@@ -59,19 +60,19 @@ export function sourcesView(shared: Shared): PolledView<Source> {
           ['lost', counted(lost_events, 'event')],
           ['lag', lag_events === null ? 'not told' : counted(lag_events, 'event')],
         ]),
+        element('p', {}, element('a', { href: hashOf(addressOf('events', { source: id })) }, 'Events of this source')),
       ],
     }),
   });
 }
 
-/** Shows a link if any journal forwards to the service, of whose list only the beginning is read. Never rejects. */
-export async function showIfAny(service: Service, signal: AbortSignal, link: HTMLElement): Promise<void> {
+/** @returns the names of the first 1,000 journals that forward to the service, by their ids. Never rejects */
+export async function sourceNames(service: Service, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   try {
-    const reply = await service.ask('sources?limit=1', { Accept: 'application/x-ndjson' }, signal);
-    const reader = reply.body?.getReader();
-    link.hidden = (await reader?.read())?.done !== false;
-    await reader?.cancel();
+    const reply = await service.ask('sources?limit=1000', { Accept: 'application/json' }, signal);
+    const { sources }: { readonly sources: readonly Source[] } = await reply.json();
+    return new Map(sources.map(({ id, name }) => [id, name ?? id]));
   } catch {
-    // A service that does not answer shows so by itself.
+    return new Map(); // a service that does not answer shows so by itself
   }
 }

@@ -74,7 +74,7 @@ export function table(members: readonly (readonly [name: string, value: Content 
   for (const [name, value] of members) {
     if (value === undefined) continue;
     list.append(
-      element('dt', {}, visible(name)),
+      element('dt', {}, visible(name.slice(0, 500))),
       element('dd', {}, typeof value === 'string' ? visible(value) : value),
     );
   }
