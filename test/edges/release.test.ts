@@ -100,7 +100,7 @@ function checkPackage(t: TestContext, folder: string): void {
   for (const name of ['main', 'types']) assert.ok(existsSync(join(installed, manifest[name])), name);
   for (const page of ['README.md', 'bin/README.md']) {
     const text = readFileSync(join(installed, page), 'utf8');
-    const files = [...text.matchAll(/\]\(([^)#:]+)[^)]*\)/g)].map(([, file = '']) => file);
+    const files = [...text.matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, file = '']) => file);
     assert.ok(files.length > 2);
     for (const file of files) assert.ok(existsSync(join(installed, dirname(page), file)), `${page}: ${file}`);
   }
