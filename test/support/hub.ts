@@ -41,7 +41,7 @@ export class TestHub {
     this.disk = disk;
     if (!disk.names().includes(SOURCE_FILE)) disk.put(SOURCE_FILE, Buffer.from(`${OWN}\n`));
     const all = { ...standardLimits, ...limits } as typeof standardLimits;
-    const notices = createNotices('info', false, (line) => this.notices.push(line));
+    const notices = createNotices('info', false, (line) => this.notices.push(line), all);
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
     this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: () => via });
