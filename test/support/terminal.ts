@@ -46,6 +46,7 @@ export async function serveOnTerminal(
     stdio: ['pipe', 'pipe', 'ignore'],
   });
   const closed = once(child, 'close');
+  child.stdin.on('error', () => {}); // the service may have ended by itself
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (more) => {
     text += more;
