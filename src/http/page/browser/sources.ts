@@ -66,10 +66,10 @@ export function sourcesView(shared: Shared): PolledView<Source> {
   });
 }
 
-/** @returns the names of the first 1,000 journals that forward to the service, by their ids. Never rejects */
+/** @returns the names of up to 500 journals that forward to the service, by their ids. Never rejects */
 export async function sourceNames(service: Service, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   try {
-    const reply = await service.ask('sources?limit=1000', { Accept: 'application/json' }, signal);
+    const reply = await service.ask('sources?limit=500', { Accept: 'application/json' }, signal);
     const { sources }: { readonly sources: readonly Source[] } = await reply.json();
     return new Map(sources.map(({ id, name }) => [id, name ?? id]));
   } catch {
