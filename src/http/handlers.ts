@@ -101,16 +101,17 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
   return (keyPath, body, query, idempotencyKey) => {
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
     const isAlone = query.size === 0;
+    const isRepeated = query.others !== undefined;
     const keyInBody = body?.known[ASSET_KEY];
     const keyInQuery = isAlone ? undefined : query.get('asset_key');
-    if (keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
+    if (isRepeated && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? [], limits);
     fragments[0] = key.fragment;
     for (const slot of slots) {
       const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
       const inQuery = isAlone ? undefined : query.get(slot.name);
-      if (inBody === undefined) checkOnce(slot.name, query, limits);
+      if (isRepeated && inBody === undefined) checkOnce(slot.name, query, limits);
       const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
       if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? [], limits);
       fragments[slot.at] = value;
