@@ -62,10 +62,9 @@ export const serve = defineCommand(
     options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
   },
   async (given, output, _operands, env) => {
-    if (given.data !== '') return runService(given, output, env);
-    if (!given.test || given.deployments !== '')
-      return runService({ ...given, data: options.data.initial }, output, env);
-    return runService({ ...given, data: makeOwnFolder() }, output, env); // the exit of the process removes it
+    const isForTests = given.test && given.deployments === '';
+    const data = given.data || (isForTests ? makeOwnFolder() : options.data.initial); // the exit of the process removes an own one
+    return runService({ ...given, data }, output, env);
   },
 );
 
@@ -105,10 +104,12 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
   const hasFiles = config.deployments !== '' || forwards(config);
-  // Not an ignored SIGHUP that was inherited from nohup: Node resets it.
-  const hasTerminal = [0, 1, 2].some((fd) => isatty(fd));
-  process.on('SIGHUP', hasFiles ? () => reload() : hasTerminal ? onSignal : () => {});
-  if (!hasFiles && !hasTerminal) process.once('SIGHUP', () => notices.info(IGNORED));
+  if (hasFiles) process.on('SIGHUP', () => reload());
+  else if ([0, 1, 2].some((fd) => isatty(fd))) process.on('SIGHUP', onSignal);
+  else {
+    process.on('SIGHUP', () => {}); // Node has undone the ignored SIGHUP of nohup
+    process.once('SIGHUP', () => notices.info(IGNORED));
+  }
   if (config.exitWithStdin) {
     const onClosed = () => {
       if (stopping) return;

@@ -39,7 +39,7 @@ export class Link {
   readonly #madeSeq: number | undefined;
   #sender: Sender | undefined;
   #source: string | undefined;
-  /** As `TargetOptions.beginSeq`. */
+  /** The first event of the journal under its id. */
   #beginSeq = 1;
   #target: Target | undefined;
   /** Undefined until they are open. */

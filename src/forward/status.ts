@@ -116,7 +116,7 @@ export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange,
 
 const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;
 
-/** @param lag events that are behind: the state is written now and then, so that one that is idle may be sending again */
+/** @param lag number of events not yet settled. The state file is written at intervals, so it can say idle while events are sent */
 function stateOf(
   running: Holder | undefined,
   written: ForwardState | undefined,

@@ -85,12 +85,9 @@ function writeHub(data: string): readonly string[] {
   mkdirSync(folder, { recursive: true });
   writeJournal(folder, EVENTS, EVENTS);
   const ids = Array.from({ length: Number(values.sources) }, (_, at) => sourceOf(at));
-  const name = encodeURIComponent('🛰'.repeat(32));
+  const name = '🛰'.repeat(32);
   const marks = ids.map((id) => [id, 1, id]);
-  const seen = ids.map((id, at) => [
-    id,
-    { name: decodeURIComponent(name), seenMs: Date.now() - 1e8 + at, lost: 0, lastSeq: 1 },
-  ]);
+  const seen = ids.map((id, at) => [id, { name, seenMs: Date.now() - 1e8 + at, lost: 0, lastSeq: 1 }]);
   writeFileSync(join(folder, 'forward-sources.json'), sealed(`{"seq":${EVENTS},"sources":${JSON.stringify(marks)}`));
   writeFileSync(join(folder, 'forward-seen.json'), sealed(`{"sources":${JSON.stringify(seen)}`));
   const entry = (text: string) => ({ name: 'ci', sha256: sha256(text).toString('hex'), notAfter: '2999-01-01' });

@@ -63,8 +63,8 @@ export interface Command extends Description<Readonly<Record<string, unknown>>> 
 }
 
 /**
- * @param act runs the command with valid values; resolves to the exit code when the command has finished. Its last parameter are the
- *   arguments as they were given
+ * @param act runs the command with valid values; resolves to the exit code when the command has finished. Its last parameter has the
+ *   arguments as given
  */
 export function defineCommand<Values extends object>(
   description: Description<Values>,

@@ -17,7 +17,7 @@ export interface ListedJournal {
 }
 
 /**
- * @returns the sources that are wanted, first the one that was not heard of for the longest time; each is looked at when it is asked for
+ * @returns the wanted sources, the one with the oldest request first. The state of each is read when the iteration reaches it
  * @throws the error of a system call
  */
 export async function listSources(journal: ListedJournal, wanted: SourceQuery): Promise<Iterable<SourceState>> {

@@ -45,7 +45,6 @@ export class Receiver {
   #own: string | undefined;
   /** For the id. */
   readonly #mutex = new Mutex();
-  /** A device can lose events in each of its requests; `sources` and the metrics count them. */
   /** Whether it was logged that there are nearly as many sources as there may be. */
   #hasWarned = false;
   /** Requests that are being handled and whose sources are new. */

@@ -40,7 +40,7 @@ interface SightingsOptions {
 /** The sources of one journal of a hub. Only sources with events are added, so that their number is bounded. */
 export class Sightings {
   readonly #options: SightingsOptions;
-  /** Undefined before they are loaded. The source that was not heard of for the longest time is the first one, once they are `completed`. */
+  /** Undefined before they are loaded. After `complete` the source with the oldest request is the first one. */
   #known: Map<string, Sighting> | undefined;
   /** The sources that have events, as of `complete`. */
   #completed: ReadonlyMap<string, unknown> | undefined;
@@ -89,12 +89,16 @@ export class Sightings {
   }
 
   /**
-   * @param sources and times as for `complete`
-   * @returns each of the sources once, the one that was not heard of for the longest time first. A request puts its source at the end;
-   *   one that is new is left out
+   * Yields each source once, the one with the oldest request first. A request during the iteration puts its source at the end; a new
+   * source is left out.
+   * @param sources those with events, see `complete`
+   * @param times of their last events, see `complete`
    */
-  *inOrder(...complete: Parameters<Sightings['complete']>): Generator<[string, Readonly<Sighting>]> {
-    const known = this.complete(...complete);
+  *inOrder(
+    sources: ReadonlyMap<string, unknown>,
+    times: ReadonlyMap<string, string>,
+  ): Generator<[string, Readonly<Sighting>]> {
+    const known = this.complete(sources, times);
     const isShown = new Uint8Array(this.#count);
     for (const one of known) {
       const { number } = one[1];

@@ -74,7 +74,7 @@ export class Sources {
     return this.#known?.through ?? NO_NAMES;
   }
 
-  /** @returns the number of sources whose lines came through others, with those of which that is not written yet besides one */
+  /** @returns the number of sources whose names are written, plus the others that wait for the next write, except this one */
   throughBeside(source: string): number {
     return this.through.size + this.#heard.size - Number(this.#heard.has(source));
   }

@@ -349,7 +349,7 @@ type LoggedRequest = Pick<UnbufferedRequest, 'id' | 'socket'> &
   Partial<Pick<UnbufferedRequest, 'method' | 'url' | 'rawHeaders' | 'tokenName'>>;
 
 /** An orchestrator asks them again and again while the service is not ready, so their 503 is no refusal. */
-const READINESS_ROUTES: readonly unknown[] = ['/readyz', '/server_info'];
+const READINESS_ROUTES: readonly string[] = ['/readyz', '/server_info'];
 
 /** Ends the replies of a connection that would take long. The requests of a connection are a list: see `Exchange.next`. */
 function endReplies({ first }: Connection): void {

@@ -422,16 +422,17 @@ const PARTIAL = '.partial';
 const FORWARDED = /^(\.forwarded-.*|\.journal-(?:id|begin)|dead-.*\.jsonl)$/;
 /** How far a hub has the journals that are forwarded to it, as of one of its own seqs. */
 const WATERMARKS = 'forward-sources.json';
-const ID_FILE = '.journal-id';
-const BEGIN_FILE = '.journal-begin';
-const ID = new RegExp(`^${ID_FORM}$`);
-const BEGIN = new RegExp(`^[1-9]\\d{0,14} ${ID_FORM}$`);
+/** The files with one line, and its form: the id of the journal, and its first event under that id. */
+const ONE_LINE: ReadonlyMap<string, RegExp> = new Map([
+  ['.journal-id', new RegExp(`^${ID_FORM}$`)],
+  ['.journal-begin', new RegExp(`^[1-9]\\d{0,14} ${ID_FORM}$`)],
+]);
 const NEWLINE = Buffer.from('\n');
 
-/** Whether a line can be the id of a journal, its first event under that id, or a dead letter. Marks are empty. */
+/** Whether a file of that name can have the line: one of `ONE_LINE`, or a dead letter. Marks are empty. */
 function isLineOf(name: string, text: string): boolean {
-  if (name === ID_FILE) return ID.test(text);
-  if (name === BEGIN_FILE) return BEGIN.test(text);
+  const form = ONE_LINE.get(name);
+  if (form !== undefined) return form.test(text);
   try {
     return name.endsWith('.jsonl') && typeof JSON.parse(text) === 'object';
   } catch {
