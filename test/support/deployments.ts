@@ -1,9 +1,10 @@
 /** A deployments file in a folder of its own, with a token for each deployment. */
 
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { newToken, sha256 } from '../../src/deployments/tokens.ts';
+import { HOSTED } from '../../src/service/folder.ts';
 import { newFolder, type Scope } from './program.ts';
 import { type Served, type Serving, serve } from './service.ts';
 import { ask, get, post, type WireReply } from './wire.ts';
@@ -73,4 +74,9 @@ export async function host(
     report: (name, token = deployments.tokenOf(name), header = 'Service-Cloud-Api-Token') =>
       ask(service.port, post(`/${name}/${REPORT}`, undefined, token === '' ? [] : [`${header}: ${token}`])),
   };
+}
+
+/** @returns the folders of a hosted service: one for each deployment, and others that were put there */
+export function foldersIn(data: string): string[] {
+  return readdirSync(data).filter((name) => !name.startsWith('.lock') && name !== HOSTED);
 }

@@ -10,11 +10,11 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { HOSTED } from '../../../src/service/folder.ts';
+import { foldersIn } from '../../support/deployments.ts';
 import { rounds } from '../../support/long.ts';
 import { journalText, newFolder, type Running, startService } from '../../support/program.ts';
 import {
@@ -464,8 +464,3 @@ test('in hosted mode each is recorded for the deployment whose token it has, and
   await fuzz(t, service, site, REQUESTS * HOSTED_SHARE);
   assert.deepEqual(foldersIn(service.data).sort(), [...TOKENS_OF.keys()].sort());
 });
-
-/** The folders of a hosted service, one for each deployment. */
-function foldersIn(data: string): string[] {
-  return readdirSync(data).filter((name) => !name.startsWith('.lock') && name !== HOSTED);
-}

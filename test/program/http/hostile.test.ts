@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/config/limits.ts';
-import { HOSTED } from '../../../src/service/folder.ts';
+import { foldersIn } from '../../support/deployments.ts';
 import {
   deployments,
   FOREIGN_FOLDER,
@@ -109,10 +109,6 @@ function recordedByAll(data: string, text: string): string[] {
   return foldersIn(data).flatMap((name) =>
     recordedIn(join(data, name), text).map((recorded) => (name === HOSTED_NAME ? recorded : `${recorded} in ${name}`)),
   );
-}
-
-function foldersIn(data: string): string[] {
-  return readdirSync(data).filter((name) => !name.startsWith('.lock') && name !== HOSTED);
 }
 
 /** What ought to be in the journal, by the key of a row. */
