@@ -35,7 +35,7 @@ export const sources = defineCommand<SourcesOptions>(
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
       'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID is for\n' +
-      'one that never comes back: its events would be recorded again.',
+      'a device that never comes back: its events would be recorded again.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
