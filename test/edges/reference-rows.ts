@@ -114,7 +114,7 @@ export const agreeing: readonly Row[] = [
     '{"partition":"b"}',
   ),
   row('an empty object leaves everything to the query', 'observation/?asset_key=ROW&partition=q', '{}'),
-  row('of a repeated parameter the last value wins', 'materialization/ROW?description=first&description=last'),
+  row('a repeated parameter with one value is that value', 'materialization/ROW?description=d&description=d'),
   row(
     'of a repeated member the last value wins',
     'materialization/ROW',
@@ -373,6 +373,13 @@ export const differences: readonly Difference[] = [
       'bytes in the query that are not UTF-8',
       'observation/ROW?description=a%FF',
       '{"description":"a\ufffd"}',
+    ),
+  ]),
+  difference('query `description=a&description=b`', { statuses: [200, 400] }, [
+    recordedAs(
+      'a repeated parameter with two values',
+      'materialization/ROW?description=first&description=last',
+      '{"description":"last"}',
     ),
   ]),
   difference('key `[]`, `""`, `[1]`, `5`, `{}`, `null` in the body', { statuses: [500, 400] }, [
