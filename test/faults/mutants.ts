@@ -20,8 +20,11 @@ import { bundleProgram, type Copy, makeCopy } from './mutants/copy.ts';
 import { allMutants, filesByTest, type Mutant, mutate } from './mutants/mutant.ts';
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
-/** At a time. Most tests wait more than they compute. With mutants, many also wait for a timeout. */
-const WORKERS = { unbroken: 3, broken: 5 };
+/**
+ * At a time. Most tests wait more than they compute. Each leads a session, and Linux shares the processors between sessions:
+ * more of them starve the stage that runs beside.
+ */
+const WORKERS = { unbroken: 2, broken: 3 };
 /** A test hangs that takes this much longer than without any mutant. A failing one that waits gives up after 20 s. */
 const HANG = { ms: 5_000, times: 5 };
 /** Without any mutant, where it is not known how long a test takes. */
