@@ -36,7 +36,7 @@ const HTTP = ['src/http', 'src/event', ...SUPPORT];
 const LINES = ['src/journal/line', 'src/event', ...SUPPORT];
 const FORWARD = ['src/forward', 'src/client', 'src/journal/line', ...SUPPORT];
 
-const shells = ['script', 'zsh', 'curl', 'jq', 'openssl', 'python3', 'strace', 'prlimit', 'ip'] as const;
+const shells = ['script', 'zsh', 'curl', 'jq', 'openssl', 'python3', 'strace', 'prlimit', 'ip', 'nginx'] as const;
 const disks = ['strace', 'prlimit', 'mkfs.ext4', 'xfs_io', 'ip'] as const;
 
 function programOn(version: '20' | '22' | '24' | '26', when: Stage['when']): Stage {

@@ -58,7 +58,7 @@ export class MachineDisk {
   slowness = 1;
   /** Each read of a line fails. */
   isUnreadable = false;
-  /** When a call failed last, or took longer than usual. */
+  /** When a call failed last, or when the last call that takes longer than usual ends. */
   troubledMs = Number.NEGATIVE_INFINITY;
   /** When a call was last made that takes longer than usual. */
   slowMs = Number.NEGATIVE_INFINITY;
@@ -106,6 +106,11 @@ export class MachineDisk {
     return new ProcessDisk(this.#world, process, this.in(folder), onWritten);
   }
 
+  /** @param ms how long the trouble lasts from now on */
+  #troubled(ms: number): void {
+    this.troubledMs = Math.max(this.troubledMs, this.#world.nowMs + ms);
+  }
+
   #put(disk: SimulatedDisk): SimulatedDisk {
     const powered = this.#powered;
     const { folder } = disk;
@@ -118,16 +123,19 @@ export class MachineDisk {
         const fault = faultOf(call, name, bytes, folder);
         if (fault instanceof Error && call.startsWith('sync')) this.onSyncFailed(folder, call === 'sync' ? name : '');
         if (fault === undefined) continue;
-        if (!(fault instanceof Promise)) this.troubledMs = this.#world.nowMs;
+        if (!(fault instanceof Promise)) this.#troubled(0);
         return fault;
       }
-      if (this.slowness > 1) this.troubledMs = this.slowMs = this.#world.nowMs;
       if (call === 'write' && powered.chance.happens(WRITTEN_BACK)) {
         const ms = powered.chance.exponentialMs(WRITE_BACK_MS);
         this.#world.plan(ms, `writes back ${name}`, () => disk.writeBack(name), powered);
       }
       const meanMs = call.startsWith('sync') ? this.#syncMs : (MEAN_MS[call] ?? OTHER_MEAN_MS);
       const ms = powered.chance.exponentialMs(Math.min(meanMs * this.slowness, SLOW_MS_MAX));
+      if (this.slowness > 1) {
+        this.slowMs = this.#world.nowMs;
+        this.#troubled(ms);
+      }
       return this.#world.wait(ms, `${call} ${name}`, powered);
     };
     return disk;
