@@ -21,20 +21,20 @@ export interface OptionForm {
   readonly repeated?: true;
 }
 
-/** Words without an option between them. */
+/** Consecutive words without an option between them. */
 interface Run {
-  /** The option before the words; undefined at the beginning. */
+  /** The option before the words; undefined at the start. */
   readonly flag?: string;
   readonly isSwitch?: boolean;
   readonly words: string[];
 }
 
 /**
- * The operands stand together, so that the second word of a value without quotes is not taken for an operand. Only the first
- * operand, which may be the name of an action, may stand apart.
- * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
+ * Operands must be consecutive, so that the second word of a value without quotes is not read as an operand. Only the first
+ * operand, which can be the name of an action, may be apart.
+ * @param args `--flag value` and `--flag=value`, and operands if the command has any; after `--` only operands
  * @param options by flag: `--data`
- * @param operandsMax how many operands the command takes
+ * @param operandsMax the greatest number of operands of the command
  */
 export function readCommandLine(
   args: readonly string[],
@@ -102,7 +102,7 @@ function readText(
   }
   // A variable that is empty and not in quotes leaves no word, so the next option would be the value.
   if (inline === undefined && isOption(next)) {
-    const other = flagIn(next); // without its value, which may be a secret
+    const other = flagIn(next); // without its value, which can be a secret
     throw new Error(`${flag} needs a value before ${other}; if ${other} is the value, write ${flag}=${other}`);
   }
   const text = inline ?? rest.shift() ?? '';
@@ -114,10 +114,10 @@ function flagIn(word: string): string {
   return word.split('=', 1)[0] ?? '';
 }
 
-/** A word that may be meant as true or false. The option accepts two of these words, and refuses the others. */
+/** A word that might be meant as true or false. The option accepts two of these words, and refuses the others. */
 const BOOLEAN_WORD = /^(?:true|false|yes|no|on|off|0|1)$/i;
 
-/** @param problems gets a sentence for each run of words that are no operands, and for each operand that is too many */
+/** @param problems gets a sentence for each run of words that are no operands, and for each operand beyond `max` */
 function operandsIn(runs: readonly Run[], max: number, problems: string[]): readonly string[] {
   const used = runs.filter(({ words }) => words.length > 0);
   const isFirstApart = max > 1 && used[0]?.words.length === 1;

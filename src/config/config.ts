@@ -21,7 +21,7 @@ import {
   variableOf,
 } from './options.ts';
 
-/** As in `package.json`. */
+/** The version in `package.json`. */
 export const version = '0.2.0';
 
 /** From the most to the least severe. */
@@ -33,7 +33,7 @@ export interface Config {
   readonly host: string;
   readonly port: number;
   readonly data: string;
-  /** Empty, or begins with a slash and does not end with one: `/some/path`. */
+  /** Empty, or starts with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
   /** Host names that a Host header may have besides this machine's own, in lower case and without a port. */
   readonly allowedHost: readonly string[];
@@ -48,15 +48,15 @@ export interface Config {
   readonly forwardTo: string;
   /** URL of a hook, which is a secret; empty for none. */
   readonly onFailedCheck: string;
-  /** Path of a file, as the next two; empty for none. */
+  /** Path of a file; empty for none. The next two are paths as well. */
   readonly forward: string;
   readonly forwardCaFile: string;
   readonly forwardTokenFile: string;
   readonly forwardTokenHeader: string;
-  /** What this service calls itself at a hub; empty for the name of the host. */
+  /** The name of this service at a hub; empty for the name of the host. */
   readonly name: string;
   readonly whenBehind: 'refuse' | 'remove';
-  /** Name of the destination that has to have each event before its 200; empty for none. */
+  /** Name of the destination that must have each event before its 200; empty for none. */
   readonly ack: string;
   /** Path of a file; empty for a service without deployments, which accepts reports without a token. */
   readonly deployments: string;
@@ -80,7 +80,7 @@ export interface Config {
 
 const whenBehind = ['refuse', 'remove'] as const;
 
-/** With less, a quarter would be less than the smallest file. */
+/** A quarter of a smaller value would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
 /** In the order of the help. */
@@ -176,13 +176,13 @@ export const options: Options<Config> = {
   forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
   onFailedCheck: {
     argument: 'URL',
-    help: 'POST the line of each failed check to this URL, in order, until it is taken',
+    help: 'POST the line of each failed check to this URL, in order, until it is accepted',
     initial: '',
-    parse: (text) => text, // looked at later: this function's error would show the URL, which is a secret
+    parse: (text) => text, // checked later: this function's error would show the URL, which is a secret
   },
   name: {
     argument: 'TEXT',
-    help: 'what this service calls itself at a hub [the name of the host]',
+    help: 'name of this service at a hub [the name of the host]',
     initial: '',
     parse: (text) => matching(text, sourceName, `is not a name; give ${SOURCE_NAME_WANTED}`),
   },
@@ -252,11 +252,11 @@ export const options: Options<Config> = {
   },
   quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
   test: switchOption('for tests: a temporary folder unless --data is given, faults, a reset, and --strict'),
-  strict: switchOption('refuse a report with an unknown parameter, which is else ignored'),
-  exitWithStdin: switchOption('stop when standard input is closed, as it is when the program that started it ends'),
+  strict: switchOption('refuse a report with an unknown parameter, which is ignored otherwise'),
+  exitWithStdin: switchOption('stop when standard input is closed, such as at the end of the program that started it'),
 };
 
-/** @param what as in `pathOf` */
+/** @param what the file, for the error of `pathOf` */
 function fileOption(help: string, what: string): Option<string> {
   return { argument: 'FILE', help, initial: '', parse: pathOf(what) };
 }
@@ -270,20 +270,20 @@ function sizeOption(help: string, min: number, max = Number.MAX_SAFE_INTEGER): O
   return { argument: 'SIZE', help, initial: undefined, parse: (text) => size(text, min, max) };
 }
 
-/** The names that a header may have: a token of RFC 9110 section 5.6.2. */
+/** The form of a header's name: a token of RFC 9110 section 5.6.2. */
 export const headerName = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/;
 
-/** The names that a destination may have, safe in the names of files and in metrics. */
+/** The form of a destination's name, safe in the names of files and in metrics. */
 export const destinationName = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /**
- * What a service may call itself at a hub: at most 64 characters, and none that a terminal or a page does not show as it is: control
- * and format characters, such as those that turn the direction of text, and line separators.
+ * The form of a service's name at a hub: at most 64 characters, without those that change how a terminal or a page shows the
+ * text: control and format characters, such as a change of the direction of text, and line separators.
  */
 export const sourceName = /^(?=.*\S)[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]{1,64}$/u;
 export const SOURCE_NAME_WANTED = 'at most 64 characters, none for control or format';
 
-/** @param args `--flag value` and `--flag=value`, nothing else */
+/** @param args `--flag value` and `--flag=value`, no operands */
 export function readConfig(
   args: readonly string[],
   env: Readonly<Record<string, string | undefined>>,
@@ -294,7 +294,7 @@ export function readConfig(
   return problems.length > 0 ? { kind: 'invalid', problems } : { kind: 'valid', config: read.values };
 }
 
-/** A variable that no option reads, and what was probably meant: `ASSETLOG_PORT`, or the flag of an option without a variable. */
+/** A variable that no option reads, and the option that was probably meant: `ASSETLOG_PORT`, or `--flag` if it has no variable. */
 export interface MisspeltVariable {
   readonly variable: string;
   readonly meant: string;
@@ -366,7 +366,7 @@ export function contradictionsIn({
   const isForwarded = forwards({ forwardTo, forward, onFailedCheck });
   if (test && isForwarded) {
     problems.push(
-      '--test has no --forward-to, no --forward and no --on-failed-check, since its journal can begin anew; leave one of them out',
+      '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out',
     );
   }
   if (forwardTo === '' && forwardTokenFile + forwardCaFile !== '') {
@@ -378,7 +378,7 @@ export function contradictionsIn({
     problems.push('--ack names a destination, and there is none; give --forward-to or --forward');
   }
   if (deployments !== '' && watchAsset.some(([name = '']) => !deploymentName.test(name))) {
-    problems.push('--watch-asset begins with the deployment, as in prod/warehouse');
+    problems.push('--watch-asset starts with the deployment, as in prod/warehouse');
   }
   if (segmentBytes > retainBytes) {
     const most = shareOf(retainBytes);
@@ -395,8 +395,8 @@ export function contradictionsIn({
 }
 
 /**
- * @returns the size at which a journal file is closed: as given, else 64 MiB or a quarter of a smaller `retainBytes` or `keepFree`,
- *   so that there are closed files to remove
+ * @returns the size at which a journal file is closed: by default 64 MiB, or a quarter of a smaller `retainBytes` or `keepFree`, so
+ *   that retention can remove closed files
  */
 export function segmentBytesOf({
   segmentBytes,
@@ -406,7 +406,7 @@ export function segmentBytesOf({
   return segmentBytes ?? Math.min(limits.segmentBytes, shareOf(retainBytes), shareOf(keepFree));
 }
 
-/** @returns the size of a file of a journal that may keep so many bytes */
+/** @returns the size of each file of a journal that keeps `bytes` */
 function shareOf(bytes: number): number {
   return Math.floor((bytes * limits.segmentPercent) / 100);
 }
@@ -432,5 +432,5 @@ export function readPassedSocket(
 /** SD_LISTEN_FDS_START */
 const FIRST_PASSED_FD = 3;
 
-/** The names that a deployment may have, safe as a folder and as a part of a path. */
+/** The form of a deployment's name, safe as a folder and as a part of a path. */
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;

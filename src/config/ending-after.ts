@@ -1,6 +1,6 @@
 /**
- * A signal that aborts with another one, or after so many milliseconds. The timer holds what it aborts: on Node 20 one of
- * `AbortSignal.timeout` to which only `AbortSignal.any` refers may be collected as garbage, and then it never aborts.
+ * A signal that aborts with another signal, or after `ms` milliseconds. The timer holds a reference to its controller: on Node 20
+ * a signal of `AbortSignal.timeout` that only `AbortSignal.any` refers to can be collected as garbage, and then it never aborts.
  */
 export function endingAfter(ms: number, ending: AbortSignal): AbortSignal {
   const late = new AbortController();

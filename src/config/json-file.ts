@@ -33,7 +33,7 @@ export class Checker {
   /** Each with line and member: `line 3: a[0].b must be a text`. */
   readonly problems: string[] = [];
   readonly #text: string;
-  /** Line number by path. Computed at the first problem, so that reloading a valid file while requests are served stays cheap. */
+  /** Line number by path. Computed at the first problem, so that reloading a valid file stays cheap. */
   #lines: ReadonlyMap<string, number> | undefined;
 
   /** @param text valid JSON */
@@ -42,7 +42,7 @@ export class Checker {
   }
 
   /**
-   * @param least how many there have to be
+   * @param least the smallest number of entries
    * @returns the objects of the array member `name`, each with its path: `deployments[0]`
    */
   entries(owner: unknown, path: string, name: string, least: 0 | 1 = 1): [string, Members][] {
@@ -68,7 +68,7 @@ export class Checker {
   }
 
   /**
-   * Adds a problem with its line number. If the member is missing, the line is that of the nearest value around it.
+   * Adds a problem with its line number. A missing member has the line of the nearest value around it.
    * @param path such as `deployments[0].name`
    */
   refuse(path: string, problem: string): void {
@@ -94,7 +94,7 @@ export function readObject(text: string): Members | undefined {
   }
 }
 
-/** @param text valid JSON. @returns the line on which each value begins, from 1, by its path such as `deployments[0].name` */
+/** @param text valid JSON. @returns the line on which each value starts, from 1, by its path such as `deployments[0].name` */
 function linesOfValues(text: string): Map<string, number> {
   const lines = new Map<string, number>();
   const open: { path: string; index: number; name: string | undefined; isArray: boolean }[] = [];

@@ -1,15 +1,15 @@
-/** Every limit with its unit. Code receives its limits as an argument, so that a test can pass others. */
+/** Every limit, with its unit in the name. Code receives its limits as an argument, so that a test can pass others. */
 
 export const KIB = 1024;
 export const MIB = 1024 * KIB;
 
-/** The limits of the service and of its commands. Names end in their unit. */
+/** The limits of the service and of its commands. */
 export const limits = {
   /** Body of one request. */
   bodyBytesMax: 1 * MIB,
   /** Bodies that are being received, on all connections together. */
   uploadBytesMax: 16 * MIB,
-  /** The part of `uploadBytesMax` that bodies of forwarded events may use; the rest is left to the bodies of reports. */
+  /** The part of `uploadBytesMax` for bodies of forwarded events; the rest is left to the bodies of reports. */
   forwardUploadBytesMax: 8 * MIB,
   /** Buffers for large bodies that are kept for reuse. */
   spareBuffersMax: 8,
@@ -32,7 +32,7 @@ export const limits = {
   keyBytesMax: 4 * KIB,
   /** Visible ASCII characters of an idempotency key. */
   idempotencyKeyCharactersMax: 255,
-  /** Items of one batch, and wrong ones that its reply describes. */
+  /** Items of one batch, and wrong items that its reply describes. */
   batchItemsMax: 10_000,
   batchErrorsMax: 100,
   /** Top-level members of the JSON object in a body; members inside metadata are not counted. */
@@ -45,69 +45,68 @@ export const limits = {
   requestMs: 30_000,
   /** Idle timeout of a keep-alive connection. Longer than the 60 s of common proxies, so that they close first. */
   idleMs: 75_000,
-  /** At `maxConnections`, a connection idle for this long may be closed for a new one; one idle for less may be about to send. */
+  /** At `maxConnections`, a connection idle for this long is closed for a new one; after a shorter time it might be about to send. */
   evictableMs: 1_000,
   /** Interval at which connections are checked against the limits above. */
   deadlineCheckMs: 500,
   /** How much of an upload is read and discarded after its refusal, and for how long, so that the client can read the reply. */
   discardBytesMax: 4 * MIB,
   discardMs: 5_000,
-  /** Forwarding: lines of one request to a hub, and most bytes of a body that a hub takes, so that any line fits. */
+  /** Forwarding: bytes of the lines in one request to a hub, and of the largest body that a hub accepts, so that any line fits. */
   forwardBatchBytes: 1 * MIB,
   forwardBodyBytesMax: 4 * MIB,
   /** Forwarding: lines of one insert into ClickHouse. */
   insertBytes: 4 * MIB,
   insertLinesMax: 10_000,
-  /** Journals that a hub takes events of, for each of its own journals. */
+  /** Sources of one journal of a hub, and the percentage at which a warning is logged. */
   forwardSourcesMax: 10_000,
-  /** Of these, how many percent are a warning. */
   forwardSourcesWarnedPercent: 90,
-  /** Bytes in which a hub writes down what such a journal said of itself, and how long it may take to do so. */
+  /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
-  /** Interval at which a hub looks whether one of them is to be forgotten, and how long `sources forget` waits for that. */
+  /** Interval at which a hub checks whether a source was to be forgotten, and how long `sources forget` waits for the hub. */
   forgetCheckMs: 5_000,
   forgetWaitMs: 30_000,
-  /** After so long without an event, a sender asks its hub, which else can not tell a device without events from one that is gone. */
+  /** Without an event for this long, a sender asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
-  /** Parts of one of these journals between which a repair of the hub has lost events that are asked for again. */
+  /** Parts of a source between which a repair of the hub lost events; the hub asks for these events again. */
   forwardPartsMax: 8,
-  /** Requests of one journal that wait at a hub for the one before, and bytes of the bodies of all that are not recorded yet. */
+  /** Requests of one source that wait at a hub for the request before, and bytes of all bodies that are not recorded yet. */
   forwardWaitingMax: 4,
   forwardHeldBytesMax: 8 * MIB,
-  /** Of these, the bytes that are parsed at a time for one journal of a hub: events take about ten times as much memory. */
+  /** Part of `forwardHeldBytesMax` that is parsed at a time for one journal of a hub: events take about ten times as much memory. */
   forwardParsedBytesMax: 2 * MIB,
-  /** Destinations of all journals together that are at work. */
+  /** Senders that work at a time, for the destinations of all journals together. */
   sendersMax: 64,
-  /** Journals that the events reach by a hub, as it says itself. */
+  /** Journals that a hub names as reached by its events. */
   forwardViaMax: 1_024,
-  /** Journals that the lines of a request came through, and that a hub keeps of a source. */
+  /** Journals that the lines of a request came through, and that a hub stores for a source. */
   forwardThroughMax: 32,
-  /** Interval at which a hub writes what lines came through. */
+  /** Interval at which a hub stores the journals that lines came through. */
   hearMs: 1_000,
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
-  /** How long a NATS server may take to answer, and the interval at which it is asked again: without a leader it drops requests. */
+  /** Timeout of an answer of a NATS server, and the interval of repeated requests: without a leader the server drops them. */
   natsAnswerMs: 5_000,
   natsRepeatMs: 250,
-  /** Lines of a batch: NATS stores no larger one. And bytes of a line of its protocol, such as INFO with all servers, and of a message. */
+  /** Lines of the largest batch that NATS stores. Bytes of a line of its protocol, such as INFO with all servers, and of a message. */
   natsBatchLinesMax: 1_000,
   natsControlBytesMax: 64 * KIB,
   natsMessageBytesMax: 8 * MIB,
   /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
-  /** The longest backoff at the destination of `--ack`, since clients wait as well, and at an engine, which has few senders. */
+  /** The longest backoff at the destination of `--ack`, for which clients wait as well, and at an engine, which has few senders. */
   nearRetryMsMax: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
-  /** Exponential backoff with full jitter while a destination does not answer or asks to wait, and the longest wait it may ask for. */
+  /** Exponential backoff with full jitter while a destination does not answer, and the longest `Retry-After` that is respected. */
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,
   forwardRetryAfterMsMax: 3_600_000,
-  /** How often a stopped sender tries again. */
+  /** Interval of attempts of a stopped sender. */
   forwardStoppedMs: 60_000,
-  /** How often senders are checked for files of an operator, and least time between two writes of an unchanged state. */
+  /** Interval of checks for files of an operator, and the shortest time between two writes of an unchanged state. */
   forwardCheckMs: 1_000,
   forwardStateMs: 5_000,
   /** Time after which a request that is not answered is shown. */
@@ -115,15 +114,15 @@ export const limits = {
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
-  /** Events that were named as removed, and are taken one after the other, that are closed by one letter. */
+  /** Events closed by one letter, if they were named as removed and arrive one after the other. */
   forwardTakenMax: 100,
-  /** Bytes of the dead letters of one destination of one journal, and the most that they take of `--retain-bytes`. */
+  /** Bytes of the dead letters of one destination of one journal, and their largest share of `--retain-bytes`. */
   deadLetterBytesMax: 64 * MIB,
   deadLetterRetainPercent: 25,
-  /** After an outage of this length, the first event waits up to `forwardSpreadMsMax` by chance, and the rate begins at 1 a second. */
+  /** After an outage of this length, the first event waits a random time of up to `forwardSpreadMsMax`, and the rate starts at 1/s. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,
-  /** How long a shutdown keeps a connection that has sent no byte yet: its first request may be in transit. */
+  /** How long a shutdown keeps a connection that has sent no byte yet: its first request might be in transit. */
   firstByteMs: 100,
   /** How long a shutdown waits for requests that are still being received. */
   drainMs: 10_000,
@@ -131,40 +130,40 @@ export const limits = {
   lastRepliesMs: 1_000,
   /** Memory of the events that wait to be written, with `queueEventBytes` of overhead for each report. */
   queueBytesMax: 16 * MIB,
-  /** As `queueBytesMax`, for all deployments together. */
-  backlogBytesMax: 64 * MIB,
   queueEventBytes: 2 * KIB,
+  /** The sum of all `queueBytesMax` in hosted mode. */
+  backlogBytesMax: 64 * MIB,
   /** Memory of the events that `events --by event_time` sorts. */
   sortBytesMax: 256 * MIB,
-  /** Overhead in memory of each further line of a report that has several, until it is written. */
+  /** Memory overhead of each further line of a report with several lines, until they are written. */
   queueLineBytes: 256,
   /** Bytes of one write; further reports wait for the next write. A report whose lines are larger is written alone. */
   batchBytesMax: 4 * MIB,
-  /** One line of the journal. A byte of a body may become three bytes in its line: U+0085 is escaped. */
+  /** One line of the journal. A byte of a body can become three bytes in its line: U+0085 is escaped. */
   lineBytesMax: 4 * MIB,
   /**
    * Bytes that a start may truncate after a crash: one interrupted write, which has at most `batchBytesMax` or the lines of one
-   * request. The lines of a body of 1 MiB without idempotency keys have at most 4 MiB; a batch whose lines have more gets 413.
+   * request. The lines of a body of 1 MiB without idempotency keys have at most 4 MiB; a batch with larger lines gets 413.
    * Version 0.1.0 counted characters instead of bytes, and only those of the members: its writes have up to 5 MiB of ASCII.
    */
   tornBytesMax: 8 * MIB,
   /** Idempotency keys that are remembered, for all deployments together, unless --idempotency-keys is set; 32 bytes each. */
   idempotencyKeysMax: 1_000_000,
-  /** Bytes of closed files that a start reads for idempotency keys if they are in no sidecar. */
+  /** Bytes of closed files without a sidecar that a start reads for idempotency keys. */
   keyScanBytesMax: 256 * MIB,
   /**
-   * Entries whose earlier lines are read at a time, to compare a report with the one that had its idempotency key. Node has four
-   * threads for system calls, and writes need one.
+   * Repeated reports whose first lines are read at a time, for comparison. Node has four threads for system calls, and writes need
+   * one.
    */
   keyReadsMax: 2,
-  /** Sidecars that wait to be written; further ones are left out, and a start reads their files. */
+  /** Sidecars that wait to be written; further sidecars are left out, and a start reads their journal files instead. */
   sidecarsWaitingMax: 16,
   /** Interval of attempts to use a disk that refused a write, while no report arrives. */
   probeMs: 1_000,
   /** Pause between attempts to open a journal on a full disk, doubled each time. Enough free space ends the pause early. */
   openRetryMs: 1_000,
   openRetryMsMax: 30_000,
-  /** Free space required in addition to the copy that a start makes, for the file system itself and for other programs. */
+  /** Free space that a start leaves beside the copy that it makes, for the file system itself and for other programs. */
   openReserveBytes: 64 * KIB,
   /** A write or sync that takes longer is logged, and new reports are refused until it ends. */
   diskAnswerMs: 10_000,
@@ -188,45 +187,45 @@ export const limits = {
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
   minFreeBytes: 64 * MIB,
   minFreePercent: 5,
-  /** A reply that is produced while it is sent is cut off if its client has read nothing for this long. */
+  /** A reply that is produced while it is sent is cut off if its client read nothing for this long. */
   streamStallMs: 30_000,
   /** Assets in one reply of `GET /assets`. */
   readAssetsMax: 1_000,
   /** Memory for the state of assets, on all journals together, in bytes: about 200,000 assets with two checks each. */
   assetBytesMax: 192 * MIB,
-  /** How long a request waits while the state of the assets is being built; after that it gets 503 and may ask again. */
+  /** How long a request waits while the state of the assets is built; after that it gets 503. */
   assetsWaitMs: 5_000,
   /** Keys of `--watch-asset`. */
   watchedKeysMax: 20,
-  /** How long `/metrics` waits for what was recorded of them. */
+  /** How long `/metrics` waits for the state of these keys. */
   watchWaitMs: 1_000,
-  /** After how long it is tried again to build a state that took more memory. */
+  /** Interval of attempts to build a state that needed more than `assetBytesMax`. */
   assetsAgainMs: 3_600_000,
-  /** Greatest value of `--last`, whose search keeps the seq of each of these events in memory. */
+  /** Greatest value of `--last`: its search keeps the seq of each of these events in memory. */
   lastEventsMax: 1_000_000,
   /** Events in one reply of `GET /events`, unless it is a stream. */
   readEventsMax: 1_000,
-  /** Streams of events that are open at a time, on all journals together and besides `maxConnections`. */
+  /** Streams of events that are open at a time, for all journals together. */
   streamsMax: 32,
-  /** A stream on which no event was sent for this long gets a comment, so that a proxy does not take it for dead. */
+  /** Interval of comments on a stream without events, so that a proxy keeps its connection. */
   streamCommentMs: 15_000,
-  /** After how long the client of a stream that ended connects again: a time by chance from `streamRetryMs` to `streamRetryMsMax`. */
+  /** A client connects again at a random time from `streamRetryMs` to `streamRetryMsMax` after the end of its stream. */
   streamRetryMs: 2_000,
   streamRetryMsMax: 5_000,
-  /** Interval at which the streams of a journal look for new lines while reports arrive. */
+  /** Interval at which the streams of a journal read new lines while reports arrive. */
   streamWakeMs: 25,
-  /** Bytes of a journal that a reading takes at a time, while reports and other readings wait. */
+  /** Bytes of a journal that a reading processes at a time, while reports and other readings wait. */
   readTurnBytes: 32 * KIB,
   /**
-   * Memory of all readings that are at work. Each takes three times `readTurnBytes`, so that the readings of 256 connections and of all
-   * streams fit, also if none of their clients reads.
+   * Memory of all readings that are at work. Each needs three times `readTurnBytes`, so that the readings of 256 connections and of all
+   * streams fit, even if none of their clients reads.
    */
   readBytesMax: 40 * MIB,
   /** The newest lines of journals that streams share; a stream that needs older lines reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
-  /** Share of the event loop's time that readings use at most while reports arrive. */
+  /** Largest share of the event loop's time for readings while reports arrive. */
   readTimePercent: 5,
-  /** How long after the last recorded report readings may use all of the time again. */
+  /** After the last recorded report, the time until readings may use the whole event loop again. */
   readIdleMs: 100,
   /** `Retry-After` of a 503. */
   retryAfterSeconds: 1,
@@ -238,13 +237,13 @@ export const limits = {
   refusalLinesMax: 10,
   recordedLinesMax: 100,
   activityMs: 1_000,
-  /** Refused requests that are kept for `GET /refusals`: of each deployment, and of all together. Each takes up to 4 KB. */
+  /** Refused requests that are kept for `GET /refusals`: of each deployment, and of all together. Each needs up to 4 KB. */
   refusalsKeptMax: 100,
   refusalsOfAllMax: 5_000,
   refusalErrorCharactersMax: 1_000,
   /** Characters of a request's path, or of an event, in such a line. */
   loggedPathCharactersMax: 200,
-  /** Characters of each value in a line of the log, and bytes of the log that wait in memory until its reader takes them. */
+  /** Characters of each value in a line of the log, and bytes of the log that wait in memory for a slow reader. */
   logTextCharactersMax: 2_000,
   logWaitingBytesMax: 1_000_000,
   /** Distinct names that are logged, each once; further names are not logged. */
@@ -252,8 +251,8 @@ export const limits = {
   /** A deployment's journal is closed when no report arrived for this long. */
   idleJournalMs: 300_000,
   /**
-   * Journals of deployments that are open, being opened or being closed at a time. Each takes three file descriptors, and a
-   * few more while it is opened. To open another one, the least recently used idle one is closed; if all are busy, it waits.
+   * Journals of deployments that are open, being opened or being closed at a time. Each needs three file descriptors, and a
+   * few more while it is opened. To open another journal, the least recently used idle one is closed; if all are busy, it waits.
    */
   openJournalsMax: 1_000,
   /** How long reports wait for their deployment's journal to be opened. If opening takes longer, each report gets 503 at once. */
@@ -265,7 +264,7 @@ export const limits = {
   /** Interval of checks whether the token of a reply that is still being sent has expired. */
   rightsCheckMs: 1_000,
   deploymentsBytesMax: 16 * MIB,
-  /** How long before its end a token is reported, and how many of them the log names. */
+  /** How long before its end an expiring token is logged, and the number of expiring tokens that the log names. */
   tokenExpiringMs: 14 * 86_400_000,
   tokensNamedMax: 10,
   /** Requests without a valid token that get 401, for each address in `failuresMs`; further requests get 429. */
@@ -284,32 +283,32 @@ export const limits = {
   healthcheckMs: 3_000,
   /** Interval at which a reader checks whether the journal has grown. Not `fs.watch`: it reports nothing on many file systems. */
   followMs: 200,
-  /** How many times `verify` lists a folder if retention removes files from it while `verify` reads. */
+  /** Listings of a folder by `verify`, if retention removes files from the folder meanwhile. */
   verifyListingsMax: 20,
-  /** Stretches of good lines in a damaged file; each takes about 200 bytes of the memory of `repair`. */
+  /** Stretches of good lines in a damaged file; each needs about 200 bytes of the memory of `repair`. */
   stretchesMax: 500_000,
-  /** Removed ranges of a damaged file that `repair` lists one by one; further ones are counted. */
+  /** Removed ranges of a damaged file that `repair` lists one by one; further ranges are counted. */
   repairListMax: 1_000,
-  /** Journals of deployments that `events` merges, and the chunks of all of their files together. */
+  /** Journals of deployments that `events` merges, and bytes of the chunks of all their files together. */
   mergedJournalsMax: 256,
   mergedBytesMax: 8 * MIB,
   leastMergedChunkBytes: 16 * KIB,
   mergedChunkBytesMax: 256 * KIB,
-  /** Damaged ranges that a reader reports one by one; further ones are counted. */
+  /** Damaged ranges that a reader reports one by one; further ranges are counted. */
   damageReportsMax: 20,
   /** Interval of checks for files that are too old, besides the checks after a start and after a rotation. */
   retainCheckMs: 3_600_000,
-  /** `--timeout` of `report`: how long one attempt may take, from connecting to the last byte of the reply. */
+  /** `--timeout` of `report`: the time of one attempt, from connecting to the last byte of the reply. */
   attemptMs: 10_000,
   /** A connection that was idle for longer is not reused: the reference implementation closes idle connections after 5 s. */
   keptMs: 1_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */
   replyBytesMax: 64 * KIB,
-  /** As `replyBytesMax`, for an OpenAPI document and for the reply to a batch, which may describe `batchErrorsMax` wrong items. */
+  /** Bytes of a long reply: an OpenAPI document, or the reply to a batch that describes `batchErrorsMax` wrong items. */
   longReplyBytesMax: 1 * MIB,
-  /** One line of `GET /assets` that a command reads: an asset may have thousands of checks. */
+  /** One line of `GET /assets` that a command reads: an asset can have thousands of checks. */
   assetLineBytesMax: 16 * MIB,
-  /** Replies in a row that say that the next events were removed: a journal loses its oldest file now and then. */
+  /** Replies in a row that report the next events as removed: retention removes the oldest file now and then. */
   removalsMax: 10,
   /** Lines that `report --from` sends in one request, of at most `bodyBytesMax`, and that it reads ahead. */
   groupLinesMax: 500,
@@ -317,13 +316,13 @@ export const limits = {
   retryMs: 250,
   retryMsMax: 10_000,
   tokenBytesMax: 8 * KIB,
-  /** Faults of a service for tests, how long one may hold a reply back, and how many replies wait at a time. */
+  /** Faults of a service for tests, the longest delay of a reply, and the number of replies that are delayed at a time. */
   faultsMax: 100,
   faultDelayMsMax: 300_000,
   delayedRepliesMax: 1_000,
   /**
-   * Bytes between two garbage collections: of bodies that arrive if memory is scarce, and always of events that are sent on, unless the
-   * heap is so large that a collection takes long.
+   * Bytes between two garbage collections: of arriving bodies if memory is scarce, and of forwarded events always, unless the heap
+   * is larger than `collectedHeapBytesMax`, so that a collection would take long.
    */
   collectBytes: 16 * MIB,
   collectedHeapBytesMax: 64 * MIB,
@@ -334,8 +333,8 @@ export const limits = {
 } as const satisfies Record<string, number>;
 
 /**
- * Limits of `embed.ts`: how long `waitFor` waits, how many events and refusals its error shows, with how many characters, and how
- * many refused requests are kept.
+ * Limits of `embed.ts`: how long `waitFor` waits, the refused requests that are kept, and the events and refusals that its error
+ * shows, with the characters of each.
  */
 export const waitLimits = {
   waitMs: 5_000,
@@ -349,11 +348,11 @@ export const pageLimits = {
   /** Events that the page holds, and the characters of their lines; beyond them it drops the oldest. */
   linesMax: 10_000,
   charactersMax: 32 * MIB,
-  /** Events that it asks for at a time. */
+  /** Events of one request. */
   readLimit: 1_000,
-  /** Tokens of nested metadata, and members, that it shows of one event; the line itself is always whole. */
+  /** Tokens of nested metadata, and members, that the page shows of one event; the line itself is always whole. */
   tokensMax: 5_000,
-  /** Lines and characters of a value that it shows at first, and of each block that follows when its user asks for more. */
+  /** Lines and characters of a value at first, and of each further block that the user asks for. */
   foldedLines: 20,
   foldedCharacters: 2_000,
   /** A longer line has no preview of its metadata in the list. */
@@ -362,7 +361,7 @@ export const pageLimits = {
   quietMsMax: 40_000,
   /** Interval at which assets and refusals are read again. */
   pollMs: 3_000,
-  /** First pause before it connects again, doubled each time. */
+  /** First pause before the page connects again, doubled each time. */
   retryMs: 500,
   retryMsMax: 15_000,
 } as const satisfies Record<string, number>;
@@ -370,15 +369,15 @@ export const pageLimits = {
 /** Values for all limits: `limits`, what `limitsFor` returns, or what a test chooses. */
 export type Limits = { readonly [Name in keyof typeof limits]: number };
 
-/** With at least this much memory, the caps of bodies and queues are not lowered. */
+/** With at least this much memory, the caps keep their values. */
 const AMPLE_MEMORY_BYTES = 512 * MIB;
 
 /**
- * Scales the caps of bodies, queues and readings in proportion to the memory. No cap is so low that a report of an allowed size could never
- * be accepted, so far below 64 MiB the caps no longer keep the process within its memory. A batch of many items may need more
- * than a lowered `queueBytesMax`; it gets 413.
+ * Scales the caps of bodies, queues and readings in proportion to the memory. Every report of an allowed size still fits, so far
+ * below 64 MiB the caps no longer keep the process within its memory. A batch of many items that does not fit a lowered
+ * `queueBytesMax` gets 413.
  * @param memoryBytes the memory that the process may use: see `readMemoryBytesMax`
- * @returns lower limits; `limits` itself from 512 MiB on
+ * @returns lower limits; `limits` itself from `AMPLE_MEMORY_BYTES` on
  */
 export function limitsFor(memoryBytes: number): Limits {
   if (memoryBytes >= AMPLE_MEMORY_BYTES) return limits;

@@ -1,4 +1,4 @@
-/** Finds how much memory the process may use, and makes V8 use little memory. */
+/** Finds the memory that the process may use, and makes V8 use little memory. */
 
 import { PerformanceObserver } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
@@ -7,7 +7,7 @@ import type { Limits } from './limits.ts';
 /**
  * @param constrainedBytes the memory limit of the cgroup (v1 and v2); 0, undefined or more than any machine has if there is none
  * @param heapBytes V8's heap limit, as `--max-old-space-size` sets it; buffers are outside the heap
- * @returns how much memory the process may use: the lower of the cgroup's limit and what the heap limit implies
+ * @returns the memory that the process may use: the lower of the cgroup's limit and the limit that follows from the heap's
  */
 export function readMemoryBytesMax(
   constrainedBytes: number | undefined = process.constrainedMemory(),
@@ -32,27 +32,27 @@ export function saveMemory(): () => void {
 }
 
 /**
- * Limits V8's young generation, of which one half is in use at a time. By default each half grows to 16 MiB on Node 20 and 22, to 64
- * on 24 and to 32 on 26, and a report takes no less time for it. V8 reads `--max-semi-space-size` only at its own start, but the factor
+ * Limits V8's young generation, which uses one of its halves at a time. By default each half grows to 16 MiB on Node 20 and 22, to
+ * 64 on 24 and to 32 on 26, without making a report faster. V8 reads `--max-semi-space-size` only at its own start, but the factor
  * whenever the young generation grows.
  */
 export class YoungGeneration {
   readonly #halfBytesMax: number;
   #isHeld = false;
 
-  /** Begins to look at it after each collection. */
+  /** Checks the size after each collection. */
   constructor({ youngHalfBytesMax }: Pick<Limits, 'youngHalfBytesMax'>) {
     this.#halfBytesMax = youngHalfBytesMax;
     new PerformanceObserver(() => this.#update()).observe({ entryTypes: ['gc'] });
   }
 
-  /** @param isHeld whether it may not grow for now, however small it is */
+  /** @param isHeld whether the young generation may not grow for now, however small it is */
   hold(isHeld: boolean): void {
     this.#isHeld = isHeld;
     this.#update();
   }
 
-  /** V8 makes the young generation smaller while a service is idle, so it may have to grow again. */
+  /** V8 shrinks the young generation of an idle service, so it might have to grow again. */
   #update(): void {
     const space = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')!;
     const halfBytes = space.space_used_size + space.space_available_size;
@@ -60,7 +60,7 @@ export class YoungGeneration {
   }
 }
 
-/** @returns a function that counts bytes that become garbage, and calls `collect` after each `limits.collectBytes` of them */
+/** @returns a function that counts bytes of garbage, and calls `collect` after each `limits.collectBytes` */
 export function collectEach(
   { collectBytes }: Pick<Limits, 'collectBytes'>,
   collect: () => void,

@@ -29,7 +29,7 @@ export type Options<Values> = { readonly [Name in keyof Values]: Option<Values[N
 
 /** The arguments that a command takes besides options. */
 export interface Operands {
-  /** As the help shows them. */
+  /** The operands in the form of the help. */
   readonly text: string;
   readonly max: number;
   /** The allowed values of the first operand, for shell completion. */
@@ -59,7 +59,7 @@ export function hasVariable({
   return (argument !== '' || variable === true) && flagOnly !== true;
 }
 
-/** Arguments, a configuration or a file that can not be used. */
+/** Arguments, a configuration or a file with mistakes. */
 export interface Invalid {
   readonly kind: 'invalid';
   /** Every problem, as a sentence that says what to do. */
@@ -74,7 +74,7 @@ export interface ValidOptions<Values> {
 
 /**
  * Reads options. A flag takes precedence over the environment, and the environment over the default.
- * @param args `--flag value` and `--flag=value`, and operands if the command takes any; after `--` there are only operands
+ * @param args `--flag value` and `--flag=value`, and operands if the command has any; after `--` only operands
  * @param env an empty variable counts as absent
  */
 export function readOptions<Values extends object>(
@@ -140,15 +140,15 @@ function read<Values>(args: readonly string[], options: Options<Values>, { max }
 }
 
 const NO_OPERANDS: Operands = { max: 0, text: '' };
-/** A user and a password, in what was to be a URL. */
+/** A user and a password, in a text that should be a URL. */
 const LOGIN = /:.*@/s;
 
-/** An option without a value: `true` if it is given, else `false`. */
+/** An option without a value: `true` if it is given, otherwise `false`. */
 export function switchOption(help: string): Option<boolean> {
   return { argument: '', help, initial: false, parse: () => true };
 }
 
-/** An option of one call of a command. @param parse as in `Option` */
+/** An option of one call of a command. @param parse see `Option` */
 export function flagOption<Value>(
   argument: string,
   help: string,
@@ -162,7 +162,7 @@ export function booleanOption(help: string): Option<boolean | undefined> {
   return { ...flagOption('', help, trueOrFalse), trueOrFalse: true };
 }
 
-/** The same, whose value is any text. */
+/** An option of one call whose value is any text. */
 export function text(argument: string, help: string): Option<string | undefined> {
   return flagOption(argument, help, (given) => given);
 }
@@ -180,7 +180,7 @@ export function oneOf<Choice extends string>(choices: readonly Choice[], text: s
   return choice;
 }
 
-/** @param what the path is of: `the file with the token` @returns a function for `parse` */
+/** @param what the thing at the path: `the file with the token` @returns a function for `parse` */
 export function pathOf(what: string): (text: string) => string {
   return (text) => matching(text, /^[^\0]+$/, `is not a path; give ${what}`);
 }
@@ -199,7 +199,7 @@ export function integer(text: string, min: number, max: number): number {
 
 /**
  * For `parse`: a size in bytes, such as `1000000`, `300MB` (300 * 1000^2) or `64MiB` (64 * 1024^2). Units are spelled exactly:
- * `300mb` could as well mean megabits, and `5G` either of two units.
+ * `300mb` could mean megabits, and `5G` either of two units.
  * @returns bytes
  * @throws Error if the text is no size, or not from `min` to `max` bytes, both included
  */

@@ -1,10 +1,10 @@
 /** Callers that wait for the same thing. */
 
 export class Waiters {
-  /** What lets each of them continue, in the order in which they came. */
+  /** A function for each waiting caller that lets it continue, in the order of their calls. */
   readonly #waiting = new Set<() => void>();
 
-  /** How many callers wait. */
+  /** Number of callers that wait. */
   get size(): number {
     return this.#waiting.size;
   }
@@ -30,12 +30,12 @@ export class Waiters {
     });
   }
 
-  /** Lets all who wait now continue. */
+  /** Lets all callers that wait now continue. */
   wake(): void {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Lets the one who has waited longest continue. @returns false if none waits */
+  /** Lets the caller that has waited longest continue. @returns false if none waits */
   wakeFirst(): boolean {
     const [wake] = this.#waiting;
     wake?.();

@@ -76,9 +76,9 @@ test('--read and --no-read contradict each other, as flags and in the environmen
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
-test('a service whose journal can begin anew does not forward, and a token for forwarding needs a URL', () => {
+test('a service for tests does not forward, and a token for forwarding needs a URL', () => {
   const test =
-    '--test has no --forward-to, no --forward and no --on-failed-check, since its journal can begin anew; leave one of them out';
+    '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out';
   const url =
     '--forward-token-file and --forward-ca-file are for --forward-to; give it, or tokenFile and caFile in the file of --forward';
   for (const [args, problem] of [

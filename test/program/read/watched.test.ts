@@ -99,5 +99,5 @@ test('without the option there is no age, and there are at most 20 keys', async 
   assert.deepEqual([many.code, /--watch-asset "a20" is one more than 20/.test(many.stderr)], [2, true]);
   for (const key of ['a//b', 'a\u0007']) assert.equal((await run(['serve', '--watch-asset', key])).code, 2, key);
   const hosted = await run(['serve', '--deployments', 'x', ...watch('.x/a')]);
-  assert.match(hosted.stderr, /--watch-asset begins with the deployment, as in prod\/warehouse/);
+  assert.match(hosted.stderr, /--watch-asset starts with the deployment, as in prod\/warehouse/);
 });
