@@ -20,7 +20,7 @@ const logged: Readonly<Record<string, StateName>> = {
   'the disk failed and the service ends': 'journal failed',
   'the disk is full; the service waits for space to open its journal': 'journal waiting for space',
   'reports get 503: retention would remove events': 'journal held back',
-  'the line of an earlier report can not be read': 'key unreadable',
+  'the line of an earlier report cannot be read': 'key unreadable',
   'the destination has all events, and reports are recorded': 'ack open',
   'reports get 503 until the destination has all events': 'ack closed',
 };

@@ -2,18 +2,18 @@
  * Reports with an idempotency key (draft-ietf-httpapi-idempotency-key-header-07): each key is recorded once, however often its
  * report is sent.
  *
- * An event with a key is one of these:
+ * The key of an event decides:
  *
- * | its key | then |
+ * | key | event |
  * |---|---|
- * | waits for the disk with another report | it joins that report and gets its result; a failure leaves the key free |
- * | is in a durable line with the same event | it counts as recorded (replayed) |
+ * | waits for the disk with another report | joins that report and gets its result; a failure leaves the key free |
+ * | is in a durable line with the same event | counts as recorded (replayed) |
  * | belongs to another event | conflict: nothing of the report is recorded, or all but this event |
- * | is not known | it is queued, and remembered when it is durable |
+ * | is not known | is queued, and its key is remembered when it is durable |
  *
- * All events of a report are looked up before any is queued. Looking up is synchronous, but for keys whose hash is known: their
- * lines are read back, and after that all events are looked up again, since another report may have queued the same key
- * meanwhile. Queueing follows in the same turn of the event loop, so no key can be queued twice.
+ * All events of a report are looked up before any is queued. A lookup is synchronous unless the hash of a key is known: then lines
+ * are read back, and after that all events are looked up again, since another report might have queued the same key in the
+ * meantime. Queueing follows in the same turn of the event loop, so no key can be queued twice.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -29,22 +29,21 @@ import type { Disk } from '../disk.ts';
 import { type LineMembers, lineBytesMax } from '../line/record.ts';
 import type { Done, KeyedEntry, QueueEntry } from '../queue-entry.ts';
 import type { JournalKeys } from './keys.ts';
-import { type Comparison, differingMember, LineReads, type LineToCompare, PendingKeys } from './lookup.ts';
+import { type Comparison, findDifferingMember, LineReads, type LineToCompare, PendingKeys } from './lookup.ts';
 import type { HashedKey, LineLocation } from './table.ts';
 
-/** What the reports with keys need of their journal. */
 export interface KeyedReportsOptions {
   readonly disk: Disk;
   readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax' | 'notAcceptedNoticeMs'>;
   readonly notices: Notices;
   readonly keys: JournalKeys;
-  /** Queues an entry for the next batch, or refuses it; `release` follows in both cases. */
+  /** Queues an entry for the next batch, or refuses it; the journal calls `release` in both cases. */
   readonly queue: (entry: KeyedEntry) => void;
-  /** Counts memory of reports that wait and are not in the queue; a negative number when they no longer do. */
+  /** Counts the memory of reports that wait outside the queue; a negative number when their wait ends. */
   readonly hold: (bytes: number) => void;
-  /** Calls `done` with the result, whatever it throws. */
+  /** Calls `done` with the result, and catches its exceptions. */
   readonly answer: (done: Done, ...result: Parameters<Done>) => void;
-  /** Called with the number of events that were recorded before. */
+  /** Called with the number of events that were recorded earlier. */
   readonly onReplayed: (count: number) => void;
 }
 
@@ -54,15 +53,15 @@ export class KeyedReports {
   /** By key: the events in the queue and in the batch that is being written. */
   readonly #pending = new PendingKeys();
   readonly #reads: LineReads;
-  /** Reports that came before the keys of the journal were known; undefined since they are. */
-  #early: Early[] | undefined = [];
-  /** Reports that wait for lines to be read. */
+  /** Reports that wait for the keys to be loaded; undefined afterwards. */
+  #early: EarlyReport[] | undefined = [];
+  /** Number of reports that wait for lines to be read. */
   #lookups = 0;
   /** Called when no report waits for lines. */
   readonly #onSettled: (() => void)[] = [];
   readonly #mayLog: (reason: string) => boolean;
 
-  /** Until `opened`, reports wait for the keys of the journal. */
+  /** Until `opened` is called, reports wait for the keys of the journal. */
   constructor(options: KeyedReportsOptions) {
     this.#options = options;
     const { disk, limits, keys } = options;
@@ -72,8 +71,8 @@ export class KeyedReports {
   }
 
   /**
-   * Takes the events of a report that the queue would take now. Its `done` is called once. With `refuse all`, a conflict is the
-   * result before anything is queued.
+   * Accepts a report for which the queue has space. Its `done` is called once. With `refuse all`, a conflict is the result before
+   * any event is queued.
    */
   admit(entry: KeyedEntry, onConflict: ConflictHandling): void {
     if (this.#early !== undefined) {
@@ -81,7 +80,7 @@ export class KeyedReports {
       this.#early.push({ entry, onConflict });
       return;
     }
-    if (this.#isNewByItself(entry)) {
+    if (this.#isOneNewEvent(entry)) {
       this.#queue(entry);
       return;
     }
@@ -90,21 +89,21 @@ export class KeyedReports {
     if (lines.length > 0) void this.#readAndDecide(lookup, lines);
   }
 
-  /** An entry has its result, so its keys no longer wait for the disk. */
+  /** Called when an entry has its result: its keys no longer wait for the disk. */
   release(keys: KeyedEntry['keys']): void {
     for (const key of keys) if (key !== undefined) this.#pending.delete(key.text);
   }
 
-  /** The keys of the journal are known now: admits the reports that came before. */
+  /** Called when the keys of the journal are loaded: admits the reports that wait for them. */
   opened(): void {
-    const early = this.#takeEarly();
+    const early = this.#drainEarly();
     this.#early = undefined;
     for (const { entry, onConflict } of early) this.admit(entry, onConflict);
   }
 
-  /** Refuses the reports that came before the keys of the journal were known. */
+  /** Refuses the reports that wait for the keys to be loaded. */
   refuseEarly(reason: string): void {
-    for (const { entry } of this.#takeEarly()) this.#options.answer(entry.done, refused(reason));
+    for (const { entry } of this.#drainEarly()) this.#options.answer(entry.done, refused(reason));
   }
 
   /** Resolves when no report waits for a line to be read, after `limits.diskAnswerMs` at most. */
@@ -112,14 +111,14 @@ export class KeyedReports {
     if (this.#lookups > 0) await new Promise<void>((resolve) => this.#onSettled.push(resolve));
   }
 
-  /** True for most reports, which then need no lookup of several events. */
-  #isNewByItself({ keys }: KeyedEntry): boolean {
+  /** Whether the report is one event with an unknown key, as most are: it needs no `Lookup`. */
+  #isOneNewEvent({ keys }: KeyedEntry): boolean {
     const [key] = keys;
     if (keys.length !== 1 || key === undefined || this.#pending.get(key.text) !== undefined) return false;
     return this.#options.keys.find(key).length === 0;
   }
 
-  #takeEarly(): Early[] {
+  #drainEarly(): EarlyReport[] {
     const early = this.#early?.splice(0) ?? [];
     for (const { entry } of early) this.#options.hold(-entry.heldBytes);
     return early;
@@ -145,12 +144,12 @@ export class KeyedReports {
   }
 
   /**
-   * Looks up all events of a report. If no line has to be read for that, queues it or answers it.
+   * Looks up all events of a report. If no line has to be read, queues or answers it.
    * @returns the lines that have to be read first
    */
   #decide(lookup: Lookup): LineToCompare[] {
     const { lines, keys } = lookup.entry;
-    const found: Found = { fresh: [], replayed: [], seqs: [], joined: new Set(), conflicts: [], toRead: [] };
+    const found: Findings = { fresh: [], replayed: [], seqs: [], joined: new Set(), conflicts: [], toRead: [] };
     const firstOf = new Map<string, number>();
     for (const [index, key] of keys.entries()) {
       const members = lines[index] as LineMembers;
@@ -159,38 +158,42 @@ export class KeyedReports {
       if (key === undefined) {
         found.fresh.push(index);
       } else if (first !== undefined) {
-        this.#addKnown(found, { index, key: key.text, first }, differingMember(lines[first] as LineMembers, members));
+        this.#addKnown(
+          found,
+          { index, key: key.text, first },
+          findDifferingMember(lines[first] as LineMembers, members),
+        );
       } else if (pending !== undefined) {
         found.joined.add(pending.entry);
-        this.#addKnown(found, { index, key: key.text, first }, differingMember(pending.members, members));
+        this.#addKnown(found, { index, key: key.text, first }, findDifferingMember(pending.members, members));
       } else {
         this.#decideByLines(found, lookup, index, key);
       }
       // An event with a conflict is not recorded, so its key still belongs to the other event.
-      const conflicts = found.conflicts.at(-1)?.index === index;
-      if (key !== undefined && first === undefined && !conflicts) firstOf.set(key.text, index);
+      const isConflict = found.conflicts.at(-1)?.index === index;
+      if (key !== undefined && first === undefined && !isConflict) firstOf.set(key.text, index);
     }
     if (found.toRead.length === 0) this.#conclude(lookup, found);
     return found.toRead;
   }
 
   /**
-   * Adds an event whose key is known, to the replayed events or to the conflicts.
-   * @param member the first that differs from the event which has the key; undefined if it is the same event
+   * Adds an event with a known key to the replayed events or to the conflicts.
+   * @param member the first that differs from the earlier event with this key; undefined if it is the same event
    */
-  #addKnown(found: Found, event: Omit<KeyConflict, 'member'>, member: string | undefined): void {
+  #addKnown(found: Findings, event: Omit<KeyConflict, 'member'>, member: string | undefined): void {
     if (member === undefined) found.replayed.push(event.index);
     else found.conflicts.push({ ...event, member });
   }
 
   /** Compares an event with the durable lines whose keys have the same hash, the latest first. */
-  #decideByLines(found: Found, lookup: Lookup, index: number, key: HashedKey): void {
+  #decideByLines(found: Findings, lookup: Lookup, index: number, key: HashedKey): void {
     const members = lookup.entry.lines[index] as LineMembers;
     for (const location of this.#options.keys.find(key)) {
-      const comparison = lookup.comparison(index, location);
+      const comparison = lookup.getComparison(index, location);
       if (comparison === undefined) {
-        const compared = (result: Comparison) => lookup.compared(index, location, result);
-        found.toRead.push({ key: key.text, members, location, compared });
+        const onCompared = (result: Comparison) => lookup.setComparison(index, location, result);
+        found.toRead.push({ key: key.text, members, location, onCompared });
         return;
       }
       if (comparison.kind !== 'other key') {
@@ -203,14 +206,14 @@ export class KeyedReports {
     found.fresh.push(index);
   }
 
-  /** Queues or answers a report whose events are all looked up. */
-  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, seqs, joined, conflicts }: Found): void {
+  /** Queues or answers a report after the lookup of all its events. */
+  #conclude({ entry, onConflict }: Lookup, { fresh, replayed, seqs, joined, conflicts }: Findings): void {
     const { hold, answer, onReplayed } = this.#options;
     if (conflicts.length > 0 && (onConflict === 'refuse all' || fresh.length + replayed.length === 0)) {
       answer(entry.done, { kind: 'conflict', conflicts });
       return;
     }
-    // The queue counts the memory of what it holds. A report that only waits for others is counted here.
+    // The queue counts the memory of its entries. A report that only waits for others is counted here.
     const heldBytes = fresh.length > 0 ? 0 : entry.heldBytes;
     hold(heldBytes);
     let left = joined.size + 1;
@@ -223,7 +226,7 @@ export class KeyedReports {
       if (left > 0) return;
       hold(-heldBytes);
       if (failure === undefined && replayed.length > 0) onReplayed(replayed.length);
-      answer(entry.done, failure ?? recordedWith(replayed, conflicts), first, last, seqs);
+      answer(entry.done, failure ?? createResult(replayed, conflicts), first, last, seqs);
     };
     for (const queued of joined) {
       queued.joined ??= [];
@@ -240,7 +243,7 @@ export class KeyedReports {
     this.#queue({ lines, lineBytes, heldBytes: entry.heldBytes, done: finish, ids, keys, joined: undefined });
   }
 
-  /** Queues an entry with events of which none is recorded yet. */
+  /** Queues an entry whose events are all new. */
   #queue(entry: KeyedEntry): void {
     const { lines, keys } = entry;
     for (let index = 0; index < keys.length; index += 1) {
@@ -253,13 +256,13 @@ export class KeyedReports {
   #reportUnreadable(file: string, problem: string): void {
     if (!this.#mayLog('unreadable')) return;
     this.#options.notices.error(
-      'the line of an earlier report can not be read; reports with its idempotency key get 503',
+      'the line of an earlier report cannot be read; reports with its idempotency key get 503',
       { file, problem },
     );
   }
 }
 
-function recordedWith(replayed: readonly number[], conflicts: readonly KeyConflict[]): RecordResult {
+function createResult(replayed: readonly number[], conflicts: readonly KeyConflict[]): RecordResult {
   if (replayed.length === 0 && conflicts.length === 0) return recorded;
   return {
     kind: 'recorded',
@@ -268,19 +271,18 @@ function recordedWith(replayed: readonly number[], conflicts: readonly KeyConfli
   };
 }
 
-/** A report that came before the keys of the journal were known. */
-interface Early {
+interface EarlyReport {
   readonly entry: KeyedEntry;
   readonly onConflict: ConflictHandling;
 }
 
-/** What the lookup of all events of a report found; events are given by their indexes. */
-interface Found {
+/** Result of the lookup of all events of a report; events are given by their indexes. */
+interface Findings {
   /** Events that are not recorded yet. */
   readonly fresh: number[];
   /** Events that are recorded, or will be when the entries in `joined` are. */
   readonly replayed: number[];
-  /** The seqs of those that are recorded. */
+  /** Seqs of the replayed events that are recorded. */
   readonly seqs: number[];
   readonly joined: Set<QueueEntry>;
   readonly conflicts: KeyConflict[];
@@ -288,11 +290,11 @@ interface Found {
   readonly toRead: LineToCompare[];
 }
 
-/** A report that is being looked up, and what the lines that were read for it say. */
+/** A report that is being looked up, and its comparisons with the lines that were read. */
 class Lookup {
   readonly entry: KeyedEntry;
   readonly onConflict: ConflictHandling;
-  /** By event and by seq of the line. */
+  /** By index of the event and seq of the line. */
   readonly #comparisons = new Map<string, Comparison>();
 
   constructor(entry: KeyedEntry, onConflict: ConflictHandling) {
@@ -300,11 +302,11 @@ class Lookup {
     this.onConflict = onConflict;
   }
 
-  comparison(index: number, { seq }: LineLocation): Comparison | undefined {
+  getComparison(index: number, { seq }: LineLocation): Comparison | undefined {
     return this.#comparisons.get(`${index} ${seq}`);
   }
 
-  compared(index: number, { seq }: LineLocation, comparison: Comparison): void {
+  setComparison(index: number, { seq }: LineLocation, comparison: Comparison): void {
     this.#comparisons.set(`${index} ${seq}`, comparison);
   }
 }

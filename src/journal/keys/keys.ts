@@ -1,7 +1,7 @@
 /**
- * The idempotency keys of one journal, from its start to its close: read from the sidecars of the closed files and from the last
- * file, added when their lines are durable, written to a sidecar when a file is closed, forgotten with the files that retention
- * removes. `memory.ts` decides how many are remembered.
+ * The idempotency keys of one journal, from its start to its close. They are read from the sidecars of the closed files and from
+ * the last file, added when their lines are durable, written to a sidecar when a file is closed, and forgotten with the files
+ * that retention removes. `memory.ts` decides how many are remembered.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -25,14 +25,13 @@ import {
 } from './sidecar.ts';
 import { type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './table.ts';
 
-/** What the keys of one journal need of the journal and of the service. */
 export interface JournalKeysOptions {
   readonly disk: Disk;
   readonly notices: Notices;
   /** Shared by all journals of the service. */
   readonly memory: KeyMemory;
   readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'sidecarsWaitingMax'>;
-  /** Only tests hand in another one. */
+  /** Only tests pass another function. */
   readonly hash?: HashKey | undefined;
 }
 
@@ -40,34 +39,35 @@ export class JournalKeys {
   readonly #options: JournalKeysOptions;
   readonly #hash: HashKey;
   readonly #table: KeyTable;
-  /** The first seqs of the journal's files, in order; the last is that of the file that is appended to. */
+  /** The first seq of each file of the journal, in order. Lines are appended to the last file. */
   #firstSeqs: number[] = [];
   /** Number of lines with a key in the last file. */
   #lastFileKeys = 0;
   /** The keys of the last file, while a start reads it. */
-  #found: KeyCollector;
+  #collector: KeyCollector;
   #writing = Promise.resolve();
   #sidecarsWaiting = 0;
 
-  /** Adds an empty table to `options.memory`; reads nothing before `load`. */
+  /** Adds an empty table to `options.memory`. No file is read before `load`. */
   constructor(options: JournalKeysOptions) {
     this.#options = options;
     this.#hash = options.hash ?? hashKey;
     this.#table = options.memory.open(options.disk.folder);
-    this.#found = new KeyCollector(this.#hash, 0);
+    this.#collector = new KeyCollector(this.#hash, 0);
   }
 
-  /** @returns the function that takes the good lines of the last file, for `recover`. A repeated start begins anew */
+  /** @returns the function that `recover` calls with each good line of the last file. A second call drops the keys of the first */
   beginScan(): TakeGoodLine {
-    const found = new KeyCollector(this.#hash, this.#options.memory.keysMax);
-    this.#found = found;
-    return (bytes, start, end, seq, offset) => found.take(bytes, start, end, seq, offset);
+    const collector = new KeyCollector(this.#hash, this.#options.memory.keysMax);
+    this.#collector = collector;
+    return (bytes, start, end, seq, offset) => collector.addLine(bytes, start, end, seq, offset);
   }
 
   /**
-   * Reads the keys of the closed files, after `recover` has read the last one: from their sidecars, and from the files that have
-   * no good sidecar, up to `limits.keyScanBytesMax` bytes. The newest come first, until no more are remembered. Logs how many.
-   * @throws the error of a system call that lists the folder; a file that can not be read is logged
+   * Reads the keys of the closed files, after `recover` has read the last file: from their sidecars, and from the files without a
+   * good sidecar, up to `limits.keyScanBytesMax` bytes. Starts with the newest file and ends when no older key can be remembered.
+   * Logs the number of keys.
+   * @throws the error of a system call that lists the folder; a file that cannot be read is logged
    */
   async load(): Promise<void> {
     const { disk, notices, limits } = this.#options;
@@ -75,22 +75,22 @@ export class JournalKeys {
     const { segments } = contentsOf(names);
     this.#firstSeqs = segments.map(({ firstSeq }) => firstSeq);
     await this.#removeStale(names);
-    this.#lastFileKeys = this.#found.count;
-    let wanted = this.#addAll(this.#found.keys);
-    this.#found = new KeyCollector(this.#hash, 0);
+    this.#lastFileKeys = this.#collector.count;
+    let hasSpace = this.#addAll(this.#collector.keys);
+    this.#collector = new KeyCollector(this.#hash, 0);
     let bytesLeft = limits.keyScanBytesMax;
-    for (let index = segments.length - 2; index >= 0 && wanted; index -= 1) {
+    for (let index = segments.length - 2; index >= 0 && hasSpace; index -= 1) {
       const segment = segments[index] as SegmentName;
       const sidecar = await this.#readSidecar(segment);
-      if (sidecar !== undefined) wanted = this.#addAll(sidecar);
-      if (sidecar?.isComplete === true || !wanted) continue;
-      const read = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
-      if (read !== undefined) wanted = this.#addAll(read.found.keys);
-      if (read?.file !== undefined) this.#writeSidecar(read.file, read.found.count);
-      bytesLeft -= read?.bytes ?? 0;
-      if (read?.isFromStart === true) continue;
+      if (sidecar !== undefined) hasSpace = this.#addAll(sidecar);
+      if (sidecar?.isComplete === true || !hasSpace) continue;
+      const scan = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
+      if (scan !== undefined) hasSpace = this.#addAll(scan.collector.keys);
+      if (scan?.file !== undefined) this.#writeSidecar(scan.file, scan.collector.count);
+      bytesLeft -= scan?.bytes ?? 0;
+      if (scan?.isFromStart === true) continue;
       notices.warn('idempotency keys of older events are not known: a report that repeats one is recorded again', {
-        before_seq: read?.firstSeq ?? segments[index + 1]?.firstSeq,
+        before_seq: scan?.firstSeq ?? segments[index + 1]?.firstSeq,
         file: segment.name,
       });
       break;
@@ -101,7 +101,8 @@ export class JournalKeys {
   }
 
   /**
-   * @returns the key of each event with its hash. Undefined for an event without a key, and for a forwarded event, whose key was looked up by the journal that recorded it first
+   * @returns the key of each event with its hash; undefined for an event without a key, and for a forwarded event, whose key was
+   *   looked up by the journal that recorded it first
    */
   hashAll(events: readonly Event[]): (HashedKey | undefined)[] {
     return events.map(({ idempotencyKey: key, origin }) =>
@@ -109,14 +110,14 @@ export class JournalKeys {
     );
   }
 
-  /** @returns where the lines of the keys with the same hash are, the latest first; empty for an unknown key */
+  /** @returns the lines of the keys with the same hash, the latest first; empty for an unknown key */
   find(key: HashedKey): readonly LineLocation[] {
     return this.#table.find(key);
   }
 
   /**
-   * Remembers the keys of the lines of a batch, which are durable now.
-   * @param first the chain position of the first line, and where the line begins in its file
+   * Remembers the keys of a batch, whose lines are durable now.
+   * @param first the chain position of the first line, and the offset of that line in its file
    */
   addDurable(
     entries: readonly QueueEntry[],
@@ -146,8 +147,8 @@ export class JournalKeys {
   }
 
   /**
-   * The last file was closed and the next one begun: writes the sidecar, in the background.
-   * @param file its length and the chain position after it
+   * Called after the last file was closed and the next one started: writes the sidecar, in the background.
+   * @param file length of the closed file, and the chain position after it
    */
   closed({ bytes, chain }: Omit<ClosedFile, 'firstSeq'>): void {
     this.#writeSidecar({ firstSeq: this.#firstSeqs.at(-1) as number, bytes, chain }, this.#lastFileKeys);
@@ -155,19 +156,19 @@ export class JournalKeys {
     this.#lastFileKeys = 0;
   }
 
-  /** Retention is about to remove the files with the lines up to this seq. */
+  /** Called before retention removes the files with the lines up to this seq. */
   removed(lastSeq: number): void {
     this.#firstSeqs = this.#firstSeqs.filter((firstSeq) => firstSeq > lastSeq);
     this.#options.memory.forgetBefore(this.#table, lastSeq + 1);
   }
 
-  /** Resolves when the sidecars are written; forgets all keys, which the next start reads again. Never rejects. */
+  /** Forgets all keys, and resolves when the sidecars are written. Never rejects. */
   async close(): Promise<void> {
     this.#options.memory.close(this.#table);
     await this.#writing;
   }
 
-  /** Removes sidecars of files that are gone or that are not closed, and sidecars that were not written to their end. */
+  /** Removes sidecars without a closed file, and incomplete sidecars. */
   async #removeStale(names: readonly string[]): Promise<void> {
     const { disk, notices } = this.#options;
     const closed = new Set(this.#firstSeqs.slice(0, -1).map(sidecarName));
@@ -182,14 +183,14 @@ export class JournalKeys {
     }
   }
 
-  /** @returns undefined if it can not be used */
+  /** @returns undefined if it cannot be used */
   async #readSidecar({ firstSeq }: SegmentName): Promise<Sidecar | undefined> {
     const { disk, notices, limits } = this.#options;
     try {
       return await readSidecar(disk, firstSeq, limits);
     } catch (error) {
       const problem = (error as Error).message;
-      notices.warn('a file with idempotency keys can not be read', { file: sidecarName(firstSeq), problem });
+      notices.warn('a file with idempotency keys cannot be read', { file: sidecarName(firstSeq), problem });
       return undefined;
     }
   }
@@ -201,24 +202,24 @@ export class JournalKeys {
       return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
     } catch (error) {
       const problem = (error as Error).message;
-      notices.warn('a journal file can not be read for its idempotency keys', { file: segment.name, problem });
+      notices.warn('a journal file cannot be read for its idempotency keys', { file: segment.name, problem });
       return undefined;
     }
   }
 
-  /** Adds the keys that are older than all in the table, the newest first. @returns whether still older keys could be remembered */
+  /** Adds the keys that are older than all keys in the table, the newest first. @returns whether older keys could be added */
   #addAll(keys: KeyRows): boolean {
     const { memory } = this.#options;
     const beforeSeq = this.#table.size === 0 ? Number.POSITIVE_INFINITY : this.#table.at(0).seq;
     for (let index = keys.size - 1; index >= 0; index -= 1) {
       const entry = keys.at(index);
-      if (entry.seq >= beforeSeq) continue; // an incomplete sidecar had it
+      if (entry.seq >= beforeSeq) continue; // already added from an incomplete sidecar
       if (!memory.addOldest(this.#table, entry, entry, entry.seconds)) return false;
     }
     return true;
   }
 
-  /** Writes one sidecar after the other, concurrently with the batches. A failure is logged: the next start reads the file. */
+  /** Writes one sidecar after the other, concurrently with the batches. A failure is only logged: the next start reads the file. */
   #writeSidecar(file: ClosedFile, keyCount: number): void {
     const { disk, notices, limits } = this.#options;
     if (this.#sidecarsWaiting >= limits.sidecarsWaitingMax) return;

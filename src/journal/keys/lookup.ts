@@ -1,7 +1,7 @@
 /**
  * Finds the earlier event of an idempotency key, for a report that repeats the key or its hash: an event that waits for the disk,
- * or a durable line, which is read back and compared. Few lines are read at a time, so that writes are not delayed, and in
- * bounded time.
+ * or a durable line, which is read back and compared. At most `keyReadsMax` reports read lines at a time, so that writes are not
+ * delayed, and for at most `diskAnswerMs`.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -21,9 +21,9 @@ export interface Pending {
 }
 
 /**
- * The events with idempotency keys that wait for the disk, by key. A `Map` alone would do, but for garbage collection: a map moves
- * to a new table each time that enough keys came and went, and what the old tables still refer to survives until the next
- * collection of the whole heap. So the map holds numbers, and the events are in arrays whose elements are cleared.
+ * The events with idempotency keys that wait for the disk, by key. A `Map` of events would burden the garbage collection: it moves
+ * to a new table each time enough keys were added and deleted, and the events in its old tables survive until the next collection
+ * of the whole heap. So the map holds numbers, and the events are in arrays whose elements are cleared.
  */
 export class PendingKeys {
   readonly #slotOf = new Map<string, number>();
@@ -37,7 +37,7 @@ export class PendingKeys {
     return { members: this.#members[slot]!, entry: this.#entries[slot]! };
   }
 
-  /** @param key that is not pending */
+  /** @param key not pending yet */
   add(key: string, members: LineMembers, entry: QueueEntry): void {
     const slot = this.#free.pop() ?? this.#entries.length;
     this.#members[slot] = members;
@@ -56,16 +56,16 @@ export class PendingKeys {
   }
 }
 
-/** What the line of an earlier report says about a report. */
+/** How a report compares with the line of an earlier report. */
 export type Comparison =
   /** The same key and the same event. */
   | { readonly kind: 'same' }
-  /** The same key and another event; `member` is the first that differs, such as `metadata`. */
+  /** The same key and another event; `member` is the first member that differs, such as `metadata`. */
   | { readonly kind: 'other event'; readonly member: string }
-  /** Another key, whose hash is the same. */
+  /** Another key with the same hash. */
   | { readonly kind: 'other key' };
 
-/** There is no good line at a remembered position, which means damage. */
+/** The remembered position has no good line: the file is damaged. */
 interface Unreadable {
   readonly kind: 'unreadable';
   /** What is there instead. */
@@ -73,10 +73,10 @@ interface Unreadable {
 }
 
 /**
- * Compares two events as they are recorded: `1.0` and `1.00` in the metadata are different events.
+ * Compares two events in their recorded form: `1.0` and `1.00` in the metadata make two events.
  * @returns the name of the first member that differs, such as `metadata`; undefined if they are the same event
  */
-export function differingMember(a: LineMembers, b: LineMembers): string | undefined {
+export function findDifferingMember(a: LineMembers, b: LineMembers): string | undefined {
   if (a === b) return undefined;
   const [one, other] = [packMembers(a), packMembers(b)];
   if (one.equals(other)) return undefined;
@@ -90,8 +90,8 @@ export interface LineToCompare {
   /** The members of the event, `Event.encoded`. */
   readonly members: LineMembers;
   readonly location: LineLocation;
-  /** Called with what the line says about the event. */
-  readonly compared: (comparison: Comparison) => void;
+  /** Called with the result. */
+  readonly onCompared: (comparison: Comparison) => void;
 }
 
 interface LineReadsOptions {
@@ -99,16 +99,16 @@ interface LineReadsOptions {
   readonly limits: Pick<Limits, 'lineBytesMax' | 'diskAnswerMs' | 'keyReadsMax'>;
   /** @returns the file that has the line with this seq; undefined if retention removed it */
   readonly fileOf: (seq: number) => string | undefined;
-  /** Called for a line that can not be read, or that is not what was remembered. */
+  /** Called if a line cannot be read, or if the remembered position has no good line. */
   readonly onUnreadable: (file: string, problem: string) => void;
 }
 
-/** Reads of lines of one journal, of at most `limits.keyReadsMax` reports at a time. */
+/** Reads lines of one journal, for at most `limits.keyReadsMax` reports at a time. */
 export class LineReads {
   readonly #options: LineReadsOptions;
-  /** Begin to read for one report each, in the order of their arrival. */
+  /** Each starts the reads of one report; in order of arrival. */
   readonly #waiting: (() => void)[] = [];
-  /** Reports for which lines are being read. A read that never ends stays in it. */
+  /** Number of reports for which lines are being read. A read that never ends still counts. */
   #reading = 0;
 
   constructor(options: LineReadsOptions) {
@@ -117,8 +117,8 @@ export class LineReads {
 
   /**
    * Reads lines in the order of their seqs and compares them. Resolves after `limits.diskAnswerMs` at the latest. Never rejects.
-   * @returns undefined if all were compared. Else why lines could not be read, as a sentence for the client: then nothing is known
-   *   about the report
+   * @returns undefined if all were compared. Otherwise why lines could not be read, as a sentence for the client: then nothing is
+   *   known about the report
    */
   compareAll(lines: readonly LineToCompare[]): Promise<string | undefined> {
     const { diskAnswerMs, keyReadsMax } = this.#options.limits;
@@ -129,21 +129,21 @@ export class LineReads {
         isOver = true;
         resolve(failure);
       };
-      const timeout = setTimeout(() => end(noAnswer(diskAnswerMs)), diskAnswerMs);
+      const timeout = setTimeout(() => end(describeNoAnswer(diskAnswerMs)), diskAnswerMs);
       this.#waiting.push(() => {
-        if (isOver) return this.#next();
+        if (isOver) return this.#startNext();
         this.#reading += 1;
         void this.#compareInOrder(lines, () => isOver).then((failure) => {
           this.#reading -= 1;
           end(failure);
-          this.#next();
+          this.#startNext();
         });
       });
-      if (this.#reading < keyReadsMax) this.#next();
+      if (this.#reading < keyReadsMax) this.#startNext();
     });
   }
 
-  #next(): void {
+  #startNext(): void {
     this.#waiting.shift()?.();
   }
 
@@ -153,30 +153,30 @@ export class LineReads {
     const reader = new LineReader(disk, limits, lines.length);
     for (const line of [...lines].sort((a, b) => a.location.seq - b.location.seq)) {
       if (isOver()) return undefined;
-      const { key, members, location, compared } = line;
+      const { key, members, location, onCompared } = line;
       const file = fileOf(location.seq);
       const comparison: Comparison | Unreadable =
         file === undefined
-          ? { kind: 'other key' } // forgotten with its line
+          ? { kind: 'other key' } // retention removed the line, and its key with it
           : await reader.compare(file, location, key, members).catch(({ message }: Error) => {
               if (fileOf(location.seq) === undefined) return { kind: 'other key' };
               return { kind: 'unreadable', problem: message };
             });
       if (comparison.kind === 'unreadable') {
         onUnreadable(file ?? '', comparison.problem);
-        return 'the earlier report with this idempotency key can not be read; send the report again later';
+        return 'the earlier report with this idempotency key cannot be read; send the report again later';
       }
-      compared(comparison);
+      onCompared(comparison);
     }
     return undefined;
   }
 }
 
-function noAnswer(ms: number): string {
+function describeNoAnswer(ms: number): string {
   return `the disk has not answered for ${ms / 1000} s; send the report again later`;
 }
 
-/** Reads lines of one journal. Lines that are near each other are read at once, so a caller reads them in their order. */
+/** Reads lines of one journal. Lines close to each other are read at once, so a caller reads them in order. */
 class LineReader {
   readonly #disk: Disk;
   readonly #lineBytesMax: number;
@@ -185,7 +185,7 @@ class LineReader {
   #start = 0;
   #bytes: Buffer = Buffer.alloc(0);
 
-  /** @param lineCount how many lines will be read: for `1` parts of 4 KiB are read, for more parts of 256 KiB */
+  /** @param lineCount number of lines to read: one line is read in parts of 4 KiB, several in parts of 256 KiB */
   constructor(disk: Disk, { lineBytesMax }: Pick<Limits, 'lineBytesMax'>, lineCount: number) {
     this.#disk = disk;
     this.#lineBytesMax = lineBytesMax;
@@ -193,8 +193,8 @@ class LineReader {
   }
 
   /**
-   * Reads the line of an earlier report, and verifies it with the crc of the line before it.
-   * @param key of the report, as `members` are
+   * Reads the line of an earlier report, verifies it with the crc of the line before it, and compares it.
+   * @param key of the report, like `members`
    * @throws the error of a system call
    */
   async compare(
@@ -209,15 +209,15 @@ class LineReader {
     const end = bytes.indexOf(LINE_FEED, at);
     const before = bytes[at - 1] === LINE_FEED ? readEndingCrc(bytes, at - 1) : undefined;
     const seed = offset === 0 ? 0 : before;
-    if (end === -1 || seed === undefined) return { kind: 'unreadable', problem: `no line begins at byte ${offset}` };
+    if (end === -1 || seed === undefined) return { kind: 'unreadable', problem: `no line starts at byte ${offset}` };
     const check = checkLine(bytes, at, end, { seq, crc: seed });
     if (check.kind === 'bad') return { kind: 'unreadable', problem: `the line at byte ${offset}: ${check.problem}` };
     if (idempotencyKeyOf(bytes, at, end) !== key) return { kind: 'other key' };
-    const member = differingMember(membersOf(bytes, at, end, seq), members);
+    const member = findDifferingMember(membersOf(bytes, at, end, seq), members);
     return member === undefined ? { kind: 'same' } : { kind: 'other event', member };
   }
 
-  /** @returns the bytes from `start` at least up to the newline of the line at `offset`, if it has one */
+  /** @returns the bytes from `start` to at least the newline of the line at `offset`, if it has one */
   async #read(file: string, start: number, offset: number): Promise<Buffer> {
     if (file === this.#file && start >= this.#start) {
       const cached = this.#bytes.subarray(start - this.#start);

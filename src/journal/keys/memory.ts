@@ -1,28 +1,27 @@
 /**
- * The idempotency keys of all journals of a service: at most so many in total. When there is one more, the journal with the most
- * keys forgets its oldest key. So each journal has an equal share: what another journal forgets for a busy one is above that
- * share. Which journal forgets depends on the numbers of keys and the names of the journals alone. So a start knows the same keys
- * as the service before, in whatever order the journals are opened.
+ * The idempotency keys of all journals of a service: at most `keysMax` in total. Beyond that, the journal with the most keys
+ * forgets its oldest key, so a busy journal never reduces the equal share of another. Which journal forgets depends only on the
+ * number of keys and the name of each journal. So a restart knows the same keys, in whatever order the journals are opened.
  */
 
 import { type KeyHash, KeyTable, type LineLocation } from './table.ts';
 
 export class KeyMemory {
   readonly keysMax: number;
-  readonly #holders = new Map<KeyTable, KeyShare>();
-  /** The same as a binary heap: the first is the holder that forgets next. A key costs a few comparisons for 1,000 journals. */
-  readonly #heap: KeyShare[] = [];
+  readonly #holders = new Map<KeyTable, KeyHolder>();
+  /** The holders as a binary heap: the first forgets next. Adding a key costs a few comparisons with 1,000 journals. */
+  readonly #heap: KeyHolder[] = [];
   /** Number of keys in all tables, at most `keysMax`. */
   held = 0;
 
-  /** @param keysMax the most keys that are remembered, at least 1 */
+  /** @param keysMax most keys to remember, at least 1 */
   constructor(keysMax: number) {
     this.keysMax = keysMax;
   }
 
   /**
    * Opens a table whose keys count towards `keysMax`.
-   * @param name of the journal, such as its folder: of two journals with as many keys, the journal with the greater name forgets first
+   * @param name of the journal, such as its folder: of two journals of equal size, the journal with the greater name forgets first
    */
   open(name: string): KeyTable {
     const holder = { table: new KeyTable(), name, index: this.#heap.length, hasForgotten: false };
@@ -32,13 +31,13 @@ export class KeyMemory {
     return holder.table;
   }
 
-  /** Forgets all keys of a table, which is not used any more. Does nothing the second time. */
+  /** Forgets all keys of a table and ignores it from now on. A second call has no effect. */
   close(table: KeyTable): void {
     const holder = this.#holders.get(table);
     if (holder === undefined) return;
     this.#holders.delete(table);
     this.held -= table.size;
-    const last = this.#heap.pop() as KeyShare;
+    const last = this.#heap.pop() as KeyHolder;
     if (last === holder) return;
     this.#put(last, holder.index);
     this.#moveUp(last);
@@ -46,38 +45,37 @@ export class KeyMemory {
   }
 
   /**
-   * Adds a key that was recorded now, in a line after the lines of all other keys of its table. Above `keysMax` one key is forgotten.
-   * Does nothing for a closed table.
+   * Adds a key that was recorded now, in a line after the lines of all other keys of its table. Beyond `keysMax` one key is
+   * forgotten. Does nothing for a closed table.
    * @param nowSeconds since 1970
    */
   add(table: KeyTable, hash: KeyHash, location: LineLocation, nowSeconds: number): void {
     const holder = this.#holders.get(table);
     if (holder === undefined) return;
     if (!this.#makeSpace(holder)) {
-      if (table.size === 0) return; // more journals than keys
+      if (table.size === 0) return; // more journals than `keysMax`
       table.removeOldest();
       this.held -= 1;
     }
     table.add(hash, location, nowSeconds);
-    this.#added(holder);
+    this.#countAdded(holder);
   }
 
   /**
-   * Adds a key of a line that was read at a start, before the lines of all other keys of its table.
+   * Adds a key during a start, in a line before the lines of all other keys of its table.
    * @param recordedSeconds when the line was recorded, in seconds since 1970
-   * @returns false if the table has its share, has forgotten a later key, or is closed
+   * @returns false if the table has its full share, has forgotten a later key, or is closed
    */
   addOldest(table: KeyTable, hash: KeyHash, location: LineLocation, recordedSeconds: number): boolean {
     const holder = this.#holders.get(table);
     if (holder === undefined || holder.hasForgotten || !this.#makeSpace(holder)) return false;
     table.addOldest(hash, location, recordedSeconds);
-    this.#added(holder);
+    this.#countAdded(holder);
     return true;
   }
 
   /**
-   * Forgets the keys of a table whose lines have a lower seq, because retention removed those lines. Does nothing for a closed
-   * table.
+   * Forgets the keys of a table in lines with a lower seq, because retention removed these lines. Does nothing for a closed table.
    */
   forgetBefore(table: KeyTable, seq: number): void {
     const holder = this.#holders.get(table);
@@ -90,50 +88,50 @@ export class KeyMemory {
   }
 
   /**
-   * Since when each key is remembered, in seconds since 1970: when the oldest key was recorded, in that of the journals with
-   * forgotten keys whose oldest key is the latest. Without forgotten keys, when the oldest of all was recorded; undefined without
+   * The time since which every key is remembered, in seconds since 1970: a journal with forgotten keys remembers every key since
+   * its oldest, and the latest of these times counts. Without forgotten keys it is the time of the oldest key; undefined without
    * keys.
    */
   get oldestSeconds(): number | undefined {
     const holders = this.#heap.filter(({ table }) => table.size > 0);
-    const forgetful = holders.filter(({ hasForgotten }) => hasForgotten);
-    const secondsOf = ({ table }: KeyShare) => table.oldestSeconds;
-    if (forgetful.length > 0) return forgetful.map(secondsOf).reduce((a, b) => Math.max(a, b));
+    const forgetting = holders.filter(({ hasForgotten }) => hasForgotten);
+    const secondsOf = ({ table }: KeyHolder) => table.oldestSeconds;
+    if (forgetting.length > 0) return forgetting.map(secondsOf).reduce((a, b) => Math.max(a, b));
     return holders.length === 0 ? undefined : holders.map(secondsOf).reduce((a, b) => Math.min(a, b));
   }
 
-  /** @returns false if the holder itself would have the most keys with one more, so that it has to forget one */
-  #makeSpace(holder: KeyShare): boolean {
+  /** @returns false if the holder itself has to forget a key, since it would have the most keys with one more */
+  #makeSpace(holder: KeyHolder): boolean {
     if (this.held < this.keysMax) return true;
-    const most = this.#heap[0] as KeyShare;
-    const forgets = forgetsBefore(most, { name: holder.name, size: holder.table.size + 1 }) ? most : holder;
-    forgets.hasForgotten = true;
-    if (forgets === holder) return false;
-    most.table.removeOldest();
+    const largest = this.#heap[0] as KeyHolder;
+    const victim = forgetsBefore(largest, { name: holder.name, size: holder.table.size + 1 }) ? largest : holder;
+    victim.hasForgotten = true;
+    if (victim === holder) return false;
+    largest.table.removeOldest();
     this.held -= 1;
-    this.#moveDown(most);
+    this.#moveDown(largest);
     return true;
   }
 
-  #added(holder: KeyShare): void {
+  #countAdded(holder: KeyHolder): void {
     this.held += 1;
     this.#moveUp(holder);
   }
 
-  #put(holder: KeyShare, index: number): void {
+  #put(holder: KeyHolder, index: number): void {
     this.#heap[index] = holder;
     holder.index = index;
   }
 
-  #moveUp(holder: KeyShare): void {
+  #moveUp(holder: KeyHolder): void {
     while (holder.index > 0) {
-      const above = this.#heap[(holder.index - 1) >>> 1] as KeyShare;
+      const above = this.#heap[(holder.index - 1) >>> 1] as KeyHolder;
       if (!precedes(holder, above)) return;
       this.#swap(holder, above);
     }
   }
 
-  #moveDown(holder: KeyShare): void {
+  #moveDown(holder: KeyHolder): void {
     for (;;) {
       const [left, right] = [this.#heap[2 * holder.index + 1], this.#heap[2 * holder.index + 2]];
       if (left === undefined) return;
@@ -143,7 +141,7 @@ export class KeyMemory {
     }
   }
 
-  #swap(a: KeyShare, b: KeyShare): void {
+  #swap(a: KeyHolder, b: KeyHolder): void {
     const { index } = a;
     this.#put(a, b.index);
     this.#put(b, index);
@@ -151,19 +149,19 @@ export class KeyMemory {
 }
 
 /** The keys of one journal. */
-interface KeyShare {
+interface KeyHolder {
   readonly table: KeyTable;
   readonly name: string;
-  /** Of the holder in the heap. */
+  /** In the heap. */
   index: number;
-  /** Whether an older key of the journal is not remembered, because there were too many. */
+  /** Whether an older key of the journal was forgotten because of `keysMax`. */
   hasForgotten: boolean;
 }
 
-function precedes(a: KeyShare, b: KeyShare): boolean {
+function precedes(a: KeyHolder, b: KeyHolder): boolean {
   return forgetsBefore(a, { name: b.name, size: b.table.size });
 }
 
-function forgetsBefore({ table, name }: KeyShare, other: { readonly name: string; readonly size: number }): boolean {
+function forgetsBefore({ table, name }: KeyHolder, other: { readonly name: string; readonly size: number }): boolean {
   return table.size > other.size || (table.size === other.size && name > other.name);
 }

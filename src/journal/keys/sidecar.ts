@@ -1,18 +1,18 @@
 /**
- * The idempotency keys of a closed journal file: its sidecar, and the lines that the sidecar is made of.
+ * The idempotency keys of a closed journal file: its sidecar, and the scan of the file that makes one.
  *
- * The sidecar is `keys-<first seq of the file>.idx`, so that a start need not read the file. It holds nothing that is not in the
- * journal, and a start that finds it missing or bad reads the file.
+ * The sidecar `keys-<first seq of the file>.idx` saves a start from reading the file. Its content is also in the journal: if it is
+ * missing or bad, a start reads the file.
  *
  *     sidecar = head row… tail                      (little endian)
  *     head    = 'assetlog keys 1\n', first seq (8), bytes of the file (8), seq after its last line (8), crc of its last line (4)
  *     row     = hash (4 + 4), seq - first seq (4), offset of the line (4), seconds since 1970 (4)
  *     tail    = number of rows (4), 1 if they are all keys of the file (4), CRC-32 of everything before it (4)
  *
- * The crc of a file's last line depends on all its lines (the checksum chain). A sidecar with the crc and the length of the file
- * beside it describes exactly that file. The sidecar of another journal, or of a file that `repair` wrote again, is not used.
+ * The crc of a file's last line depends on all its lines (the checksum chain). So a sidecar with the same crc and length as the
+ * file describes exactly that file. The sidecar of another journal, or of a file that `repair` rewrote, is not used.
  *
- * It is written to another name, synced and renamed. So it is whole after a crash, or not there.
+ * It is written to another name, synced and renamed, so after a crash it is complete or missing.
  */
 
 import { crc32 } from 'node:zlib';
@@ -27,7 +27,7 @@ import { lastLine } from '../open/scan.ts';
 import { type SegmentName, segmentName, sidecarName } from '../segments.ts';
 import { type Entry, type HashKey, KeyTable, OFFSET_MAX } from './table.ts';
 
-/** A closed journal file as its sidecar describes it. */
+/** A closed journal file, as described by its sidecar. */
 export interface ClosedFile {
   readonly firstSeq: number;
   readonly bytes: number;
@@ -42,19 +42,19 @@ export interface KeyRows {
   at(index: number): Entry;
 }
 
-/** A sidecar that was read. */
+/** A decoded sidecar. */
 export interface Sidecar extends KeyRows {
-  /** Whether it has all keys of the file. A sidecar that was written when fewer keys were remembered has the newest keys only. */
+  /** Whether it has all keys of the file. Otherwise it has the newest: the others were forgotten before it was written. */
   readonly isComplete: boolean;
 }
 
 /**
- * Writes the sidecar of a file and replaces an older one. Its bytes are synced, its name is with the next file of the journal: a
- * failed sync of the folder must only be seen where a new journal file needs it. A power cut may take the name of the last
- * sidecar, and then the next start reads its file. The keys are read from the table in parts, so that other work
- * is not delayed. Keys that the table forgets meanwhile are left out.
- * @param keyCount number of lines with a key that the file has
- * @throws the error of a system call, after which an older sidecar may still be there
+ * Writes the sidecar of a file and replaces an older one. Its bytes are synced here, its name with the next file of the journal:
+ * only a new journal file may fail because the folder cannot be synced. A power cut can lose the name of the last sidecar; then
+ * the next start reads its file. The keys are read from the table in parts, so that other work is not delayed. Keys that the
+ * table forgets in the meantime are left out.
+ * @param keyCount number of lines with a key in the file
+ * @throws the error of a system call; an older sidecar might still exist then
  */
 export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable, keyCount: number): Promise<void> {
   const name = sidecarName(file.firstSeq);
@@ -66,7 +66,7 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
 
 /**
  * Reads the sidecar of a closed file and checks that it describes the file as it is now.
- * @returns undefined if there is none, if it is damaged, or if it describes another file
+ * @returns undefined if it is missing, is damaged or describes another file
  * @throws the error of a system call
  */
 export async function readSidecar(
@@ -77,24 +77,24 @@ export async function readSidecar(
   const name = segmentName(firstSeq);
   const fileBytes = await disk.size(name);
   const sidecar = sidecarName(firstSeq);
-  // A row is smaller than a line, so assetlog wrote no sidecar that is larger than its file.
+  // A row is smaller than a line, so assetlog never writes a sidecar that is larger than its file.
   if ((await disk.size(sidecar).catch(unlessAbsent(0))) > fileBytes) return undefined;
   const bytes = await readSmall(disk, sidecar, fileBytes);
-  const found = bytes && decode(bytes, firstSeq);
-  if (found === undefined || found.file.bytes !== fileBytes) return undefined;
-  const { file, ...rows } = found;
+  const decoded = bytes && decode(bytes, firstSeq);
+  if (decoded === undefined || decoded.file.bytes !== fileBytes) return undefined;
+  const { file, ...rows } = decoded;
   const last = await lastLine(disk, name, fileBytes, limits);
-  const same = last?.seq === file.chain.seq - 1 && last.crc === file.chain.crc;
-  return same ? rows : undefined;
+  const isSame = last?.seq === file.chain.seq - 1 && last.crc === file.chain.crc;
+  return isSame ? rows : undefined;
 }
 
-/** What the name of a sidecar ends in until it is complete. */
+/** Suffix of a sidecar that is still being written. */
 const UNFINISHED = '.new';
 const MAGIC = 'assetlog keys 1\n';
 const HEAD_BYTES = MAGIC.length + 3 * 8 + 4;
 const ROW_BYTES = 5 * 4;
 const TAIL_BYTES = 3 * 4;
-/** Rows that are encoded at a time: 64 KiB. */
+/** Rows for each write: 64 KiB. */
 const CHUNK_ROWS = 3_276;
 
 function* encode(file: ClosedFile, keys: KeyTable, keyCount: number): Generator<Buffer> {
@@ -103,7 +103,7 @@ function* encode(file: ClosedFile, keys: KeyTable, keyCount: number): Generator<
   let count = 0;
   yield head;
   for (let seq = file.firstSeq; ; ) {
-    // Looked up again for each part: the table may have forgotten keys since the last one.
+    // Looked up again for each chunk: the table might have forgotten keys since the last chunk.
     const from = keys.countBefore(seq);
     const end = Math.min(keys.countBefore(file.chain.seq), from + CHUNK_ROWS);
     if (from >= end) break;
@@ -140,7 +140,7 @@ function putRow(rows: Buffer, at: number, { high, low, seq, offset, seconds }: E
   rows.writeUInt32LE(seconds, at + 16);
 }
 
-/** @returns undefined if the bytes are not a whole sidecar of the file with this first seq */
+/** @returns undefined if the bytes are not a complete sidecar of the file with this first seq */
 function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: ClosedFile }) | undefined {
   const tail = bytes.length - TAIL_BYTES;
   const rowsBytes = tail - HEAD_BYTES;
@@ -169,27 +169,27 @@ function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: Cl
   };
 }
 
-/** Collects the newest keys of the lines of one file, which it gets in order. */
+/** Collects the newest keys of one file, whose lines are added in order. */
 export class KeyCollector {
   readonly #hash: HashKey;
   readonly #keysMax: number;
-  /** The keys that were found, the oldest line first. */
+  /** Oldest line first. */
   readonly keys = new KeyTable();
-  /** Number of lines with a key so far. `keys` has the last `keysMax` of them. */
+  /** Number of lines with a key so far; `keys` has the last `keysMax`. */
   count = 0;
 
-  /** @param keysMax the most keys that are collected; older keys are forgotten */
+  /** @param keysMax most keys to collect; beyond it the oldest is dropped */
   constructor(hash: HashKey, keysMax: number) {
     this.#hash = hash;
     this.#keysMax = keysMax;
   }
 
   /**
-   * Takes one verified line, and adds the hash of its key if it has one.
-   * @param end of a line: the index of its newline
-   * @param offset of the line in its file, in bytes; a line beyond `OFFSET_MAX` is passed over
+   * Adds the key of one verified line, if it has one.
+   * @param end index of the line's newline
+   * @param offset of the line in its file, in bytes; a line beyond `OFFSET_MAX` is ignored
    */
-  take(bytes: Buffer, start: number, end: number, seq: number, offset: number): void {
+  addLine(bytes: Buffer, start: number, end: number, seq: number, offset: number): void {
     const key = idempotencyKeyOf(bytes, start, end);
     if (key === undefined || offset > OFFSET_MAX) return;
     this.count += 1;
@@ -198,39 +198,38 @@ export class KeyCollector {
   }
 }
 
-/** What was found in the lines of a closed file. */
+/** Result of `scanKeys`. */
 export interface KeyScan {
-  readonly found: KeyCollector;
-  /** Whether the file was read from its beginning, and not only its last bytes: `bytes` of them. */
+  readonly collector: KeyCollector;
+  /** Whether the file was read from its start, not only its last `bytes`. */
   readonly isFromStart: boolean;
   readonly bytes: number;
   /** Seq of the first line that was read. */
   readonly firstSeq: number;
-  /** How the file ends, for its sidecar; undefined if it was not read from its beginning, or if it is damaged. */
+  /** For its sidecar; undefined if the file was not read from its start or is damaged. */
   readonly file: ClosedFile | undefined;
 }
 
 /**
- * Reads the last bytes of a closed file. The lines after a bad one are read as well: `verify` reports the damage.
+ * Collects the keys in the last `bytesMax` bytes of a closed file. A bad line does not end the scan: `verify` reports damage.
  * @param endSeq first seq of the next file
- * @param bytesMax the most bytes that are read
  * @throws the error of a system call
  */
 export async function scanKeys(
   disk: Disk,
   { name, firstSeq }: SegmentName,
   endSeq: number,
-  found: KeyCollector,
+  collector: KeyCollector,
   { bytesMax, lineBytesMax }: { readonly bytesMax: number; readonly lineBytesMax: number },
 ): Promise<KeyScan> {
   const size = await disk.size(name);
   const from = Math.max(0, size - bytesMax);
   const isFromStart = from === 0;
-  // Unknown in the middle of a file: there the first whole line is not verified, and the chain begins with it.
+  // Unknown in the middle of a file: there the chain starts with the first whole line, which is not verified.
   let chain: ChainPosition | undefined = isFromStart ? { seq: firstSeq, crc: 0 } : undefined;
   let isGood = isFromStart;
   let lines = 0;
-  let foundFirst = endSeq;
+  let firstReadSeq = endSeq;
   let lastSeq = 0;
   const { carriedBytes } = await takeLines(disk.read(name, from, size), lineBytesMax, (bytes, start, end, lineEnd) => {
     lines += 1;
@@ -244,11 +243,11 @@ export async function scanKeys(
     if (!isNext) return;
     chain ??= { seq: form.seq + 1, crc: form.crc };
     lastSeq = form.seq;
-    foundFirst = Math.min(foundFirst, form.seq);
-    found.take(bytes, start, end, form.seq, from + lineEnd - (end - start));
+    firstReadSeq = Math.min(firstReadSeq, form.seq);
+    collector.addLine(bytes, start, end, form.seq, from + lineEnd - (end - start));
   });
   const file = isGood && carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
-  return { found, isFromStart, bytes: size - from, firstSeq: foundFirst, file };
+  return { collector, isFromStart, bytes: size - from, firstSeq: firstReadSeq, file };
 }
 
 /** @param time such as `2026-11-20T15:19:45.266Z`. @returns seconds since 1970, 0 for a time outside of 1970 to 2106 */

@@ -1,10 +1,10 @@
 /**
- * The idempotency keys of one journal, in memory: for each key 8 bytes of its SHA-256 and where its line is. The keys themselves
- * stay in the journal, so a caller reads the line that it finds here and compares the key: a hash may collide.
+ * The idempotency keys of one journal, in memory: for each key 8 bytes of its SHA-256 and the location of its line. The keys
+ * themselves stay in the journal. Hashes can collide, so a caller reads the line that it finds here and compares the key.
  *
  * The keys are a ring in the order of their lines, in typed arrays of 24 bytes a key. An index of 32-bit slots (open addressing
- * with linear probing, at most half full) finds a hash in the ring. Keys leave the ring at its oldest end only, and their slots
- * are filled by moving later ones back, so a table that always loses its oldest key never fills up with tombstones.
+ * with linear probing, at most half full) finds a hash in the ring. Keys leave the ring only at its oldest end, and later keys
+ * move back into their slots, so a table that always loses its oldest key never fills up with tombstones.
  */
 
 import { hash, randomInt } from 'node:crypto';
@@ -24,11 +24,11 @@ export interface HashedKey extends KeyHash {
 export type HashKey = (text: string) => HashedKey;
 
 /**
- * @param text of a key, visible ASCII
- * @returns it with the first 8 bytes of its SHA-256: `{ text: 'run-7/12', high: 1505020612, low: 2145905118 }`
+ * @param text a key, visible ASCII
+ * @returns the text with the first 8 bytes of its SHA-256: `{ text: 'run-7/12', high: 1505020612, low: 2145905118 }`
  */
 export function hashKey(text: string): HashedKey {
-  const digest = hash('sha256', text, 'binary'); // a string is made faster than a Buffer
+  const digest = hash('sha256', text, 'binary'); // a string is created faster than a Buffer
   const word = (at: number) =>
     (digest.charCodeAt(at) << 24) |
     (digest.charCodeAt(at + 1) << 16) |
@@ -37,7 +37,7 @@ export function hashKey(text: string): HashedKey {
   return { text, high: word(0), low: word(4) };
 }
 
-/** Where the line of a key is: its seq names the file, and the offset its first byte in that file. */
+/** Where the line of a key is: the seq determines the file, the offset its first byte in that file. */
 export interface LineLocation {
   readonly seq: number;
   /** In bytes. Below 2^32: a journal file is closed at 1 GiB at most. */
@@ -57,12 +57,12 @@ export const OFFSET_MAX = 2 ** 32 - 1;
 export class KeyTable {
   /** Number of keys. */
   size = 0;
-  /** Where the oldest key is in the ring. */
+  /** Position of the oldest key in the ring. */
   #head = 0;
   #columns = columnsFor(0);
-  /** For each slot 0, or 1 more than the position in the ring of a key. */
+  /** For each slot 0 if it is empty, otherwise 1 + the position of a key in the ring. */
   #slots = new Uint32Array(0);
-  /** Secret odd factors: a client can compute keys whose hashes have equal bits, but not keys that share a slot (hash flooding). */
+  /** Secret odd factors against hash flooding: a client can choose keys whose hashes share bits, but not keys that share a slot. */
   readonly #highFactor = randomInt(2 ** 32) | 1;
   readonly #lowFactor = randomInt(2 ** 32) | 1;
 
@@ -89,11 +89,10 @@ export class KeyTable {
   }
 
   /**
-   * @returns where the lines of all keys with this hash are, the latest first: one line unless hashes collide, none for an unknown
-   *   hash
+   * @returns the lines of all keys with this hash, the latest first: one line unless hashes collide, none for an unknown hash
    */
   find({ high, low }: KeyHash): readonly LineLocation[] {
-    if (this.size === 0) return NOWHERE;
+    if (this.size === 0) return NO_LINES;
     const { high: highs, low: lows, seq, offset } = this.#columns;
     const mask = this.#slots.length - 1;
     let found: LineLocation[] | undefined; // most keys are new
@@ -103,7 +102,7 @@ export class KeyTable {
       found ??= [];
       found.push({ seq: seq[position]!, offset: offset[position]! });
     }
-    return found?.sort((a, b) => b.seq - a.seq) ?? NOWHERE;
+    return found?.sort((a, b) => b.seq - a.seq) ?? NO_LINES;
   }
 
   /** @param index from 0, the oldest key, to `size - 1` */
@@ -124,7 +123,7 @@ export class KeyTable {
     return this.size === 0 ? Number.POSITIVE_INFINITY : this.#columns.seconds[this.#head]!;
   }
 
-  /** @returns the number of keys whose lines have a lower seq, which is the index of the first key that does not */
+  /** @returns the number of keys in lines with a lower seq, which is also the index of the first key after them */
   countBefore(seq: number): number {
     let [low, high] = [0, this.size];
     while (low < high) {
@@ -135,7 +134,7 @@ export class KeyTable {
     return low;
   }
 
-  /** Removes the oldest key. The memory is freed as the table becomes emptier. Does nothing to an empty table. */
+  /** Removes the oldest key, if there is one. Memory is freed as the table shrinks. */
   removeOldest(): void {
     if (this.size === 0) return;
     this.#clearSlot(this.#head);
@@ -168,7 +167,7 @@ export class KeyTable {
     this.#fillSlot(position);
   }
 
-  /** The slot at which the search for a hash begins: the highest bits of a product, which depend on all bits of the hash. */
+  /** The slot at which the search for a hash starts: the highest bits of a product, which depend on all bits of the hash. */
   #homeOf(high: number, low: number): number {
     const product = Math.imul(high, this.#highFactor) + Math.imul(low, this.#lowFactor);
     return product >>> (Math.clz32(this.#slots.length) + 1);
@@ -185,7 +184,7 @@ export class KeyTable {
     this.#slots[slot] = position + 1;
   }
 
-  /** Empties the slot of a key, and moves back each later one that a search would not find beyond the empty slot. */
+  /** Empties the slot of a key, and moves back each later key that a search would not find beyond the empty slot. */
   #clearSlot(position: number): void {
     const slots = this.#slots;
     const mask = slots.length - 1;
@@ -200,7 +199,7 @@ export class KeyTable {
     slots[empty] = 0;
   }
 
-  /** Moves the keys to arrays for so many keys: 0 or a power of two that is not less than `size`. */
+  /** Moves the keys to arrays of this capacity: 0, or a power of two that is at least `size`. */
   #resize(capacity: number): void {
     const before = this.#columns;
     const after = columnsFor(capacity);
@@ -225,7 +224,7 @@ interface Columns {
 }
 
 const CAPACITY_MIN = 64;
-const NOWHERE: readonly LineLocation[] = [];
+const NO_LINES: readonly LineLocation[] = [];
 
 function columnsFor(capacity: number): Columns {
   return {

@@ -57,7 +57,7 @@ function recordedKeys(disk: SimulatedDisk): (string | undefined)[] {
   return lines.map((line) => JSON.parse(line.toString()).idempotency_key);
 }
 
-test('a report that is sent again is recorded once and answered as the first, and counted [journal-idempotency-1]', async () => {
+test('a repeated report is recorded once, gets the result of the first, and is counted [journal-idempotency-1]', async () => {
   const { disk, append, journal, metrics, memory } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
   assert.deepEqual(await append(event('a')), REPLAYED);
@@ -71,7 +71,7 @@ test('a report that is sent again is recorded once and answered as the first, an
   assert.equal(memory.held, 0);
 });
 
-test('another event under the same key is a conflict that names the member which differs [journal-idempotency-4]', async () => {
+test('another event under the same key is a conflict that names the first differing member [journal-idempotency-4]', async () => {
   const { disk, append } = await openNew();
   const first = event('k', 'd', '{"rows":1.0}');
   await append(first);
@@ -93,7 +93,7 @@ test('another event under the same key is a conflict that names the member which
   assert.deepEqual(recordedKeys(disk), ['k']);
 });
 
-test('a report joins the one with its key that is on its way to the disk, and is not answered before it [journal-idempotency-3]', async () => {
+test('a report joins an earlier report with its key that waits for the disk, and is not answered before it [journal-idempotency-3]', async () => {
   const { disk, append, journal } = await openNew();
   const release = hold(disk, 'sync');
   const answers: string[] = [];
@@ -104,7 +104,7 @@ test('a report joins the one with its key that is on its way to the disk, and is
   assert.deepEqual(await append(event('k', 'other')), conflict('k', 'description'));
   for (let count = 0; count < 20; count += 1) await turn();
   assert.deepEqual(answers, []);
-  assert.ok(journal.queueBytes > 3 * quickLimits.queueEventBytes, 'those that wait count');
+  assert.ok(journal.queueBytes > 3 * quickLimits.queueEventBytes, 'waiting reports count');
   release();
   await Promise.all([first, inQueue, inSync]);
   assert.deepEqual(answers, ['first recorded', 'second recorded', 'third recorded']);
@@ -112,7 +112,7 @@ test('a report joins the one with its key that is on its way to the disk, and is
   assert.equal(journal.queueBytes, 0);
 });
 
-test('a failed sync refuses all that joined it, and the restart finds out whether the key is recorded [journal-idempotency-9]', async () => {
+test('a failed sync refuses all reports with the key, and the restart finds out whether it is recorded [journal-idempotency-9]', async () => {
   const { disk, append, journal } = await openNew();
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
   const results = await Promise.all([append(event('k')), append(event('k'))]);
@@ -128,7 +128,7 @@ test('a failed sync refuses all that joined it, and the restart finds out whethe
   await again.journal.close();
 });
 
-test('several events: each is new, known or a conflict, and a conflict records none [journal-idempotency-8]', async () => {
+test('each of several events is new, known or a conflict, and one conflict leaves all unrecorded [journal-idempotency-8]', async () => {
   const { disk, append } = await openNew();
   assert.deepEqual(await append(event('a'), event(undefined), event('b')), RECORDED);
   assert.deepEqual(await append(event('c'), event('b'), event(undefined), event('a')), {
@@ -149,7 +149,7 @@ test('several events: each is new, known or a conflict, and a conflict records n
   assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
 });
 
-test('conflicts may be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
+test('conflicts can be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
   const { disk, append, journal } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
   const rest = (...events: PlainEvent[]) =>
@@ -173,7 +173,7 @@ test('conflicts may be left out: the other events are recorded, and the key stil
   assert.deepEqual(recordedKeys(disk), ['a', 'b', undefined, 'c', 'd']);
 });
 
-test('several events join several reports, and are answered after the last of them', async () => {
+test('the events of a report can join several reports, and are answered after the last of these', async () => {
   const { disk, append } = await openNew({ limits: { ...quickLimits, batchBytesMax: 1 } });
   const answers: string[] = [];
   const note = (name: string) => (result: RecordResult) => answers.push(`${name} ${JSON.stringify(result)}`);
@@ -192,7 +192,7 @@ test('several events join several reports, and are answered after the last of th
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c']);
 });
 
-test('hashes that collide swallow nothing, and no race of lookups doubles a key [journal-idempotency-5]', async () => {
+test('no report is lost to colliding hashes, and no race of lookups records a key twice [journal-idempotency-5]', async () => {
   const { disk, append } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }), segmentBytes: 700 });
   const keys = Array.from({ length: 12 }, (_, index) => `k${index % 6}`);
   for (let round = 0; round < 3; round += 1) {
@@ -205,7 +205,7 @@ test('hashes that collide swallow nothing, and no race of lookups doubles a key 
   assert.deepEqual(sorted, ['k0', 'k1', 'k2', 'k3', 'k4', 'k5', 'x', 'x2', 'y', 'y2']);
 });
 
-test('a report without a key is queued at once and in order, while lines are read for one with a key', async () => {
+test('a report without a key is queued at once and in order, while lines are read for a report with a key', async () => {
   const { disk, append } = await openNew();
   await append(event('k', 'first'));
   const release = hold(disk, 'read');
@@ -225,7 +225,7 @@ test('a report without a key is queued at once and in order, while lines are rea
   assert.deepEqual(descriptions, ['first', '1', '2', '3']);
 });
 
-test('few lines are read at a time, what waits counts, and a disk that does not answer is a 503, never a guess [journal-idempotency-6]', async () => {
+test('keyReadsMax reports read lines at a time, waiting reports count, and a disk that does not answer is a 503 [journal-idempotency-6]', async () => {
   const { disk, append, journal } = await openNew({ limits: { ...quickLimits, diskAnswerMs: 300, keyReadsMax: 2 } });
   for (const key of ['a', 'b', 'c', 'd']) await append(event(key));
   disk.calls.length = 0;
@@ -248,7 +248,7 @@ test('few lines are read at a time, what waits counts, and a disk that does not 
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
 });
 
-test('a stop finishes the lookups that it meets, and what they queue [journal-idempotency-13]', async () => {
+test('a stop finishes the pending lookups, and records the events that they queue [journal-idempotency-13]', async () => {
   const { disk, append, journal } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
   const fresh = append(event('b'));
@@ -259,7 +259,7 @@ test('a stop finishes the lookups that it meets, and what they queue [journal-id
   assert.equal((await append(event('a'))).kind, 'refused');
 });
 
-test('a line that can not be read, or that is damaged, is a 503 and an entry in the log [journal-idempotency-7]', async () => {
+test('an unreadable or damaged line is a 503 and an entry in the log [journal-idempotency-7]', async () => {
   const { disk, append, notices } = await openNew();
   await append(event('a'));
   await append(event('b'));
@@ -271,15 +271,15 @@ test('a line that can not be read, or that is damaged, is a 503 and an entry in 
   const damaged = await append(event('b'));
   assert.match(
     'reason' in damaged ? damaged.reason : '',
-    /the earlier report with this idempotency key can not be read/,
+    /the earlier report with this idempotency key cannot be read/,
   );
   assert.deepEqual(await append(event('a')), REPLAYED);
-  const logged = notices.filter((line) => line.includes('can not be read'));
+  const logged = notices.filter((line) => line.includes('cannot be read'));
   assert.equal(logged.length, 1, 'at most once a minute');
   assert.match(logged[0] ?? '', /EIO/);
 });
 
-test('reports with a key that come while the journal is being opened wait for its keys', async () => {
+test('reports with a key that arrive while the journal is being opened wait for its keys', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk);
   await first.append(event('k'));
@@ -302,7 +302,7 @@ test('reports with a key that come while the journal is being opened wait for it
 
 const SMALL = { segmentBytes: 1_000 };
 
-test('keys are known over rotations and restarts, with sidecars and without [journal-idempotency-10]', async () => {
+test('keys are known after rotations and restarts, with and without sidecars [journal-idempotency-10]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 30 }, (_, index) => `k${index}`);
@@ -328,7 +328,7 @@ test('keys are known over rotations and restarts, with sidecars and without [jou
     assert.equal(
       disk.names().filter((name) => sidecars.includes(name)).length,
       sidecars.length,
-      'those that were read are written',
+      'a sidecar is written for each file that was read',
     );
   }
   assert.deepEqual(recordedKeys(disk), keys);
@@ -340,7 +340,7 @@ test('a journal that is closed while it opens writes nothing and holds no key on
   for (let count = 0; count < 20; count += 1) await append(event(count < 10 ? `k${count}` : undefined));
   await journal.close();
   const sidecars = () => disk.names().filter((name) => name.startsWith('keys-'));
-  for (const name of sidecars()) disk.drop(name); // the start writes some of them again
+  for (const name of sidecars()) disk.drop(name); // the start writes some sidecars again
   const again = create(disk, SMALL);
   const opening = again.journal.open();
   await again.journal.close();
@@ -352,7 +352,7 @@ test('a journal that is closed while it opens writes nothing and holds no key on
   assert.deepEqual(sidecars(), written);
 });
 
-test('a start that remembers more keys than the one before reads the files whose sidecars lack keys', async () => {
+test('a start that remembers more keys than the last run reads the files whose sidecars are incomplete', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, { ...SMALL, keyMemory: new KeyMemory(2) });
   const keys = Array.from({ length: 20 }, (_, index) => `k${index}`);
@@ -388,7 +388,7 @@ test('without sidecars a start reads a limited number of bytes, and logs how far
   await second.journal.close();
 });
 
-test('keys in a damaged closed file are known, but for those of damaged lines, and no sidecar is written for it [journal-idempotency-12]', async () => {
+test('the keys of good lines in a damaged closed file are known, and no sidecar is written for the file [journal-idempotency-12]', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);
@@ -403,7 +403,7 @@ test('keys in a damaged closed file are known, but for those of damaged lines, a
   assert.equal(disk.bytes(sidecarName(1)), undefined);
 });
 
-test('a journal without keys reads nothing of its closed files but their ends, and holds no memory for keys', async () => {
+test('a journal without keys reads only the ends of its closed files, and holds no memory for keys', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   for (let count = 0; count < 20; count += 1) await first.append(event(undefined));
@@ -416,7 +416,7 @@ test('a journal without keys reads nothing of its closed files but their ends, a
   await second.journal.close();
 });
 
-test('the result of a report has the seqs of all of its events [journal-seqs-1]', async () => {
+test('the result of a report has the seqs of all its events [journal-seqs-1]', async () => {
   const disk = new SimulatedDisk();
   const { journal } = await open(disk);
   const results: string[] = [];
@@ -431,11 +431,11 @@ test('the result of a report has the seqs of all of its events [journal-seqs-1]'
   send('joined', 'b');
   send('last', 'c');
   letGo();
-  await eventually('they are recorded', () => results.length === 4);
+  await eventually('four results', () => results.length === 4);
   assert.deepEqual(results.splice(0).sort(), ['batch 2-4', 'joined 2-4', 'last 5-5', 'plain 1-1']);
   send('replayed', 'a');
   send('both', 'b', 'd');
-  await eventually('these as well', () => results.length === 2);
+  await eventually('two results', () => results.length === 2);
   assert.deepEqual(results.sort(), ['both 6-6 4', 'replayed Infinity-0 2']);
   await journal.close();
 });

@@ -18,7 +18,7 @@ function addMany(memory: KeyMemory, table: KeyTable, count: number, seconds = 10
   for (let seq = next; seq < next + count; seq += 1) memory.add(table, hashKey(`${seq}`), { seq, offset: 0 }, seconds);
 }
 
-test('the journal that has the most keys forgets its oldest, and none makes another forget its share [idempotency-memory-1]', () => {
+test('the journal with the most keys forgets its oldest, and no journal reduces the share of another [idempotency-memory-1]', () => {
   const memory = new KeyMemory(10);
   const [busy, quiet] = [memory.open('busy'), memory.open('quiet')];
   addMany(memory, quiet, 4, 100);
@@ -36,7 +36,7 @@ test('the journal that has the most keys forgets its oldest, and none makes anot
   assert.deepEqual([memory.held, seqsOf(busy).length], [10, 5], 'the share is equal now');
 });
 
-test('a start finds the share of a journal, whatever the others hold', () => {
+test('a start fills the share of a journal, whatever other journals hold', () => {
   const memory = new KeyMemory(4);
   const [a, b] = [memory.open('a'), memory.open('b')];
   addMany(memory, a, 4, 200);
@@ -44,15 +44,15 @@ test('a start finds the share of a journal, whatever the others hold', () => {
   assert.deepEqual([addOldest(9), addOldest(8), addOldest(7)], [true, true, false]);
   assert.deepEqual([seqsOf(a), seqsOf(b), holds(b, 'b9')], [[3, 4], [8, 9], true]);
   memory.close(a);
-  assert.equal(addOldest(6), false, 'the key between is not there');
+  assert.equal(addOldest(6), false, 'the key before it is missing');
   memory.close(b);
   memory.close(b);
   assert.equal(memory.held, 0);
   memory.add(b, hashKey('late'), { seq: 10, offset: 0 }, 100);
-  assert.equal(memory.held, 0, 'a closed table counts no more');
+  assert.equal(memory.held, 0, 'a closed table is ignored');
 });
 
-test('the window is that of the journal which forgets the soonest', () => {
+test('the window is the shortest window of a journal that has forgotten keys', () => {
   const memory = new KeyMemory(4);
   const [slow, fast] = [memory.open('slow'), memory.open('fast')];
   addMany(memory, slow, 1, 100);
@@ -70,7 +70,7 @@ const change = fc.oneof(
 
 const NAMES = ['c', 'a', 'd', 'b'];
 
-/** What is remembered, by a search through all journals: the seqs of each, the oldest first. */
+/** The seqs that each journal remembers, the oldest first, found by a search through all journals. */
 class Model {
   readonly seqs: number[][] = NAMES.map(() => []);
 
@@ -85,7 +85,7 @@ class Model {
   }
 }
 
-test('the number of keys is limited, and the ones that are held are those that a search through all journals keeps', () => {
+test('at most keysMax keys are held, the same as in a search through all journals', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 12 }), fc.array(change, { maxLength: 200 }), (keysMax, changes) => {
       const memory = new KeyMemory(keysMax);
@@ -138,7 +138,7 @@ test('a restart knows the same keys, in whatever order the journals are opened [
   );
 });
 
-test('a key costs no search through all journals', () => {
+test('adding a key does not search through all journals', () => {
   let reads = 0;
   const journals = 1_024;
   const memory = new KeyMemory(10 * journals);

@@ -12,7 +12,7 @@ const FIRST_SEQ = 101;
 const FILE = segmentName(FIRST_SEQ);
 const SIDECAR = sidecarName(FIRST_SEQ);
 
-/** A closed file with 20 lines on a disk, and a table with the keys of lines before it, of each second line in it and after it. */
+/** A disk with a closed file of 20 lines, and a table with the keys of every second line in, before and after the file. */
 function setUp() {
   const disk = new SimulatedDisk();
   const { bytes, chain } = makeLines(20, { seq: FIRST_SEQ, crc: 0 });
@@ -22,7 +22,7 @@ function setUp() {
   return { disk, file: { firstSeq: FIRST_SEQ, bytes: bytes.length, chain }, keys };
 }
 
-test('a sidecar has the keys of its file, in their order, and says whether they are all', async () => {
+test('a sidecar has the keys of its file in order, and whether these are all', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const sidecar = await readSidecar(disk, FIRST_SEQ);
@@ -39,7 +39,7 @@ test('a sidecar has the keys of its file, in their order, and says whether they 
   assert.deepEqual([later?.isComplete, later?.size, later?.at(0).seq], [false, 5, 111]);
 });
 
-test('a sidecar of a file without keys is small, and one of many keys leaves out what is forgotten while it is written', async () => {
+test('a sidecar without keys is small, and keys that are forgotten while a sidecar is written are left out', async () => {
   const disk = new SimulatedDisk();
   const count = 9_000;
   const { bytes, chain } = makeLines(count);
@@ -81,7 +81,7 @@ test('a sidecar is not used for a file with other lines, another length or anoth
   assert.equal(await readSidecar(disk, FIRST_SEQ + 1), undefined);
 });
 
-test('a damaged sidecar is not used: no byte may differ, be missing or be too much [idempotency-sidecar-3]', async () => {
+test('a sidecar with a changed, missing or additional byte is not used [idempotency-sidecar-3]', async () => {
   const { disk, file, keys } = setUp();
   await writeSidecar(disk, file, keys, 10);
   const good = disk.bytes(SIDECAR) as Buffer;
@@ -96,25 +96,25 @@ test('a damaged sidecar is not used: no byte may differ, be missing or be too mu
   disk.put(SIDECAR, Buffer.alloc(100_000));
   disk.calls.length = 0;
   assert.equal(await readSidecar(disk, FIRST_SEQ), undefined);
-  assert.equal(disk.count('read'), 0, 'one that is larger than its file is not read');
+  assert.equal(disk.count('read'), 0, 'a sidecar that is larger than its file is not read');
   disk.drop(SIDECAR);
   assert.equal(await readSidecar(disk, FIRST_SEQ), undefined);
 });
 
-test('the power goes at any call of a write: the sidecar is whole or not there, and the next one can be written [idempotency-sidecar-1]', async () => {
+test('after a power cut at any call of a write the sidecar is complete or missing, and can be written again [idempotency-sidecar-1]', async () => {
   for (const replaces of [false, true]) {
     for (const trial of eachCall('power')) {
       const { disk, file, keys } = setUp();
       if (replaces) await writeSidecar(disk, file, keys, 0);
       const isDone = (await trial.run(disk, () => writeSidecar(disk, file, keys, 10))).kind === 'done';
-      if (isDone) await disk.syncFolder(); // as for the next file of the journal
+      if (isDone) await disk.syncFolder(); // like for the next file of the journal
       for (const remains of remainsOf([0, 0.5, 1])) {
         const after = disk.afterPowerCut(remains);
         // Bytes that were not synced must never be under the final name.
         const bytes = after.bytes(SIDECAR);
         const sidecar = await readSidecar(after, FIRST_SEQ);
         const when = `${trial.when}, ${JSON.stringify(remains)}`;
-        if (bytes !== undefined) assert.equal(sidecar?.size, 10, `${when}: it is there and is not whole`);
+        if (bytes !== undefined) assert.equal(sidecar?.size, 10, `${when}: the sidecar is incomplete`);
         if (isDone) assert.equal(sidecar?.isComplete, true, when);
         await writeSidecar(after, file, keys, 10);
         assert.equal((await readSidecar(after, FIRST_SEQ))?.isComplete, true, when);

@@ -17,14 +17,14 @@ test('the hash is the first 8 bytes of SHA-256', () => {
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
-/** Bytes of the arrays that are in use. The second collection waits for the first one to free what it found. */
+/** Bytes of all arrays in use. The second collection starts after the first has freed its garbage. */
 function arrayBytes(): number {
   collect();
   collect();
   return process.memoryUsage().arrayBuffers;
 }
 
-test('a table takes no memory before its first key, little for few keys, and none after its last', () => {
+test('a table uses no memory before its first key, little for few keys, and none after its last', () => {
   const before = arrayBytes();
   const tables = Array.from({ length: 100 }, () => new KeyTable());
   assert.ok(arrayBytes() - before < 100_000);
@@ -40,7 +40,7 @@ test('a table takes no memory before its first key, little for few keys, and non
   assert.equal(table.size, 0);
 });
 
-test('a million keys take at most 34 MB, and one that always loses its oldest stays as fast', () => {
+test('a million keys take at most 34 MB, and a table that always loses its oldest key stays as fast', () => {
   const before = arrayBytes();
   const table = new KeyTable();
   for (let seq = 1; seq <= 1_000_000; seq += 1) table.add(spread(seq), { seq, offset: seq }, 0);
@@ -62,7 +62,7 @@ test('a million keys take at most 34 MB, and one that always loses its oldest st
   assert.deepEqual(table.find(spread(2_000_000)), []);
 });
 
-test('keys that a client chose for the bits of their hashes do not make a table slow', () => {
+test('keys that a client chose by the bits of their hashes do not slow a table down', () => {
   const add = (hashOf: (seq: number) => { high: number; low: number }) => {
     const table = new KeyTable();
     const startedMs = processorMs();
@@ -83,7 +83,7 @@ test('keys that a client chose for the bits of their hashes do not make a table 
   }
 });
 
-/** Few hashes, so that some come again, and searches run through other keys. */
+/** Few hashes, so that some repeat, and searches pass other keys. */
 const HASHES_MAX = 100;
 const hashNumber = fc.nat(HASHES_MAX - 1);
 const change = fc.oneof(
@@ -95,7 +95,7 @@ const change = fc.oneof(
   { weight: 3, arbitrary: fc.record({ kind: fc.constant('remove' as const), count: fc.integer({ min: 1, max: 3 }) }) },
 );
 
-test('a table finds what a list of its keys finds, whatever was added and removed, with hashes that collide', () => {
+test('a table finds the same lines as a list of its keys, after any changes and with colliding hashes', () => {
   fc.assert(
     fc.property(fc.array(change, { maxLength: 400, size: 'max' }), (changes) => {
       const table = new KeyTable();
