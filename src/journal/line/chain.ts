@@ -31,48 +31,48 @@ export function checkLine(bytes: Buffer, start: number, end: number, chain: Chai
   return { kind: 'good', chain: { seq: chain.seq + 1, crc } };
 }
 
-/** What a line is after the lines before it in its file. */
+/** Result of the check of a line after the earlier lines of its file. */
 export type FollowedLine =
   /** It continues the chain. */
   | { readonly kind: 'good'; readonly chain: ChainPosition }
-  /** The chain continues with it after bad lines; the line should have had the seq `due`. */
+  /** The chain resumes with it after bad lines; the expected seq is `due`. */
   | {
       readonly kind: 'resumed';
       readonly chain: ChainPosition;
       readonly due: number;
-      /** As of a bad line: for a line whose seq alone is not the expected one. */
+      /** Its seq is not the expected one, if it follows a valid line; undefined after bad lines. */
       readonly problem: string | undefined;
     }
   | {
       readonly kind: 'bad';
-      /** What is wrong, if the line before it is valid; undefined for the bad lines after the first. */
+      /** What is wrong, for the first bad line after a valid line; undefined for further bad lines. */
       readonly problem: string | undefined;
       readonly hasForm: boolean;
-      /** Whether the line does not say the seq that is due. */
+      /** Whether the line does not have the expected seq. */
       readonly hasOtherSeq: boolean;
     };
 
 /**
- * Follows the checksum chain of one file, line by line. After bad lines the chain continues at the next line whose crc is seeded
- * with that of the last valid line or of a bad line.
+ * Follows the checksum chain of one file, line by line. After bad lines the chain resumes at the next line whose crc is seeded
+ * with the crc of the last valid line or of a bad line.
  */
 export class ChainFollower {
   #chain: ChainPosition;
   #isStart: boolean;
-  /** Crcs with which the next valid line may be seeded; empty while no bad line is before it. */
+  /** The possible seeds of the next valid line; empty unless it follows a bad line. */
   #seeds: readonly number[] = [];
 
   /**
    * @param chain the chain position of the next line
-   * @param isStart whether no valid line is before it: then any seq is accepted after a bad line, since the file may have the wrong
-   *   name
+   * @param isStart whether it has no valid line before it: then any seq is accepted after a bad line, since the file might have the
+   *   wrong name
    */
   constructor(chain: ChainPosition, isStart: boolean) {
     this.#chain = chain;
     this.#isStart = isStart;
   }
 
-  /** @param endSeq the chain does not resume with a line with this seq or a larger one */
+  /** @param endSeq the chain does not resume at this seq or a larger one */
   take(bytes: Buffer, start: number, end: number, endSeq = Number.POSITIVE_INFINITY): FollowedLine {
     let problem: string | undefined;
     if (this.#seeds.length === 0) {
@@ -100,15 +100,15 @@ export class ChainFollower {
     if (this.#seeds.length > 0) this.#seeds = [];
   }
 
-  /** Whether a line's crc is seeded with that of the last valid line or of a bad one. The seed of a file's first line is 0. */
+  /** Whether a line's crc is seeded with the crc of the last valid line or of a bad line. The seed of a file's first line is 0. */
   #resumesWith(bytes: Buffer, form: LineForm): boolean {
     const isAhead = form.seq >= this.#chain.seq || this.#isStart;
     return isAhead && this.#seeds.some((seed) => crcOf(bytes, form, seed) === form.crc);
   }
 
   /**
-   * Passes a bad line. The next line may be seeded with the crc that it has, or should have; if it has not the form of a line,
-   * also with the crc of an earlier line.
+   * Passes a bad line. The seed of the next line can be the crc in the bad line, or the crc that this line should have; if the bad
+   * line does not have the form of a line, also the crc of an earlier line.
    */
   #pass(bytes: Buffer, start: number, end: number, form: LineForm | undefined): void {
     const [, other = 0] = this.#seeds;
@@ -119,10 +119,10 @@ export class ChainFollower {
 }
 
 /**
- * Finds a valid line that does not begin at `start`, or that is not directly followed by a newline. A conversion of line ends
+ * Finds a valid line that does not start at `start`, or that is not directly followed by a newline. A conversion of line ends
  * leaves misplaced lines, a crash never does.
  * @param end of the bytes: the index of the next newline, or the end of the file
- * @param bytesMax of a line
+ * @param bytesMax most bytes of a line
  * @returns what is wrong around the line, as a clause; undefined if there is no such line
  */
 export function findMisplaced(
@@ -156,7 +156,7 @@ export interface LineForm {
 
 /**
  * Reads the seq and the crc of a line, and verifies neither.
- * @returns undefined if the bytes do not begin and end like a line
+ * @returns undefined if the bytes do not start and end like a line
  */
 export function readForm(bytes: Buffer, start: number, end: number): LineForm | undefined {
   const bodyEnd = end - CRC_MEMBER_BYTES;
@@ -175,11 +175,11 @@ export function readForm(bytes: Buffer, start: number, end: number): LineForm | 
   let at = start + SEQ_PREFIX.length;
   // The digit's value is computed first: an intermediate sum above 2^53 would be rounded.
   for (; isDigit(bytes[at]!); at += 1) seq = seq * 10 + (bytes[at]! - ZERO);
-  const sound = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
-  return sound ? { seq, crc, start, end } : undefined;
+  const isValid = seq > 0 && Number.isSafeInteger(seq) && bytes[at] === COMMA && at < bodyEnd;
+  return isValid ? { seq, crc, start, end } : undefined;
 }
 
-/** @returns the seq of a line of which at least the beginning is there, not verified; undefined if it does not begin like a line */
+/** @returns the seq in the first bytes of a line, not verified; undefined if the bytes do not start like a line */
 export function readSeq(bytes: Buffer, start: number): number | undefined {
   const [, digits] = LINE_SEQ.exec(bytes.toString('latin1', start, start + 32)) ?? [];
   const seq = Number(digits);
@@ -187,18 +187,18 @@ export function readSeq(bytes: Buffer, start: number): number | undefined {
 }
 
 /**
- * Finds what has the form of a line anywhere in the bytes, for a line whose newline is damaged or that follows other bytes.
- * Metadata may contain the same text: only the crc distinguishes it.
- * @param bytesMax of a line
+ * Finds every text with the form of a line anywhere in the bytes, for a line whose newline is damaged or that follows other bytes.
+ * Metadata can contain such a text: only the crc distinguishes it from a line.
+ * @param bytesMax most bytes of a line
  */
 function findForms(bytes: Buffer, bytesMax: number): LineForm[] {
   const forms: LineForm[] = [];
   if (bytes.indexOf(SEQ_PREFIX) === -1) return forms; // most junk: nothing to decode
   const text = bytes.toString('latin1');
-  let beginnings = 0;
-  for (const { index: from } of text.matchAll(LINE_BEGINNING)) {
-    beginnings += 1;
-    if (beginnings > MISPLACED_MAX) break;
+  let starts = 0;
+  for (const { index: from } of text.matchAll(LINE_START)) {
+    starts += 1;
+    if (starts > MISPLACED_MAX) break;
     const ending = new RegExp(LINE_ENDING);
     ending.lastIndex = from;
     for (let ends = 0; ends < MISPLACED_MAX && ending.test(text); ends += 1) {
@@ -221,7 +221,7 @@ export function endingOf(crc: number): Buffer {
 }
 
 /**
- * @param end of a line, at least whose last bytes are there: the index of its newline, or where it should be
+ * @param end index of the newline of a line, or where it should be; only the last bytes of the line have to be there
  * @returns the crc that the line contains, not verified; undefined if the bytes do not end like a line
  */
 export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
@@ -230,7 +230,7 @@ export function readEndingCrc(bytes: Buffer, end: number): number | undefined {
 }
 
 /**
- * Overwrites a line's crc with the one that it must have after a line with the crc `seed`.
+ * Overwrites a line's crc with the crc that it must have after a line with the crc `seed`.
  * @returns that crc
  */
 export function rechain(bytes: Buffer, start: number, end: number, seed: number): number {
@@ -239,7 +239,7 @@ export function rechain(bytes: Buffer, start: number, end: number, seed: number)
   return crc;
 }
 
-/** @returns the crc of the line before it in its file; 0 for a file's first, and for bytes that are no line */
+/** @returns the crc of the line before this one in its file; 0 for a file's first line, and for bytes that are no line */
 export function crcBefore(bytes: Buffer, start: number, end: number): number {
   const form = readForm(bytes, start, end);
   return form === undefined ? 0 : seedOf(crcOf(bytes, form, 0), end - start - CRC_MEMBER_BYTES, form.crc);
@@ -249,14 +249,14 @@ const FORMLESS = 'it is not of the form {"seq":…,"crc":"…"}';
 const CARRIAGE_RETURN = 0x0d;
 const CRC_PREFIX = Buffer.from(',"crc":"');
 const LINE_SEQ = /^\{"seq":([0-9]{1,16}),/;
-const LINE_BEGINNING = /\{"seq":[0-9]{1,16},"id":"/g;
+const LINE_START = /\{"seq":[0-9]{1,16},"id":"/g;
 const LINE_ENDING = /,"crc":"[0-9a-f]{8}"\}/g;
-/** How many beginnings and ends are tried to find a misplaced line. */
+/** How many starts and ends are tried to find a misplaced line. */
 const MISPLACED_MAX = 8;
 const AFTER_LINE_BYTES = 16;
-/** White space to the end, or the next line. Zeros are excluded: a crash may leave them after a valid line. */
+/** White space to the end, or the next line. Zeros are excluded: a crash can leave them after a valid line. */
 const AFTER_MISPLACED = /^(\s+$|[^\0]{0,2}\{"seq":[0-9])/;
-/** The end of a line that has its crc, with its newline: so many bytes before a line contain what it is seeded with. */
+/** Bytes at the end of a line, with its newline, that contain its crc: the seed of the next line. */
 export const ENDING_BYTES = CRC_TAIL_BYTES + 1;
 
 /** For each byte its value as a hexadecimal digit in lower case, or -1 if it is none. */

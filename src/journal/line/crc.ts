@@ -6,7 +6,7 @@
  * polynomial of CRC-32. That polynomial has a constant term, so x has an inverse, and the factor of the seed can be divided out.
  */
 
-/** Bit 31 is the coefficient of x^0, bit 0 that of x^31. */
+/** Bit 31 is the coefficient of x^0, bit 0 the coefficient of x^31. */
 const POLYNOMIAL = 0xedb88320;
 /** `x^-1`, since `x * 0xdb710641` is 1. */
 const INVERSE_OF_X = 0xdb710641;

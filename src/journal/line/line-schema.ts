@@ -30,12 +30,12 @@ export function eventSchema(): Schema {
       partition: text,
       ...own,
       metadata: { type: 'object', additionalProperties: true },
-      event_time: { ...text, pattern: EVENT_TIME, description: 'When it happened, as the client said.' },
+      event_time: { ...text, pattern: EVENT_TIME, description: 'When it happened, as reported by the client.' },
       idempotency_key: { ...text, pattern: '^[\\x21-\\x7e]+$', description: 'Identifies a report that is sent again.' },
       from: {
         type: 'array',
         prefixItems: [text, { type: 'integer', minimum: 1, maximum: SEQ_MAX }],
-        items: {}, // generators of clients know no boolean schemas
+        items: {}, // client generators support no boolean schemas
         minItems: 2,
         maxItems: 2,
         description: 'The journal that recorded a forwarded event first, and its seq there.',

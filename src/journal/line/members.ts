@@ -1,5 +1,5 @@
 /**
- * Reads the members of a verified line, most of them without a parse of the whole line. The line is given as `bytes`, the index
+ * Reads the members of a verified line, mostly without parsing the whole line. The line is given as `bytes`, the index
  * `start` of its first byte, and `end`, the index of its newline.
  */
 
@@ -35,13 +35,13 @@ export function metadataOf(bytes: Buffer, start: number, end: number): string | 
 export function idempotencyKeyOf(bytes: Buffer, start: number, end: number): string | undefined {
   const at = end - CRC_MEMBER_BYTES;
   if (bytes[at - 1] !== QUOTE) return undefined;
-  const quote = stringBegin(bytes, at);
-  const begin = quote - KEY_PREFIX.length + 1;
-  if (begin <= start || !bytes.subarray(begin, quote + 1).equals(KEY_PREFIX)) return undefined;
+  const quote = stringStart(bytes, at);
+  const prefixStart = quote - KEY_PREFIX.length + 1;
+  if (prefixStart <= start || !bytes.subarray(prefixStart, quote + 1).equals(KEY_PREFIX)) return undefined;
   return JSON.parse(bytes.toString('utf8', quote, at));
 }
 
-/** @returns the bytes of the members that `encodeMembers` made of its event: `"type":"AssetObservation","asset_key":["a"]` */
+/** @returns the bytes of the members that `encodeEvent` made of its event: `"type":"AssetObservation","asset_key":["a"]` */
 export function membersOf(bytes: Buffer, start: number, end: number, seq: number): Buffer {
   return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
 }
@@ -85,7 +85,7 @@ export function readTime(line: Buffer): string | undefined {
   return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
 }
 
-/** A line as text, taken apart without a parse of its members. */
+/** The parts of a line as text, found without parsing its members. */
 export interface WrittenLine {
   readonly id: string;
   /** When it was recorded first, as JSON text. */
@@ -97,15 +97,15 @@ export interface WrittenLine {
   readonly encoded: string;
   /** At least one part, none of them empty. */
   readonly assetKey: readonly string[];
-  /** These two are not checked. */
+  /** Metadata and event time are not checked. */
   readonly metadata: string | undefined;
   readonly eventTime: string | undefined;
   readonly idempotencyKey: string | undefined;
 }
 
 /**
- * @returns undefined if the text is not in the form in which a journal writes its lines, or has an escape outside of metadata, or
- *   more than 100 parts of a key: then it may be a line all the same
+ * @returns undefined if a journal does not write lines in the form of the text. An escape outside of metadata, or more than 100
+ *   parts of a key, also give undefined, though the text might be a line
  */
 export function readWritten(line: string): WrittenLine | undefined {
   const found = WRITTEN.exec(line);
@@ -125,18 +125,18 @@ export function readWritten(line: string): WrittenLine | undefined {
   };
 }
 
-/** @returns where the event of a line comes from, found without parsing the line; undefined if it was reported here */
+/** @returns the origin of a forwarded event, found without parsing its line; undefined if the event was reported to this journal */
 export function originAtEnd(bytes: Buffer, start: number, end: number): { source: string; seq: number } | undefined {
   const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];
   return source === undefined ? undefined : { source, seq: Number(seq) };
 }
 
-/** Bytes at the beginning of a line that include its time. */
+/** Number of bytes at the start of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
 const TYPE_PREFIX_BYTES = '"type":"'.length;
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
-/** The members that may follow the metadata, last first, up to the quote that begins their string. */
+/** The members that can follow the metadata, last first, up to the opening quote of their string. */
 const MEMBERS_AFTER_METADATA = [
   { prefix: Buffer.from(',"recorded":"'), isList: false },
   { prefix: Buffer.from(',"from":["'), isList: true },
@@ -155,13 +155,13 @@ const WRITTEN = new RegExp(
     `(?:,"metadata":(\\{.*\\}))?(?:,"event_time":"(${PLAIN}*)")?(?:,"idempotency_key":"([!#-[\\]-~]{1,255})")?)` +
     `(?:,"from":\\["(${ID_FORM})",[0-9]+\\],"recorded":("[^"\\\\]{24}"))?,"crc":"[0-9a-f]{8}"\\}$`,
 );
-/** The end of a forwarded line. Nothing else ends like this, since a quote in a string is escaped and metadata ends in `}`. */
+/** The end of a forwarded line. No other line ends like this, since a quote in a string is escaped and metadata ends in `}`. */
 const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
 const ORIGIN_BYTES_MAX = 160;
 const SHORT_LINE_BYTES = 1024;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 
-/** The text of the members except metadata and crc. Most lines are short, and searched faster as text. */
+/** The text of the members except metadata and crc. A short line, as most are, is searched faster as text. */
 function withoutMetadata(bytes: Buffer, start: number, end: number): string {
   const short = bytes.toString('utf8', start, Math.min(end, start + SHORT_LINE_BYTES));
   let head = short;
@@ -175,14 +175,14 @@ function withoutMetadata(bytes: Buffer, start: number, end: number): string {
   return head.slice(0, metadata) + bytes.toString('utf8', tail, end - CRC_MEMBER_BYTES);
 }
 
-/** Finds the end of the metadata of a line that has some: the members after it are removed one by one, from the last. */
+/** Finds the end of the metadata of a line that has some, by skipping the members after it one by one, from the last. */
 function metadataEnd(bytes: Buffer, end: number): number {
   let at = end - CRC_MEMBER_BYTES;
   for (const { prefix, isList } of MEMBERS_AFTER_METADATA) {
     if (bytes[at - 1] === CLOSE_BRACE) return at;
     const stringEnd = isList ? listStringEnd(bytes, at) : at;
-    const begin = stringBegin(bytes, stringEnd) - prefix.length + 1;
-    if (bytes.subarray(begin, begin + prefix.length).equals(prefix)) at = begin;
+    const prefixStart = stringStart(bytes, stringEnd) - prefix.length + 1;
+    if (bytes.subarray(prefixStart, prefixStart + prefix.length).equals(prefix)) at = prefixStart;
   }
   return at;
 }
@@ -195,8 +195,8 @@ function listStringEnd(bytes: Buffer, end: number): number {
   return bytes[at - 1] === COMMA ? at - 1 : end;
 }
 
-/** @returns the index of the quote that begins the string which ends at `end`; quotes inside it follow a backslash */
-function stringBegin(bytes: Buffer, end: number): number {
+/** @returns the index of the opening quote of the string that ends at `end`; a quote inside the string follows a backslash */
+function stringStart(bytes: Buffer, end: number): number {
   for (let at = end - 2; ; at -= 1) {
     at = bytes.lastIndexOf(QUOTE, at);
     if (at === -1) return -1;

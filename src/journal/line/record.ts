@@ -1,5 +1,5 @@
 /**
- * The format of a journal line, and what writes lines. Only the files of this folder depend on the format.
+ * The format of a journal line, and its encoder. Only the files of this folder depend on the format.
  *
  *     line    = '{"seq":' seq ',"id":"' uuid '","time":"' time '",' members ',"crc":"' crc '"}' LF
  *     members = '"type":…,"asset_key":[…]' and then, each only if the report has it (`encodeEvent` in `event/encoded.ts`),
@@ -11,13 +11,13 @@
  *    (0 for a file's first), as eight hexadecimal digits. This chain detects a flipped bit and a lost, swapped or repeated line.
  * 3. A line holds no line break of any kind: JSON escapes the ASCII ones, and U+0085, U+2028 and U+2029 are escaped too,
  *    even inside metadata, which is otherwise recorded as it was sent.
- * 4. Between the tokens of metadata there is no white space, whatever was sent: a report is the same event with and without it,
- *    and the lines are shorter. All else is as sent: digits, escapes, order, repeated members.
+ * 4. Metadata has no white space between its tokens, whatever was sent: a report is the same event with and without it, and the
+ *    lines are shorter. Otherwise it is recorded as sent: digits, escapes, order, repeated members.
  * 5. `from` and `recorded` are in a forwarded event: `["<id of the journal that recorded it first>",<seq there>]`, and its time there.
- * 6. Metadata may contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
+ * 6. Metadata can contain any text, so its end is found from the end of the line: the members after it end in `"` or `]`, and
  *    metadata ends in `}`.
  *
- * The cost, which is intended: to change a line, all later lines of its file have to be rewritten.
+ * The cost is intended: to change a line, all later lines of its file have to be rewritten.
  */
 
 import { crc32 } from 'node:zlib';
@@ -27,7 +27,7 @@ import { uuids } from './uuid.ts';
 /** The members of a line that come from the report (`Event.encoded`): text in ASCII, or bytes. `encodeBatch` adds the others. */
 export type LineMembers = string | Buffer;
 
-/** Position in the checksum chain: what a line takes from the line before it. A journal begins at `{ seq: 1, crc: 0 }`. */
+/** Position in the checksum chain: what a line depends on. A journal starts at `{ seq: 1, crc: 0 }`. */
 export interface ChainPosition {
   /** Seq of the next line. */
   readonly seq: number;
@@ -35,17 +35,16 @@ export interface ChainPosition {
   readonly crc: number;
 }
 
-/** @returns the bytes of a line with these members */
+/** @returns the length in bytes of a line with these members */
 export function lineBytes(members: LineMembers, seq: number): number {
   return lineBytesMax(members) - String(SEQ_MAX).length + String(seq).length;
 }
 
-/** @returns the bytes of a line with these members and the largest seq */
+/** @returns the length in bytes of a line with these members and the largest seq */
 export function lineBytesMax(members: LineMembers): number {
   return members.length + FRAME_BYTES_MAX;
 }
 
-/** @returns members as bytes */
 export function packMembers(members: LineMembers): Buffer {
   return typeof members === 'string' ? Buffer.from(members, 'latin1') : members;
 }
@@ -58,7 +57,7 @@ export interface EncodeBuffer {
 /**
  * Encodes a batch of lines that have the same time.
  * @param batch the members of each line, text or bytes
- * @param scratch buffer that may hold the returned bytes: it must not be reused until they are written
+ * @param scratch buffer for the returned bytes, if they fit: it must not be reused until they are written
  * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
  * @returns the bytes to append, and the chain position after them
  */
@@ -98,8 +97,8 @@ export function encodeBatch(
 }
 
 /**
- * Like `packMembers`, of texts and packed members in turn, but reuses the buffer if they fit: allocating memory for each batch
- * costs more than the encoding.
+ * Packs texts and members one after the other, into the buffer if they fit: allocating memory for each batch costs more than the
+ * encoding.
  */
 function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
   let length = 0;
@@ -117,7 +116,7 @@ function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer 
   return bytes.subarray(0, end);
 }
 
-/** The largest seq of a journal: above it a JavaScript number can not represent every integer. */
+/** The largest seq of a journal: above it a JavaScript number cannot represent every integer. */
 export const SEQ_MAX = Number.MAX_SAFE_INTEGER;
 
 const NO_BYTES = Buffer.alloc(0);
@@ -132,7 +131,7 @@ export const ID_MEMBER_BYTES = ',"id":"01a1fb95-ce62-7e59-9364-610bf5613940"'.le
 export const TIME_PREFIX_BYTES = ',"time":"'.length;
 export const TIME_BYTES = '2026-11-20T15:19:45.266Z'.length;
 export const TIME_SUFFIX_BYTES = '",'.length;
-/** What `encodeBatch` adds to the members of a line. */
+/** Bytes that `encodeBatch` adds to the members of a line. */
 const FRAME_BYTES_MAX =
   SEQ_PREFIX.length +
   String(SEQ_MAX).length +

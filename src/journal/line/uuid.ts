@@ -8,7 +8,7 @@ export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
 /**
  * Version 7 UUIDs of one moment (RFC 9562 section 5.7): 48 bits of milliseconds, the version, 74 random bits with the
  * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
- * @returns a function whose results are such as `01a1fb95-ce62-7e59-9364-610bf5613940`, and then the same with `…941`
+ * @returns a function that returns the next UUID: `01a1fb95-ce62-7e59-9364-610bf5613940`, then the same with `…941`
  */
 export function uuids(now: Date): () => string {
   const milliseconds = now.getTime().toString(16).padStart(12, '0');
@@ -23,7 +23,7 @@ export function uuids(now: Date): () => string {
   };
 }
 
-/** @returns when an id of `uuids` was made, in milliseconds since 1970; undefined for any other text */
+/** @returns the time of a UUID of version 7, in milliseconds since 1970; undefined for any other text */
 export function idTimeMs(id: string | null): number | undefined {
   const [, high = '', low] = /^([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-/.exec(id ?? '') ?? [];
   return low === undefined ? undefined : Number.parseInt(high + low, 16);

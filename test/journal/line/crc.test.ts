@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { seedOf } from '../../../src/journal/line/crc.ts';
 
-test('the seed follows from bytes and their crc', () => {
+test('bytes and their crc determine the seed', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 5_000 }), fc.integer({ min: 0, max: 2 ** 32 - 1 }), (bytes, seed) => {
       assert.equal(seedOf(crc32(bytes), bytes.length, crc32(bytes, seed)), seed);

@@ -59,7 +59,7 @@ test('a line has the members of the format, in its order', () => {
   assert.equal(chain.seq, 9);
 });
 
-test('the crc covers the bytes before it and is seeded with that of the previous line', () => {
+test('the crc covers the bytes before it and is seeded with the crc of the previous line', () => {
   const { bytes, chain } = encodeBatch(
     [encodeMembers(materialization), encodeMembers({ ...check, checkName: 'ä€😀' })],
     START,
@@ -73,7 +73,7 @@ test('the crc covers the bytes before it and is seeded with that of the previous
   assert.equal(chain.crc, crc);
 });
 
-test('a flipped bit anywhere in a line shows [record-1]', () => {
+test('a flipped bit anywhere in a line is detected [record-1]', () => {
   const [line] = linesOf(encodeBatch([encodeMembers(materialization)], START, NOW).bytes);
   assert.ok(line !== undefined && checkLine(line, 0, line.length, START).kind === 'good');
   for (let bit = 0; bit < line.length * 8; bit += 1) {
@@ -83,12 +83,12 @@ test('a flipped bit anywhere in a line shows [record-1]', () => {
   }
 });
 
-test('a seq that does not continue shows even where the crc fits [record-2]', () => {
+test('a wrong seq is detected even if the crc fits [record-2]', () => {
   const { bytes } = encodeBatch([encodeMembers(check)], { seq: 5, crc: 0 }, NOW);
   assert.deepEqual(checkLine(bytes, 0, bytes.length - 1, START), { kind: 'bad', problem: 'its seq is 5, expected 1' });
 });
 
-test('what does not begin with a seq and end in a crc is no line', () => {
+test('a text that does not start with a seq and end with a crc is no line', () => {
   for (const text of [
     '',
     '{}',
@@ -118,14 +118,14 @@ test('what does not begin with a seq and end in a crc is no line', () => {
   });
 });
 
-test('a line and its crc name the crc of the line before it', () => {
+test('a line and its crc determine the crc of the line before it', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const chain = chainAfter(first, START);
   assert.equal(crcBefore(second, 0, second.length), chain.crc);
 });
 
-test('a line after another one than before is the same but for its crc', () => {
+test('a line that is moved after another line changes only its crc', () => {
   const { bytes } = encodeBatch([encodeMembers(check), encodeMembers(materialization)], START, NOW);
   const [first, second] = linesOf(bytes) as [Buffer, Buffer];
   const chain = chainAfter(first, START);
@@ -138,7 +138,7 @@ test('a line after another one than before is the same but for its crc', () => {
   assert.equal(readTime(Buffer.from('{"seq":1,"id":5}')), undefined);
 });
 
-test('the name of lost events says which they are, and sorts to where they were', () => {
+test('the name of a file of lost events has their range, and sorts to their position', () => {
   const name = goneName({ first: 5, last: 7 }, 'lost');
   assert.deepEqual(goneRange(name, 'lost'), { first: 5, last: 7 });
   assert.deepEqual([segmentName(8), name, segmentName(1)].sort(), [segmentName(1), name, segmentName(8)]);
@@ -152,7 +152,7 @@ test('the name of lost events says which they are, and sorts to where they were'
   }
 });
 
-test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', () => {
+test('ids are distinct version 7 UUIDs of the current time, and sort in their order', () => {
   const members = Array.from({ length: 500 }, () => encodeMembers(check));
   const ids = linesOf(encodeBatch(members, START, NOW).bytes).map((line): string => JSON.parse(line.toString()).id);
   for (const id of ids) {
@@ -165,7 +165,7 @@ test('ids are version 7 UUIDs of the moment, distinct, and sort as they came', (
   assert.equal(new Set([...ids, ...others]).size, 1000);
 });
 
-test('a seq is read to its last digit up to the largest, and a larger one is none', () => {
+test('a seq is read exactly up to SEQ_MAX, and a larger number is no seq', () => {
   for (const seq of [1, 9, 10, 2 ** 52 + 1, SEQ_MAX - 2, SEQ_MAX - 1, SEQ_MAX]) {
     const { bytes, chain } = encodeBatch([encodeMembers(check)], { seq, crc: 0 }, NOW);
     assert.equal(readForm(bytes, 0, bytes.length - 1)?.seq, seq);
@@ -181,7 +181,7 @@ test('a seq is read to its last digit up to the largest, and a larger one is non
   }
 });
 
-test('a line with the largest seq has the bytes that are counted for it before it is encoded', () => {
+test('a line with the largest seq has the length that is computed before it is encoded', () => {
   for (const text of [
     '',
     'x'.repeat(100),
@@ -198,7 +198,7 @@ test('a line with the largest seq has the bytes that are counted for it before i
   }
 });
 
-test('names of segments sort as their numbers do, and other names are foreign', () => {
+test('names of segments sort like their seqs, and other names are foreign', () => {
   assert.equal(segmentName(1), 'events-00000000000000000001.jsonl');
   assert.equal(segmentFirstSeq(segmentName(123_456)), 123_456);
   assert.ok(segmentName(9) < segmentName(10) && segmentName(99) < segmentName(100));
@@ -213,7 +213,7 @@ test('names of segments sort as their numbers do, and other names are foreign', 
   }
 });
 
-/** Texts that look like what follows metadata in a line, or like the beginning of metadata. */
+/** Texts that look like the members after metadata in a line, or like the start of metadata. */
 const lookalikes = [
   ',"event_time":"2026-11-20T15:19:45Z"',
   ',"idempotency_key":"k"',
@@ -239,7 +239,7 @@ const common = {
   origin: optional(
     fc.record({
       id: fc.constant('01a1fb95'),
-      source: fc.uuid(), // a sender is refused whose id is none
+      source: fc.uuid(), // a sender whose id is no UUID is refused
       seq: fc.integer({ min: 1 }),
       recorded: fc.constant(NOW.toISOString()),
     }),
@@ -264,7 +264,7 @@ const anyEvent: fc.Arbitrary<PlainEvent> = fc.oneof(
 /** Such as `\\u2028`. */
 const escaped = (separator: string) => `\\u${separator.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-/** The members of a line of an event, without those that its recorder adds, and without metadata. */
+/** The members of the line of an event, without metadata and without the members that the recorder adds. */
 function membersOf(event: PlainEvent): object {
   const { type, assetKey, partition, eventTime, idempotencyKey, origin } = event;
   const own =
@@ -287,7 +287,7 @@ function membersOf(event: PlainEvent): object {
   return JSON.parse(JSON.stringify({ ...all, recorded: origin?.recorded }));
 }
 
-test('every event is read back as it was, with JSON.parse and member by member, whatever its texts look like', () => {
+test('every event is read back unchanged, with JSON.parse and member by member, whatever its texts contain', () => {
   const scratch = { bytes: Buffer.alloc(0) };
   fc.assert(
     fc.property(fc.array(anyEvent, { minLength: 1, maxLength: 3 }), fc.nat(7), (events, packed) => {
@@ -315,7 +315,7 @@ test('every event is read back as it was, with JSON.parse and member by member, 
   );
 });
 
-test('the optional members have their order in the line, and one without them is as it was before they existed', () => {
+test('the optional members have a fixed order in the line, and a line without them has its old form', () => {
   const event: PlainEvent = { type: 'AssetObservation', assetKey: ['a'], metadata: '{}' };
   assert.equal(encodeMembers(event), '"type":"AssetObservation","asset_key":["a"],"metadata":{}');
   const origin = { id: '01a1fb95', source: '0193e0c2', seq: 7, recorded: '2026-11-20T15:19:45.266Z' };
