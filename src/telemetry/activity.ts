@@ -1,6 +1,6 @@
 /**
  * Lines about single requests, for the operator of the service: each refusal, and on a terminal each recorded event. Both have
- * a rate limit, so that a flood of requests floods neither the log nor the terminal; what is beyond it is counted.
+ * a rate limit, so that a flood of requests floods neither the log nor the terminal; lines beyond it are counted.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -21,7 +21,6 @@ export interface ActivityOptions {
   readonly limits: ActivityLimits;
 }
 
-/** How many lines in how many milliseconds, and how much of a path. */
 export type ActivityLimits = Pick<
   Limits,
   'activityMs' | 'refusalLinesMax' | 'recordedLinesMax' | 'loggedPathCharactersMax' | 'oncePerNameMax'
@@ -39,10 +38,10 @@ export class Activity {
   /** In hosted mode: its tokens are masked in paths. */
   isToken: IsToken = () => false;
   readonly #options: ActivityOptions;
-  readonly #refusals: LineRate;
-  readonly #recorded: LineRate;
+  readonly #refusalRate: LineRate;
+  readonly #recordedRate: LineRate;
   readonly #isNew: (problem: string) => boolean;
-  /** Whether a terminal shows recorded events: false with `--quiet`, for example. If not, they cost nothing. */
+  /** Whether a terminal shows recorded events. If it is false, for example with `--quiet`, they cost nothing. */
   readonly showsRecorded: boolean;
 
   constructor(options: ActivityOptions) {
@@ -51,10 +50,10 @@ export class Activity {
     this.#options = options;
     this.#isNew = oncePerName(limits.oncePerNameMax);
     this.showsRecorded = terminal !== undefined && !quiet && notices.informing;
-    this.#refusals = new LineRate(refusalLinesMax, activityMs, (count) =>
+    this.#refusalRate = new LineRate(refusalLinesMax, activityMs, (count) =>
       notices.info('further requests were refused', { count }),
     );
-    this.#recorded = new LineRate(recordedLinesMax, activityMs, (count) =>
+    this.#recordedRate = new LineRate(recordedLinesMax, activityMs, (count) =>
       notices.info('further events were recorded', { count }),
     );
   }
@@ -68,23 +67,23 @@ export class Activity {
     const { notices, terminal, refusals, limits } = this.#options;
     const { id, method, url, status } = request;
     refusals.add(request);
-    // A foreign page, host or token may be an attack, and is no mistake of an ordinary client.
-    const warns = status === 403 && this.#isNew(request.problem);
-    if (!warns && (!notices.informing || !this.#refusals.take())) return;
+    // A foreign page, host or token might be an attack, and is no mistake of an ordinary client.
+    const isWarning = status === 403 && this.#isNew(request.problem);
+    if (!isWarning && (!notices.informing || !this.#refusalRate.allow())) return;
     const max = limits.loggedPathCharactersMax;
     const target = targetPath(url ?? '');
     const tokens = tokensIn(target, this.isToken, max);
     const path = url === undefined ? undefined : shortened(masked(target, tokens), max);
     const problem = masked(request.problem, tokens);
     if (terminal === undefined) {
-      notices[warns ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
+      notices[isWarning ? 'warn' : 'info']('refused', { request_id: id, method, path, status, problem });
       return;
     }
     const what = path === undefined ? '' : ` ${method} ${path}`;
     this.#show(terminal, status < 500 ? YELLOW : RED, `${status} refused`, `${what}: ${problem}`);
   }
 
-  /** @returns the path of a target as it may be logged, cut: `/report_asset_check/a` for `/report_asset_check/a?x=1` */
+  /** @returns the path of a target for the log, masked and cut: `/report_asset_check/a` for `/report_asset_check/a?x=1` */
   pathOf(url: string): string {
     const { loggedPathCharactersMax } = this.#options.limits;
     const path = targetPath(url);
@@ -93,7 +92,7 @@ export class Activity {
 
   /**
    * Called only if `showsRecorded` is true.
-   * @returns what the terminal shows of an event: `AssetCheckEvaluation warehouse/orders no_nulls failed (WARN) [2026-11-20]`. It
+   * @returns the text of an event on the terminal: `AssetCheckEvaluation warehouse/orders no_nulls failed (WARN) [2026-11-20]`. It
    *   does not retain the event
    */
   textOf(event: Event): string {
@@ -107,17 +106,17 @@ export class Activity {
 
   /**
    * Shows a durable event, at most `limits.recordedLinesMax` in `limits.activityMs` milliseconds.
-   * @param text as `textOf` returned it: `AssetObservation warehouse/orders`
+   * @param text from `textOf`: `AssetObservation warehouse/orders`
    */
   recorded(text: string): void {
     const { terminal } = this.#options;
-    if (terminal !== undefined && this.#recorded.take()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
+    if (terminal !== undefined && this.#recordedRate.allow()) this.#show(terminal, GREEN, 'recorded', ` ${text}`);
   }
 
-  /** Reports at once how many lines were suppressed. */
+  /** Logs at once how many lines were suppressed. */
   close(): void {
-    this.#refusals.close();
-    this.#recorded.close();
+    this.#refusalRate.close();
+    this.#recordedRate.close();
   }
 
   #show({ write, colours }: Terminal, colour: string, word: string, text: string): void {

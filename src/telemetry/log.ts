@@ -6,7 +6,7 @@ import type { Limits } from '../config/limits.ts';
 import { withoutTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 
-/** Further members of a log entry. One that is undefined is left out. */
+/** Further members of a log entry. An undefined member is left out. */
 export type Fields = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>;
 
 /**
@@ -25,14 +25,14 @@ export interface Notices {
   debug(message: string, fields?: Fields): void;
   /** Creates a child logger that adds the fields to every entry. */
   with(fields: Fields): Notices;
-  /** The same log for entries that clients can cause: of each level at most `refusalLinesMax` in `activityMs`; the rest is counted. */
+  /** The same log for entries that clients can cause: of each level `refusalLinesMax` in `activityMs`; the rest is counted. */
   readonly rated: Pick<Notices, 'error' | 'warn'>;
 }
 
 export type LogLimits = Pick<Limits, 'activityMs' | 'refusalLinesMax' | 'logTextCharactersMax' | 'logWaitingBytesMax'>;
 
 /**
- * Creates the log of a process on a stream. If nothing reads it, such as a pipe, about `limits.logWaitingBytesMax` wait in memory;
+ * Creates the log of a process on a stream. If nothing reads the stream, about `limits.logWaitingBytesMax` bytes wait in memory;
  * further lines are dropped and counted.
  * @returns the log, and the function that writes one line with its newline
  */
@@ -64,7 +64,7 @@ export function openLog(
  * @param level the least severe level that is written
  * @param terminal true for a short, aligned format for people; false for one JSON object per line
  * @param write receives one line with its newline
- * @param limits without them the log has no bounds, for one that nobody reads
+ * @param limits if undefined, the log is not limited: for a log that is not written to a stream
  */
 export function createNotices(
   level: LogLevel,
@@ -73,15 +73,15 @@ export function createNotices(
   limits: Omit<LogLimits, 'logWaitingBytesMax'> = UNBOUNDED,
 ): Notices {
   const rank = logLevels.indexOf(level);
-  const format = terminal ? forPerson : forMachine;
+  const format = terminal ? formatAsText : formatAsJson;
   const rateOf = (own: 'error' | 'warn') => {
     const { refusalLinesMax, activityMs } = limits;
-    const report = (count: number) => always({})[own]('further lines about requests were left out', { count });
+    const report = (count: number) => createChild({})[own]('further lines about requests were left out', { count });
     return new LineRate(refusalLinesMax, activityMs, report);
   };
-  const [errors, warnings] = [rateOf('error'), rateOf('warn')];
-  const always = (common: Fields): Notices => {
-    const at =
+  const [errorRate, warningRate] = [rateOf('error'), rateOf('warn')];
+  const createChild = (common: Fields): Notices => {
+    const logAt =
       (own: LogLevel) =>
       (message: string, fields: Fields = {}) => {
         if (logLevels.indexOf(own) > rank) return;
@@ -91,28 +91,28 @@ export function createNotices(
         ]);
         write(`${printable(format(own, message, Object.fromEntries(safe), new Date()))}\n`);
       };
-    const [error, warn] = [at('error'), at('warn')];
+    const [error, warn] = [logAt('error'), logAt('warn')];
     return {
       debugging: level === 'debug',
       informing: rank >= logLevels.indexOf('info'),
       error,
       warn,
-      info: at('info'),
-      debug: at('debug'),
-      with: (more) => always({ ...common, ...more }),
+      info: logAt('info'),
+      debug: logAt('debug'),
+      with: (more) => createChild({ ...common, ...more }),
       rated: {
-        error: (message, fields) => errors.take() && error(message, fields),
-        warn: (message, fields) => warnings.take() && warn(message, fields),
+        error: (message, fields) => errorRate.allow() && error(message, fields),
+        warn: (message, fields) => warningRate.allow() && warn(message, fields),
       },
     };
   };
-  return always({});
+  return createChild({});
 }
 
 /**
- * Limits log entries to one for each name, so that a client can not fill the log by repeating a request.
- * @param max how many distinct names are remembered; further names do not count as new
- * @returns a function that says whether a name is new
+ * Limits log entries to one for each name, so that a client cannot fill the log by repeating a request.
+ * @param max most names to remember; further names do not count as new
+ * @returns a function that returns whether a name is new
  */
 export function oncePerName(max: number): (name: string) => boolean {
   const seen = new Set<string>();
@@ -125,7 +125,7 @@ export function oncePerName(max: number): (name: string) => boolean {
 
 /**
  * Limits log entries to one for each reason in `ms` milliseconds.
- * @returns a function that says whether an entry may be written now; it remembers each reason, so these are constants
+ * @returns a function that returns whether an entry can be written now; it remembers each reason, so reasons are constants
  */
 export function atMostEvery(ms: number): (reason: string) => boolean {
   const loggedAtMs = new Map<string, number>();
@@ -137,11 +137,11 @@ export function atMostEvery(ms: number): (reason: string) => boolean {
   };
 }
 
-function forMachine(level: LogLevel, message: string, fields: Fields, now: Date): string {
+function formatAsJson(level: LogLevel, message: string, fields: Fields, now: Date): string {
   return JSON.stringify({ time: now.toISOString(), level, message, ...fields });
 }
 
-function forPerson(level: LogLevel, message: string, fields: Fields, now: Date): string {
+function formatAsText(level: LogLevel, message: string, fields: Fields, now: Date): string {
   const pairs = Object.entries(fields).filter(([, value]) => value !== undefined);
   const shown = pairs.map(([name, value]) => `  ${name}=${JSON.stringify(value)}`).join('');
   return `${now.toISOString().slice(11, 19)} ${level.padEnd(5)} ${message}${shown}`;
@@ -153,7 +153,7 @@ const UNBOUNDED = {
   logTextCharactersMax: Number.POSITIVE_INFINITY,
 };
 
-/** @returns a value without tokens, and with at most `charactersMax` characters; of a list the first elements, then `…` */
+/** @returns a value without tokens, and with at most `charactersMax` characters; a list ends with `…` after its first elements */
 function cut(value: Fields[string], charactersMax: number): Fields[string] {
   if (typeof value === 'string') return shortened(withoutTokens(value), charactersMax);
   if (typeof value !== 'object') return value;
@@ -165,14 +165,14 @@ function cut(value: Fields[string], charactersMax: number): Fields[string] {
   return shown.length < value.length ? [...shown, '…'] : shown;
 }
 
-/** Rate limit for log lines; reports the number suppressed. */
+/** Rate limit for log lines; reports the number of suppressed lines. */
 export class LineRate {
   readonly #max: number;
   readonly #intervalMs: number;
   readonly #report: (count: number) => void;
   #endsMs = 0;
   #lines = 0;
-  #beyond = 0;
+  #suppressed = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(max: number, intervalMs: number, report: (count: number) => void) {
@@ -181,8 +181,8 @@ export class LineRate {
     this.#report = report;
   }
 
-  /** @returns whether one more line may be written now */
-  take(): boolean {
+  /** @returns whether one more line can be written now */
+  allow(): boolean {
     const now = performance.now();
     if (now >= this.#endsMs) {
       this.close();
@@ -191,7 +191,7 @@ export class LineRate {
     }
     this.#lines += 1;
     if (this.#lines <= this.#max) return true;
-    this.#beyond += 1;
+    this.#suppressed += 1;
     this.#timer ??= setTimeout(() => this.close(), this.#endsMs - now).unref();
     return false;
   }
@@ -199,8 +199,8 @@ export class LineRate {
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#endsMs = 0; // the timer may have fired up to a millisecond early
-    if (this.#beyond > 0) this.#report(this.#beyond);
-    this.#beyond = 0;
+    this.#endsMs = 0; // the timer might have fired up to a millisecond early
+    if (this.#suppressed > 0) this.#report(this.#suppressed);
+    this.#suppressed = 0;
   }
 }

@@ -1,6 +1,6 @@
 /** Masks tokens in text that is logged, kept or printed. */
 
-/** What is written instead of a token. */
+/** Replaces a token. */
 export const MASK = '***';
 
 /** Whether a text is a token that the service knows. */
@@ -12,10 +12,10 @@ export function withoutTokens(text: string): string {
 }
 
 /**
- * Finds the tokens in a path that `withoutTokens` does not recognise: percent-encoded ones, and runs of up to `RUN_PARTS_MAX` parts
- * that are a known token, since a token may have slashes.
- * @param path raw, of which only the runs that begin within the first `charactersMax` are looked at
- * @returns the texts to mask, as they were sent and decoded
+ * Finds the tokens in a path that `withoutTokens` does not recognise: percent-encoded tokens, and known tokens that span up to
+ * `RUN_PARTS_MAX` parts, since a token can have slashes.
+ * @param path raw; only parts that start within the first `charactersMax` are searched
+ * @returns the texts to mask, raw and decoded
  */
 export function tokensIn(path: string, isToken: IsToken, charactersMax: number): string[] {
   const found: string[] = [];
@@ -42,8 +42,8 @@ export function masked(text: string, tokens: readonly string[]): string {
 }
 
 /**
- * Masks what a text repeats of one token: the whole token, or its first `PREFIX_CHARACTERS` or more, as they are,
- * percent-encoded or escaped as in JSON. A token of less than `TOKEN_CHARACTERS_MIN` is no secret, and may be any word of the text.
+ * Masks one token in a text that repeats it: the whole token, or at least its first `PREFIX_CHARACTERS`, raw, percent-encoded or
+ * escaped for JSON. A token of less than `TOKEN_CHARACTERS_MIN` is no secret, and might be any word of the text.
  */
 export function withoutToken(text: string, token: string): string {
   if (token.length < TOKEN_CHARACTERS_MIN) return text;
@@ -62,13 +62,13 @@ export function withoutToken(text: string, token: string): string {
   return result + text.slice(kept);
 }
 
-/** As `withoutToken`. A text that has a shorter secret is masked as a whole: what is left of it would show where the secret was. */
+/** Like `withoutToken`, but a text with a shorter secret is masked as a whole: the rest would show where the secret was. */
 export function withoutSecret(text: string, secret = ''): string {
   const isShort = secret !== '' && secret.length < TOKEN_CHARACTERS_MIN;
   return isShort && text.includes(secret) ? MASK : withoutToken(text, secret);
 }
 
-/** @returns the index after the token that begins at `at`; undefined if none does */
+/** @returns the index after the token that starts at `at`; undefined if there is none */
 function endOfToken(text: string, at: number, token: string): number | undefined {
   let end = at;
   let matched = 0;
@@ -80,7 +80,7 @@ function endOfToken(text: string, at: number, token: string): number | undefined
   return matched >= Math.min(token.length, PREFIX_CHARACTERS) ? end : undefined;
 }
 
-/** @returns how many characters of the text at `at` write the character `code`, 0 if they write another one */
+/** @returns how many characters at `at` encode the character `code`; 0 if they encode another character */
 function lengthOf(text: string, at: number, code: number): number {
   const first = text.charCodeAt(at);
   if (first === code) return 1;
@@ -90,7 +90,7 @@ function lengthOf(text: string, at: number, code: number): number {
   return ESCAPED.has(code) && text.charCodeAt(at + 1) === code ? 2 : 0;
 }
 
-/** @returns the text itself if it is not percent-encoded */
+/** @returns the text itself if its percent-encoding is invalid */
 export function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -100,14 +100,14 @@ export function decode(text: string): string {
 }
 
 const TOKEN_FORM = /asl_[\w-]{43}/g;
-/** A shorter text is not taken for a token. */
+/** A shorter text does not count as a token. */
 const TOKEN_CHARACTERS_MIN = 8;
-/** 24 random bytes in base64, which may have slashes. Each text that is tried costs a hash. */
+/** 24 random bytes in base64, which can have slashes. Each text that is tried costs a hash. */
 const SLASHED_CHARACTERS_MIN = 32;
 const RUN_PARTS_MAX = 4;
-/** A service may cut a token that it repeats. */
+/** A service might cut a token that it repeats. */
 const PREFIX_CHARACTERS = 16;
 const PERCENT = 0x25;
 const BACKSLASH = 0x5c;
-/** What JSON escapes with one backslash: the quote, the backslash itself, the slash. */
+/** Characters that JSON escapes with one backslash: the quote, the backslash itself, the slash. */
 const ESCAPED: ReadonlySet<number> = new Set([0x22, BACKSLASH, 0x2f]);

@@ -21,28 +21,28 @@ export interface JournalFigures {
 /** The metrics of the idempotency keys of all journals. */
 export interface KeyFigures {
   readonly held: number;
-  /** Since when each key is remembered, in seconds since 1970; undefined without keys. */
+  /** The time since which every key is remembered, in seconds since 1970; undefined without keys. */
   readonly oldestSeconds: number | undefined;
 }
 
-/** The metrics of one destination that events are forwarded to, of all journals together. */
+/** The metrics of one destination of events, for all journals together. */
 export interface ForwardFigures {
-  /** Its name, which an operator gave it. */
+  /** The name that an operator gave it. */
   readonly destination: string;
   /** Events that it has not received. */
   readonly lagEvents: number;
-  /** Age of the oldest of them. */
+  /** Age of the oldest event that it has not received. */
   readonly lagSeconds: number;
-  /** Number of events by what became of them: `recorded`. */
+  /** Number of events by outcome: `recorded`. */
   readonly outcomes: ReadonlyMap<string, number>;
-  /** Number of requests by what they were answered. */
+  /** Number of requests by answer. */
   readonly answers: ReadonlyMap<string, number>;
   /** Number of journals by the state of their senders: `idle`. */
   readonly states: ReadonlyMap<string, number>;
-  /** When the destination took an event last, in seconds since 1970; undefined if it never took an event. */
+  /** When the destination last accepted an event, in seconds since 1970; undefined if it never did. */
   readonly lastSuccessSeconds: number | undefined;
   readonly deadLetters: number;
-  /** Number of events that dead letters ever named as removed before it confirmed them, and of those that it still lacks. */
+  /** Number of events that dead letters ever named as removed before it confirmed them, and how many of these are still missing. */
   readonly lostEvents: number;
   readonly missingEvents: number;
   /** Size of the files with events that it has not received. */
@@ -51,12 +51,12 @@ export interface ForwardFigures {
 
 /** The assets of `--watch-asset`. */
 export interface WatchedFigures {
-  /** Reads what was recorded, for a limited time. Never rejects. */
+  /** Reads the events recorded since the last call, for a limited time. Never rejects. */
   update(): Promise<void>;
   /**
    * @param nowMs in ms since 1970
-   * @returns the seconds since the last event of the asset whose last event is the oldest, by key; Infinity if there is no asset. A key
-   *   whose assets are not known yet is left out
+   * @returns by key the seconds since the last event of the asset with the oldest last event; Infinity if there is no asset. A key
+   *   is left out until its assets are known
    */
   ages(nowMs: number): ReadonlyMap<string, number>;
 }
@@ -87,11 +87,11 @@ export class Metrics {
     AssetCheckEvaluation: 0,
     AssetObservation: 0,
   };
-  /** Number of requests without a valid token since the start (hosted mode): those that got `401` or `429`. */
+  /** Number of requests without a valid token since the start (hosted mode): replies `401` and `429`. */
   authFailures = 0;
   /** Returns the number of tokens by their state: `expired`; none unless hosted mode replaces the function. */
   tokens: () => Readonly<Record<string, number>> = () => ({});
-  /** Returns how many deployments can not record now; `0` unless hosted mode replaces the function. */
+  /** Returns how many deployments cannot record now; `0` unless hosted mode replaces the function. */
   deploymentsInTrouble: () => number = () => 0;
   /** The open journals; a journal adds and removes itself. */
   readonly journals = new Set<JournalFigures>();
@@ -102,13 +102,13 @@ export class Metrics {
   waitingReplies: () => number = () => 0;
   /** Returns the destinations that events are forwarded to; none unless the service forwards. */
   forwarding: () => readonly ForwardFigures[] = () => [];
-  /** Returns how many journals forward to this service; 0 until one of them has asked since the start. */
+  /** Returns the number of journals that forward to this service (sources); 0 until the first request of one since the start. */
   hubSources: () => number = () => 0;
-  /** Returns which share of the journals that a hub takes forward to one of its own, the largest of all. */
+  /** Returns the number of sources of a journal, as a share of the largest accepted number; the largest of all journals. */
   hubSourcesShare: () => number = () => 0;
-  /** Returns the largest age of the last request of such a journal; undefined as long as none is known. */
+  /** Returns the time since the last request of the most silent source; undefined while no source is known. */
   hubSilentSeconds: () => number | undefined = () => undefined;
-  /** Returns how many events such journals said are lost, since the start. */
+  /** Returns the number of events that sources reported as lost since the start. */
   hubLostEvents: () => number = () => 0;
   /** Undefined without `--watch-asset`. */
   watched: WatchedFigures | undefined;
@@ -128,12 +128,12 @@ export class Metrics {
     counts[status] = (counts[status] ?? 0) + 1;
   }
 
-  /** Counts a recorded request of the batch endpoint. @param items its events that are on stable storage */
+  /** Counts a recorded request of the batch endpoint. @param items number of its events on stable storage */
   recordedBatch(items: number): void {
     this.#requestItems.observe(items);
   }
 
-  /** Counts events that were not recorded, because an earlier report with their idempotency key was. */
+  /** Counts events that were not recorded again, since an earlier report has their idempotency key. */
   replayed(count: number): void {
     this.#replays += count;
   }
@@ -143,7 +143,7 @@ export class Metrics {
     this.#ackSeconds.observe(ms / 1000);
   }
 
-  /** Counts a reading that was begun. @param kind its form or what it reads, never what a client sent */
+  /** Counts the start of a reading. @param kind its form or its subject, never text of a client */
   read(kind: string): void {
     this.#reads.set(kind, (this.#reads.get(kind) ?? 0) + 1);
   }
@@ -155,7 +155,7 @@ export class Metrics {
   /**
    * Counts a durable batch.
    * @param bytes of their lines
-   * @param ms how long it took to be written and synced
+   * @param ms time to write and sync it
    */
   wrote(events: number, bytes: number, ms: number): void {
     this.#batchEvents.observe(events);
@@ -188,27 +188,30 @@ export class Metrics {
     const events = Object.entries(this.events).map(([type, count]) => `{type="${type}"} ${count}`);
     add('http_requests_total', 'counter', 'Replies by path and status.', requests);
     add('events_total', 'counter', 'Events on the disk.', events);
-    add('written_bytes_total', 'counter', 'Bytes of their lines.', [` ${this.#writtenBytes}`]);
+    add('written_bytes_total', 'counter', 'Bytes of lines on the disk.', [` ${this.#writtenBytes}`]);
     add('batch_events', 'histogram', 'Events that shared a write and sync.', this.#batchEvents.samples());
-    add('request_items', 'histogram', 'Events in one request of many.', this.#requestItems.samples());
-    add('sync_seconds', 'histogram', 'How long a batch took to be written and synced.', this.#syncSeconds.samples());
-    add('idempotent_replays_total', 'counter', 'Events that were recorded before, by their idempotency key.', [
-      ` ${this.#replays}`,
-    ]);
-    add('ack_seconds', 'histogram', 'From the sync to the acknowledgement of --ack.', this.#ackSeconds.samples());
-    gauge('ack_waiting', 'Replies that wait for it.', this.waitingReplies());
+    add('request_items', 'histogram', 'Events in one request of the batch endpoint.', this.#requestItems.samples());
+    add('sync_seconds', 'histogram', 'Time to write and sync a batch.', this.#syncSeconds.samples());
+    add(
+      'idempotent_replays_total',
+      'counter',
+      'Repeated events that were not recorded again, by their idempotency key.',
+      [` ${this.#replays}`],
+    );
+    add('ack_seconds', 'histogram', 'Time from the sync to the acknowledgement of --ack.', this.#ackSeconds.samples());
+    gauge('ack_waiting', 'Replies that wait for the acknowledgement of --ack.', this.waitingReplies());
     if (this.keys !== undefined) {
       const { held, oldestSeconds } = this.keys;
       const seconds = oldestSeconds === undefined ? 0 : Math.max(0, Math.floor(Date.now() / 1000) - oldestSeconds);
       gauge('idempotency_keys', 'Idempotency keys that are remembered.', held);
-      gauge('idempotency_window_seconds', 'Age of the oldest key, in the journal that forgets the soonest.', seconds);
+      gauge('idempotency_window_seconds', 'Age of the oldest key, in the journal with the shortest window.', seconds);
     }
     const reads = [...this.#reads].map(([kind, count]) => `{kind="${kind}"} ${count}`);
     add('reads_total', 'counter', 'Readings by kind.', reads);
-    add('read_events_total', 'counter', 'Events sent to them.', [` ${this.#sentEvents}`]);
+    add('read_events_total', 'counter', 'Events sent to readings.', [` ${this.#sentEvents}`]);
     gauge('streams', 'Open streams of events.', this.openStreams());
     gauge('queue_bytes', 'Memory of the events that wait for the disk.', sumOf('queueBytes'));
-    gauge('last_seq', 'Newest event; a sum over open journals.', sumOf('lastSeq'));
+    gauge('last_seq', 'Seq of the newest event; a sum over open journals.', sumOf('lastSeq'));
     gauge('journal_files', 'Files of open journals.', sumOf('files'));
     const watched = [...(this.watched?.ages(Date.now()) ?? [])].map(
       ([key, seconds]) =>
@@ -221,15 +224,17 @@ export class Metrics {
     add('auth_failures_total', 'counter', 'Requests without a valid token.', failures);
     const tokens = Object.entries(this.tokens()).map(([state, count]) => `{state="${state}"} ${count}`);
     add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
-    gauge('deployments_in_trouble', 'Deployments that can not record now.', this.deploymentsInTrouble());
+    gauge('deployments_in_trouble', 'Deployments that cannot record now.', this.deploymentsInTrouble());
     this.#addForwarding(add);
     gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
-    gauge('hub_sources_ratio', 'Their share of the most that one journal takes; the largest.', this.hubSourcesShare());
+    gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', this.hubSourcesShare());
     const silent = this.hubSilentSeconds();
     const silence = silent === undefined ? [] : [` ${silent}`];
-    add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent.', silence);
+    add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent journal.', silence);
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
-    add('build_info', 'gauge', 'What runs.', [`{version="${version}",node="${process.version}"} 1`]);
+    add('build_info', 'gauge', 'Version of assetlog and of Node.', [
+      `{version="${version}",node="${process.version}"} 1`,
+    ]);
     gauge('process_resident_memory_bytes', 'Resident memory.', process.memoryUsage.rss());
     gauge('process_start_time_seconds', 'When the process started.', performance.timeOrigin / 1000);
     return text;
@@ -259,12 +264,12 @@ export class Metrics {
       add(`forward_${name}`, name.endsWith('_total') ? 'counter' : 'gauge', help, samples);
     };
     gauge('lag_events', 'Events that a destination has not received; a sum over deployments.', (one) => one.lagEvents);
-    gauge('lag_seconds', 'Age of the oldest of them; the largest of all deployments.', (one) => one.lagSeconds);
+    gauge('lag_seconds', 'Age of the oldest such event; the largest of all deployments.', (one) => one.lagSeconds);
     gauge('held_bytes', 'Size of the files with such events; a sum.', (one) => one.heldBytes);
     gauge('dead_letters', 'Open dead letters; a sum.', (one) => one.deadLetters);
     gauge(
       'last_success_timestamp_seconds',
-      'When a destination took an event; the latest.',
+      'When a destination accepted an event; the latest.',
       (one) => one.lastSuccessSeconds,
     );
     const lost = (figure: (one: ForwardFigures) => number) => [
@@ -274,17 +279,17 @@ export class Metrics {
     add(
       'forward_lost_events_total',
       'counter',
-      'Events that were removed unconfirmed; without a destination: of journals that forward to here.',
+      'Events that were removed unconfirmed; without a destination: of journals that forward to this service.',
       lost(({ lostEvents }) => lostEvents),
     );
     add(
       'forward_missing_events',
       'gauge',
-      'Those of them that are not there now.',
+      'Events that were removed unconfirmed and are missing now.',
       lost(({ missingEvents }) => missingEvents),
     );
     counts('state', 'Deployments by the state of their sender.', 'state', (one) => one.states);
-    counts('events_total', 'Events by what became of them at a destination.', 'outcome', (one) => one.outcomes);
+    counts('events_total', 'Events by their outcome at a destination.', 'outcome', (one) => one.outcomes);
     counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
   }
 }
@@ -292,7 +297,7 @@ export class Metrics {
 class Histogram {
   /** Upper bounds, ascending. */
   readonly #bounds: readonly number[];
-  /** Number of values in each bucket: at or below its bound and above the bound before it; the last is above all bounds. */
+  /** Number of values in each bucket: at or below its bound and above the previous bound; the last bucket is above all bounds. */
   readonly #counts: number[];
   #sum = 0;
 

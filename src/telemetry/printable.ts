@@ -1,7 +1,7 @@
 /** Escapes untrusted text, so that it is safe to print on one line of a terminal, a log or an error. */
 
 /**
- * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide a part of one or
+ * Escapes control characters, direction marks and line separators as `\uXXXX`. They could forge a line, hide part of it or
  * send escape sequences to the terminal. Compact JSON stays valid JSON with the same value. A tab becomes `\u0009`.
  */
 export function printable(text: string): string {

@@ -4,20 +4,19 @@ import type { Limits } from '../config/limits.ts';
 import { type IsToken, masked, tokensIn } from './masked.ts';
 import { shortened } from './printable.ts';
 
-/** A refused request as it is logged. */
 export interface RefusedRequest {
   /** The `request_id` of the reply, a UUID. */
   readonly id: string;
   /** Undefined if the bytes were no request. */
   readonly method?: string | undefined;
-  /** The target as it was sent, of which only the path is logged. Undefined if the bytes were no request. */
+  /** The target as it was sent; only its path is logged. Undefined if the bytes were no request. */
   readonly url?: string | undefined;
   readonly status: number;
-  /** The error that the client got. It may quote a query, metadata or JSON, so it is neither logged nor shown to others. */
+  /** The error that the client got. It can quote a query, metadata or JSON, so it is neither logged nor shown to others. */
   readonly error: string;
-  /** The same error, without what may not be logged. */
+  /** The same error, without text that must not be logged. */
   readonly problem: string;
-  /** @returns why, if the client does not get that: `expired token ci` */
+  /** @returns the reason that the client does not get: `expired token ci` */
   readonly cause?: (() => string) | undefined;
   /** The IP address of the peer, a client or its proxy: `127.0.0.1`. */
   readonly peer?: string | undefined;
@@ -27,7 +26,7 @@ export interface RefusedRequest {
   readonly tokenName?: string | undefined;
 }
 
-/** A refused request as `GET /refusals` shows it. */
+/** A refused request in the form of `GET /refusals`. */
 export interface ListedRefusal {
   /** When it was refused, in the form of a line's `time`. */
   readonly time: string;
@@ -37,11 +36,11 @@ export interface ListedRefusal {
   /** Without query, cut: `/report_asset_check/a`. Undefined if the bytes were no request. */
   readonly path: string | undefined;
   readonly status: number;
-  /** As in the log: without query, metadata or token. */
+  /** Like in the log: without query, metadata and token. */
   readonly error: string;
-  /** Why, if the client did not get that: `expired token ci`. */
+  /** The reason that the client did not get: `expired token ci`. */
   readonly reason: string | undefined;
-  /** Of the client, if trusted proxies passed it on. */
+  /** The client's address if trusted proxies passed it on, otherwise the peer's. */
   readonly address: string;
   /** In hosted mode the name of the valid token. */
   readonly token_name: string | undefined;
@@ -59,18 +58,18 @@ export interface RefusalsOptions {
 
 /**
  * Keeps the last `limits.refusalsKeptMax` refused requests of each journal. In hosted mode a request belongs to the deployment
- * that its path names, so that a reader of one deployment learns nothing of another. A request that names none is not kept.
+ * that its path names, so that a reader of one deployment learns nothing about another. A request without a deployment is not kept.
  */
 export class Refusals {
   /**
-   * @returns whose reader may see a refusal: the existing deployment that a path such as `/prod/report_asset_check/a` names, else
-   *   undefined. In local mode there is no such function, and one journal
+   * @returns the deployment whose readers see a refusal: the existing deployment that a path such as `/prod/report_asset_check/a`
+   *   names, otherwise undefined. Local mode has one journal and no such function
    */
   deploymentIn: ((path: string) => string | undefined) | undefined;
   /** In hosted mode: its tokens are masked in paths. */
   isToken: IsToken = () => false;
   readonly #options: RefusalsOptions;
-  /** By deployment, oldest first; the deployment that was refused last is the last one. */
+  /** By deployment, oldest first; the deployment with the newest refusal is last. */
   readonly #kept = new Map<string | undefined, ListedRefusal[]>();
   #count = 0;
 
@@ -79,8 +78,7 @@ export class Refusals {
   }
 
   /**
-   * Keeps a refused request. The work begins after this returns: the time of a 401 must not reveal whether there is a deployment for
-   * which the request is kept.
+   * Keeps a refused request. The work starts after this returns: the time of a 401 must not reveal whether its deployment exists.
    */
   add(request: RefusedRequest): void {
     setImmediate(() => this.#keep(request));
@@ -124,7 +122,7 @@ export class Refusals {
     this.#count = 0;
   }
 
-  /** Clients without a valid token push out at most half of what is kept of a deployment: the rest is of its own clients. */
+  /** Clients without a valid token displace at most half of the refusals of a deployment: the rest is of its own clients. */
   #dropOne(kept: ListedRefusal[]): void {
     const strangers = this.deploymentIn === undefined ? [] : kept.filter(({ token_name }) => token_name === undefined);
     const oldest = strangers.length > this.#options.limits.refusalsKeptMax / 2 ? kept.indexOf(strangers[0]!) : 0;
@@ -144,7 +142,7 @@ export function targetPath(url: string): string {
   return url.replace(/^[a-z]+:\/\/[^/?#]*/i, '').replace(/[?#].*$/s, '');
 }
 
-/** A substring would keep the whole text in memory, which may be a request's target of 16 KB. */
+/** A substring would keep the whole text in memory, which can be a request's target of 16 KB. */
 function shortenedCopy(text: string, charactersMax: number): string {
   return Buffer.from(shortened(text, charactersMax)).toString();
 }

@@ -52,7 +52,7 @@ test('a refusal is a line with its path, its status and its reason', () => {
   assert.deepEqual(warnings.lines, []);
 });
 
-test('a 403 is one line, the first of each kind a warning that no flood of others hides [activity-1]', () => {
+test('a 403 is one line, and the first 403 of each kind is a warning beyond the rate limit [activity-1]', () => {
   const foreign = { ...refusal, status: 403, problem: 'the page is foreign' };
   const { lines, activity } = open({ limits: { refusalLinesMax: 1 } });
   for (const one of [refusal, refusal, foreign, foreign, { ...foreign, problem: 'the host is foreign' }])
@@ -73,7 +73,7 @@ test('a 403 is one line, the first of each kind a warning that no flood of other
   assert.match(shownToPerson.lines.join(''), /^\S+ 403 refused POST \/report_asset_check\/a: the page is foreign\n$/);
 });
 
-test('of a target only the path is logged, cut and on one line [activity-2]', () => {
+test('only the path of a target is logged, cut and on one line [activity-2]', () => {
   const long = 'x'.repeat(limits.loggedPathCharactersMax);
   for (const [url, path] of [
     ['/a?s3cret', '/a'],
@@ -114,7 +114,7 @@ test('on a terminal a refusal is short, and coloured by its status', () => {
   ]);
 });
 
-test('what is beyond the rate is counted, and the count is logged without another request', async () => {
+test('lines beyond the rate are counted, and the count is logged without another request', async () => {
   const { lines, activity } = open({ limits: { activityMs: 3_000 } }); // 1,000 refusals take less on a busy machine
   for (let count = 0; count < 1_000; count += 1) activity.refused(refusal);
   assert.equal(lines.length, limits.refusalLinesMax);
@@ -129,7 +129,7 @@ test('what is beyond the rate is counted, and the count is logged without anothe
   assert.equal(JSON.parse(closed.lines.at(-1) ?? '').count, 2);
 });
 
-test('an event is shown on a terminal only, and not with --quiet', () => {
+test('an event is shown only on a terminal, and not with --quiet', () => {
   const rest = { partition: undefined, metadata: '{"s3cret":1}' };
   const check = {
     ...rest,

@@ -11,7 +11,7 @@ function collect(level: Parameters<typeof createNotices>[0], terminal: boolean) 
   return { lines, notices: createNotices(level, terminal, (line) => lines.push(line), limits) };
 }
 
-test('for a machine each notice is one JSON object on a line', () => {
+test('a program gets each entry as one JSON object on a line', () => {
   const { lines, notices } = collect('info', false);
   notices.warn('a torn end was cut off', { file: 'x', byte: 7, kept: undefined });
   const { time, ...rest } = JSON.parse(lines[0] ?? '');
@@ -20,13 +20,13 @@ test('for a machine each notice is one JSON object on a line', () => {
   assert.ok(lines[0]?.endsWith('\n'));
 });
 
-test('for a person it is short', () => {
+test('a terminal gets the short form', () => {
   const { lines, notices } = collect('info', true);
   notices.info('started', { url: 'http://x', absent: undefined, key: ['a', 'b'] });
   assert.match(lines[0] ?? '', /^\d\d:\d\d:\d\d info {2}started {2}url="http:\/\/x" {2}key=\["a","b"\]\n$/);
 });
 
-test('what is less serious than the level is not written', () => {
+test('an entry that is less severe than the level is not written', () => {
   for (const [level, expected] of [
     ['error', 1],
     ['warn', 2],
@@ -43,7 +43,7 @@ test('what is less serious than the level is not written', () => {
   }
 });
 
-test('nothing that a client sends can forge a line or hide a part of one', () => {
+test('text of a client can neither forge a line nor hide part of a line', () => {
   const hostile = 'a\nb\r\u001b[31m\u0085\u2028\u2029\u202e\u200f\u2066\u007f\ufeff\ud800\u{e0001}';
   for (const terminal of [true, false]) {
     const { lines, notices } = collect('info', terminal);
@@ -59,7 +59,7 @@ test('a name is new once, and a limited number of names is remembered', () => {
   assert.deepEqual(['a', 'a', 'b', 'c', 'b', 'c'].map(isNew), [true, false, true, false, false, false]);
 });
 
-test('the same reason is logged once in an interval, whatever other reasons there are', (t) => {
+test('the same reason is logged once in an interval, independently of other reasons', (t) => {
   let now = 5;
   t.mock.method(performance, 'now', () => now);
   const mayLog = atMostEvery(1_000);
@@ -70,7 +70,7 @@ test('the same reason is logged once in an interval, whatever other reasons ther
   assert.deepEqual([mayLog('a'), mayLog('b'), mayLog('a')], [true, true, false]);
 });
 
-test('each value is cut, and shows nothing of a token where it is cut [log-1]', () => {
+test('each value is cut, and shows no part of a token at the cut [log-1]', () => {
   const long = 'x'.repeat(1_000_000);
   for (const terminal of [true, false]) {
     const { lines, notices } = collect('info', terminal);
@@ -85,7 +85,7 @@ test('each value is cut, and shows nothing of a token where it is cut [log-1]', 
   assert.doesNotMatch(lines[0] ?? '', /…/);
 });
 
-test('all that clients cause has one rate for each level, and the rest is counted [log-2]', async () => {
+test('entries that clients cause have one rate limit for each level, and the rest is counted [log-2]', async () => {
   const lines: string[] = [];
   const few = { ...limits, refusalLinesMax: 2, activityMs: 200 };
   const notices = createNotices('info', false, (line) => lines.push(line), few);
@@ -102,7 +102,7 @@ test('all that clients cause has one rate for each level, and the rest is counte
   assert.equal(shown().at(-1), 18);
 });
 
-test('a log that nothing reads keeps a bounded number of bytes, and says later what it dropped [log-3]', async () => {
+test('a log that nothing reads keeps a bounded number of bytes, and later logs how many lines it dropped [log-3]', async () => {
   const pipe = new PassThrough({ highWaterMark: 1_000 });
   const { notices } = openLog('info', false, pipe, { ...limits, logWaitingBytesMax: 10_000 });
   for (let at = 0; at < 1_000; at += 1) notices.info('a', { text: 'x'.repeat(100) });
@@ -116,5 +116,5 @@ test('a log that nothing reads keeps a bounded number of bytes, and says later w
   const { level, count } = JSON.parse(entries.at(-1) ?? '');
   assert.deepEqual([level, count + entries.length - 1], ['error', 1_000]);
   notices.info('b');
-  await eventually('it is written again', () => text.includes('"b"'));
+  await eventually('lines are written again', () => text.includes('"b"'));
 });

@@ -8,7 +8,7 @@ const MAX = 200;
 const encoded = (text: string) =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
 
-test('a token of assetlog token is recognised wherever a log line has it', () => {
+test('a token of assetlog token is masked anywhere in a log line', () => {
   for (let count = 0; count < 100; count += 1) {
     const { token } = newToken();
     assert.equal(withoutTokens(`a ${token}, b${token}/${token}c`), 'a ***, b***/***c');
@@ -50,7 +50,7 @@ test('a token in a path is masked, in one part or in several, percent-encoded or
   assert.equal(masked(`the key "${own}" and ${token}`, tokens), 'the key "***" and ***');
 });
 
-test('only the beginning of a path is searched, so that a long one costs no more', () => {
+test('only the start of a path is searched, so that a long path costs no more', () => {
   let asked = 0;
   const path = 'ab/'.repeat(5_000);
   tokensIn(
@@ -64,7 +64,7 @@ test('only the beginning of a path is searched, so that a long one costs no more
   assert.ok(asked <= 2 * MAX, `${asked}`);
 });
 
-test('what a service repeats of the token that it got is masked, whole, cut, percent-encoded or escaped', () => {
+test('a token that a service repeats is masked, whole, cut, percent-encoded or escaped', () => {
   const token = 'key/with"quote-and-more';
   for (const [text, expected] of [
     [`no ${token} here, ${token}`, 'no *** here, ***'],

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { samplesOf } from '../support/metrics.ts';
 
-test('a value is in the first bucket that it is not above, and buckets add up', () => {
+test('a value counts in the first bucket whose bound it does not exceed, and buckets add up', () => {
   const metrics = new Metrics();
   for (const [events, ms] of [
     [1, 0.1],
@@ -26,6 +26,6 @@ test('a value is in the first bucket that it is not above, and buckets add up', 
   assert.equal(samples.get('assetlog_ready'), 0);
   const sums = ['last_seq', 'journal_files', 'queue_bytes'].map((name) => samples.get(`assetlog_${name}`));
   assert.deepEqual(sums, [11, 22, 33]);
-  assert.equal(samples.has('assetlog_disk_free_bytes'), false, 'what is not known is left out');
+  assert.equal(samples.has('assetlog_disk_free_bytes'), false, 'an unknown value is left out');
   assert.match(text, /^# HELP assetlog_events_total .*\n# TYPE assetlog_events_total counter\n/m);
 });
