@@ -18,7 +18,7 @@ export const describedTests: readonly DescribedRoute[] = [
     needs: 'nothing',
     path: '/test/reset',
     methods: ['post'],
-    summary: 'Begin the journal anew at seq 1, without faults and refusals',
+    summary: 'Restart the journal at seq 1, without faults and refusals',
     content: { 'application/json': { type: 'object', maxProperties: 0 } },
   },
   {

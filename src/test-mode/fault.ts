@@ -1,6 +1,6 @@
 /**
- * A fault: what the service does to some reports on purpose, so that a test sees how its client copes. This file reads faults
- * from a JSON value, and refuses what is misspelt or contradicts itself.
+ * A fault: a failure that the service causes on purpose for some reports, so that a test sees how its client copes. This file reads
+ * faults from a JSON value, and refuses misspelt and contradictory members.
  */
 
 import { isObject } from '../config/json-file.ts';
@@ -9,13 +9,13 @@ import { didYouMean } from '../event/nearest.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
 import { type ShownLimits, shown } from '../http/message.ts';
 
-/** Thrown for faults that can not be used: `faults[0].then.stauts is unknown; did you mean status?`. */
+/** Thrown for invalid faults: `faults[0].then.stauts is unknown; did you mean status?`. */
 export class FaultsError extends Error {}
 
 /** Which reports a fault meets; `{}` for all. */
 export type Match = Readonly<Partial<Compared>>;
 
-/** The members of a report that a fault may compare, under their names in a line; null if the report has none. */
+/** The members of a report that a fault can compare, under their names in a line; null if the report does not have the member. */
 export interface Compared {
   readonly type: string;
   readonly asset_key: readonly string[];
@@ -29,31 +29,29 @@ export interface Effect {
   readonly body?: unknown;
   /** Seconds, for the header `Retry-After`. */
   readonly retry_after?: number;
-  /** Whether the body is HTML, as that of a proxy: without `body` a page like nginx's. */
+  /** Whether the body is HTML, like the error of a proxy: without `body`, a page like nginx's. */
   readonly html?: boolean;
-  /** How long the reply is held back: the least and the most milliseconds. */
+  /** Delay of the reply: the least and the most milliseconds. */
   readonly delay_ms?: readonly [number, number];
   /** Closes the connection: before the request is handled, instead of the reply, or in the middle of its body. */
   readonly drop?: 'request' | 'reply' | 'half';
-  /** Whether the report is recorded all the same. */
   readonly recorded: boolean;
 }
 
-/** A fault as it was read. */
 export interface ParsedFault {
   /** The JSON value that it was read from. */
   readonly given: object;
   readonly match: Match;
-  /** How many reports it meets at most. */
+  /** Most reports that it meets. */
   readonly times: number;
   /** From 0 to 1. */
   readonly probability: number;
-  /** How many matching reports pass before the first that it may meet. */
+  /** Number of matching reports that pass before it meets one. */
   readonly after: number;
   readonly effect: Effect;
 }
 
-/** The body of `PUT /test/faults` as it was read. Without a seed, chance decides. */
+/** The parsed body of `PUT /test/faults`. Without a seed, a random one is used. */
 export interface FaultList {
   readonly seed: number | undefined;
   readonly faults: readonly ParsedFault[];
@@ -66,7 +64,7 @@ export interface FaultLimits extends ShownLimits {
 
 /**
  * @param value such as `{ seed: 7, faults: [{ match: { type: 'check' }, times: 2, then: { status: 503 } }] }`
- * @throws FaultsError with the path of the first member that is wrong
+ * @throws FaultsError with the path of the first wrong member
  */
 export function readFaults(value: unknown, limits: FaultLimits): FaultList {
   const list = (faults: unknown, path: string) => {
@@ -91,7 +89,7 @@ export function readFault(value: unknown, path: string, limits: FaultLimits): Pa
     {
       match: readMatch,
       times: integer(1, Number.MAX_SAFE_INTEGER),
-      probability: share,
+      probability: readProbability,
       after: integer(0, Number.MAX_SAFE_INTEGER),
       // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
       then: readEffect,
@@ -122,8 +120,8 @@ function readMatch(value: unknown, path: string, limits: FaultLimits): Match {
         if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
         throw wrong(at, given, 'warehouse/orders, or an array of the parts', limits);
       },
-      partition: (given, at) => (given === null ? null : text(given, at, limits)),
-      check_name: text,
+      partition: (given, at) => (given === null ? null : readText(given, at, limits)),
+      check_name: readText,
       method: oneOf('POST'),
     },
     limits,
@@ -131,7 +129,7 @@ function readMatch(value: unknown, path: string, limits: FaultLimits): Match {
   return match;
 }
 
-/** @returns the parts of a key, split as in the filter `key` of `GET /events`; none if the text is not a key */
+/** @returns the parts of a key, split like the filter `key` of `GET /events`; none if the text is not a key */
 function partsOf(text: string): readonly string[] {
   try {
     return readKey([text]);
@@ -142,9 +140,9 @@ function partsOf(text: string): readonly string[] {
 
 function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
   const { faultDelayMsMax } = limits;
-  const delay = (given: unknown, at: string): readonly [number, number] => {
+  const readDelay = (given: unknown, at: string): readonly [number, number] => {
     const [least, most, ...more]: unknown[] = Array.isArray(given) ? given : [given, given];
-    const wanted = `milliseconds up to ${faultDelayMsMax}, or the least and the most as [500, 3000]`;
+    const wanted = `milliseconds up to ${faultDelayMsMax}, or a range such as [500, 3000]`;
     if (more.length > 0 || !isInteger(least, 0, faultDelayMsMax) || !isInteger(most, least, faultDelayMsMax))
       throw wrong(at, given, wanted, limits);
     return [least, most];
@@ -159,10 +157,10 @@ function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
         throw wrong(at, given, 'text or an object', limits);
       },
       retry_after: integer(0, 86_400),
-      html: truth,
-      delay_ms: delay,
+      html: readBoolean,
+      delay_ms: readDelay,
       drop: oneOf('request', 'reply', 'half'),
-      recorded: truth,
+      recorded: readBoolean,
     },
     limits,
   );
@@ -171,7 +169,7 @@ function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
   return { ...effect, recorded: recorded ?? records };
 }
 
-/** @throws FaultsError for members that contradict each other, or that change nothing */
+/** @throws FaultsError for members that contradict each other or change nothing */
 function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undefined, path: string): void {
   const { status, body, html, drop, delay_ms: delay } = effect;
   if (status === undefined) {
@@ -190,7 +188,7 @@ function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undef
 
 type Check<Value> = (value: unknown, path: string, limits: FaultLimits) => Value;
 
-/** @returns the members that the object has, each as its check returns it. @throws FaultsError for an unknown member */
+/** @returns the members of the object, each as the result of its check. @throws FaultsError for an unknown member */
 function readMembers<Values extends object>(
   value: unknown,
   path: string,
@@ -203,7 +201,9 @@ function readMembers<Values extends object>(
     const at = path === '' ? name : `${path}.${name}`;
     if (!Object.hasOwn(checks, name)) {
       const names = Object.keys(checks);
-      throw new FaultsError(`${at} is unknown${didYouMean(name, names) || `; it may be ${names.join(', ')}`}`);
+      throw new FaultsError(
+        `${at} is unknown${didYouMean(name, names) || `; the known members are ${names.join(', ')}`}`,
+      );
     }
     if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at, limits);
   }
@@ -223,17 +223,17 @@ function isInteger(value: unknown, min: unknown, max: number): value is number {
   return Number.isInteger(value) && (value as number) >= (min as number) && (value as number) <= max;
 }
 
-function share(value: unknown, path: string, limits: FaultLimits): number {
+function readProbability(value: unknown, path: string, limits: FaultLimits): number {
   if (typeof value === 'number' && value >= 0 && value <= 1) return value;
   throw wrong(path, value, 'a number from 0 to 1', limits);
 }
 
-function text(value: unknown, path: string, limits: FaultLimits): string {
+function readText(value: unknown, path: string, limits: FaultLimits): string {
   if (typeof value === 'string') return value;
   throw wrong(path, value, 'a string', limits);
 }
 
-function truth(value: unknown, path: string, limits: FaultLimits): boolean {
+function readBoolean(value: unknown, path: string, limits: FaultLimits): boolean {
   if (typeof value === 'boolean') return value;
   throw wrong(path, value, 'true or false', limits);
 }

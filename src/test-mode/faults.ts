@@ -1,4 +1,4 @@
-/** The faults of a service for tests: which report meets which fault, and how often that was. */
+/** The faults of a service for tests: which report meets which fault, and how often. */
 
 import { randomInt } from 'node:crypto';
 import { decodeEvent, type Event } from '../event/event.ts';
@@ -14,47 +14,47 @@ import {
 } from './fault.ts';
 
 export interface MetReport {
-  /** Of the request, for the near misses. */
+  /** Path of the request, shown with `nearest`. */
   readonly path: string;
   readonly events: readonly Event[];
   readonly isBatch: boolean;
 }
 
 export interface Met {
-  /** Its index in the list. */
+  /** Index of the fault in the list. */
   readonly index: number;
   readonly effect: Effect;
-  /** What `delay_ms` came to. */
+  /** The delay that was drawn from `delay_ms`. */
   readonly delayMs: number;
 }
 
-/** What `GET /test/faults` shows. */
+/** The JSON of `GET /test/faults`. */
 export interface FaultsShown {
   readonly seed: number;
-  /** Number of right reports since the faults were set. */
+  /** Number of valid reports since the faults were set. */
   readonly reports: number;
   readonly faults: readonly FaultShown[];
 }
 
-/** A fault as it was given, and what became of it. */
+/** A fault as it was given, with its counts. */
 export interface FaultShown {
-  /** Number of reports that matched, of which `after`, `times`, chance or an earlier fault may have spared some. */
+  /** Number of reports that matched, including reports that `after`, `times`, chance or an earlier fault spared. */
   readonly matched: number;
   /** Number of reports that it met. */
   readonly met: number;
-  /** Of the reports that did not match, the nearest and latest: which of its members differ, `{ asset_key: ['order'] }`. */
+  /** The nearest report that did not match, the latest of several; `differs` has its other values: `{ asset_key: ['order'] }`. */
   readonly nearest?: { readonly path: string; readonly differs: Partial<Compared> };
 }
 
-/** What became of a fault so far. */
+/** The counts of a fault, which change as reports meet it. */
 export type FaultCounts = Readonly<Pick<LiveFault, 'matched' | 'met' | 'nearest'>>;
 
 interface LiveFault {
   readonly fault: ParsedFault;
-  /** @returns the next number of its own generator, from 0 up to 1 */
+  /** @returns the next random number of this fault, from 0 up to 1 */
   readonly draw: () => number;
   matched: number;
-  /** Number of reports that matched and that no earlier fault met. */
+  /** Number of reports that matched and met no earlier fault. */
   turns: number;
   met: number;
   nearest: FaultShown['nearest'] | undefined;
@@ -74,7 +74,7 @@ export class Faults {
   /**
    * Replaces all faults.
    * @param value the JSON of the body of `PUT /test/faults`
-   * @throws FaultsError, after which the old faults stay
+   * @throws FaultsError; then the old faults stay
    */
   set(value: unknown): void {
     const { seed = randomInt(SEED_MAX), faults } = readFaults(value, this.#limits);
@@ -85,7 +85,7 @@ export class Faults {
 
   /**
    * Adds a fault after the others.
-   * @returns its counts, which change as reports meet it
+   * @returns its counts
    * @throws FaultsError, also if there would be more than `limits.faultsMax`
    */
   add(value: unknown): FaultCounts {
@@ -96,7 +96,7 @@ export class Faults {
   /**
    * Adds faults after the others, all of them or none.
    * @param value the JSON of the body of `POST /test/faults`
-   * @throws FaultsError as `add`, and for a seed if there are faults already
+   * @throws FaultsError like `add`, and for a seed after the first faults
    */
   addAll(value: unknown): readonly FaultCounts[] {
     const { seed, faults } = readFaults(value, this.#limits);
@@ -119,10 +119,10 @@ export class Faults {
   }
 
   /**
-   * Decides the faults that drop a request before its body is read, from its head alone. A fault that may match, and that only
-   * the body decides, ends the search: it has precedence over those after it.
+   * Decides the faults that drop a request before its body is read, from its head alone. The search ends at a fault that might match
+   * but needs the body to decide: it has precedence over later faults.
    * @param type of the event that the endpoint records; undefined for a batch
-   * @returns the fault, or how many faults are decided
+   * @returns the fault, or the number of decided faults
    */
   meetHead(type: string | undefined): Met | number {
     for (const [index, one] of this.#faults.entries()) {
@@ -130,28 +130,28 @@ export class Faults {
       const isOther = type !== undefined && fault.match.type !== undefined && fault.match.type !== type;
       if (isOther || one.met >= fault.times) continue;
       if (!isDecidedByHead(fault, type)) return index;
-      if (this.#takes(one)) return { index, effect: fault.effect, delayMs: 0 };
+      if (this.#countMatch(one)) return { index, effect: fault.effect, delayMs: 0 };
     }
     return this.#faults.length;
   }
 
   /**
    * Finds the first fault that a report meets.
-   * @param decided as `meetHead` returned it
-   * @returns undefined if it meets none
+   * @param decided the number from `meetHead`
+   * @returns undefined if it meets no fault
    */
   meet(report: MetReport, decided = 0): Met | undefined {
     this.#reports += 1;
     let met: Met | undefined;
     for (const [index, one] of this.#faults.entries()) {
       const { fault } = one;
-      const differs = this.#differences(fault, report);
+      const differs = this.#findDifferences(fault, report);
       if (differs !== undefined) {
-        remember(one, report.path, differs);
+        keepNearest(one, report.path, differs);
       } else if (met !== undefined) {
         one.matched += 1; // an earlier fault has precedence
       } else if (index >= decided || !isDecidedByHead(fault, typeOf(report))) {
-        if (this.#takes(one)) met = { index, effect: fault.effect, delayMs: delayOf(one) };
+        if (this.#countMatch(one)) met = { index, effect: fault.effect, delayMs: delayOf(one) };
       }
     }
     return met;
@@ -161,7 +161,9 @@ export class Faults {
     const { faultsMax } = this.#limits;
     const count = this.#faults.length;
     if (count + faults.length > faultsMax)
-      throw new FaultsError(`there are ${count} faults already, and at most ${faultsMax} may be; clear them first`);
+      throw new FaultsError(
+        `there are ${count} faults already, and at most ${faultsMax} are allowed; clear them first`,
+      );
     if (count > 0 && seed !== undefined)
       throw new FaultsError('seed goes with the first faults; leave it out, or replace all faults with PUT');
     if (count === 0) this.#seed = seed ?? randomInt(SEED_MAX);
@@ -176,7 +178,7 @@ export class Faults {
   }
 
   /** Counts a report that matches. @returns whether the fault meets it */
-  #takes(one: LiveFault): boolean {
+  #countMatch(one: LiveFault): boolean {
     const { times, after, probability } = one.fault;
     one.matched += 1;
     one.turns += 1;
@@ -186,8 +188,8 @@ export class Faults {
     return true;
   }
 
-  /** @returns the members of the nearest event of a report that differ from what a fault meets; undefined if it matches */
-  #differences({ match }: ParsedFault, { events }: MetReport): Partial<Compared> | undefined {
+  /** @returns the members of the nearest event of a report that differ from the match of a fault; undefined if it matches */
+  #findDifferences({ match }: ParsedFault, { events }: MetReport): Partial<Compared> | undefined {
     const wanted = Object.entries(match);
     if (wanted.length === 0) return undefined;
     let nearest: [string, unknown][] | undefined;
@@ -203,13 +205,13 @@ export class Faults {
   }
 }
 
-/** Whether the head of a request says all that the fault asks for: it drops the request, and at most compares its type. */
+/** Whether the head of a request decides the fault: it drops the request, and at most compares its type. */
 function isDecidedByHead({ match, effect }: ParsedFault, type: string | undefined): boolean {
   if (effect.drop !== 'request' || effect.delay_ms !== undefined) return false;
   return Object.keys(match).every((name) => name === 'type' && type !== undefined);
 }
 
-/** The type that the endpoint of a report has; a batch has none. */
+/** The type of the endpoint of a report; undefined for a batch. */
 function typeOf({ isBatch, events }: MetReport): string | undefined {
   return isBatch ? undefined : events[0]?.type;
 }
@@ -219,8 +221,8 @@ function comparedOf(event: Event): Compared {
   return { type, asset_key, partition, check_name };
 }
 
-/** Keeps the nearest of the reports that did not match, of several the latest. The copy does not keep the body in memory. */
-function remember(one: LiveFault, path: string, differs: Partial<Compared>): void {
+/** Keeps the nearest report that did not match, the latest of several. The copy does not hold the body in memory. */
+function keepNearest(one: LiveFault, path: string, differs: Partial<Compared>): void {
   const count = Object.keys(differs).length;
   if (count === 0 || count > Object.keys(one.nearest?.differs ?? differs).length) return;
   one.nearest = JSON.parse(JSON.stringify({ path, differs }));

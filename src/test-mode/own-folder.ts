@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** Folders of services that have not stopped. They share one `exit` listener, since Node warns of more than ten. */
+/** Folders of services that have not stopped. They share one `exit` listener, since Node warns about more than ten. */
 const ownFolders = new Set<string>();
 
 /** Makes a folder in the system's folder for temporary files. @returns its path */
@@ -20,7 +20,7 @@ export function writeOwnFile(path: string, text: string): void {
   writeFileSync(path, text, { mode: 0o600 });
 }
 
-/** Removes a folder of `makeOwnFolder` with all that is in it. Does nothing if it is gone. */
+/** Removes a folder of `makeOwnFolder` and its content. Does nothing if the folder is missing. */
 export function removeOwnFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
   ownFolders.delete(folder);

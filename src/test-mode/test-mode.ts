@@ -1,4 +1,4 @@
-/** What `serve --test` adds to a service: a journal that can begin anew, faults, and the routes of both. */
+/** The additions of `serve --test` to a service: resets of the journal, faults, and the routes of both. */
 
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
@@ -25,7 +25,7 @@ import { Faults, type Met, type MetReport } from './faults.ts';
 export interface TestModeOptions {
   readonly limits: Limits;
   readonly notices: Notices;
-  /** Empties the journal and all that was derived from it; its next event has seq 1. Calls run one after the other. @throws Error */
+  /** Empties the journal and all state derived from it; its next event has seq 1. Calls run one after the other. @throws Error */
   readonly beginAnew: () => Promise<void>;
 }
 
@@ -33,9 +33,8 @@ export class TestMode implements TestParts {
   readonly faults: Faults;
   readonly routes: readonly Route<Handler>[];
   readonly #options: TestModeOptions;
-  /** Replies that are held back. */
   readonly #held = new Waiters();
-  /** How many faults the head of a request has decided, see `Faults.meetHead`. */
+  /** Number of faults that the head of a request decided, see `Faults.meetHead`. */
   readonly #decided = new WeakMap<Incoming, number>();
 
   constructor(options: TestModeOptions) {
@@ -53,8 +52,8 @@ export class TestMode implements TestParts {
   }
 
   /**
-   * Removes all faults, sends the replies that they hold back, and begins the journal anew: a report that is acknowledged later
-   * is in the new one, whose first seq is 1.
+   * Removes all faults, sends the replies that they hold back, and restarts the journal: a report that is acknowledged later is in
+   * the new journal, whose first seq is 1.
    * @throws Error if the journal could not be emptied
    */
   async reset(): Promise<void> {
@@ -63,7 +62,7 @@ export class TestMode implements TestParts {
     await this.#options.beginAnew();
   }
 
-  /** @returns the reply of `/readyz`, which names the mode if it is 200 */
+  /** @returns the reply of `/readyz`, with the mode if it is 200 */
   named(reply: Reply): Reply {
     return reply.kind === 'body'
       ? { ...reply, body: JSON.stringify({ ...JSON.parse(reply.body), mode: 'test' }) }
@@ -87,7 +86,7 @@ export class TestMode implements TestParts {
     };
   }
 
-  /** @returns the function that records reports, wrapped to answer those that meet a fault */
+  /** @returns the function that records reports, wrapped to answer reports that meet a fault */
   aroundRecord(record: RecordReport): RecordReport {
     return (outcome, recorder, route, respond, incoming) => {
       const path = incoming.url?.split('?', 1)[0] ?? '';
@@ -99,7 +98,7 @@ export class TestMode implements TestParts {
     };
   }
 
-  /** @returns the function that answers a report that met a fault, given the reply that it would get without one */
+  /** @returns the function that answers a report that met a fault, given the reply without the fault */
   #answerWith(met: Met, respond: (reply: Reply) => void, incoming: Incoming): (reply: Reply) => void {
     this.#log(met, incoming);
     return (reply) => {
@@ -110,7 +109,9 @@ export class TestMode implements TestParts {
         void this.#held.wait(incoming.ending, met.delayMs).then(() => respond(changed));
         return;
       }
-      this.#options.notices.rated.warn('too many replies are held back; this one is not', { delayedRepliesMax });
+      this.#options.notices.rated.warn('too many replies are held back; this reply is sent at once', {
+        delayedRepliesMax,
+      });
       respond(changed);
     };
   }
@@ -155,7 +156,7 @@ export class TestMode implements TestParts {
   }
 }
 
-/** @throws Refusal 400 for faults that can not be used, 503 for a journal that could not be emptied */
+/** @throws Refusal 400 for invalid faults, 503 for a journal that could not be emptied */
 function refuse(error: Error): never {
   throw new Refusal(error instanceof FaultsError ? 400 : 503, error.message);
 }
@@ -165,11 +166,11 @@ const dropped: CutReply = { kind: 'cut', status: 200, reply: OK, sent: 'reset' }
 
 /** @param reply the reply without the fault */
 function changedReply({ effect }: Met, reply: Reply, incoming: Incoming): Reply {
-  if (reply.kind !== 'body' && reply.kind !== 'error') return reply; // no report gets one
+  if (reply.kind !== 'body' && reply.kind !== 'error') return reply; // no report gets such a reply
   const { status, drop } = effect;
   if (drop === 'request') return dropped;
   if (drop === 'reply') return { kind: 'cut', status: reply.status, reply, sent: 'nothing' };
-  const isLost = effect.recorded && reply.kind === 'error'; // it could not be recorded, so it gets the reason
+  const isLost = effect.recorded && reply.kind === 'error'; // a report that could not be recorded gets the reason
   const sent = status === undefined || isLost ? reply : replyOf(effect, status, incoming);
   return drop === 'half' ? { kind: 'cut', status: sent.status, reply: sent, sent: 'half' } : sent;
 }

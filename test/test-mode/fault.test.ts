@@ -14,7 +14,7 @@ function problemOf(value: unknown): string {
   return 'read';
 }
 
-test('a fault is read with what it leaves out', () => {
+test('a fault is read with defaults for the members that it leaves out', () => {
   const { seed, faults } = readFaults({ seed: 7, faults: [fault({}, { status: 503 })] }, limits);
   assert.equal(seed, 7);
   assert.deepEqual(faults, [
@@ -36,7 +36,7 @@ test('a fault is read with what it leaves out', () => {
   });
 });
 
-test('what a fault records unless it says otherwise: all but a status and a request that is not read', () => {
+test('a fault without recorded records a report unless it has a status or drops the request', () => {
   const records: readonly (readonly [object, boolean])[] = [
     [{ status: 503 }, false],
     [{ status: 503, recorded: true }, true],
@@ -71,15 +71,15 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
     [{ html: true }, 'faults[0].then.html needs a status as well'],
     [
       { delay_ms: 1.5 },
-      `faults[0].then.delay_ms is 1.5; send milliseconds up to 300000, or the least and the most as [500, 3000]`,
+      `faults[0].then.delay_ms is 1.5; send milliseconds up to 300000, or a range such as [500, 3000]`,
     ],
     [
       { delay_ms: [3, 2] },
-      `faults[0].then.delay_ms is an array; send milliseconds up to 300000, or the least and the most as [500, 3000]`,
+      `faults[0].then.delay_ms is an array; send milliseconds up to 300000, or a range such as [500, 3000]`,
     ],
     [
       { delay_ms: 300_001 },
-      `faults[0].then.delay_ms is 300001; send milliseconds up to 300000, or the least and the most as [500, 3000]`,
+      `faults[0].then.delay_ms is 300001; send milliseconds up to 300000, or a range such as [500, 3000]`,
     ],
     [{ drop: 'rpely' }, 'faults[0].then.drop is "rpely"; send "request" or "reply" or "half"'],
     [{ drop: 'reply', status: 503 }, 'faults[0].then.status contradicts drop: no reply is sent; leave one of them out'],
@@ -103,13 +103,13 @@ test('an unknown member, a wrong value and a contradiction are refused with thei
     [{}, 'faults is missing; send {"faults":[{"match":{},"then":{"status":503}}]}'],
     [{ faults: {} }, 'faults is an object; send an array of faults'],
     [{ fault: [] }, 'fault is unknown; did you mean faults?'],
-    [{ colour: 1 }, 'colour is unknown; it may be seed, faults'],
+    [{ colour: 1 }, 'colour is unknown; the known members are seed, faults'],
     [{ seed: 2 ** 32, faults: [] }, 'seed is 4294967296; send a whole number from 0 to 4294967295'],
     [{ faults: [5] }, 'faults[0] is 5; send an object'],
     [{ faults: [null] }, 'faults[0] is null; send an object'],
     [{ faults: [{ match: {} }] }, 'faults[0].then is missing; send what happens, such as {"status":503}'],
     [{ faults: Array(101).fill(5) }, 'faults is 101; send at most 100 faults'],
-    [JSON.parse('{"faults":[],"__proto__":{}}'), '__proto__ is unknown; it may be seed, faults'],
+    [JSON.parse('{"faults":[],"__proto__":{}}'), '__proto__ is unknown; the known members are seed, faults'],
   ];
   for (const [value, problem] of values) assert.equal(problemOf(value), problem);
 

@@ -29,7 +29,7 @@ function run(faults: Faults, count: number, report = observation): string {
   return Array.from({ length: count }, () => faults.meet(report)?.index ?? '-').join('');
 }
 
-test('the first fault that matches wins, and a used-up one passes the turn on', () => {
+test('the first fault that matches wins, and a used-up fault leaves the report to the next', () => {
   const faults = faultsOf(
     fault({ type: 'check' }, { status: 500 }),
     fault({}, { status: 503 }, { times: 2 }),
@@ -49,7 +49,7 @@ test('the first fault that matches wins, and a used-up one passes the turn on', 
   assert.equal(faults.show().reports, 9);
 });
 
-test('the same seed and the same reports are the same run, and another seed is another one', () => {
+test('the same seed and the same reports give the same run, and another seed gives another run', () => {
   const list = [
     fault({}, { status: 503 }, { probability: 0.3 }),
     fault({}, { delay_ms: [10, 1000] }, { probability: 0.5, after: 3 }),
@@ -76,7 +76,7 @@ test('the same seed and the same reports are the same run, and another seed is a
   assert.notEqual(runOf(7), runOf(8));
 });
 
-test('a chance is met about as often as it says, and 0 and 1 never and always', () => {
+test('a fault is met about as often as its probability, never with 0 and always with 1', () => {
   for (const [probability, least, most] of [
     [0, 0, 0],
     [0.1, 850, 1150],
@@ -96,7 +96,7 @@ test('a delay is within its bounds, both included', () => {
   assert.deepEqual([...seen].sort(), [3, 4, 5]);
 });
 
-test('a fault compares each member that it names, null with a report without one, and a key as filters write it', () => {
+test('a fault compares each member of its match, null with a missing member, and a key in the form of filters', () => {
   const partitioned = reportOf({ type: 'AssetMaterialization', assetKey: ['a', 'b'], partition: 'p' });
   const slashed = reportOf({ type: 'AssetMaterialization', assetKey: ['a/b'] });
   const rows: readonly (readonly [object, MetReport, boolean])[] = [
@@ -121,7 +121,7 @@ test('a fault compares each member that it names, null with a report without one
   }
 });
 
-test('a batch meets a fault without conditions, or one that an item of it matches', () => {
+test('a batch meets a fault without conditions, or a fault that one of its items matches', () => {
   const batch = { ...observation, events: [...observation.events, ...checkOf('b').events], isBatch: true };
   assert.equal(faultsOf(fault({}, { status: 503 })).meet(batch)?.index, 0);
   assert.equal(faultsOf(fault({ check_name: 'fresh' }, { status: 503 })).meet(batch)?.index, 0);
@@ -130,7 +130,7 @@ test('a batch meets a fault without conditions, or one that an item of it matche
   assert.deepEqual(Object.keys(faults.show().faults[0]?.nearest?.differs ?? {}).length, 1);
 });
 
-test('what did not match is shown with the members that differ, the nearest and of several the latest', () => {
+test('the nearest report that did not match, the latest of several, is shown with the members that differ', () => {
   const faults = faultsOf(fault({ type: 'check', asset_key: ['orders'], partition: 'p' }, { status: 503 }));
   const nearest = () => faults.show().faults[0]?.nearest;
   assert.equal(nearest(), undefined);
@@ -147,7 +147,7 @@ test('what did not match is shown with the members that differ, the nearest and 
   assert.deepEqual(nearest(), { path: '/4', differs: { partition: 'q' } });
 });
 
-test('only a fault that asks for nothing but the type drops a request before its body is read', () => {
+test('only a fault that compares nothing but the type drops a request before its body is read', () => {
   const dropped = { drop: 'request' };
   const check = 'AssetCheckEvaluation';
   assert.equal(faultsOf(fault({}, { status: 503 })).meetHead(check), 0, 'the first needs the body');
@@ -171,7 +171,7 @@ test('only a fault that asks for nothing but the type drops a request before its
   );
 });
 
-test('wrong faults leave the old ones, and one more can be added', () => {
+test('invalid faults leave the old faults, and another fault can be added', () => {
   const faults = faultsOf(fault({}, { status: 503 }, { times: 1 }));
   assert.throws(() => faults.set({ faults: [fault({}, { stauts: 1 })] }), FaultsError);
   assert.throws(() => faults.add(fault({}, { stauts: 1 })), /^Error: fault\.then\.stauts is unknown/);

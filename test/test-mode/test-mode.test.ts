@@ -9,7 +9,7 @@ import { fault } from '../support/faults.ts';
 import { entriesOf } from '../support/log.ts';
 import { eventOf } from '../support/plain-event.ts';
 
-test('replies beyond the cap are not held back, and a reset sends all that wait', async () => {
+test('replies beyond the cap are not held back, and a reset sends all waiting replies', async () => {
   const log: string[] = [];
   const testMode = new TestMode({
     limits: { ...limits, delayedRepliesMax: 2 },
@@ -28,7 +28,7 @@ test('replies beyond the cap are not held back, and a reset sends all that wait'
   for (const number of [1, 2, 3]) record(outcome, recorder, '/a', () => sent.push(number), incoming);
   await sleep(1);
   assert.deepEqual(sent, [3]);
-  assert.equal(entriesOf(log, 'too many replies are held back; this one is not').length, 1);
+  assert.equal(entriesOf(log, 'too many replies are held back; this reply is sent at once').length, 1);
   await testMode.reset();
   await sleep(1);
   assert.deepEqual(sent, [3, 1, 2]);

@@ -1,4 +1,4 @@
-/** `serve --test`: what the client of a report that meets a fault sees, and what the journal has. */
+/** `serve --test`: the reply to a report that meets a fault, and the events in the journal. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { launch, type Running } from '../../support/program.ts';
 import { report, standIn, statusOf } from '../../support/stand-in.ts';
 import { errorOf, post, Wire } from '../../support/wire.ts';
 
-test('a fault meets the reports that match, as often as it says', async (t) => {
+test('a fault meets the reports that match, as often as its times and after allow', async (t) => {
   const service = await standIn(t);
   await service.faults(
     fault({ type: 'check', asset_key: ['warehouse', 'orders'] }, { status: 503, retry_after: 4 }, { times: 2 }),
@@ -38,7 +38,7 @@ test('a fault meets the reports that match, as often as it says', async (t) => {
   assert.equal(await statusOf(service, `${check}fresh&partition=p`), 200);
 });
 
-test('what the client sees and what the journal has are as the fault says, for each effect and recorded or not [test-mode-1]', async (t) => {
+test('the client and the journal get what the fault sets, for each effect, recorded or not [test-mode-1]', async (t) => {
   const service = await standIn(t);
   const rows: readonly (readonly [object, number | string, boolean])[] = [
     [{ status: 503 }, 503, false],
@@ -120,7 +120,7 @@ test('a request that a fault drops is reset while its body is uploaded', async (
   assert.equal(await statusOf(service, '/report_asset_materialization/a'), 200);
 });
 
-test('a reply that is cut off comes after the replies to earlier requests of its connection, and ends it', async (t) => {
+test('a reply that is cut off follows the replies to earlier requests of its connection, and ends the connection', async (t) => {
   const service = await standIn(t);
   await service.faults(
     fault({ asset_key: 'early' }, { delay_ms: 100 }),
@@ -134,7 +134,7 @@ test('a reply that is cut off comes after the replies to earlier requests of its
   assert.equal(await statusOf(service, '/report_asset_observation/other'), 200);
 });
 
-test('a delayed report is recorded before its reply, which a reset or the end of its client sends at once', async (t) => {
+test('a delayed report is recorded before its reply, and a reset or a stop sends the reply at once', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({ asset_key: 'late' }, { delay_ms: 250_000 }), fault({}, { delay_ms: [200, 200] }));
   const startedMs = performance.now();
@@ -155,10 +155,10 @@ test('a delayed report is recorded before its reply, which a reset or the end of
   while (service.events().length < 1) await sleep(5);
   const { code } = await service.kill('SIGTERM');
   assert.equal(code, 0);
-  assert.equal((await wire.reply())?.status, 200, 'a stop sends it');
+  assert.equal((await wire.reply())?.status, 200, 'a stop sends the reply');
 });
 
-test('no reading meets a fault, nor does a report that is wrong', async (t) => {
+test('neither a reading nor an invalid report meets a fault', async (t) => {
   const service = await standIn(t);
   await service.call('POST', '/report_asset_observation/a');
   for (const effect of [{ drop: 'request' }, { status: 503 }]) {
@@ -172,7 +172,7 @@ test('no reading meets a fault, nor does a report that is wrong', async (t) => {
   assert.deepEqual(await service.met(), [0]);
 });
 
-test('assetlog report loses and doubles nothing, whatever fault its requests meet', async (t) => {
+test('assetlog report loses and repeats no event, whatever faults its requests meet', async (t) => {
   const service = await standIn(t);
   const once = (effect: object) => fault({}, effect, { times: 1 });
   await service.faults(once({ drop: 'reply' }), once({ status: 502, recorded: true }), once({ drop: 'request' }));
@@ -191,7 +191,7 @@ test('assetlog report loses and doubles nothing, whatever fault its requests mee
   );
 });
 
-test('POST adds faults to those that are set, and PUT replaces them', async (t) => {
+test('POST adds faults to the current faults, and PUT replaces them', async (t) => {
   const service = await standIn(t);
   const one = (status: number) => ({ faults: [fault({}, { status }, { times: 1 })] });
   assert.equal((await service.call('POST', '/test/faults', one(500))).status, 200);
@@ -208,7 +208,7 @@ test('POST adds faults to those that are set, and PUT replaces them', async (t) 
   assert.deepEqual(await statuses(2), [504, 200]);
 });
 
-test('wrong faults are refused with the path of the member, and the old ones stay', async (t) => {
+test('invalid faults are refused with the path of the member, and the old faults stay', async (t) => {
   const service = await standIn(t);
   await service.faults(fault({}, { status: 503 }));
   const { status, json } = await service.call('PUT', '/test/faults', {

@@ -13,7 +13,7 @@ import { report, standIn, statusOf } from '../../support/stand-in.ts';
 import { HANG_MS } from '../../support/tools.ts';
 import { ask, errorOf, post } from '../../support/wire.ts';
 
-test('a service for tests names its mode, and has a folder of its own that goes with it', async (t) => {
+test('a service for tests reports its mode, and removes its own folder when it stops', async (t) => {
   const { child, finished } = launch(['serve', '--test', '--port', '0'], { env: { ASSETLOG_DATA: '' } });
   t.after(() => child.kill('SIGKILL'));
   const [ready] = (await once(child.stdout as NonNullable<typeof child.stdout>, 'data')) as [string];
@@ -29,7 +29,7 @@ test('a service for tests names its mode, and has a folder of its own that goes 
   assert.equal(existsSync(data), false);
 });
 
-test('--test keeps the folder of --data, and refuses one whose journal it did not make, and --deployments', async (t) => {
+test('--test keeps the folder of --data, and refuses --deployments and a journal that was made without --test', async (t) => {
   const data = newFolder(t);
   const first = await standIn(t, ['--test'], data);
   await first.call('POST', '/report_asset_observation/a');
@@ -52,7 +52,7 @@ test('--test keeps the folder of --data, and refuses one whose journal it did no
   assert.deepEqual([hosted.code, hosted.stderr.includes('--test has no --deployments')], [2, true]);
 });
 
-test('a reset begins the journal anew, without faults and without what was known of keys', async (t) => {
+test('a reset restarts the journal, without faults and without known idempotency keys', async (t) => {
   const service = await standIn(t, ['--test', '--segment-bytes', '4096']);
   const keyed = async (key: string) => {
     const headers = { 'Idempotency-Key': key };
@@ -84,7 +84,7 @@ test('a reset begins the journal anew, without faults and without what was known
   assert.equal(verified.code, 0, verified.stderr);
 });
 
-test('what is read after a reset is only what was recorded after it', async (t) => {
+test('a reading after a reset has only the events recorded after it', async (t) => {
   const service = await standIn(t);
   const assets = async () => {
     const { assets } = (await service.call('GET', '/assets')).json as { assets: { asset_key: string[] }[] };
@@ -99,7 +99,7 @@ test('what is read after a reset is only what was recorded after it', async (t) 
   }
 });
 
-test('reports that arrive during resets are all answered 200, and those after the last reset are recorded', async (t) => {
+test('reports that arrive during resets get 200, and all reports after the last reset are recorded', async (t) => {
   const { port, data } = await serve(t, { args: ['--test'], limits: { openWaitMs: HANG_MS } }); // also on a slow disk
   const statusAt = async (path: string) => (await ask(port, post(path))).status;
   const statuses: number[] = [];
