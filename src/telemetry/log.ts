@@ -53,7 +53,7 @@ export function openLog(
   };
   const notices = createNotices(level, terminal, write, limits);
   const report = () => {
-    notices.error('lines of the log were dropped, since nothing read it', { count: dropped });
+    notices.error('log lines were dropped, since nothing read the log', { count: dropped });
     dropped = 0;
   };
   return { notices, write };

@@ -31,7 +31,7 @@ export interface Effect {
   readonly retry_after?: number;
   /** Whether the body is HTML, like the error of a proxy: without `body`, a page like nginx's. */
   readonly html?: boolean;
-  /** Delay of the reply: the least and the most milliseconds. */
+  /** Smallest and largest delay of the reply, in milliseconds. */
   readonly delay_ms?: readonly [number, number];
   /** Closes the connection: before the request is handled, instead of the reply, or in the middle of its body. */
   readonly drop?: 'request' | 'reply' | 'half';

@@ -89,7 +89,7 @@ export class JournalKeys {
       if (scan?.file !== undefined) this.#writeSidecar(scan.file, scan.collector.count);
       bytesLeft -= scan?.bytes ?? 0;
       if (scan?.isFromStart === true) continue;
-      notices.warn('idempotency keys of older events are not known: a report that repeats one is recorded again', {
+      notices.warn('idempotency keys of older events are not known: a report with such a key is recorded again', {
         before_seq: scan?.firstSeq ?? segments[index + 1]?.firstSeq,
         file: segment.name,
       });
@@ -175,7 +175,7 @@ export class JournalKeys {
     for (const name of names) {
       if (sidecarFirstSeq(name) === undefined || closed.has(name)) continue;
       await disk.remove(name).catch((error: Error) => {
-        notices.warn('a file with idempotency keys that is not needed could not be removed', {
+        notices.warn('an unneeded file with idempotency keys could not be removed', {
           file: name,
           problem: error.message,
         });
