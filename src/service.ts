@@ -40,19 +40,19 @@ export { type ServiceParts, StartError };
 export interface Service {
   /** The base address for clients, with the path prefix: `http://127.0.0.1:3000/some/path`. */
   readonly url: string;
-  /** In hosted mode the first deployment, as an example of what follows the address; `NAME` if there is none yet. */
+  /** In hosted mode the first deployment, as an example of the path after the address; `NAME` if no deployment exists yet. */
   readonly deployment: string | undefined;
-  /** @returns the deployments that there are now; in local mode `[undefined]` */
+  /** @returns the current deployments; in local mode `[undefined]` */
   readonly deployments: () => readonly (string | undefined)[];
   /** Resolves when the service has ended, to the exit code of the process: 0 after `stop`, 5 after its disk failed. Never rejects. */
   readonly ended: Promise<ExitCode>;
-  /** Graceful shutdown: turns not ready, stops accepting, finishes the requests that were read, syncs, and unlocks the folder. Never rejects. */
+  /** Graceful shutdown: turns not ready, stops accepting, finishes requests, syncs, and unlocks the folder. Never rejects. */
   stop(): Promise<void>;
   /** Reads the deployments and the destinations again, and lets destinations that wait or are stopped try at once. Never rejects. */
   reload(): Promise<void>;
-  /** Faults, and a journal that can begin anew; undefined without `Config.test`. */
+  /** Faults and resets; undefined without `Config.test`. */
   readonly testMode: TestMode | undefined;
-  /** How far each journal is durable, for a reader in the same process. */
+  /** The durable end of each journal, for a reader in the same process. */
   readonly progress: OwnProgress;
 }
 
@@ -75,7 +75,7 @@ export async function startService(config: Config, notices: Notices, parts: Serv
   }
 }
 
-/** Makes what acquires nothing yet. */
+/** Makes the parts that acquire no resource yet. */
 function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
@@ -115,7 +115,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   };
 }
 
-/** @returns undefined if no keys are to be remembered, which is logged */
+/** @returns undefined, with a warning, if no keys are to be remembered */
 function openKeyMemory(keysMax: number, notices: Notices): KeyMemory | undefined {
   if (keysMax > 0) return new KeyMemory(keysMax);
   notices.warn('Idempotency-Key is ignored: a report that is sent again is recorded again');
@@ -139,7 +139,7 @@ async function start(setup: Setup): Promise<Service> {
   };
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
-  // Else the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
+  // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
   const { journals, assets } = createReadings(setup, folder, recording);
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
   const acks = forwarding?.acks;
@@ -176,7 +176,7 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
   return folder;
 }
 
-/** @returns undefined if nothing is to be forwarded: the code of forwarding is not loaded then */
+/** @returns undefined if no destination is configured: the code of forwarding is not loaded then */
 async function createForwarding(setup: Setup, { disk }: DataFolder, hub: () => Hub): Promise<Forwarding | undefined> {
   const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
   if (!forwards(config)) return undefined;
@@ -207,7 +207,7 @@ function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | 
   return hub;
 }
 
-/** @throws StartError if the deployments file can not be read or is invalid */
+/** @throws StartError if the deployments file cannot be read or is invalid */
 async function createRecording(
   setup: Setup,
   folder: DataFolder,
@@ -239,7 +239,7 @@ async function createRecording(
     if (await resolvesWithin(closed, limits.lastSyncMs)) return;
     shutdown.exitCode = exitCodes.diskFailed;
     notices.error('the disk did not finish the last sync; the service ends without it', { ms: limits.lastSyncMs });
-    // Until `closed` resolves the disk may still write to the folder, and removing the lock file would hang as well.
+    // Until `closed` resolves the disk might still write to the folder, and removing the lock file would hang as well.
     folder.keepUntil(closed);
   });
   return recording;
@@ -284,7 +284,7 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
   });
 }
 
-/** @throws StartError if the disk is not larger than the space that is to be kept free, or does not report its space */
+/** @throws StartError if the disk is not larger than `Config.keepFree`, or does not report its space */
 async function watchFreeSpace(
   { config, notices, limits, shutdown }: Setup,
   { disk }: DataFolder,
@@ -313,7 +313,7 @@ async function watchFreeSpace(
   );
 }
 
-/** What the routes that read share. */
+/** The parts that the routes for reading share. */
 function createReadings(
   setup: Setup,
   { disk }: DataFolder,
@@ -336,7 +336,7 @@ function createReadings(
   return { journals, assets };
 }
 
-/** The test mode, whose reset also forgets what was derived from the journal. */
+/** The test mode. Its reset also empties what is derived from the journal. */
 async function createTestMode(
   { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
   recording: Recording,
@@ -371,5 +371,5 @@ function recoveryFailed({ folder }: Disk, error: Error): StartError {
   const [exitCode, hint] = isDenied
     ? ([exitCodes.configuration, '; let the user of the service read and write its files'] as const)
     : ([exitCodes.diskFailed, ''] as const);
-  return new StartError(exitCode, `the journal in ${folder} can not be opened: ${error.message}${hint}`);
+  return new StartError(exitCode, `the journal in ${folder} cannot be opened: ${error.message}${hint}`);
 }

@@ -11,7 +11,7 @@ import { type Deployments, findToken } from './tokens.ts';
 
 /**
  * @param pathPrefix prefix of the paths of all deployments; empty if there is none
- * @returns the first component of the path, which may be the name of a deployment: `prod` for `/prod/report_asset_check/`; empty
+ * @returns the first component of the path, which can be the name of a deployment: `prod` for `/prod/report_asset_check/`; empty
  *   for a path without the prefix
  */
 export function deploymentIn(path: string, pathPrefix: string): string {
@@ -21,7 +21,7 @@ export function deploymentIn(path: string, pathPrefix: string): string {
 
 export interface AuthenticatorParts {
   readonly pathPrefix: string;
-  /** @returns the current deployments. Called for each request, since the file may have been reloaded. */
+  /** @returns the current deployments. Called for each request, since a reload can change them. */
   readonly deployments: () => Deployments;
   /** Name of the header that carries the token, for the text of a 401 and for `WWW-Authenticate`. */
   readonly tokenHeader: string;
@@ -36,8 +36,8 @@ export interface AuthenticatorParts {
 
 /**
  * Finds the deployment that a request may report to, or read: the first component of its path, compared without decoding. An
- * unknown deployment, a missing token and a wrong token get the same 401, so a client can not find out which deployments exist.
- * An address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients may
+ * unknown deployment, a missing token and a wrong token get the same 401, so a client cannot find out which deployments exist.
+ * An address with too many failures gets 429 (RFC 6585 section 4). A valid token is always accepted, because many clients might
  * share an address; if it lacks the right that the request needs, the reply is a 403 that depends on nothing but this right.
  * @returns a check that returns the deployment's name, `'prod'` for `/prod/report_asset_check/` with a token of `prod`, or throws
  *   Refusal 401, 403 or 429.
@@ -55,8 +55,8 @@ export function createAuthenticator({
 }: AuthenticatorParts) {
   const failures = new FailureRate(limits);
   const log = new FailureLog(limits, notices, isToken);
-  const error = `no valid token for this path in ${tokenHeader} or as Authorization: Bearer: it is missing, wrong, expired, or for another deployment; paths begin with ${pathPrefix}/NAME/`;
-  // In a 429 too: it says that another token helps, and waiting does not (RFC 9110 section 11.6.1).
+  const error = `no valid token for this path in ${tokenHeader} or as Authorization: Bearer: it is missing, wrong, expired, or for another deployment; paths start with ${pathPrefix}/NAME/`;
+  // In a 429 too: another token helps, and waiting does not (RFC 9110 section 11.6.1).
   const challenge = ['WWW-Authenticate', `Bearer realm="assetlog", ${tokenHeader} realm="assetlog"`];
 
   return ({ path, token }: Head, incoming: Incoming, needs: Right | 'any right'): string => {

@@ -1,11 +1,10 @@
-/** Logs why requests have no valid token: the client gets the same 401 for every reason, and the operator has to know which. */
+/** Logs why requests have no valid token. The client gets the same 401 for every reason; only the operator learns it. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type IsToken, masked, tokensIn } from '../telemetry/masked.ts';
 import { type Deployments, sha256 } from './tokens.ts';
 
-/** How many failures are logged in which time, and how much of a value. */
 export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
 
 /** A request without a valid token. */
@@ -13,11 +12,11 @@ export interface AuthenticationFailure {
   /** Id of the request. */
   readonly id: string;
   readonly address: string;
-  /** How many failures of the address there were within `failuresMs`, with this one. */
+  /** Number of failures of the address within `failuresMs`, with this one. */
   readonly count: number;
   /** The first component of the path, which need not be a deployment. */
   readonly deployment: string;
-  /** As it was sent; undefined if none was. It is never logged. */
+  /** The text that was sent; undefined if none was. It is never logged. */
   readonly token: string | undefined;
 }
 
@@ -40,8 +39,8 @@ export class FailureLog {
   }
 
   /**
-   * Logs a failure or counts it. The search for the reason begins after this returns, so the time of a 401 does not depend on it.
-   * @param deployments in which the reason is searched for
+   * Logs a failure or counts it. The reason is searched for after this returns, so the time of a 401 does not depend on it.
+   * @param deployments to search for the reason
    * @param nowMs milliseconds since 1970
    */
   add(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): void {
@@ -83,13 +82,13 @@ type Reason = {
   readonly belongs_to?: string;
 };
 
-/** @returns what the readers of the deployment may know of the reason, so nothing of other deployments: `expired token ci` */
+/** @returns the reason as the readers of the deployment may know it, without anything of other deployments: `expired token ci` */
 export function shownReason(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): string {
   const { reason, token_name } = ownReason(failure, deployments, nowMs);
   return token_name === undefined ? reason : `${reason} ${token_name}`;
 }
 
-/** @returns why a token that was refused at `nowMs` is not valid. It may look at each token that there is, so it is for few failures */
+/** @returns why a token was not valid at `nowMs`. Compares every token of all deployments, so call it rarely */
 function reasonOf(failure: AuthenticationFailure, deployments: Deployments, nowMs: number): Reason {
   const own = ownReason(failure, deployments, nowMs);
   if (own.reason !== 'unknown token') return own;
@@ -101,7 +100,7 @@ function reasonOf(failure: AuthenticationFailure, deployments: Deployments, nowM
   return own;
 }
 
-/** As `reasonOf`, as far as the tokens of the deployment itself say it. */
+/** Like `reasonOf`, but compares only the tokens of the deployment itself. */
 function ownReason({ deployment, token }: AuthenticationFailure, { tokensOf }: Deployments, nowMs: number): Reason {
   if (token === undefined) return { reason: 'missing token' };
   const tokens = tokensOf.get(deployment);

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Deployments, stillMay } from './tokens.ts';
 
-/** A reply that takes long, such as a stream of events. */
+/** A reply that is sent for a long time, such as a stream of events. */
 export interface OpenReading {
   readonly deployment: string;
   /** The SHA-256 of its token. */
@@ -19,14 +19,14 @@ export class OpenReadings {
   readonly #checkMs: number;
   #checking: NodeJS.Timeout | undefined;
 
-  /** @param deployments returns the current ones, called at each check */
+  /** @param deployments returns the current deployments; called at each check */
   constructor(deployments: () => Deployments, { rightsCheckMs }: Pick<Limits, 'rightsCheckMs'>) {
     this.#deployments = deployments;
     this.#checkMs = rightsCheckMs;
   }
 
   /**
-   * Adds a reply, and checks its right at once: it may have been lost since the request arrived.
+   * Adds a reply, and checks its right at once: the token might have lost it since the request arrived.
    * @returns the function to call when the reply is complete
    */
   add(reading: OpenReading): () => void {
@@ -37,7 +37,7 @@ export class OpenReadings {
     return () => this.#open.delete(reading);
   }
 
-  /** Ends the replies whose tokens may no longer read. Called when the deployments have changed. */
+  /** Ends the replies whose tokens may no longer read. Called after a change of the deployments. */
   checkAll(): void {
     for (const reading of this.#open) this.#check(reading);
     if (this.#open.size > 0) return;

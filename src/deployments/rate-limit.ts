@@ -1,12 +1,11 @@
-/** A rate limit on failures: an address with too many failures within a window has to wait for the end of the window. */
+/** A rate limit on failures: an address with too many failures within a window must wait for the end of the window. */
 
 import type { Limits } from '../config/limits.ts';
 
-/** How many failures an address may have in which time, and how many addresses are counted. */
 export type RateLimits = Pick<Limits, 'failuresMax' | 'failuresMs' | 'failedAddressesMax'>;
 
 /**
- * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are kept; the oldest window is evicted first.
+ * Counts by address, in fixed windows. At most `failedAddressesMax` addresses are remembered; the oldest window is evicted first.
  */
 export class FailureRate {
   readonly #limits: RateLimits;
@@ -19,8 +18,8 @@ export class FailureRate {
   /**
    * Counts one failure.
    * @param nowMs milliseconds since 1970
-   * @returns the number of failures of the address in its window, from 1, and how many milliseconds are left of the window if
-   *   that is over the limit, else 0
+   * @returns `count`: the failures of the address in its window, from 1; `waitMs`: the rest of the window if the count is over the
+   *   limit, otherwise 0
    */
   add(address: string, nowMs: number): { readonly count: number; readonly waitMs: number } {
     const window = this.#windowOf(address, nowMs);

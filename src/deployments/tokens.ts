@@ -1,4 +1,4 @@
-/** Hosted mode: the tokens of a deployment, when they expire, and how one is found in constant time. */
+/** Hosted mode: the tokens of a deployment, their ends, and a search in constant time. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Right } from '../http/router.ts';
@@ -27,9 +27,9 @@ export interface Token {
 /**
  * Finds a valid token of a deployment. Compares in constant time, against timing attacks: the time depends neither on whether the
  * deployment exists, nor on how many tokens it has, nor on the position of the first different byte.
- * @param token as it was sent; undefined if none was
+ * @param token the text that was sent; undefined if none was
  * @param nowMs milliseconds since 1970
- * @param needs which of several entries with the same token is preferred: one that has this right
+ * @param needs of several entries with the same token, one with this right is preferred
  * @returns the token, with the right or without it; undefined if the token is missing, wrong or expired, or the
  *   deployment is unknown
  */
@@ -54,7 +54,7 @@ export function findToken(
 
 /**
  * @param digest the SHA-256 of a token that `findToken` found before
- * @returns whether the token may still do that: false once it has expired, or its entry has lost the right or is gone
+ * @returns whether the token still has the right: false after its end, and after its entry lost the right or was removed
  */
 export function stillMay(
   { tokensOf }: Deployments,
@@ -75,7 +75,7 @@ function has({ may }: Token, needs: Right | 'any right'): boolean {
   return needs === 'any right' || may.includes(needs);
 }
 
-/** How near the end of a token is: those that can still be used are `valid` or, if they end soon, `expiring`. */
+/** A token is `valid` until it is `expiring`, shortly before its end. */
 export type TokenState = 'valid' | 'expiring' | 'expired';
 
 /**
@@ -97,7 +97,7 @@ export function tokensByState(
   return found;
 }
 
-/** @returns the function that counts the tokens in each state at a time in ms since 1970, and looks at few of them */
+/** @returns a function that counts the tokens in each state at a time in ms since 1970, in logarithmic time */
 export function tokenCounter(
   { tokensOf }: Deployments,
   soonMs: number,
@@ -112,22 +112,22 @@ export function tokenCounter(
   };
 }
 
-/** @returns whether a text is a token of any deployment, also one that expired; called for text of refused requests */
+/** @returns a function that tests whether a text is a token of any deployment, expired ones included; for text of refused requests */
 export function tokenTest(deployments: () => Deployments): (text: string) => boolean {
   let indexed: Deployments | undefined;
   let digests = new Set<number>();
   return (text) => {
     const current = deployments();
     if (indexed !== current) {
-      // Six bytes of a digest are sufficient to recognise it, and take less memory.
-      digests = new Set([...current.tokensOf.values()].flat().map((token) => beginOf(token.sha256)));
+      // Six bytes recognise a digest, and need less memory.
+      digests = new Set([...current.tokensOf.values()].flat().map((token) => startOf(token.sha256)));
       indexed = current;
     }
-    return digests.has(beginOf(sha256(text)));
+    return digests.has(startOf(sha256(text)));
   };
 }
 
-function beginOf(digest: Buffer): number {
+function startOf(digest: Buffer): number {
   return digest.readUIntBE(0, 6);
 }
 

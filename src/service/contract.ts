@@ -1,4 +1,4 @@
-/** The OpenAPI document of a service. It is made when a client first asks for it. */
+/** The OpenAPI document of a service. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Schema } from '../event/schema.ts';
@@ -13,7 +13,7 @@ export interface ContractOptions {
   readonly server: string;
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. */
   readonly tokenHeader: string | undefined;
-  /** Whether `Idempotency-Key` is looked at. */
+  /** Whether `Idempotency-Key` has an effect. */
   readonly takesKeys: boolean;
   /** Whether a report with an unknown parameter is refused. */
   readonly strict: boolean;

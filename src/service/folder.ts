@@ -13,22 +13,22 @@ type LockState =
   /** Not locked yet: the disk has no space for the folder or for its lock file. */
   | { readonly kind: 'disk full' }
   | { readonly kind: 'locked'; readonly lock: Lock }
-  /** The start ended before the lock could be taken. */
+  /** The start ended before the folder was locked. */
   | { readonly kind: 'given up' };
 
-/** Name of a file in a data folder: a service with deployments was started on it. */
+/** Name of the file that marks a data folder of hosted mode. */
 export const HOSTED = '.hosted';
 
 const NO_SPACE = 'the disk is full; the service waits for space to lock its data folder';
 
-/** A data folder and its lock. Nothing in the folder is read or written before it is locked. */
+/** A data folder and its lock. No file in the folder is read or written before it is locked. */
 export class DataFolder {
   readonly disk: Disk;
   readonly #lockFolder: LockFolder;
   readonly #limits: Limits;
   readonly #notices: Notices;
   #state: LockState = { kind: 'disk full' };
-  /** Resolves after the last write to the folder; undefined if nothing writes to it when it is released. */
+  /** Resolves after the last write to the folder; undefined if no write is pending at the release. */
   #lastWrite: Promise<void> | undefined;
 
   private constructor(disk: Disk, lockFolder: LockFolder, limits: Limits, notices: Notices) {
@@ -53,14 +53,14 @@ export class DataFolder {
     return folder;
   }
 
-  /** Why the folder is not locked, or undefined if it is locked. */
+  /** Why the folder is not locked; undefined if it is locked. */
   get trouble(): string | undefined {
     return this.#state.kind === 'locked' ? undefined : NO_SPACE;
   }
 
   /**
    * Resolves when the folder is locked. Tries every `limits.probeMs`, since an attempt makes only a folder and a socket.
-   * @throws as `lock`, and Error after `release`
+   * @throws the errors of `lock`, and Error after `release`
    */
   async whenLocked(): Promise<void> {
     while (this.#state.kind === 'disk full') {
@@ -90,7 +90,7 @@ export class DataFolder {
     else void this.#lastWrite.then(() => lock.release());
   }
 
-  /** @param onFull called if the disk is too full, after which another attempt may be made */
+  /** @param onFull called if the disk is too full; another attempt can succeed later */
   async #tryLock(onFull: (error: Error) => void): Promise<void> {
     let lock: Lock;
     try {
@@ -108,7 +108,7 @@ export class DataFolder {
 
 function lockFailed(folder: string, error: Error): StartError {
   if (error instanceof InUseError) return new StartError(exitCodes.inUse, error.message);
-  return folderFailed(`the data folder ${folder} can not be used`, error, 'make it writable');
+  return folderFailed(`the data folder ${folder} cannot be used`, error, 'make it writable');
 }
 
 /** @param advice for a mistake of the operator, such as `make it writable` */

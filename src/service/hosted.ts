@@ -20,7 +20,7 @@ import { exitCodeOf, StartError } from './start-error.ts';
  * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name:
  * `/var/lib/assetlog/prod`.
  * @param onLockLost called when the lock of the data folder is lost. The lock of each journal is separate.
- * @throws StartError if the deployments file can not be read or is invalid
+ * @throws StartError if the deployments file cannot be read or is invalid
  */
 export async function recordForDeployments(
   options: RecordingOptions,
@@ -31,7 +31,7 @@ export async function recordForDeployments(
   const file = await watchDeployments(config.deployments, { limits, notices }, (current) => {
     lookAtEnds(current, options);
     readings.checkAll();
-    // What is forwarded of a deployment that was removed ends before its journal is closed.
+    // Forwarding from a removed deployment ends before its journal is closed.
     const forget = (name: string) => progress.forget(join(folder.disk.folder, name));
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), forget));
   }).catch((error: Error) => {
@@ -43,7 +43,7 @@ export async function recordForDeployments(
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
-  if (config.read) notices.warn('--read has no effect with --deployments, whose file says which tokens may read');
+  if (config.read) notices.warn('--read has no effect with --deployments: its file decides which tokens may read');
   const isToken = tokenTest(() => file.current);
   const authenticate = createAuthenticator({
     pathPrefix,
@@ -86,7 +86,7 @@ export async function recordForDeployments(
     wake: (deployment) => journalIfKnown(deployment)?.wake(),
     retain: (deployment) => journalIfKnown(deployment)?.retain(),
     reload: () => file.reload(),
-    beginAnew: () => Promise.reject(new Error('only a service without deployments can begin anew')),
+    beginAnew: () => Promise.reject(new Error('only a service without deployments can be reset')),
     abandon: onLockLost,
     close: () => {
       file.stop();
@@ -95,7 +95,7 @@ export async function recordForDeployments(
   };
 }
 
-/** Without the mark a folder that has had no report yet could be started without deployments, and any client could report. */
+/** Without the mark, a folder without reports could be started without deployments, and any client could report. */
 async function markAsHosted(disk: Disk): Promise<void> {
   if ((await disk.list()).includes(HOSTED)) return;
   await writeFile(disk, HOSTED, []).catch((error: NodeJS.ErrnoException) => {
@@ -103,7 +103,7 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-/** Warns of the tokens that have expired, or expire soon, and puts the counts in the metrics, which need no token. */
+/** Warns of tokens that have expired or expire soon, and sets their counts in the metrics, which need no token. */
 function lookAtEnds(
   deployments: Deployments,
   { limits, metrics, notices }: Pick<RecordingOptions, 'limits' | 'metrics' | 'notices'>,
@@ -150,8 +150,8 @@ function refuseAll({ deployment }: Recorder, reason: string): Recorder {
 const DEPLOYMENTS_FILE = 'the deployments file, and so decide which clients may report';
 
 /**
- * Warns if other users than that of the service may write to a file that says what the service trusts.
- * @param what the file holds and decides, as in `the deployments file, and so decide which clients may report`
+ * Warns if users other than the service's may write to a file that the service trusts.
+ * @param what the file, and what it decides: `the deployments file, and so decide which clients may report`
  * @throws the error of a system call
  */
 export async function warnOfWriters(file: string, what: string, notices: Notices): Promise<void> {

@@ -1,4 +1,4 @@
-/** The address of a service, and what may be asked there. */
+/** The address of a service, and a warning if other machines can reach it. */
 
 import { lookup } from 'node:dns/promises';
 import type { Config } from '../config/config.ts';
@@ -32,12 +32,12 @@ async function resolveHost(host: string): Promise<string> {
 
 function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): string {
   if (at.kind === 'passed socket') {
-    return `can not listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
+    return `cannot listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
   }
   const { host, port } = at;
   return code === 'EADDRINUSE'
     ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
-    : `can not listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
+    : `cannot listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
 }
 
 /** @throws StartError */
@@ -67,7 +67,7 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
   return listener;
 }
 
-/** In local mode no token is asked for, so each client that reaches the address may report. */
+/** In local mode no token is required, so each client that reaches the address may report. */
 function warnOfClients(config: Config, address: string, notices: Notices): void {
   if (config.deployments !== '' || isLoopback(address)) return;
   const rights = isReadingOn(config, address) ? 'report and read' : 'report';

@@ -1,4 +1,4 @@
-/** The journal of a local service, which begins anew when a service for tests is reset. */
+/** The journal of a local service. A reset of a service for tests replaces it. */
 
 import type { Recorder } from '../http/message.ts';
 import type { Journal } from '../journal/journal.ts';
@@ -6,17 +6,16 @@ import { emptyJournal } from '../journal/open/empty.ts';
 import type { JournalOptions } from '../journal/options.ts';
 
 export interface LocalJournalOptions extends Pick<JournalOptions, 'disk' | 'onFailed'> {
-  /** @param waiting how long its reports are queued before it is open, as `JournalOptions.openWaitMs` */
+  /** @param waiting how long reports wait for the journal to open */
   readonly create: (waiting: Pick<JournalOptions, 'openWaitMs'>) => Journal;
-  /** How long reports wait for a journal that begins anew, in milliseconds. */
+  /** How long reports wait for the journal of a reset, in milliseconds. */
   readonly openWaitMs: number;
 }
 
-/** One journal after the other in the same folder: `local.current` is the one that records now. */
+/** One journal after the other in the same folder; `current` is the last one. */
 export class LocalJournal {
-  /** Records now. */
   current: Journal;
-  /** A request that has it before the journal begins anew is recorded in the new journal. */
+  /** A request that found this recorder before a reset is recorded in the new journal. */
   readonly recorder: Recorder = {
     deployment: undefined,
     begin: () => {},
@@ -33,13 +32,13 @@ export class LocalJournal {
     this.current = options.create({});
   }
 
-  /** Opens the first journal, after `prepare`. @throws what either throws */
+  /** Opens the first journal, after `prepare`. @throws the error of either */
   open(prepare: Promise<void>): Promise<void> {
     this.#opened = prepare.then(() => this.current.open());
     return this.#opened;
   }
 
-  /** As `Recording.beginAnew`. @throws Error */
+  /** See `Recording.beginAnew`. @throws Error */
   beginAnew(): Promise<void> {
     this.#begun = this.#beginAnew();
     return this.#begun;
@@ -50,10 +49,10 @@ export class LocalJournal {
     this.#closing = true;
     await this.#begun.catch(() => {}); // its error goes to the caller of `beginAnew`
     await this.current.close();
-    await this.#opened?.catch(() => {}); // a recovery may still write; its error goes to the caller of `open`
+    await this.#opened?.catch(() => {}); // a recovery might still write; its error goes to the caller of `open`
   }
 
-  /** Reports that arrive meanwhile wait in the queue of the new journal, whose file is made after the old ones are gone. */
+  /** Reports of the meantime wait in the queue of the new journal, whose first file is made after the old files are removed. */
   async #beginAnew(): Promise<void> {
     const { disk, create, openWaitMs, onFailed } = this.#options;
     await this.#opened?.catch(() => {});

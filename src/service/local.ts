@@ -13,7 +13,7 @@ import { StartError } from './start-error.ts';
 
 /**
  * Local mode: records into one journal, directly in the data folder.
- * @param onFailed as `JournalOptions.onFailed`: called once when the disk failed and only a restart can recover
+ * @param onFailed called once, when the disk failed and only a restart can recover: see `JournalOptions.onFailed`
  */
 export function recordLocally(
   { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf }: RecordingOptions,
@@ -67,8 +67,8 @@ export function recordLocally(
 
 /**
  * Checks that the data folder is not one of hosted mode, whose reports would then need no token any more. A journal in the
- * folder itself says that it is a local one. The folders that a repair made (`damaged-…`) are not looked into.
- * @param openDisk as `ServiceParts.openDisk`
+ * folder itself shows local mode. The folders of a repair (`damaged-…`) are not read.
+ * @param openDisk see `ServiceParts.openDisk`
  * @throws StartError if the folder holds no journal, and is marked or has a subfolder of a deployment with a journal
  */
 async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): Promise<void> {
@@ -85,15 +85,15 @@ async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): P
     if (contentsOf(await entriesOf(openDisk(folder))).segments.length === 0) continue;
     throw refuse(`holds journals of deployments, such as ${name}`, `--data ${folder} for that journal alone`);
   }
-  if (names.includes(HOSTED)) throw refuse('was begun with --deployments', 'choose another with --data');
+  if (names.includes(HOSTED)) throw refuse('was made with --deployments', 'choose another with --data');
 }
 
-/** Name of a file in a folder whose journal a service for tests may empty. */
+/** Name of the file that marks a folder whose journal a service for tests may empty. */
 const FOR_TESTS = '.made-for-tests';
 
 /**
  * Checks that no journal of value is in the folder of a service for tests, which a reset empties. Marks an empty folder.
- * @throws StartError if there is a journal that another service began
+ * @throws StartError if the folder has a journal that was not made with `--test`
  */
 async function checkForTests(disk: Disk): Promise<void> {
   const names = await disk.list();
@@ -114,6 +114,6 @@ async function entriesOf(disk: Disk): Promise<string[]> {
     return await disk.list();
   } catch (error) {
     if (namesNothing(error as NodeJS.ErrnoException)) return [];
-    throw folderFailed(`the folder ${disk.folder} can not be read`, error as Error, 'make it readable');
+    throw folderFailed(`the folder ${disk.folder} cannot be read`, error as Error, 'make it readable');
   }
 }

@@ -1,4 +1,4 @@
-/** Which clients may read over HTTP: those with the right in hosted mode; else all of them, if reading is on. */
+/** Which clients may read over HTTP: in hosted mode the tokens decide; otherwise every client, if reading is on. */
 
 import type { Config } from '../config/config.ts';
 import type { AppParts } from '../http/app.ts';
@@ -16,12 +16,12 @@ export function isReadingOn({ deployments, read, noRead, test }: ReadOptions, ad
 }
 
 /**
- * Adds the rules of the whole service to those of its journals.
+ * Adds the rules of the service to the rules of its journals.
  * @param address of the listener
- * @param findReadable as `Recording.findReadable`; its refusals come first, so that without a token nothing is learnt
- * @returns a check that throws Refusal 403 if reading is off. In local mode it also refuses a Host that is not known to be this
- *   service, on every address: a page on a name that was pointed at it (DNS rebinding) could read all events, and its GET has
- *   no Origin.
+ * @param findReadable see `Recording.findReadable`; its refusals come first, so that a client without a token learns nothing
+ * @returns a check that throws Refusal 403 if reading is off. In local mode it also refuses a Host that is not a known name of this
+ *   service, on every address: a page on a name that resolves to this address (DNS rebinding) could read all events, and its GET
+ *   has no Origin.
  */
 export function createFindReadable(
   options: ReadOptions,

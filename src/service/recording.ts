@@ -9,9 +9,9 @@ import type { Setup } from './setup.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
-  /** In hosted mode the first deployment, or `NAME` if there is none yet; undefined in local mode. */
+  /** In hosted mode the first deployment, or `NAME` if none exists yet; undefined in local mode. */
   readonly deployment: string | undefined;
-  /** In hosted mode as `Refusals.deploymentIn`. */
+  /** See `Refusals.deploymentIn`; undefined in local mode. */
   readonly deploymentIn: Refusals['deploymentIn'];
   /** Whether a text is a token of a deployment: never in local mode. */
   readonly isToken: IsToken;
@@ -20,26 +20,26 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
    * @throws DamagedError, or the error of a system call
    */
   open(): Promise<void>;
-  /** Why no report at all can be recorded, or undefined. */
+  /** Why no report of any deployment can be recorded; undefined if reports can be. */
   readonly trouble: string | undefined;
-  /** @returns the deployments that can not record now, each with the reason. Empty in local mode. */
+  /** @returns the deployments that cannot record now, each with the reason. Empty in local mode. */
   troubles(): ReadonlyMap<string, string>;
   /** Removes the oldest closed files of open journals if the disk has less free space than `Config.keepFree`. Never rejects. */
   makeSpace(): Promise<void>;
-  /** @returns the deployments that there are now; in local mode `[undefined]` */
+  /** @returns the current deployments; in local mode `[undefined]` */
   deployments(): readonly (string | undefined)[];
   /**
-   * Opens the journal of a deployment, as its first report does: after a restart nothing else says how far it is durable. Else, and
-   * for undefined, does nothing.
+   * Opens the journal of a deployment, like its first report: after a restart, its durable end is not known before. Does nothing for
+   * undefined.
    */
   wake(deployment: string | undefined): void;
-  /** A destination has received all events of a file of this journal, which may be removed now. */
+  /** Called when a destination has all events of a file of this journal, so that retention can remove the file. */
   retain(deployment: string | undefined): void;
-  /** In hosted mode, reads the deployments file again. Else does nothing. */
+  /** Reads the deployments file again; does nothing in local mode. */
   reload(): Promise<void>;
   /**
-   * Empties a local journal; its next event has seq 1, and the reports that wait meanwhile are in it. Not called again
-   * before it has ended.
+   * Empties a local journal. Its next event has seq 1. Reports of the meantime are in the new journal. Not called again before it
+   * has ended.
    * @throws Error if it could not be emptied, or the service is stopping
    */
   beginAnew(): Promise<void>;
@@ -53,8 +53,8 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
 export interface RecordingOptions extends Setup {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
-  /** Called when the deployments may be others; what ends with a deployment has ended when it resolves. Never rejects. */
+  /** Called when the deployments might have changed; resolves when forwarding from removed ones has ended. Never rejects. */
   readonly onDeployments: () => Promise<void>;
-  /** The hooks of the journal of a deployment, or in local mode of the only one; called each time that it is about to be opened. */
+  /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
 }

@@ -1,4 +1,4 @@
-/** What handles the requests of a service: its routes, and who may use them. */
+/** The routes of a service, and which clients may use them. */
 
 import { version } from '../config/config.ts';
 import type { Acks } from '../forward/acks.ts';

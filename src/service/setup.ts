@@ -1,4 +1,4 @@
-/** What the steps of a start share, and the parts of a service that a test or an embedding program may replace. */
+/** The values that the steps of a start share, and the parts of a service that a test or an embedding program may replace. */
 
 import type { OpenClient } from '../client/connection.ts';
 import type { Config } from '../config/config.ts';
@@ -17,15 +17,14 @@ import type { Shutdown } from './shutdown.ts';
 /** Parts of a service that a test or an embedding program may replace. */
 export interface ServiceParts {
   readonly limits: Limits;
-  /** @returns the file system access of a folder; a test hands in a function whose disks fail */
+  /** @returns the file system access of a folder; a test passes disks that fail */
   readonly openDisk?: (folder: string) => Disk;
-  /** Takes the lock of a folder. */
   readonly lockFolder?: LockFolder;
-  /** Binds the socket, or takes its place: a simulation passes requests to the app itself. */
+  /** Binds the socket, or replaces it: a simulation passes requests to the app directly. */
   readonly listen?: Listen;
   /** @returns a client for the requests of forwarding */
   readonly openClient?: OpenClient;
-  /** What the service calls itself at a hub without `Config.name`; nothing by default. */
+  /** The name of the service at a hub without `Config.name`; none by default. */
   readonly hostName?: string | undefined;
   /** Descriptor of a listening socket (socket activation). The configuration's host and port are then ignored. */
   readonly fd?: number | undefined;
@@ -37,13 +36,13 @@ export interface ServiceParts {
   readonly onForwarded?: ((bytes: number) => void) | undefined;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
-  /** Called with each refused request, also with bytes that are none. */
+  /** Called with each refused request, also with bytes that are no request. */
   readonly onRefused?: (request: RefusedRequest) => void;
   /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
   readonly aroundReset?: ((reset: () => Promise<void>) => Promise<void>) | undefined;
 }
 
-/** What the steps of a start share. Each hands the parts that it makes what they need by name. */
+/** The values that the steps of a start share. */
 export interface Setup
   extends Pick<ServiceParts, 'limits' | 'hostName' | 'fd' | 'collectGarbage' | 'onForwarded' | 'aroundReset'>,
     Required<Pick<ServiceParts, 'openDisk' | 'lockFolder' | 'listen' | 'openClient' | 'background'>> {
@@ -52,9 +51,9 @@ export interface Setup
   readonly metrics: Metrics;
   readonly activity: Activity;
   readonly refusals: Refusals;
-  /** Undefined if `Idempotency-Key` is not looked at. */
+  /** Undefined if `Idempotency-Key` has no effect. */
   readonly keyMemory: KeyMemory | undefined;
-  /** How far each journal is durable, for what reads it. */
+  /** The durable end of each journal, for its readers. */
   readonly progress: OwnProgress;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;

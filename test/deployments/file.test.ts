@@ -229,7 +229,7 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
   assert.equal(new Set(refusals).size, 1);
   assert.match(
     `${refusals[0]}`,
-    /^401 no valid token for this path in T or .*: it is missing, wrong, expired, or for another deployment; paths begin with \/p\/NAME\/ WWW-Authenticate /,
+    /^401 no valid token for this path in T or .*: it is missing, wrong, expired, or for another deployment; paths start with \/p\/NAME\/ WWW-Authenticate /,
   );
   assert.match(`${wrong()}`, /^429 .* WWW-Authenticate .* Retry-After 1$/);
   assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token may share an address with a bad one');

@@ -164,8 +164,8 @@ test('a folder that it may not write to is reported, and nothing is written anyw
   writeFileSync(join(data, 'of-root'), '');
   const refused = await run(['serve', '--port', '0'], image.options(entry, data));
   assert.equal(refused.code, 2);
-  assert.match(refused.stderr, /the data folder \/data can not be used: EACCES/);
+  assert.match(refused.stderr, /the data folder \/data cannot be used: EACCES/);
   const elsewhere = await run(['serve', '--port', '0', '--data', '/elsewhere'], image.options(entry, owned));
   assert.equal(elsewhere.code, 2);
-  assert.match(elsewhere.stderr, /the data folder \/elsewhere can not be used: E(ROFS|ACCES)/);
+  assert.match(elsewhere.stderr, /the data folder \/elsewhere cannot be used: E(ROFS|ACCES)/);
 });

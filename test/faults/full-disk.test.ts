@@ -256,7 +256,7 @@ test('a read-only file system is reported by a start in one line', { skip: witho
   const { finished } = launch(['serve', '--port', '0', '--data', service.data]);
   const { code, stderr } = await finished;
   assert.equal(code, 2, stderr);
-  assert.match(stderr, /^assetlog: the data folder \S+ can not be used: .*(EROFS|read-only).*\n$/i);
+  assert.match(stderr, /^assetlog: the data folder \S+ cannot be used: .*(EROFS|read-only).*\n$/i);
 });
 
 const FULL_FOLDER = /the disk is full; the service waits for space to lock its data folder/;

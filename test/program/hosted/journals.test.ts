@@ -184,7 +184,7 @@ test('without --deployments the folder of hosted mode is refused with 2 before i
   const refused = {
     exitCode: exitCodes.configuration,
     message:
-      /^the data folder \S+ was begun with --deployments, .*give --deployments FILE, or choose another with --data$/,
+      /^the data folder \S+ was made with --deployments, .*give --deployments FILE, or choose another with --data$/,
   };
   await assert.rejects(serve(t, { data }), refused);
   await assert.rejects(serve(t, { data, args: ['--test'] }), refused);

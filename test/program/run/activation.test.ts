@@ -80,7 +80,7 @@ test('a client that reports before the start waits, and is not refused', { skip:
   assert.equal((await starting).events().length, 5);
 });
 
-test('a socket that it can not serve on ends the start with 2 and says what to do', {
+test('a socket that it cannot serve on ends the start with 2 and says what to do', {
   skip: withoutPython,
 }, async (t) => {
   const folder = newFolder(t);
@@ -89,11 +89,11 @@ test('a socket that it can not serve on ends the start with 2 and says what to d
     [underSystemd('127.0.0.1', '', '0'), /^assetlog: LISTEN_FDS is 0; /m],
     [
       underSystemd(join(folder, 'socket'), '', '1', '', 'AF_UNIX'),
-      /^assetlog: can not listen on the socket that was passed: it is not a TCP socket; its unit needs a ListenStream= with a port$/m,
+      /^assetlog: cannot listen on the socket that was passed: it is not a TCP socket; its unit needs a ListenStream= with a port$/m,
     ],
     [
       underSystemd('127.0.0.1', '', 'datagram'),
-      /^assetlog: can not listen on the socket that was passed: .*EINVAL.*; its unit/m,
+      /^assetlog: cannot listen on the socket that was passed: .*EINVAL.*; its unit/m,
     ],
   ];
   for (const [options, expected] of table) {

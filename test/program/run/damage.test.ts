@@ -203,7 +203,7 @@ test('a file that was packed is not called lost, and one that is back is not cal
   assert.deepEqual([good, events, none], [true, 17, []]);
 });
 
-test('without a journal, and with one that can not be read, verify and repair say so in one line', async (t) => {
+test('without a journal, and with one that cannot be read, verify and repair say so in one line', async (t) => {
   const empty = newFolder(t);
   for (const [command, data] of [
     ['verify', empty],

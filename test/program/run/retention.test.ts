@@ -1,4 +1,4 @@
-/** Retention as a process: a budget in bytes, days, and sizes that can not work. */
+/** Retention as a process: a budget in bytes, days, and sizes that cannot work. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';

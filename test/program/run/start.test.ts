@@ -114,7 +114,7 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   );
   assert.match(
     await failure(['--host', '192.0.2.1']),
-    /^2 can not listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; choose another with --host and --port$/,
+    /^2 cannot listen on 192\.0\.2\.1 port 0: .*EADDRNOTAVAIL.*; choose another with --host and --port$/,
   );
   assert.match(
     await failure(['--host', 'name.invalid']),
@@ -122,7 +122,7 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   );
   assert.match(
     await failure([], '/dev/null/data'),
-    /^2 the data folder \/dev\/null\/data can not be used: .*; make it writable or choose another with --data$/,
+    /^2 the data folder \/dev\/null\/data cannot be used: .*; make it writable or choose another with --data$/,
   );
 
   const first = await serve(t);
@@ -144,7 +144,7 @@ test('a start that fails says why, with the exit code of its reason, and leaves 
   mkdirSync(join(broken, segmentName(1)));
   assert.match(
     await failure([], broken),
-    /^5 the journal in .* can not be opened: .*is not a regular file; move it away/,
+    /^5 the journal in .* cannot be opened: .*is not a regular file; move it away/,
   );
 });
 
@@ -157,10 +157,10 @@ test('a start ends with 5 if the disk fails, and with 2 only for a mistake of th
     return `${error.exitCode} ${error.message}`;
   };
   const steps: [string, RegExp, (disk: SimulatedDisk, error: Error) => void][] = [
-    ['the folder is made', /^5 the data folder \S+ can not be used: E\w+: simulated, 'file'$/, failPrepare],
+    ['the folder is made', /^5 the data folder \S+ cannot be used: E\w+: simulated, 'file'$/, failPrepare],
     ['the mount is asked for', /^5 the start failed: E\w+: simulated, 'file'$/, failMount],
-    ['the folder is listed', /^5 the folder \S+ can not be read: E\w+: simulated, 'file'$/, fail('list')],
-    ['the file is made', /^5 the journal in \S+ can not be opened: E\w+: simulated, 'file'$/, fail('create')],
+    ['the folder is listed', /^5 the folder \S+ cannot be read: E\w+: simulated, 'file'$/, fail('list')],
+    ['the file is made', /^5 the journal in \S+ cannot be opened: E\w+: simulated, 'file'$/, fail('create')],
   ];
   for (const [step, expected, arrange] of steps) {
     for (const code of ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM']) assert.match(await ended(code, arrange), expected, step);
@@ -189,7 +189,7 @@ test('a folder without write permission is reported in one line', { skip: withou
   assert.equal(child.status, 2, `${child.error} ${child.stderr}`);
   assert.match(
     child.stderr,
-    /^assetlog: the data folder \S+ can not be used: .*EACCES.*; make it writable or choose another with --data\n$/,
+    /^assetlog: the data folder \S+ cannot be used: .*EACCES.*; make it writable or choose another with --data\n$/,
   );
 });
 
