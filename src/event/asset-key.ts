@@ -3,14 +3,14 @@
 /** Lines of the help of commands that take keys. */
 export const keyNotes: readonly string[] = [
   'Keys:',
-  '  Each word and each slash begins another part: warehouse/orders is the same as warehouse orders.',
+  '  Each word and each slash starts another part: warehouse/orders is the same as warehouse orders.',
   `  For a part with a slash in it write the key as a JSON array: '["warehouse", "orders/2026"]'.`,
 ];
 
 /**
  * Parses an asset key.
  * @param words at least one: `['warehouse/orders']`, `['warehouse', 'orders']` or a JSON array
- * @throws Error whose message completes "KEY …" and says how to write a key
+ * @throws Error whose message completes "KEY …" and shows how to write a key
  */
 export function readKey(words: readonly string[]): string[] {
   // A shell splits an unquoted JSON array at its spaces.
@@ -22,24 +22,24 @@ export function readKey(words: readonly string[]): string[] {
 }
 
 /**
- * Parses the beginning of a key, whose last part may be incomplete: `warehouse/ord`. Before a slash the parts are whole, and after
- * the last one is an empty part: `['warehouse', '']` for `warehouse/`.
+ * Parses the start of a key, whose last part can be incomplete: `warehouse/ord`. A slash at the end is followed by an empty part:
+ * `['warehouse', '']` for `warehouse/`.
  * @throws Error whose message completes "KEY …"
  */
 export function readKeyStart(text: string): string[] {
   const parts = text.startsWith('[') ? partsInJson(text) : text.split('/');
   if (parts === undefined || parts.length === 0 || parts.slice(0, -1).includes('')) {
-    throw new Error('is no beginning of a key');
+    throw new Error('is not the start of a key');
   }
   return parts;
 }
 
-/** Whether a key begins with these parts, whole: `['warehouse']` begins `['warehouse', 'orders']`. */
+/** Whether these are the first parts of a key: `['warehouse']` of `['warehouse', 'orders']`. */
 export function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
   return parts.every((part, index) => key[index] === part);
 }
 
-/** Whether a key begins with what `readKeyStart` returned; `['warehouse', '']` is the beginning of the key `warehouse` too. */
+/** Whether a key starts with a result of `readKeyStart`; `['warehouse', '']` is also a start of the key `warehouse`. */
 export function startsWith(key: readonly string[], start: readonly string[]): boolean {
   const last = start.length - 1;
   return start.every((part, index) => (index < last ? key[index] === part : (key[index] ?? '').startsWith(part)));
@@ -53,8 +53,8 @@ export function keyText(parts: readonly string[]): string {
 
 /**
  * A text with slashes is one part in the body of a report, and several parts in a path and in a filter.
- * @param text a key, or the beginning of one
- * @returns the other of the two keys, as `readKey` reads it: `["a/b"]` for `a/b`; undefined if there is none
+ * @param text a key, or the start of a key
+ * @returns the other of the two keys, in the form that `readKey` parses: `["a/b"]` for `a/b`; undefined if both are the same
  */
 export function otherSpelling(text: string): string | undefined {
   try {

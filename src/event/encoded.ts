@@ -1,6 +1,6 @@
 /**
- * Encodes an event as its line in a journal has it, from the values of its report: their bytes are copied once, and no text is
- * made of a value that needs no check of its text.
+ * Encodes an event as a journal line. The bytes of the values in a report are copied once, and a value whose text needs no check
+ * is never decoded.
  */
 
 import type { Event, EventOrigin } from './event.ts';
@@ -12,7 +12,7 @@ export type Fragment = string | Json;
 
 type ParameterName = (typeof parameters)[number]['name'];
 
-/** What is before the value of each parameter in a line, in the order of a line. */
+/** The text before the value of each parameter in a line, in the order of a line. */
 const prefixes: Readonly<Record<ParameterName, string>> = {
   asset_key: ',"asset_key":',
   partition: ',"partition":',
@@ -28,9 +28,9 @@ const prefixes: Readonly<Record<ParameterName, string>> = {
 export const lineOrder = Object.keys(prefixes) as readonly ParameterName[];
 
 /**
- * @param fragments of the parameters that the event has, in `lineOrder`; its key is an array of strings
- * @returns the members of its line that come from the report: `"type":"AssetObservation","asset_key":["a"]`. A text, or the bytes
- *   if they are many or not all ASCII. It keeps nothing else in memory
+ * @param fragments the values of the parameters in `lineOrder`, undefined for a missing one; the key is an array of strings
+ * @returns the members of its line that come from the report: `"type":"AssetObservation","asset_key":["a"]`. A text, or bytes if
+ *   it is longer than `scratch` or not all ASCII. It keeps no body in memory
  */
 export function encodeEvent(
   type: Event['type'],
@@ -63,7 +63,7 @@ export function encodeEvent(
   return isPlain ? target.toString('latin1', 0, at) : escaped(Buffer.from(target.subarray(0, at)));
 }
 
-/** @returns the event of another journal, whose line here names its line there */
+/** @returns an event of another journal, with the seq and the id of its line there */
 export function forwardedEvent({ type, encoded, idempotencyKey }: Omit<Event, 'origin'>, origin: EventOrigin): Event {
   const end = `,"from":["${origin.source}",${origin.seq}],"recorded":"${origin.recorded}"`;
   const members = typeof encoded === 'string' ? Buffer.from(encoded + end) : Buffer.concat([encoded, Buffer.from(end)]);
@@ -76,13 +76,13 @@ function bytesMaxOf(fragment: Fragment): number {
   return fragment.length < SHORT ? fragment.length * UTF8_BYTES_MAX : Buffer.byteLength(fragment);
 }
 
-/** Copies a few bytes, for which a loop is faster than a call of Node. @returns the offset after them in the target */
+/** Copies a few bytes: a loop is faster than a call of Node. @returns the offset after them in the target */
 function copy(bytes: Buffer, target: Buffer, at: number): number {
   for (let index = 0; index < bytes.length; index += 1) target[at + index] = bytes[index]!;
   return at + bytes.length;
 }
 
-/** @returns UTF-8 with U+0085, U+2028 and U+2029 escaped: the same buffer if it has none of them */
+/** @returns UTF-8 with U+0085, U+2028 and U+2029 escaped; the same buffer if it has none of them */
 export function escaped(bytes: Buffer): Buffer {
   const hasSome = ['\u0085', '\u2028', '\u2029'].some((separator) => bytes.includes(separator));
   return hasSome ? Buffer.from(bytes.toString().replace(LINE_SEPARATORS, escapeSeparator)) : bytes;
@@ -93,8 +93,8 @@ function escapeSeparator(separator: string): string {
 }
 
 /**
- * JSON text of a string without lone surrogates: of `a"b` it is `"a\"b"`. Most strings need no escape, and then this is faster
- * than JSON.stringify.
+ * @returns the JSON text of a string without lone surrogates: `"a\"b"` for `a"b`. Faster than JSON.stringify for a string that needs
+ * no escape, as most do.
  */
 export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;
@@ -105,7 +105,7 @@ export function quoteAll(texts: readonly string[]): string {
   return `[${texts.map(quote).join(',')}]`;
 }
 
-/** Holds an event of up to 4 KiB while it is encoded, so that it gets memory of its own in one piece, and no more. */
+/** Holds an event of up to 4 KiB while it is encoded, so that the result can be allocated once, in its final size. */
 const scratch = Buffer.allocUnsafeSlow(4096);
 const TYPE_MEMBERS = {
   AssetMaterialization: Buffer.from('"type":"AssetMaterialization"'),
@@ -115,7 +115,7 @@ const TYPE_MEMBERS = {
 const PREFIXES = Object.values(prefixes).map((prefix) => Buffer.from(prefix));
 const TAG = lineOrder.indexOf('data_version');
 const CLOSE_BRACE = 0x7d;
-/** What an event has besides its fragments. */
+/** Bytes of an event besides the values of its parameters and its idempotency key. */
 const FRAME_BYTES_MAX = 256;
 const SHORT = 64;
 /** For one UTF-16 code unit. */

@@ -1,6 +1,6 @@
 /**
- * The time at which an event happened, as a client sends it: RFC 3339 with a zone. It is recorded in UTC with the digits of its
- * fraction as they were sent, of which `Date` has three only.
+ * The time at which an event happened, in the form that a client sends: RFC 3339 with a zone. It is recorded in UTC with all digits
+ * of its fraction; `Date` has only three.
  */
 
 /** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */
@@ -13,8 +13,8 @@ export const eventTimeForm =
   'an RFC 3339 time with a zone, such as 2026-11-20T15:19:45.25Z or 2026-11-20T16:19:45+01:00';
 
 /**
- * Reads a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
- * lower case are taken; second 60 is not.
+ * Parses a time of RFC 3339 (section 5.6) between the years 0001 and 9999, with at most nine digits of fraction. `t` and `z` in
+ * lower case are accepted; second 60 is not.
  */
 export function readEventTime(text: string): EventTime {
   const found = FORM.exec(text);
@@ -24,7 +24,7 @@ export function readEventTime(text: string): EventTime {
   if (Number(day) < 1 || Number(day) > daysIn(Number(year), Number(month))) {
     return wrong(`${year}-${month} has no day ${day}; send ${eventTimeForm}`);
   }
-  if (second === '60') return wrong('its second is 60; send 59, since leap seconds are not taken');
+  if (second === '60') return wrong('its second is 60; send 59, since leap seconds are not accepted');
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) {
     return wrong(`${hour}:${minute}:${second} is no time of a day; send ${eventTimeForm}`);
   }
@@ -38,7 +38,7 @@ export function readEventTime(text: string): EventTime {
   return { kind: 'time', utc: `${utc}${fraction}Z` };
 }
 
-/** @returns a text that sorts as the time does: `2026-11-20T14:19:45.25` for `2026-11-20T14:19:45.250Z` */
+/** @returns a text that sorts like the time: `2026-11-20T14:19:45.25` for `2026-11-20T14:19:45.250Z` */
 export function sortKeyOf(utc: string): string {
   let end = utc.length - 1; // without the Z
   if (utc[19] === '.') while (utc[end - 1] === '0') end -= 1;
@@ -46,8 +46,8 @@ export function sortKeyOf(utc: string): string {
 }
 
 /**
- * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. The
- * expression looks at each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
+ * The form of RFC 3339 section 5.6 as a regular expression for a schema, without lookahead, which Go and Rust do not have. It
+ * checks each field alone, so it also matches `2026-02-31T16:19:45Z`, which `readEventTime` refuses.
  */
 export const eventTimePattern =
   '^(000[1-9]|00[1-9]\\d|0[1-9]\\d\\d|[1-9]\\d{3})-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])' +
@@ -56,7 +56,7 @@ export const eventTimePattern =
 /** Which time of an event counts: when it was recorded (`time`), or when it happened (`event_time`). */
 export type By = 'time' | 'event_time';
 
-/** @param event as it is recorded @returns its `event_time`, or its `time` if it has none */
+/** @returns the `event_time` of a recorded event, or its `time` if it has none */
 export function happenedAt(event: { readonly event_time?: string | undefined; readonly time: string }): string {
   return event.event_time ?? event.time;
 }
@@ -73,9 +73,9 @@ function wrong(problem: string): EventTime {
 }
 
 function mistakeIn(text: string): string {
-  if (EPOCH.test(text)) return `a number may mean seconds or milliseconds; send ${eventTimeForm}`;
-  if (SPACE_FOR_PLUS.test(text)) return 'it has a space before its zone, as a + becomes in a query; write + as %2B';
-  if (WITHOUT_ZONE.test(text)) return 'it has no zone; add Z for UTC, or one such as +01:00';
+  if (EPOCH.test(text)) return `a number could mean seconds or milliseconds; send ${eventTimeForm}`;
+  if (SPACE_FOR_PLUS.test(text)) return 'it has a space before its zone: a query turns + into a space; write + as %2B';
+  if (WITHOUT_ZONE.test(text)) return 'it has no zone; add Z for UTC, or a zone such as +01:00';
   if (LONG_FRACTION.test(text)) return 'its fraction has more than nine digits; send nanoseconds at most';
   return `send ${eventTimeForm}`;
 }
@@ -88,7 +88,7 @@ function daysIn(year: number, month: number): number {
 
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
-/** @param utc such as `2026-11-20T15:19:45`. @returns the same so many minutes later, with a longer year before 0 or after 9999 */
+/** @param utc such as `2026-11-20T15:19:45` @returns that time plus `minutes`, with a longer year before 0 or after 9999 */
 function shifted(utc: string, minutes: number): string {
   return new Date(Date.parse(`${utc}Z`) + 60_000 * minutes).toISOString().slice(0, -'.000Z'.length);
 }

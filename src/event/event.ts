@@ -3,12 +3,12 @@
 export interface Event {
   readonly type: EventType;
   /**
-   * The members of its line but those that depend on its position in a journal: `"type":"AssetObservation","asset_key":["a"]`.
-   * Metadata is as it was sent, without white space between tokens. Text in
-   * ASCII, or the bytes of what is long or not all ASCII, with U+0085, U+2028 and U+2029 escaped. It keeps no body in memory.
+   * The members of its line that do not depend on its position in a journal: `"type":"AssetObservation","asset_key":["a"]`.
+   * Metadata is as sent, without white space between tokens. U+0085, U+2028 and U+2029 are escaped. A text in ASCII, or bytes if it
+   * is long or has other characters. It keeps no body in memory.
    */
   readonly encoded: string | Buffer;
-  /** Identifies the report when it is sent again. Visible ASCII characters. It is in `encoded` as well. */
+  /** Identifies the report when it is sent again. Visible ASCII characters, also in `encoded`. */
   readonly idempotencyKey: string | undefined;
   /** Only in an event that another assetlog recorded first and forwarded. */
   readonly origin: EventOrigin | undefined;
@@ -18,7 +18,7 @@ export type EventType = 'AssetMaterialization' | 'AssetCheckEvaluation' | 'Asset
 
 /** The line of a forwarded event in the journals that had the event before. */
 export interface EventOrigin {
-  /** The id of the line, which every journal that the event is forwarded to keeps. */
+  /** The id of the line, which is the same in every journal that the event is forwarded to. */
   readonly id: string;
   /** The id of the journal that sent the event. */
   readonly source: string;
@@ -28,11 +28,11 @@ export interface EventOrigin {
   readonly recorded: string;
 }
 
-/** How bad it is that a check fails, least bad first. */
+/** The severities of a failed check, least severe first. */
 export const severities = ['WARN', 'ERROR'] as const;
 export type Severity = (typeof severities)[number];
 
-/** An event as a line of a journal has it, with the names of the line's members, and without its metadata. */
+/** An event in the form of a journal line, with the line's member names, without its metadata. */
 export interface Recorded {
   readonly seq: number;
   readonly id: string;
@@ -46,7 +46,7 @@ export interface Recorded {
   readonly severity?: Severity;
   readonly description?: string;
   readonly tags?: { readonly data_version: string };
-  /** When it happened, as the client said, in UTC. */
+  /** When it happened, in UTC, according to the client. */
   readonly event_time?: string;
   readonly idempotency_key?: string;
   /** The id of the journal that recorded the event first, and its seq there. */
@@ -55,10 +55,10 @@ export interface Recorded {
   readonly recorded?: string;
 }
 
-/** What the report of an event says, with the names of the line's members. */
-export type Said = Omit<Recorded, 'seq' | 'id' | 'time' | 'from' | 'recorded'>;
+/** The values of a report, with the line's member names. */
+export type ReportedValues = Omit<Recorded, 'seq' | 'id' | 'time' | 'from' | 'recorded'>;
 
-/** @returns what an event says, for those that look at few events; a copy */
-export function decodeEvent({ encoded }: Event): Said {
+/** @returns a decoded copy of an event's values; slow, for callers with few events */
+export function decodeEvent({ encoded }: Event): ReportedValues {
   return JSON.parse(`{${encoded}}`);
 }

@@ -1,12 +1,12 @@
 /**
- * Reads one item of a batch: a JSON object with the parameters of one report and its `type`. A line of the journal is an item
- * as well. The batch endpoint and `assetlog report --from` read the same form.
+ * Reads one item of a batch: a JSON object with the parameters of one report and its `type`. A journal line is also an item. The
+ * batch endpoint and `assetlog report --from` read the same form.
  */
 
 import { type Json, stringOf } from './json.ts';
 import { bytesOf, type JsonBytes } from './json-bytes.ts';
 import { JsonError } from './json-mistakes.ts';
-import { ignoredMembers, knownNames, Members, othersThan, readMembers } from './members.ts';
+import { ignoredMembers, indexesExcept, knownNames, Members, readMembers } from './members.ts';
 import { didYouMean } from './nearest.ts';
 import { type Endpoint, endpoints, findEndpoint, type Parameter } from './parameters.ts';
 
@@ -28,13 +28,14 @@ export interface ItemLimits {
 /** A malformed item. `message` is a clause about the item, such as `its "type" is missing; write check`. */
 export class ItemError extends Error {}
 
-/** @throws ItemError as `readItemMembers` */
+/** Like `readItemMembers`, for a whole text. @throws ItemError */
 export function readItemText(text: string, limits: ItemLimits): Members {
   return readItemMembers(bytesOf(text), limits);
 }
 
 /**
- * @param start of the item in the bytes, and @param end its end: that of the bytes, or a line feed
+ * @param start offset of the item
+ * @param end the end of the bytes, or the offset of a line feed
  * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
 export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: number, end?: number): Members {
@@ -50,7 +51,7 @@ export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: num
   return members;
 }
 
-/** @returns what to do about a line that is an array, or the first line of JSON that is spread over several; empty for any other */
+/** @returns advice for a line that is an array, or the first line of JSON over several lines; empty for any other line */
 export function adviceFor(line: string): string {
   const [start, array] = /^\s*(?:(\[)|\{\s*$)/.exec(line) ?? [];
   if (start === undefined) return '';
@@ -58,10 +59,10 @@ export function adviceFor(line: string): string {
 }
 
 /**
- * Finds the endpoint of an item, whose members are then its parameters, a tag under its own name. Their values are not checked.
- * @param members the members of the item, to which tags are added
+ * Finds the endpoint of an item. Afterwards `members` holds its parameters, also those in its tags. Their values are not checked.
+ * @param members the members of the item; each tag is added under its own name
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
- *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of its name
+ *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of the same name
  */
 export function readItem(members: Members, limits: ItemLimits): Item {
   const { known, others } = members;
@@ -93,13 +94,13 @@ function isTag(parameter: Parameter): boolean {
   return 'tag' in parameter;
 }
 
-/** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown one, or one that differs */
+/** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown tag, or one unlike its parameter */
 function readTags(value: Json, endpoint: Endpoint, members: Members, limits: ItemLimits): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
   const tags = readMembers(bytesOf(value.text), limits.jsonDepthMax, limits.bodyMembersMax) ?? new Members();
   const names = tags.names();
   if (names.length === 0 || names.some((name) => !known.includes(name))) {
-    throw new ItemError(`its "tags" may only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
+    throw new ItemError(`its "tags" can only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
   }
   for (const name of names) {
     const [own, tag] = [members.get(name), tags.get(name)!];
@@ -112,13 +113,13 @@ function readTags(value: Json, endpoint: Endpoint, members: Members, limits: Ite
   }
 }
 
-/** @returns why a report can not have a member: `a report of kind check has no "pased"; did you mean passed?` */
+/** @returns why a report cannot have a member: `a report of kind check has no "pased"; did you mean passed?` */
 export function unknownMember({ name: kind, parameters }: Endpoint, name: string): string {
   const names = parameters.map((parameter) => parameter.name);
   return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${didYouMean(name, names)}`;
 }
 
-/** @returns the text, or its beginning with an ellipsis */
+/** @returns the text, cut to `SHOWN_CHARACTERS_MAX` with an ellipsis */
 export function shownStart(text: string): string {
   return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
 }
@@ -127,10 +128,10 @@ const SHOWN_CHARACTERS_MAX = 100;
 const TYPE = knownNames.indexOf('type');
 const KEY = knownNames.indexOf('idempotency_key');
 const TAGS = knownNames.indexOf('tags');
-/** The members that an item of an endpoint may not have, by their indexes in `knownNames`. */
+/** The members that items of each endpoint must not have, by their indexes in `knownNames`. */
 const FOREIGN: ReadonlyMap<Endpoint, readonly number[]> = new Map(
   endpoints.map((endpoint) => {
     const names = endpoint.parameters.map(({ name }) => name);
-    return [endpoint, othersThan(['type', 'idempotency_key', ...ignoredMembers, ...names])];
+    return [endpoint, indexesExcept(['type', 'idempotency_key', ...ignoredMembers, ...names])];
   }),
 );

@@ -1,27 +1,28 @@
 /**
- * Checks JSON as the bytes that came, and finds where its values end. Each report passes through here, so nothing is decoded and no
- * object is made: all of the grammar is ASCII, and in UTF-8 other bytes are only in strings. `json-parser.ts` says what is wrong.
+ * Checks the received bytes of a JSON text, and finds the ends of its values. Every report passes through here, so it decodes nothing
+ * and creates no object: the grammar of JSON is ASCII, and in UTF-8 other bytes are only in strings. `json-parser.ts` explains errors.
  *
- * Each function whose name ends in `End` returns the offset after what begins at `start`, or -1 if there is no such thing.
+ * Each function whose name ends in `End` returns the offset after the element that starts at `start`, or -1 if none starts there.
  */
 
 import { isAscii } from 'node:buffer';
 
-/** JSON as bytes that are UTF-8, without a byte order mark. */
+/** The bytes of a JSON text: valid UTF-8, without a byte order mark. */
 export class JsonBytes {
   readonly bytes: Buffer;
-  /** A byte that is white space between tokens. */
+  /** Counts as white space: a line feed, or a space where line feeds end values. */
   readonly #lineFeed: number;
   readonly isAscii: boolean;
-  /** Each byte as one character: the text, if all are ASCII. Parts of it are made without a copy. */
+  /** Each byte as one character: the text itself if all bytes are ASCII. V8 slices it without a copy. */
   readonly #latin1: string;
-  /** Each value at its offset, without the white space between its tokens. */
+  /** Each value at its offset in `bytes`, without the white space between its tokens. */
   readonly #compact: Buffer;
-  /** Of the value that `valueEnd` found last: bytes of white space between its tokens, and whether a string has a backslash. */
+  /** Bytes of white space between the tokens of the last value that `valueEnd` found. */
   omitted = 0;
+  /** Whether a string in that value has a backslash. */
   hasEscape = false;
 
-  /** @param isLines whether the bytes are lines, so that no value has a line feed */
+  /** @param isLines whether a line feed ends each value */
   constructor(bytes: Buffer, isLines = false) {
     this.bytes = bytes;
     this.#lineFeed = isLines ? SPACE : LINE_FEED;
@@ -34,33 +35,33 @@ export class JsonBytes {
     return this.isAscii ? this.#latin1.slice(start, end) : this.bytes.toString('utf8', start, end);
   }
 
-  /** @returns what is between the quotes of a string, unescaped */
+  /** @param start after the opening quote @param end before the closing quote @returns the string, unescaped */
   string(start: number, end: number): string {
     const inner = this.text(start, end);
     return inner.includes('\\') ? JSON.parse(`"${inner}"`) : inner;
   }
 
-  /** @returns a value without the white space between its tokens. @param end of the value without it */
+  /** @returns a value without the white space between its tokens. @param end the end of the value minus `omitted` */
   compacted(start: number, end: number): string {
     return this.#compact.toString(this.isAscii ? 'latin1' : 'utf8', start, end);
   }
 
-  /** Copies a value without the white space between its tokens, as `compacted`. @returns the offset after it in the target */
+  /** Like `compacted`, but copies the value to a target. @returns the offset after it in the target */
   copyCompacted(start: number, end: number, target: Buffer, at: number): number {
     const compact = this.#compact;
     const length = end - start;
-    // A call of Node takes as long as the loop for this length.
+    // For a short value a loop is faster than a call of Node.
     if (length > LOOP_BYTES_MAX) compact.copy(target, at, start, end);
     else for (let index = 0; index < length; index += 1) target[at + index] = compact[start + index]!;
     return at + length;
   }
 
-  /** Whether a value was found that ends at `valueEnd`, with nothing but white space up to `end`. */
+  /** Whether a value ends at `valueEnd` (not -1), followed only by white space up to `end`. */
   isLast(valueEnd: number, end: number): boolean {
     return valueEnd === end || this.spaceEnd(valueEnd) === end;
   }
 
-  /** @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1 */
+  /** @param depthMax the maximum depth of arrays and objects; an array or object without another inside has depth 1 */
   valueEnd(start: number, depthMax: number): number {
     this.omitted = 0;
     this.hasEscape = false;
@@ -68,7 +69,7 @@ export class JsonBytes {
     return this.#valueEnd(start, depthMax);
   }
 
-  /** White space may be missing. */
+  /** @returns the offset after any white space at `start`, also if there is none */
   spaceEnd(start: number): number {
     const { bytes } = this;
     let at = start;
@@ -86,7 +87,7 @@ export class JsonBytes {
     const omitted = this.omitted;
     for (let at = start + 1; at !== -1; at = this.#copiedEnd(at, escapeEnd(bytes, at))) {
       let byte = bytes[at]!;
-      // A loop without another one in it, which V8 makes faster.
+      // V8 optimizes a loop better if it contains no other loop.
       while (byte >= SPACE && byte !== QUOTE && byte !== BACKSLASH) {
         compact[at - omitted] = byte;
         at += 1;
@@ -100,7 +101,7 @@ export class JsonBytes {
     return -1;
   }
 
-  /** Like `valueEnd`, for a value in a value. */
+  /** Like `valueEnd`, for a value inside a value. */
   #valueEnd(start: number, depthMax: number): number {
     const { bytes } = this;
     const first = bytes[start];
@@ -121,7 +122,7 @@ export class JsonBytes {
     }
   }
 
-  /** @param depthMax of its elements or members. @param closing the bracket or brace at its end */
+  /** @param depthMax for its elements or members @param closing the closing bracket or brace */
   #nestedEnd(start: number, depthMax: number, closing: number): number {
     const { bytes } = this;
     let at = this.#tokenStart(start + 1);
@@ -144,7 +145,7 @@ export class JsonBytes {
     return this.#latin1.startsWith(word, start) ? start + word.length : -1;
   }
 
-  /** @returns the offset of the next token, whose first byte is copied */
+  /** Copies the first byte of the next token. @returns its offset */
   #tokenStart(start: number): number {
     const at = this.spaceEnd(start);
     this.omitted += at - start;
@@ -152,7 +153,7 @@ export class JsonBytes {
     return at;
   }
 
-  /** Copies the token but for its first byte. */
+  /** Copies all bytes of a token except the first. */
   #copiedEnd(start: number, end: number): number {
     for (let at = start + 1; at < end; at += 1) this.#compact[at - this.omitted] = this.bytes[at]!;
     return end;
@@ -220,8 +221,8 @@ export const LOWER_T = 0x74;
 const LOWER_U = 0x75;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
-/** From an opening bracket or brace to the closing one. */
+/** The difference of character codes between a closing and an opening bracket or brace. */
 const TO_CLOSING = 2;
-/** Makes a letter of either case the lower-case one. */
+/** This bit turns an ASCII letter into lower case. */
 const LOWER = 0x20;
 const ESCAPED: ReadonlySet<number> = new Set(Buffer.from('"\\/bfnrt'));

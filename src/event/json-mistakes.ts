@@ -1,6 +1,6 @@
-/** What a text that is not JSON gets wrong, in a sentence for the person who wrote it, with line and column. */
+/** Explains the first mistake of a text that is not JSON, with line and column, for its author. */
 
-/** A text is not JSON, nests too deep or has too many members. `message` is a clause without the position. */
+/** A text that is not JSON, nests too deep or has too many members. `message` is a clause without the position. */
 export class JsonError extends Error {
   /** The line of the mistake, from `1`. Lines end at a line feed. */
   readonly line: number;
@@ -33,7 +33,7 @@ const USUAL_MISTAKES: ReadonlyMap<string, string> = new Map([
   ['inf', 'JSON has no Infinity; send null or a string'],
 ]);
 
-/** @returns what is wrong at `at`, where a value should begin */
+/** @returns the mistake at `at`, where a value should start */
 export function mistakeInValue(text: string, at: number): string {
   if (at >= text.length) return 'the text ends where a value should be';
   const first = text[at];
@@ -42,24 +42,24 @@ export function mistakeInValue(text: string, at: number): string {
     const mistake = USUAL_MISTAKES.get(word);
     return `${word} is not a JSON value${mistake === undefined ? '; a string needs double quotes' : `: ${mistake}`}`;
   }
-  if (first === '+') return 'a number may not begin with +; remove it';
-  if (first === '.') return 'a number may not begin with a decimal point; write 0 before it';
+  if (first === '+') return 'a number cannot start with +; remove it';
+  if (first === '.') return 'a number cannot start with a decimal point; write 0 before it';
   return mistakeInQuote(text, at, 'a value');
 }
 
 /**
- * @param opened the offset at which the object begins
- * @returns what is wrong at `at`, where the name of a member should begin
+ * @param opened the offset at which the object starts
+ * @returns the mistake at `at`, where the name of a member should start
  */
 export function mistakeInName(text: string, at: number, opened: number): string {
-  if (at >= text.length) return cutShort('an object', text, opened);
+  if (at >= text.length) return mistakeAtEnd('an object', text, opened);
   const word = wordAt(text, at);
   return word === ''
     ? mistakeInQuote(text, at, 'a member name in double quotes')
     : `the member name ${word} needs double quotes`;
 }
 
-/** @returns what is wrong in a string at `at`, which is no end and no character or escape that a string may have */
+/** @returns the mistake at `at` in a string, where there is neither its end nor a valid character or escape */
 export function mistakeInString(text: string, at: number): string {
   const code = text.charCodeAt(at);
   if (text[at] !== '\\') {
@@ -72,17 +72,17 @@ export function mistakeInString(text: string, at: number): string {
   return `JSON knows no escape \\${printable(letter)} in a string; a backslash itself is \\\\`;
 }
 
-/** Whether a text is UTF-16, which PowerShell writes to a file: it begins with a byte order mark, or with a character of ASCII. */
+/** Whether a text is UTF-16, as written by PowerShell: it starts with a byte order mark, or with an ASCII character in two bytes. */
 export function isUtf16(bytes: Uint8Array): boolean {
   const [first, second] = [bytes[0]!, bytes[1]!];
   return bytes.length > 1 && (first + second === 0xff + 0xfe || (first === 0) !== (second === 0));
 }
 
-/** @param opened the offset at which the object or array begins, if the sentence is to say so */
-export function cutShort(inside: string, text: string, opened?: number): string {
+/** @param opened the offset at which the object or array starts, if the message is to contain it */
+export function mistakeAtEnd(inside: string, text: string, opened?: number): string {
   if (opened === undefined) return `the text ends inside ${inside}`;
   const { line, column } = positionAt(text, opened);
-  return `the text ends inside ${inside} that began at line ${line}, column ${column}`;
+  return `the text ends inside ${inside} that started at line ${line}, column ${column}`;
 }
 
 /** @returns the character at `at`, escaped for printing on one line */
@@ -101,7 +101,7 @@ function mistakeInQuote(text: string, at: number, expected: string): string {
   return `expected ${expected}, found ${shown}`;
 }
 
-/** @returns the identifier at `at`, at most 31 characters: enough to recognise a common mistake */
+/** @returns the identifier at `at`, cut to 31 characters: enough to recognise a common mistake */
 function wordAt(text: string, at: number): string {
   return /^[A-Za-z_$][A-Za-z0-9_$]{0,30}/.exec(text.slice(at, at + 32))?.[0] ?? '';
 }

@@ -1,23 +1,23 @@
 /**
- * Parses JSON text only to find its first mistake: a report whose JSON is right never comes here, see `json-bytes.ts`. It names the
- * mistake, such as `True` for `true`, with line and column.
+ * Finds the first mistake of a text that `json-bytes.ts` did not accept as JSON, with line and column, and names common mistakes such
+ * as `True` for `true`.
  */
 
-import { cutShort, JsonError, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';
+import { JsonError, mistakeAtEnd, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';
 
-/** How many members or elements there may be; each occurrence of a repeated name counts. */
+/** Maximum numbers of members and elements. Each occurrence of a repeated name counts. */
 export interface Counts {
-  /** Of the object that the text is. */
+  /** If the text is an object. */
   readonly members?: number;
-  /** Of the array that the text is. */
+  /** If the text is an array. */
   readonly elements?: number;
-  /** Of an object that is an element of the array that the text is. */
+  /** For each object that is an element of this array. */
   readonly elementMembers?: number;
 }
 
 /**
- * @param text that is not one JSON value, nests deeper or has more members or elements
- * @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1
+ * @param text a text that is not one JSON value, nests deeper than `depthMax` or has more members or elements than `counts`
+ * @param depthMax the maximum depth of arrays and objects; an array or object without another inside has depth 1
  * @throws JsonError for its first mistake
  */
 export function refuseJson(text: string, depthMax: number, counts: Counts): never {
@@ -25,7 +25,7 @@ export function refuseJson(text: string, depthMax: number, counts: Counts): neve
   throw new Error('JSON without a mistake was refused');
 }
 
-/** A parser with a cursor over one text. */
+/** A recursive descent parser of one text. */
 class Parser {
   readonly #text: string;
   readonly #depthMax: number;
@@ -43,21 +43,21 @@ class Parser {
     else if (this.#peek() === '[') this.#array(elements, elementMembers);
     else this.#value();
     this.#skipSpace();
-    if (this.#ended) return;
+    if (this.#isAtEnd) return;
     if (/[,\]}]/.test(this.#peek())) this.#refuse(`there is a ${this.#peek()} too many after the value`);
     if (this.#peek() === '{')
       this.#refuse(
-        'another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+        'another object starts; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
       );
     this.#refuse('there is more text after the value; send one value');
   }
 
-  /** The character at the cursor, empty at the end. */
+  /** The next character, empty at the end. */
   #peek(): string {
     return this.#text.charAt(this.#at);
   }
 
-  get #ended(): boolean {
+  get #isAtEnd(): boolean {
     return this.#at >= this.#text.length;
   }
 
@@ -78,7 +78,7 @@ class Parser {
       this.#string();
       this.#skipSpace();
       if (this.#peek() !== ':')
-        this.#refuse(this.#ended ? cutShort('an object', this.#text) : 'a colon is missing after a member name');
+        this.#refuse(this.#isAtEnd ? mistakeAtEnd('an object', this.#text) : 'a colon is missing after a member name');
       this.#at += 1;
       this.#skipSpace();
       if (count === membersMax) this.#refuse(`there are more than ${membersMax} members`, name);
@@ -91,7 +91,7 @@ class Parser {
   #array(elementsMax = Number.POSITIVE_INFINITY, membersMax?: number): void {
     const opened = this.#open();
     for (let count = 0; this.#peek() !== ']'; count += 1) {
-      if (this.#ended) this.#refuse(cutShort('an array', this.#text, opened));
+      if (this.#isAtEnd) this.#refuse(mistakeAtEnd('an array', this.#text, opened));
       if (count === elementsMax) this.#refuse(`there are more than ${elementsMax} elements`);
       this.#value(membersMax);
       this.#comma('an array', ']');
@@ -99,7 +99,7 @@ class Parser {
     this.#close();
   }
 
-  /** @returns the offset at which the array or object begins */
+  /** @returns the offset at which the array or object starts */
   #open(): number {
     const opened = this.#at;
     this.#depth += 1;
@@ -119,7 +119,7 @@ class Parser {
     this.#skipSpace();
     if (this.#peek() === closing) return;
     const comma = this.#at;
-    if (this.#ended) this.#refuse(cutShort(inside, this.#text));
+    if (this.#isAtEnd) this.#refuse(mistakeAtEnd(inside, this.#text));
     if (this.#peek() !== ',')
       this.#refuse(`expected a comma or ${closing} in ${inside}, found ${shownAt(this.#text, comma)}`);
     this.#at += 1;
@@ -151,21 +151,21 @@ class Parser {
     const start = this.#at;
     const [whole = '', digits = ''] = this.#match(/-?([0-9]+)/y);
     if (whole === '') this.#refuse(mistakeInValue(this.#text, start));
-    if (/^0./.test(digits)) this.#refuse('a number may not begin with 0; remove the zero or send a string');
+    if (/^0./.test(digits)) this.#refuse('a number cannot start with 0; remove the zero or send a string');
     this.#at += whole.length;
     this.#digits(/\.([0-9]*)/y, 'a digit is missing after the decimal point');
     this.#digits(/[eE][+-]?([0-9]*)/y, 'a digit is missing in the exponent');
     if (/[\w$]/.test(this.#peek())) this.#refuse(`unexpected ${this.#peek()} after a number`);
   }
 
-  /** Passes a part of a number, if it is there. */
+  /** Passes an optional part of a number. */
   #digits(part: RegExp, problem: string): void {
     const [text = '', digits] = this.#match(part);
     if (digits === '') this.#refuse(problem);
     this.#at += text.length;
   }
 
-  /** @param pattern that is sticky */
+  /** @param pattern a sticky expression */
   #match(pattern: RegExp): readonly string[] {
     pattern.lastIndex = this.#at;
     return pattern.exec(this.#text) ?? [];
@@ -180,7 +180,7 @@ class Parser {
   }
 }
 
-/** @returns the characters of the escape at `at`, 0 if it is none */
+/** @returns the number of characters of the escape at `at`, 0 for an invalid escape */
 function lengthOfEscape(text: string, at: number): number {
   if (/["\\/bfnrt]/.test(text.charAt(at + 1))) return 2;
   return /^u[0-9a-fA-F]{4}$/.test(text.slice(at + 1, at + 6)) ? 6 : 0;

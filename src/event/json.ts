@@ -1,10 +1,7 @@
 /**
  * A lossless JSON parser (RFC 8259). `JSON.parse` followed by `JSON.stringify` rounds 2^53+1, turns 1e400 into null and
- * 1.0 into 1, and drops repeated members, but a report has to be recorded as it was sent. This parser therefore checks the
- * grammar and keeps the text of each value, without the white space between tokens.
- *
- * What is JSON is read here, as bytes, and what is not is read again by `json-parser.ts`, whose errors have the line and column, and
- * name common mistakes such as `True` for `true`.
+ * 1.0 into 1, and drops repeated members, but a report has to be recorded as sent. This parser therefore checks the grammar and
+ * keeps the text of each value, without the white space between tokens. `json-parser.ts` explains why a text is not JSON.
  */
 
 import { bytesOf, type JsonBytes, LOWER_F, LOWER_N, LOWER_T, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-bytes.ts';
@@ -19,12 +16,12 @@ export class Json {
   readonly source: JsonBytes;
   readonly start: number;
   readonly end: number;
-  /** Bytes of white space between its tokens. */
+  /** Bytes of white space between its tokens, which are in `source` only. */
   readonly omitted: number;
-  /** Whether a string in it, or it itself, has a backslash. */
+  /** Whether it is or contains a string with a backslash. */
   readonly hasEscape: boolean;
 
-  /** @param end of the value, which was the last one that was looked for */
+  /** @param end the last result of `source.valueEnd` */
   constructor(source: JsonBytes, start: number, end: number) {
     this.kind = kindOf(source.bytes[start]!);
     this.source = source;
@@ -34,7 +31,7 @@ export class Json {
     this.hasEscape = source.hasEscape;
   }
 
-  /** Its text. While that is short, it keeps the whole body in memory. */
+  /** The text of the value. Even a short text keeps the whole body in memory. */
   get text(): string {
     const { source, start, end, omitted } = this;
     return omitted === 0 ? source.text(start, end) : source.compacted(start, end - omitted);
@@ -43,7 +40,7 @@ export class Json {
 
 /**
  * Parses a text that is one JSON value.
- * @param depthMax how deep arrays and objects may nest; one that contains no other has depth 1
+ * @param depthMax the maximum depth of arrays and objects; an array or object without another inside has depth 1
  * @throws JsonError if the text is not JSON or nests deeper
  */
 export function readJson(text: string, depthMax: number): Json {
@@ -76,7 +73,7 @@ export function stringsOf({ text, hasEscape }: Json): string[] | undefined {
   return at >= text.length || text === '[]' ? strings : undefined;
 }
 
-/** @param first byte of the value */
+/** @param first the first byte of the value */
 function kindOf(first: number): JsonKind {
   switch (first) {
     case QUOTE:

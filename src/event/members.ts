@@ -1,6 +1,6 @@
 /**
- * Reads the members of JSON objects. The names that a report may have are found by their bytes, so no text is made of them. A
- * value is only its position in the body until its text is asked for.
+ * Reads the members of JSON objects. The known names are found by their bytes, without decoding them. A value is only a position in
+ * the body until its text is needed.
  */
 
 import { Json } from './json.ts';
@@ -17,14 +17,14 @@ import {
 import { refuseJson } from './json-parser.ts';
 import { allParameters, endpoints } from './parameters.ts';
 
-/** Members of a journal line that an item of a batch may have and that are ignored. */
+/** Members of a journal line that are ignored in an item of a batch. */
 export const ignoredMembers = ['seq', 'id', 'time', 'from', 'recorded', 'crc'] as const;
 
-/** A table of names, by open addressing with linear probing: most names are found at their first slot. */
+/** A hash table of names with linear probing: most names are found at their first slot. */
 class NameTable {
   readonly names: readonly string[];
   readonly #bytes: readonly Buffer[];
-  /** 1 more than the index of a name, or 0. */
+  /** The index of a name plus 1; 0 for an empty slot. */
   readonly #slots = new Uint8Array(SLOTS);
   readonly #indexes: ReadonlyMap<string, number>;
 
@@ -44,7 +44,7 @@ class NameTable {
     return this.#indexes.get(name) ?? -1;
   }
 
-  /** Like `indexOf`, for the bytes of a name as JSON has them. One with an escape is not found. */
+  /** Like `indexOf`, for the bytes of a name between its quotes. A name with an escape is not found. */
   find(bytes: Buffer, start: number, end: number): number {
     for (let slot = slotOf(bytes, start, end); ; slot = (slot + 1) % SLOTS) {
       const index = this.#slots[slot]! - 1;
@@ -67,22 +67,22 @@ function isEqual(name: Buffer, bytes: Buffer, start: number, end: number): boole
   return true;
 }
 
-/** The names that are looked for: those of parameters, and what else an item of a batch may have. */
+/** The names of all parameters, and of the other members of items in a batch. */
 export const knownNames = new NameTable([
   ...allParameters(endpoints).map(({ name }) => name),
   ...['type', 'idempotency_key', 'tags', ...ignoredMembers],
 ]);
 
-/** @returns the indexes in `knownNames` of the names that are not among these */
-export function othersThan(names: readonly string[]): readonly number[] {
+/** @returns the indexes in `knownNames` of all other names */
+export function indexesExcept(names: readonly string[]): readonly number[] {
   return [...knownNames.names.keys()].filter((index) => !names.includes(knownNames.names[index]!));
 }
 
 /** The members of an object. The last value of a repeated name is used (RFC 8259 section 4 leaves it open). */
 export class Members {
-  /** By the index of their names in `knownNames`; undefined for a member that is missing. */
+  /** By the index of their names in `knownNames`; undefined for a missing member. */
   readonly known: (Json | undefined)[] = ABSENT.slice();
-  /** By name, those whose names are not in `knownNames`. */
+  /** Members whose names are not in `knownNames`, by name. */
   others: Map<string, Json> | undefined;
 
   get(name: string): Json | undefined {
@@ -96,7 +96,7 @@ export class Members {
     else this.known[index] = value;
   }
 
-  /** @returns the names of the members, those in `knownNames` first, in its order */
+  /** @returns the names of the members: first the known names in the order of `knownNames` */
   names(): string[] {
     return [...knownNames.names.filter((_, index) => this.known[index] !== undefined), ...(this.others?.keys() ?? [])];
   }
@@ -106,9 +106,10 @@ const ABSENT: readonly undefined[] = knownNames.names.map(() => undefined);
 
 /**
  * Parses an object into its members.
- * @param depthMax how deep arrays and objects may nest; the object itself has depth 1
- * @param countMax how many members it may have; each occurrence of a repeated name counts
- * @param start of the object in the bytes, and @param end its end: that of the bytes, or a line feed
+ * @param depthMax the maximum depth of arrays and objects; the object itself has depth 1
+ * @param countMax the maximum number of members; each occurrence of a repeated name counts
+ * @param start offset of the object
+ * @param end the end of the bytes, or the offset of a line feed
  * @returns undefined if the text is JSON but not an object
  * @throws JsonError if the text is not JSON, nests deeper or has more members
  */
@@ -128,11 +129,11 @@ export function readMembers(
 
 /**
  * Parses an array of objects into the members of each.
- * @param depthMax how deep arrays and objects may nest; the array itself has depth 1
- * @param membersMax how many members one object may have
- * @param elementsMax how many elements the array may have
- * @returns for each element its members, undefined for one that is not an object; undefined if the text is JSON but not an array
- * @throws JsonError
+ * @param depthMax the maximum depth of arrays and objects; the array itself has depth 1
+ * @param membersMax the maximum number of members of one object
+ * @param elementsMax the maximum number of elements
+ * @returns the members of each element, undefined for an element that is not an object; undefined if the text is JSON but not an array
+ * @throws JsonError if the text is not JSON, nests deeper or has more members or elements
  */
 export function readObjects(
   json: JsonBytes,
@@ -153,7 +154,7 @@ export function readObjects(
   return objects;
 }
 
-/** @param members receives the members of the object at `start`. @returns as the functions of `JsonBytes` */
+/** @param members receives the members of the object at `start` @returns the offset after the object, -1 if it is not valid */
 function membersEnd(json: JsonBytes, start: number, depthMax: number, countMax: number, members: Members): number {
   const { bytes } = json;
   let at = json.spaceEnd(start + 1);
@@ -176,7 +177,7 @@ function membersEnd(json: JsonBytes, start: number, depthMax: number, countMax: 
   return -1;
 }
 
-/** @param objects receives the members of each element of the array at `start`, undefined for one that is not an object */
+/** @param objects receives the members of each element of the array at `start`, undefined for an element that is not an object */
 function objectsEnd(
   json: JsonBytes,
   start: number,

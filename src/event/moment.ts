@@ -1,4 +1,4 @@
-/** A moment as a person writes it for a search: a date, a time, or a duration that counts back from now. And a span as a person reads it. */
+/** A moment that a person writes in a search: a date, a time, or a duration before now. Also time spans for a person to read. */
 
 /** `at` is a time in ms since 1970, `ago` a duration in ms before now. */
 export interface Moment {
@@ -20,8 +20,8 @@ export function readMoment(word: string): Moment {
 
 /**
  * @param nowMs the clock, in ms since 1970
- * @returns the moment as a journal line has its time: `2026-11-20T15:00:00.000Z`
- * @throws Error for a duration that leads to before 1970
+ * @returns the moment in the form of a journal line's time: `2026-11-20T15:00:00.000Z`
+ * @throws Error for a duration that leads to a time before 1970
  */
 export function timeAt({ kind, ms }: Moment, nowMs: number): string {
   const at = kind === 'at' ? ms : nowMs - ms;
@@ -35,7 +35,7 @@ export function durationMs(text: string): number | undefined {
   return count === undefined ? undefined : Number(count) * (UNITS_MS[unit] ?? Number.NaN);
 }
 
-/** @returns a time span in the largest unit of which there are two: `119 min`, `2 h` */
+/** @returns a time span in the largest unit that counts at least two: `119 min`, `2 h` */
 export function inLargestUnit(seconds: number): string {
   const [unit = 's', divisor = 1] = LARGE_UNITS.find(([, divisor]) => seconds >= 2 * divisor) ?? [];
   return `${Math.floor(seconds / divisor)} ${unit}`;

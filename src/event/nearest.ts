@@ -1,15 +1,15 @@
-/** Finds the name that was probably meant by a misspelt one: a flag, a command, a parameter, a path. */
+/** Finds the name that a misspelt flag, command, parameter or path probably means. */
 
 /**
  * @param distanceMax the largest edit distance that counts as near: the number of characters to insert, delete or replace to turn
- *   one word into the other (Levenshtein distance). A word costs no time beyond this distance, however long.
+ *   one word into the other (Levenshtein distance). Candidates whose length differs by more are skipped.
  * @returns the candidate with the smallest edit distance, the first of several, or undefined if none is near
  */
 export function nearest(word: string, candidates: readonly string[], distanceMax: number): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.floor(distanceMax) + 1;
   for (const candidate of candidates) {
-    if (Math.abs(candidate.length - word.length) >= bestDistance) continue; // a client may send a word of 16 KiB
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue; // the word of a client can have 16 KiB
     const distance = editDistance(word, candidate);
     if (distance >= bestDistance) continue;
     best = candidate;
@@ -19,8 +19,8 @@ export function nearest(word: string, candidates: readonly string[], distanceMax
 }
 
 /**
- * As `nearest` with one edit, for names that clients write: letter case does not count, nor whether words are joined by `-` or
- * `_`, nor what is in brackets at the end, as some form libraries write members.
+ * Like `nearest` with one edit, for names that clients write: letter case does not count, `-` is the same as `_`, and a suffix in
+ * brackets is ignored, since some form libraries add it.
  * @returns `'check_name'` for `'check-name'`, `'CheckName'`, `'chek_name'` and `'check_name[0]'`, undefined for `'name'`
  */
 export function nearestName(word: string, candidates: readonly string[]): string | undefined {

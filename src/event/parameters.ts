@@ -1,8 +1,7 @@
 /**
- * The table of the API: each endpoint, the event that it records, and the parameters that it takes. The handlers, the OpenAPI
- * document, `assetlog report` with its shell completion, the types that `assetlog events` filters by and the paths in errors
- * are derived from it. A new parameter needs one row in `parameters`, and a place in a line (`prefixes` in `encoded.ts`), without
- * which it does not compile.
+ * The table of the API: each endpoint, its event, and its parameters. The handlers, the OpenAPI document, `assetlog report` with its
+ * shell completion, the types that `assetlog events` filters by and the paths in errors are derived from it. A new parameter needs
+ * one row in `parameters`, and a position in a line (`prefixes` in `encoded.ts`); the compiler reports a missing position.
  */
 
 import { type Event, severities } from './event.ts';
@@ -21,9 +20,9 @@ const assets = ['materialization', 'observation'] as const satisfies readonly En
 const checks = ['check'] as const satisfies readonly EndpointName[];
 
 /**
- * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. For each
- * endpoint it is the order of its table in the specification (section 4), which is part of the contract. The endpoint `check`
- * takes `asset_key`, `passed`, `check_name`, `metadata`, `severity`, `partition` and `event_time`, in this order.
+ * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. The order of
+ * each endpoint's table in the specification (section 4) is part of the contract. For the endpoint `check` it is `asset_key`,
+ * `passed`, `check_name`, `metadata`, `severity`, `partition`, `event_time`.
  */
 export const parameters = [
   {
@@ -88,7 +87,7 @@ export const parameters = [
     what: 'for people',
     argument: 'TEXT',
   },
-  // The specification's table of checks does not list it; the reference implementation accepts it since 1.13.
+  // The table of checks in the specification has no partition; the reference implementation accepts it since 1.13.
   {
     name: 'partition',
     member: 'partition',
@@ -99,7 +98,7 @@ export const parameters = [
     what: 'partition of the asset',
     argument: 'NAME',
   },
-  // The specification has no such parameter, so it is checked after all that it has.
+  // The specification has no such parameter, so it is checked after all parameters of the specification.
   {
     name: 'event_time',
     member: 'eventTime',
@@ -114,7 +113,7 @@ export const parameters = [
 
 /** An endpoint for reports. */
 export interface Endpoint<Name extends string = EndpointName> {
-  /** The name in commands, and the `type` of a line that is to be reported. */
+  /** The name in commands, and the `type` of an item in a batch. */
   readonly name: Name;
   /** The path without a trailing slash. */
   readonly path: string;
@@ -143,7 +142,7 @@ interface Row<Member extends string> {
   readonly example: unknown;
 }
 
-/** The asset key: a string, or an array of strings. The only parameter that may be in the path. */
+/** The asset key: a string, or an array of strings. The only parameter that can be in the path. */
 export interface KeyParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'key';
   readonly required: true;
@@ -188,13 +187,13 @@ export interface TimeParameter<Member extends string = string> extends TextRow<M
   readonly required: boolean;
 }
 
-/** A JSON object, recorded as it was sent. */
+/** A JSON object, recorded as sent. */
 export interface MetadataParameter<Member extends string = string> extends Row<Member> {
   readonly kind: 'metadata';
   readonly required: false;
 }
 
-/** @param rows `parameters`, or the table of a test */
+/** @param rows `parameters`, or a table of a test */
 export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   return reports.map((report) => ({
     ...report,
@@ -209,7 +208,7 @@ export function findEndpoint(endpoints: readonly Endpoint[], type: string): Endp
   return endpoints.find((endpoint) => endpoint.name === type || endpoint.type === type);
 }
 
-/** @returns the parameters of all endpoints without duplicates, those of the first endpoint first */
+/** @returns the parameters of all endpoints without duplicates, starting with the first endpoint */
 export function allParameters(endpoints: readonly Endpoint[]): readonly Parameter[] {
   return [...new Set(endpoints.flatMap(({ parameters }) => parameters))];
 }

@@ -8,7 +8,7 @@ export function keyPartSchema(): Schema {
   return { type: 'string', pattern: '^[^\\x00-\\x1f\\x7f]+$' };
 }
 
-/** @returns the schema of what may be null as well */
+/** @returns a schema that also accepts null */
 export function orNull(schema: Schema): Schema {
   return { anyOf: [schema, { type: 'null' }] };
 }

@@ -1,8 +1,8 @@
 /**
- * The table of a search: the values of an event that it can be searched by. The parameters of `GET /events`, the options of
- * `assetlog events`, the query that `assetlog events --url` sends, the filter of an embedded service and what a reader compares
- * are derived from it. A new value needs one row in `searches`, and a member of `Filter`: without the member the row does not
- * compile. (`EventFilter` in `embed.ts`, which refers to no other file, has it as well.)
+ * The table of searches: the values that events can be searched by. The parameters of `GET /events`, the options of
+ * `assetlog events`, the query that `assetlog events --url` sends, the filter of an embedded service and the comparisons of a
+ * reader are derived from it. A new value needs a row in `searches` and a member of `Filter`; without the member the row does not
+ * compile. `EventFilter` in `embed.ts`, which refers to no other file, needs the member too.
  */
 
 import { beginsWith, startsWith } from './asset-key.ts';
@@ -10,13 +10,13 @@ import type { Event, Recorded, Severity } from './event.ts';
 import { sortKeyOf } from './event-time.ts';
 import { endpoints, findEndpoint } from './parameters.ts';
 
-/** What an event has to match. A member that is omitted or undefined matches anything. */
+/** The values that an event has to match. A member that is omitted or undefined matches anything. */
 export interface Filter extends Bounds {
   /** All parts of the key. */
   readonly assetKey?: readonly string[] | undefined;
   /** The first parts of the key, whole: `['warehouse']` matches `['warehouse', 'orders']`. */
   readonly keyPrefix?: readonly string[] | undefined;
-  /** The first parts of the key, of which the last one may be incomplete: see `readKeyStart`. */
+  /** The first parts of the key; the last part can be incomplete: see `readKeyStart`. */
   readonly keyStart?: readonly string[] | undefined;
   readonly type?: Event['type'] | undefined;
   readonly checkName?: string | undefined;
@@ -25,21 +25,21 @@ export interface Filter extends Bounds {
   readonly partition?: string | undefined;
   readonly dataVersion?: string | undefined;
   readonly description?: string | undefined;
-  /** The sort key of the time at which it happened, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
+  /** The sort key of its `event_time`, from `sortKeyOf`: `2026-11-20T15:04:05.25`. */
   readonly eventTime?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   readonly source?: SourceFilter | undefined;
 }
 
-/** The journals that an event may come from: those with an id or a name. */
+/** Selects journals that forward events, by id or name. */
 export interface SourceFilter {
-  /** The id or the name. */
+  /** The id or the name to search for. */
   readonly text: string;
-  /** Whether a journal with this id is one of them. */
+  /** Whether the journal with this id is selected. */
   readonly has: (id: string) => boolean;
 }
 
-/** Bounds of seq and time. Files outside of them need not be read. */
+/** Bounds of seq and time. Files outside these bounds need not be read. */
 export interface Bounds {
   /** Only events recorded at this time or later: in the form of a line, `2026-11-20T15:19:45.266Z`. */
   readonly since?: string | undefined;
@@ -51,7 +51,7 @@ export interface Bounds {
   readonly untilSeq?: number | undefined;
 }
 
-/** The kind of a value: how its text is read, and how it is found in a line. */
+/** The kind of a value decides how its text is read, and how it is found in a line. */
 export type SearchKind =
   | 'key'
   | 'key prefix'
@@ -72,11 +72,11 @@ interface Row<Value> {
   /** The parameter of `GET /events`: `key_prefix`. */
   readonly query?: string;
   /**
-   * The option of `assetlog events`, if all that it does is to set this member: `keyPrefix`. (`--since` and `--until` may be about
-   * the time at which an event happened, and `--after-seq` has a default.)
+   * The option of `assetlog events`, if it only sets this member: `keyPrefix`. (`--since` and `--until` can also refer to
+   * `event_time`, and `--after-seq` has a default.)
    */
   readonly option?: string;
-  /** The filter of an embedded service has the member too. */
+  /** The filter of an embedded service also has the member. */
   readonly embedded?: true;
   /** The description of the parameter, and of the option if `help` has none. */
   readonly what?: string;
@@ -93,7 +93,7 @@ const types = endpoints.map(({ name }) => name);
 
 /**
  * The rows, in the order of the help and of the OpenAPI document. If a filter has several members, a reader looks for the bytes of
- * the last of them (see `traceOf`), so what many events share is before what few events share.
+ * the last one (see `traceOf`), so values that many events share come before values that few events share.
  */
 export const searches = {
   assetKey: {
@@ -110,14 +110,14 @@ export const searches = {
     line: 'asset_key',
     query: 'key_prefix',
     option: 'keyPrefix',
-    what: 'only events of assets whose key begins with these parts',
+    what: 'only events of assets whose key starts with these parts',
     matches: ({ asset_key }, value) => beginsWith(asset_key, value),
   },
   keyStart: {
     kind: 'key start',
     line: 'asset_key',
     query: 'key_begins_with',
-    what: 'the same, of which the last part may be incomplete',
+    what: 'the same, but the last part can be incomplete',
     matches: ({ asset_key }, value) => startsWith(asset_key, value),
   },
   type: {
@@ -194,7 +194,7 @@ export const searches = {
     line: 'from',
     query: 'source',
     option: 'source',
-    what: 'only events that a device forwarded: its id or its name, as sources shows them',
+    what: 'only events forwarded by this device: its id or its name, from the list of sources',
     matches: ({ from }, value) => from !== undefined && value.has(from[0]),
   },
   since: {
@@ -229,7 +229,7 @@ export type OptionName = Property<'option'> | Property<'opposite'>['option'];
 /** The names of the parameters of `GET /events` that are in the table. */
 export type QueryName = Property<'query'>;
 
-/** A row with the member of `Filter` that it is about. */
+/** A row with its member of `Filter`. */
 export interface Search extends Omit<Row<never>, 'matches'> {
   readonly member: Member;
 }
@@ -239,23 +239,23 @@ export const allSearches: readonly Search[] = Object.entries(searches).map(([mem
   ...row,
 }));
 
-/** @returns the type of an event by its short name or its long one; undefined for any other text */
+/** @returns the event type for `check` or `AssetCheckEvaluation`; undefined for any other text */
 export function readEventType(word: string): Event['type'] | undefined {
   return findEndpoint(endpoints, word)?.type;
 }
 
 /** Whether the event matches each member of the filter. */
 export function isMatch(event: Recorded, filter: Filter): boolean {
-  for (const name in filter) if (!holds(event, filter, name as Member)) return false;
+  for (const name in filter) if (!isMemberMatch(event, filter, name as Member)) return false;
   return true;
 }
 
 /** @returns the names of the members that the event does not match, in the order of the filter */
 export function differences(event: Recorded, filter: Filter): Member[] {
-  return (Object.keys(filter) as Member[]).filter((name) => !holds(event, filter, name));
+  return (Object.keys(filter) as Member[]).filter((name) => !isMemberMatch(event, filter, name));
 }
 
-/** @returns the query of `GET /events` that asks for what the filter asks for, without `afterSeq`: `{ key: '["a"]', passed: false }` */
+/** @returns the query of `GET /events` for a filter, without `afterSeq`: `{ key: '["a"]', passed: false }` */
 export function queryOf(filter: Filter): Readonly<Record<string, string | boolean>> {
   const query: Record<string, string | boolean> = {};
   for (const { member, query: name } of allSearches) {
@@ -266,7 +266,7 @@ export function queryOf(filter: Filter): Readonly<Record<string, string | boolea
   return query;
 }
 
-function holds<Name extends Member>(event: Recorded, filter: Filter, name: Name): boolean {
+function isMemberMatch<Name extends Member>(event: Recorded, filter: Filter, name: Name): boolean {
   const value = filter[name];
   const row: Rows[Name] = searches[name];
   return value === undefined || row.matches(event, value as never);

@@ -9,7 +9,7 @@ import type { Event } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { unknownMember } from '../event/item.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
-import { knownNames, type Members, othersThan } from '../event/members.ts';
+import { knownNames, type Members, indexesExcept } from '../event/members.ts';
 import { didYouMean, nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter } from '../event/parameters.ts';
 import type { RecordedResult } from '../event/record-result.ts';
@@ -42,7 +42,7 @@ export function reportTo(
   const read = reportReader(endpoint, limits);
   const conflictReply: RecordOutcome['conflictReply'] = (conflicts) => keyConflict(conflicts, limits);
   const names = endpoint.parameters.map(({ name }) => name);
-  const foreign = othersThan(names);
+  const foreign = indexesExcept(names);
   return ({ keyPath, body, query, idempotencyKey }) => {
     const members = readBody(body, limits);
     const parameters = readQuery(query, limits);

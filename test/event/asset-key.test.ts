@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { keyText, otherSpelling, readKey, readKeyStart } from '../../src/event/asset-key.ts';
 
-test('each word and each slash begins another part, and a JSON array says any key', () => {
+test('each word and each slash starts another part, and a JSON array is any key', () => {
   const table: readonly (readonly [readonly string[], readonly string[]])[] = [
     [['orders'], ['orders']],
     [['warehouse/orders'], ['warehouse', 'orders']],
@@ -25,13 +25,13 @@ test('each word and each slash begins another part, and a JSON array says any ke
   for (const [words, parts] of table) assert.deepEqual(readKey(words), parts, words.join(' '));
 });
 
-test('every key can be written, and is read as it was', () => {
+test('the text of a key is parsed as the same key', () => {
   for (const key of [['a'], ['a', 'b'], ['a/b'], ['a', 'b/c'], ['[a'], ['a', '[b'], ['"'], ['["a"]'], ['ä', '😀']]) {
     assert.deepEqual(readKey([keyText(key)]), key, keyText(key));
   }
 });
 
-test('a text that is no key is refused with how to write a key', () => {
+test('a text that is not a key is refused with the form of a key', () => {
   const empty = [[''], ['a/'], ['/a'], ['a', ''], ['a//b'], ['[]'], ['["a", ""]']];
   const others = [['['], ['[a]'], ['[1]'], ['["a"', 'b]'], ['["a"'], ['[{}]']];
   for (const words of [...empty, ...others]) {
@@ -39,7 +39,7 @@ test('a text that is no key is refused with how to write a key', () => {
   }
 });
 
-test('a text with slashes is the key of one part or of several, whichever of them it is not yet', () => {
+test('the other spelling of a text with slashes has one part for several, and several for one', () => {
   for (const [text, other] of [
     ['a/b', '["a/b"]'],
     ['["a/b"]', 'a/b'],

@@ -9,7 +9,7 @@ function problemOf(text: string): string {
   return time.problem;
 }
 
-/** The same by the calendar of `Date`, which knows no years below 100 in its constructor, and no digits after milliseconds. */
+/** @returns the expected UTC by the calendar of `Date`, whose constructor has no years below 100 and no digits after milliseconds. */
 function byDate(year: number, rest: readonly number[], fraction: string, offsetMinutes: number): string | undefined {
   const [month = 0, day = 0, hour = 0, minute = 0, second = 0] = rest;
   const date = new Date(0);
@@ -22,7 +22,7 @@ function byDate(year: number, rest: readonly number[], fraction: string, offsetM
   return date.toISOString().replace('.000Z', `${fraction}Z`);
 }
 
-test('a time is the same in UTC as by the fields of a Date, with its digits as they were sent', () => {
+test('the UTC of a time agrees with Date, and its digits are as sent', () => {
   const number = (min: number, max: number) => fc.integer({ min, max });
   const year = fc.oneof(number(0, 9999), fc.constantFrom(0, 1, 99, 100, 400, 1900, 2000, 2024, 2026, 9999));
   const day = fc.oneof(number(1, 31), fc.constantFrom(1, 28, 29, 30, 31));
@@ -52,8 +52,8 @@ function two(value: number): string {
   return String(value).padStart(2, '0');
 }
 
-test('any other text is refused with a sentence that says what to do', () => {
-  const ambiguous = /^a number may mean seconds or milliseconds; send an RFC 3339 time with a zone, such as /;
+test('any other text is refused with advice', () => {
+  const ambiguous = /^a number could mean seconds or milliseconds; send an RFC 3339 time with a zone, such as /;
   const refused: readonly (readonly [text: string, problem: RegExp])[] = [
     ['1763650785', ambiguous],
     ['1763650785250', ambiguous],
@@ -99,7 +99,7 @@ test('any other text is refused with a sentence that says what to do', () => {
   }
 });
 
-test('times sort by their key as they do by their nanoseconds', () => {
+test('times sort by their key like by their nanoseconds', () => {
   const nanoseconds = (utc: string) => {
     const [whole = '', fraction = ''] = utc.slice(0, -1).split('.');
     return BigInt(Date.parse(`${whole}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'));

@@ -18,7 +18,7 @@ function textsOf(members: Members | undefined): Record<string, string> | undefin
   return members && Object.fromEntries(members.names().map((name) => [name, members.get(name)!.text]));
 }
 
-test('members keep their last value, whatever their names, and whether these are looked for or not', () => {
+test('members keep their last value, whether their names are known or not', () => {
   const sent =
     '{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null, "": 2, "type": 3, "typ": 4, "\\u0074ags": 5, "tags": 6}';
   const texts = { ['__proto__']: '1', a: '"x"', ab: 'null', '': '2', type: '3', typ: '4', tags: '6' };
@@ -30,7 +30,7 @@ test('a value that is not an object has no members', () => {
     assert.equal(readMembers(bytesOf(text), DEPTH, 10), undefined);
 });
 
-test('an array of objects gives the members of each element, and undefined for what is no object', () => {
+test('an array of objects is read as the members of each element, undefined for an element that is no object', () => {
   const objects = readObjects(bytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] '), DEPTH, 10, 10);
   assert.deepEqual(objects?.map(textsOf), [{ a: '1.0' }, undefined, undefined, {}]);
   assert.deepEqual(readObjects(bytesOf('[]'), DEPTH, 10, 10), []);
@@ -69,7 +69,7 @@ test('depth is counted from the outermost value', () => {
   assert.equal(refusal('{"a":{"b":[1]}}', 2), '1:11 it nests deeper than 2 levels');
 });
 
-test('an error has line and column, and names the usual mistake', () => {
+test('an error has line and column, and names common mistakes', () => {
   const table: readonly (readonly [string, string])[] = [
     ['{"a":1,}', '1:7 trailing comma before }; JSON allows none, remove it'],
     ['{"a":[1,2,\n]}', '1:10 trailing comma before ]; JSON allows none, remove it'],
@@ -92,27 +92,27 @@ test('an error has line and column, and names the usual mistake', () => {
     ['{} 1', '1:4 there is more text after the value; send one value'],
     [
       '{}{}',
-      '1:3 another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+      '1:3 another object starts; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
     ],
     ['{}}', '1:3 there is a } too many after the value'],
     ['hello', '1:1 hello is not a JSON value; a string needs double quotes'],
     ['truee', '1:1 truee is not a JSON value; a string needs double quotes'],
     ['', '1:1 the text ends where a value should be'],
     [' \n ', '2:2 the text ends where a value should be'],
-    ['{', '1:2 the text ends inside an object that began at line 1, column 1'],
-    ['{"a":1,', '1:8 the text ends inside an object that began at line 1, column 1'],
+    ['{', '1:2 the text ends inside an object that started at line 1, column 1'],
+    ['{"a":1,', '1:8 the text ends inside an object that started at line 1, column 1'],
     ['{"a"', '1:5 the text ends inside an object'],
     ['{"a":1', '1:7 the text ends inside an object'],
-    ['\n[', '2:2 the text ends inside an array that began at line 2, column 1'],
+    ['\n[', '2:2 the text ends inside an array that started at line 2, column 1'],
     ['[1', '1:3 the text ends inside an array'],
     ['["ab', '1:2 this string is never closed; its closing double quote is missing'],
     ['["a\\tb', '1:2 this string is never closed; its closing double quote is missing'],
     ['"a\\', '1:3 the text ends inside a string'],
     ['"\\x41"', '1:2 JSON knows no escape \\x in a string; a backslash itself is \\\\'],
     ['"\\u12g4"', '1:2 \\u needs exactly four hexadecimal digits'],
-    ['01', '1:1 a number may not begin with 0; remove the zero or send a string'],
-    ['+1', '1:1 a number may not begin with +; remove it'],
-    ['.5', '1:1 a number may not begin with a decimal point; write 0 before it'],
+    ['01', '1:1 a number cannot start with 0; remove the zero or send a string'],
+    ['+1', '1:1 a number cannot start with +; remove it'],
+    ['.5', '1:1 a number cannot start with a decimal point; write 0 before it'],
     ['1.', '1:2 a digit is missing after the decimal point'],
     ['1e', '1:2 a digit is missing in the exponent'],
     ['1a', '1:2 unexpected a after a number'],
@@ -123,7 +123,7 @@ test('an error has line and column, and names the usual mistake', () => {
   for (const [text, expected] of table) assert.equal(refusal(text), expected, JSON.stringify(text));
 });
 
-/** JSON text with white space, escapes and numbers of every form: what a generator of values alone would never write. */
+/** JSON text with white space, escapes and numbers of every form, which a generator of values alone would never write. */
 const space = fc.stringMatching(/^[ \t\r\n]{0,2}$/);
 const escapedString = fc
   .array(
@@ -154,7 +154,7 @@ const { tree: jsonText } = fc.letrec<{ tree: string }>((tie) => ({
     .map((parts) => parts.join('')),
 }));
 
-/** A text with a few of its characters cut, doubled or replaced: most are not JSON any more, and some still are. */
+/** A text with a few of its characters cut, doubled or replaced: most are no longer JSON. */
 const mutated = fc
   .tuple(
     jsonText,
@@ -166,10 +166,10 @@ const mutated = fc
       const offset = at % (edited.length + 1);
       edited = edited.slice(0, offset) + replacement + edited.slice(offset + (at % 3));
     }
-    return edited.toWellFormed(); // as what was decoded from UTF-8
+    return edited.toWellFormed(); // like a text decoded from UTF-8
   });
 
-test('it accepts and refuses what JSON.parse does, and both read the same values', () => {
+test('the parser accepts and refuses the same texts as JSON.parse, and reads the same values', () => {
   let accepted = 0;
   let refused = 0;
   fc.assert(
@@ -196,7 +196,7 @@ test('it accepts and refuses what JSON.parse does, and both read the same values
   assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
 });
 
-test('each line of many is read as it would be alone', () => {
+test('each line of many is read like a text of its own', () => {
   let objects = 0;
   fc.assert(
     fc.property(fc.array(fc.oneof(jsonText, mutated), { maxLength: 4 }), (texts) => {
@@ -223,7 +223,7 @@ test('each line of many is read as it would be alone', () => {
   assert.ok(objects > 150, `${objects} objects: the generator is lopsided`);
 });
 
-/** @returns what was read, or the mistake */
+/** @returns the value, or the mistake */
 function outcomeOf<Value>(read: () => Value): Value | string {
   try {
     return read();
@@ -233,7 +233,7 @@ function outcomeOf<Value>(read: () => Value): Value | string {
   }
 }
 
-test('reading a text twice changes nothing: it is compact already', () => {
+test('reading a text twice changes nothing, since the first result is compact', () => {
   fc.assert(
     fc.property(jsonText, (text) => {
       const once = readJson(text, DEPTH);

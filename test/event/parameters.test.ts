@@ -1,4 +1,4 @@
-/** The table of parameters: everything that knows one parameter knows the next one from its row. */
+/** The table of parameters: a new row is enough for handlers, documents, commands and lines. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ const runLabel: Parameter = {
 };
 const extended = endpointsOf([...parameters, runLabel]);
 
-/** The program with another table: a part of `event/parameters.ts` is replaced by another text. */
+/** Builds the program with another text in place of a part of `event/parameters.ts`. */
 async function programWith(
   t: TestContext,
   part: string,
@@ -54,7 +54,7 @@ async function programWith(
   return { program: [process.execPath, outfile] };
 }
 
-/** The program whose table has the row `runLabel`, or one that differs from it. */
+/** Builds the program with another row in its table of parameters. */
 function programWithRow(t: TestContext, row: object = runLabel) {
   return programWith(t, 'endpointsOf(parameters)', `endpointsOf([...parameters, ${JSON.stringify(row)}])`);
 }
@@ -69,7 +69,7 @@ test('each endpoint checks its parameters in the order of its table in the speci
         'check',
         '/report_asset_check',
         'AssetCheckEvaluation',
-        // The partition and the time are not in the specification's table, so they come last.
+        // The table of the specification has neither partition nor event_time, so they are last.
         ['asset_key', 'passed', 'check_name', 'metadata', 'severity', 'partition', 'event_time'],
       ],
       ['observation', '/report_asset_observation', 'AssetObservation', asset],
@@ -77,7 +77,7 @@ test('each endpoint checks its parameters in the order of its table in the speci
   );
 });
 
-test('the handler takes a parameter for its row, and only at its endpoints', () => {
+test('a handler accepts a parameter once it has a row, at the endpoints of the row only', () => {
   const body = Buffer.from('{"asset_key":"k","run_label":"x"}');
   const head = { method: 'POST', path: '/', fields: readFields(['Content-Type', 'application/json']) };
   const outcomes = extended
@@ -88,7 +88,7 @@ test('the handler takes a parameter for its row, and only at its endpoints', () 
   assert.deepEqual(outcomes[1]?.unknown, ['run_label']);
 });
 
-test('a service takes a parameter for its row, and its document lists it', async (t) => {
+test('a service accepts a parameter once it has a row, and its document lists it', async (t) => {
   const options = await programWithRow(t);
   const { port, stderr } = await startService(t, { args: ['--log-level', 'debug'], ...options });
   const send = (name: string, body: object) => ask(port, post(`/report_asset_${name}/k`, JSON.stringify(body)));
@@ -121,7 +121,7 @@ test('a service takes a parameter for its row, and its document lists it', async
   assert.match(document.paths['/report_asset_check/'].post.description, /^Required: .*, run_label\./);
 });
 
-test('the paths in a 404 are those of the table', async (t) => {
+test('the paths in a 404 are from the table', async (t) => {
   const renamed = await programWith(t, "path: '/report_asset_materialization'", "path: '/report_renamed'");
   const local = await startService(t, renamed);
   const lost = await ask(local.port, post('/nowhere'));
@@ -131,7 +131,7 @@ test('the paths in a 404 are those of the table', async (t) => {
   );
 });
 
-test('report has an option for its row, which goes with its endpoints only, and so have its lines', async (t) => {
+test('report has an option for a new row, for the endpoints of the row only, and so have the lines of --from', async (t) => {
   const options = await programWithRow(t);
   const { url } = await startService(t, options);
   const report = async (...args: readonly string[]) => {
@@ -155,7 +155,7 @@ test('report has an option for its row, which goes with its endpoints only, and 
   assert.throws(() => readSubmission(line, limits), /^Error: a report of kind materialization has no "run_label"/);
 });
 
-test('a parameter that is recorded as a tag may come from the tags of a line, and others may not', async (t) => {
+test('only a parameter that is recorded as a tag can be in the tags of a line', async (t) => {
   const options = await programWithRow(t, { ...runLabel, required: false, tag: true });
   const { url } = await startService(t, options);
   const lineWith = (tags: string) => `{"type":"AssetMaterialization","asset_key":"k","tags":${tags}}`;
@@ -165,6 +165,6 @@ test('a parameter that is recorded as a tag may come from the tags of a line, an
   const read = (tags: string) => readSubmission(lineWith(tags), limits).body;
   assert.equal(read('{"data_version":"v"}'), '{"asset_key":"k","data_version":"v"}');
   for (const tags of ['{}', '"v"', '{"data_version":"v","x":"y"}', '{"description":"d"}']) {
-    assert.throws(() => read(tags), /^Error: its "tags" may only have a "data_version"$/, tags);
+    assert.throws(() => read(tags), /^Error: its "tags" can only have a "data_version"$/, tags);
   }
 });

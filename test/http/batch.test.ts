@@ -117,12 +117,12 @@ test('an empty batch, too many items and other bodies are refused', () => {
 test('JSON over several lines, an array on a line and lines that curl joined are named with what to do', () => {
   const own = 'write each report on its own line, as jq -c';
   for (const [body, problem] of [
-    [JSON.stringify(JSON.parse(good), undefined, 2), `an object that began at line 1, column 1; ${own} . does`],
-    [`[\n${good}\n]`, `an array that began at line 1, column 1; ${own} '.[]' does`],
+    [JSON.stringify(JSON.parse(good), undefined, 2), `an object that started at line 1, column 1; ${own} . does`],
+    [`[\n${good}\n]`, `an array that started at line 1, column 1; ${own} '.[]' does`],
     [`[${good}]`, `it is not a JSON object; ${own} '.[]' does`],
     [
       good + good,
-      'another object begins; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
+      'another object starts; send one, or each on its own line (curl -d joins lines, --data-binary does not)',
     ],
   ] as const) {
     assert.ok(refused(body).errors?.[0]?.error.endsWith(problem), refused(body).error);

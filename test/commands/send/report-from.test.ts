@@ -86,7 +86,7 @@ test('a line that is no report is reported with its number and the reason, and t
     'line 4: its "type" is missing; write materialization, check, observation',
     'line 5: its "type" is "toString"; write materialization, check, observation',
     'line 6: a report of kind check has no "description"',
-    'line 7: its "tags" may only have a "data_version"',
+    'line 7: its "tags" can only have a "data_version"',
     'line 9: it is not UTF-8',
     'line 10: it is not valid JSON at column 1: expected a value, found U+0000',
   ]);
