@@ -93,8 +93,8 @@ function escapeSeparator(separator: string): string {
 }
 
 /**
- * @returns the JSON text of a string without lone surrogates: `"a\"b"` for `a"b`. Faster than JSON.stringify for a string that needs
- * no escape, as most do.
+ * @returns the JSON text of a string without lone surrogates: `"a\"b"` for `a"b`. Faster than JSON.stringify for a string that
+ *   needs no escape, as most do.
  */
 export function quote(text: string): string {
   return NEEDS_ESCAPE.test(text) ? JSON.stringify(text) : `"${text}"`;

@@ -1,6 +1,6 @@
 /**
- * The time at which an event happened, in the form that a client sends: RFC 3339 with a zone. It is recorded in UTC with all digits
- * of its fraction; `Date` has only three.
+ * The time at which an event happened, in the form that a client sends: RFC 3339 with a zone. It is recorded in UTC with all
+ * digits of its fraction; `Date` has only three.
  */
 
 /** The time in UTC, such as `2026-11-20T14:19:45.250Z`, or what is wrong and what to send. */

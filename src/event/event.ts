@@ -4,8 +4,8 @@ export interface Event {
   readonly type: EventType;
   /**
    * The members of its line that do not depend on its position in a journal: `"type":"AssetObservation","asset_key":["a"]`.
-   * Metadata is as sent, without white space between tokens. U+0085, U+2028 and U+2029 are escaped. A text in ASCII, or bytes if it
-   * is long or has other characters. It keeps no body in memory.
+   * Metadata is as sent, without white space between tokens. U+0085, U+2028 and U+2029 are escaped. A text in ASCII, or bytes if
+   * it is long or has other characters. It keeps no body in memory.
    */
   readonly encoded: string | Buffer;
   /** Identifies the report when it is sent again. Visible ASCII characters, also in `encoded`. */

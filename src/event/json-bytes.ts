@@ -1,6 +1,7 @@
 /**
- * Checks the received bytes of a JSON text, and finds the ends of its values. Every report passes through here, so it decodes nothing
- * and creates no object: the grammar of JSON is ASCII, and in UTF-8 other bytes are only in strings. `json-parser.ts` explains errors.
+ * Checks the received bytes of a JSON text, and finds the ends of its values. Every report passes through here, so it decodes
+ * nothing and creates no object: the grammar of JSON is ASCII, and in UTF-8 other bytes are only in strings. `json-parser.ts`
+ * explains errors.
  *
  * Each function whose name ends in `End` returns the offset after the element that starts at `start`, or -1 if none starts there.
  */

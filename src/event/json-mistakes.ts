@@ -72,7 +72,7 @@ export function mistakeInString(text: string, at: number): string {
   return `JSON knows no escape \\${printable(letter)} in a string; a backslash itself is \\\\`;
 }
 
-/** Whether a text is UTF-16, as written by PowerShell: it starts with a byte order mark, or with an ASCII character in two bytes. */
+/** Whether a text is UTF-16, as written by PowerShell: it starts with a byte order mark, or an ASCII character in two bytes. */
 export function isUtf16(bytes: Uint8Array): boolean {
   const [first, second] = [bytes[0]!, bytes[1]!];
   return bytes.length > 1 && (first + second === 0xff + 0xfe || (first === 0) !== (second === 0));

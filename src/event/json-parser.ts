@@ -1,6 +1,6 @@
 /**
- * Finds the first mistake of a text that `json-bytes.ts` did not accept as JSON, with line and column, and names common mistakes such
- * as `True` for `true`.
+ * Finds the first mistake of a text that `json-bytes.ts` did not accept as JSON, with line and column, and names common mistakes
+ * such as `True` for `true`.
  */
 
 import { JsonError, mistakeAtEnd, mistakeInName, mistakeInString, mistakeInValue, shownAt } from './json-mistakes.ts';

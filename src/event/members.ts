@@ -1,6 +1,6 @@
 /**
- * Reads the members of JSON objects. The known names are found by their bytes, without decoding them. A value is only a position in
- * the body until its text is needed.
+ * Reads the members of JSON objects. The known names are found by their bytes, without decoding them. A value is only a position
+ * in the body until its text is needed.
  */
 
 import { Json } from './json.ts';
@@ -132,7 +132,8 @@ export function readMembers(
  * @param depthMax the maximum depth of arrays and objects; the array itself has depth 1
  * @param membersMax the maximum number of members of one object
  * @param elementsMax the maximum number of elements
- * @returns the members of each element, undefined for an element that is not an object; undefined if the text is JSON but not an array
+ * @returns the members of each element, undefined for an element that is not an object; undefined if the text is JSON but not an
+ *   array
  * @throws JsonError if the text is not JSON, nests deeper or has more members or elements
  */
 export function readObjects(

@@ -1,7 +1,7 @@
 /**
- * The table of the API: each endpoint, its event, and its parameters. The handlers, the OpenAPI document, `assetlog report` with its
- * shell completion, the types that `assetlog events` filters by and the paths in errors are derived from it. A new parameter needs
- * one row in `parameters`, and a position in a line (`prefixes` in `encoded.ts`); the compiler reports a missing position.
+ * The table of the API: each endpoint, its event, and its parameters. The handlers, the OpenAPI document, `assetlog report` with
+ * its shell completion, the types that `assetlog events` filters by and the paths in errors are derived from it. A new parameter
+ * needs one row in `parameters`, and a position in a line (`prefixes` in `encoded.ts`); the compiler reports a missing position.
  */
 
 import { type Event, severities } from './event.ts';
@@ -20,8 +20,8 @@ const assets = ['materialization', 'observation'] as const satisfies readonly En
 const checks = ['check'] as const satisfies readonly EndpointName[];
 
 /**
- * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. The order of
- * each endpoint's table in the specification (section 4) is part of the contract. For the endpoint `check` it is `asset_key`,
+ * Each parameter of the API. A request is checked row by row, so the order decides which of two mistakes is reported. The order
+ * of each endpoint's table in the specification (section 4) is part of the contract. For the endpoint `check` it is `asset_key`,
  * `passed`, `check_name`, `metadata`, `severity`, `partition`, `event_time`.
  */
 export const parameters = [

@@ -92,8 +92,8 @@ type Rows = { readonly [Name in Member]-?: Row<NonNullable<Filter[Name]>> };
 const types = endpoints.map(({ name }) => name);
 
 /**
- * The rows, in the order of the help and of the OpenAPI document. If a filter has several members, a reader looks for the bytes of
- * the last one (see `traceOf`), so values that many events share come before values that few events share.
+ * The rows, in the order of the help and of the OpenAPI document. If a filter has several members, a reader looks for the bytes
+ * of the last one (see `traceOf`), so values that many events share come before values that few events share.
  */
 export const searches = {
   assetKey: {

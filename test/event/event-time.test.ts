@@ -9,7 +9,7 @@ function problemOf(text: string): string {
   return time.problem;
 }
 
-/** @returns the expected UTC by the calendar of `Date`, whose constructor has no years below 100 and no digits after milliseconds. */
+/** @returns the expected UTC by the calendar of `Date`, whose constructor has no years below 100 and no microseconds */
 function byDate(year: number, rest: readonly number[], fraction: string, offsetMinutes: number): string | undefined {
   const [month = 0, day = 0, hour = 0, minute = 0, second = 0] = rest;
   const date = new Date(0);
