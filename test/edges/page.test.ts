@@ -305,13 +305,13 @@ test('the page says how far the destinations are that events are forwarded to', 
   const refusing = await startService(t, { args: ['--forward-to', hub.url, '--ack', 'upstream'] });
   await page.goto(`${refusing.url}/`);
   await sees(page, has('#forwarding', 'upstream waiting has all events'));
-  await sees(page, has('#forwarding', 'reports get 503: /readyz says why'));
+  await sees(page, has('#forwarding', 'reports get 503: see /readyz'));
 
   const { url } = await startScripted(t, () => [403, '{"error":"no"}']);
   const turnedAway = await startService(t, { args: ['--forward-to', url] });
   await report(turnedAway, [materialization('orders')]);
   await page.goto(`${turnedAway.url}/`);
-  await sees(page, has('#forwarding', 'upstream stopped is 1 event behind; assetlog forward status says why'));
+  await sees(page, has('#forwarding', 'upstream stopped is 1 event behind; see assetlog forward status'));
   await page.evaluate(readFileSync(axe, 'utf8'));
   assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
 
@@ -346,7 +346,7 @@ test('the page says of engines what it says of a hub', options, async (t) => {
   await report(edge, [materialization('orders'), materialization('customers')]);
   await says('waiting is 2 events behind');
   state = 'not set up';
-  await says('stopped is 2 events behind; assetlog forward status says why');
+  await says('stopped is 2 events behind; see assetlog forward status');
   state = 'works';
   process.kill(edge.pid, 'SIGHUP');
   await says('has all events');
@@ -429,7 +429,7 @@ test(
     await allow(3);
     await sees(page, has('#count', '0 found in the newest 4,000 of 25,000 events'));
     await page.click('#search');
-    await sees(page, has('#search', 'Search on'));
+    await sees(page, has('#search', 'Continue'));
     await page.evaluate(readFileSync(axe, 'utf8'));
     assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
     await allow(100);

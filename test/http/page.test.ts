@@ -13,7 +13,7 @@ import { MessageParser } from '../../src/http/page/browser/stream.ts';
 const line = (seq: number, more = '') => `{"seq":${seq},"asset_key":["warehouse","orders"],"description":"${more}"}`;
 const seqsOf = (lines: readonly { readonly seq: number }[]) => lines.map(({ seq }) => seq);
 
-test('the members of an object are its JSON texts, in order and with repeated ones', () => {
+test('the members of an object are JSON texts, in order, also repeated ones', () => {
   const members = membersOf('{"a":1.0,"b\\"c":{"d":[1e400,"}"],"a":null},"a":"x\\\\","e":-0,"f":[]}');
   assert.deepEqual(
     members.map(({ name, value }) => [name, value]),
@@ -28,7 +28,7 @@ test('the members of an object are its JSON texts, in order and with repeated on
   assert.deepEqual(membersOf('{}'), []);
 });
 
-test('any JSON is indented as JSON.stringify does it, from its own tokens', () => {
+test('any JSON is indented like by JSON.stringify, with its own tokens', () => {
   fc.assert(
     fc.property(fc.json({ maxDepth: 6 }), (text) => {
       const value = JSON.parse(text);
@@ -43,7 +43,7 @@ test('any JSON is indented as JSON.stringify does it, from its own tokens', () =
   );
 });
 
-test('a stream is the same messages wherever it is cut', () => {
+test('a stream has the same messages wherever it is cut', () => {
   const text = `retry: 4550\n\nid: 1\nevent: AssetObservation\ndata: ${line(1)}\n\n: still here\n\nevent: gap\ndata: {"first":1,\ndata: "last":3}\n\ndata: open`;
   const expected = [
     { event: 'AssetObservation', data: line(1) },
@@ -51,7 +51,7 @@ test('a stream is the same messages wherever it is cut', () => {
   ];
   for (let cut = 0; cut <= text.length; cut += 1) {
     const parser = new MessageParser();
-    const found = [...parser.take(text.slice(0, cut)), ...parser.take(text.slice(cut))];
+    const found = [...parser.parse(text.slice(0, cut)), ...parser.parse(text.slice(cut))];
     assert.deepEqual([found, parser.retryMs], [expected, 4_550], `cut at ${cut}`);
   }
 });
@@ -73,7 +73,7 @@ test('the events that the page holds are bounded by their number and by their si
   assert.equal(store.lines.length, store.matching.length);
 });
 
-test('each event is held once and in order, and a search looks at the whole line', () => {
+test('each event is stored once and in order, and a search covers the whole line', () => {
   const store = new EventStore();
   store.search('HOUSE/orders');
   assert.equal(store.add([line(5), line(6, 'a.b')]), 2);
@@ -89,7 +89,7 @@ test('each event is held once and in order, and a search looks at the whole line
   assert.deepEqual(store.matching, store.lines);
 });
 
-test('what the page shows of a line finds the line', () => {
+test('a text that the page shows of a line finds the line', () => {
   const store = new EventStore();
   const sent =
     '{"seq":1,"time":"2026-11-20T15:19:45.266Z","asset_key":["a","b/c","d\u202e \\"e\\""],' +
@@ -115,20 +115,20 @@ test('what the page shows of a line finds the line', () => {
   }
 });
 
-test('a search keeps what it finds in older events, counts what it looked at, and is bounded', () => {
+test('a search stores matches in older events, counts the searched events, and is bounded', () => {
   const store = new EventStore();
   const lines = (from: number, to: number, more = '') =>
     Array.from({ length: to - from }, (_, index) => line(from + index, more));
   store.add(lines(50_000, 51_000));
   store.search('needle');
-  assert.deepEqual([store.lookedAt, store.lowestSeq, store.matching], [1_000, 50_000, []]);
+  assert.deepEqual([store.searchedCount, store.lowestSeq, store.matching], [1_000, 50_000, []]);
   assert.equal(store.addOlder([...lines(49_000, 49_999), line(49_999, 'needle'), line(50_000, 'needle')], 49_000), 1);
   assert.equal(store.addOlder([line(7, 'needle'), ...lines(48_001, 49_000)], 1), 1);
-  assert.deepEqual([store.lookedAt, store.lowestSeq, seqsOf(store.matching)], [3_000, 1, [7, 49_999]]);
+  assert.deepEqual([store.searchedCount, store.lowestSeq, seqsOf(store.matching)], [3_000, 1, [7, 49_999]]);
   assert.equal(store.add([line(51_000), line(51_001, 'needle')]), 1);
-  assert.deepEqual([store.lookedAt, seqsOf(store.matching)], [3_002, [7, 49_999, 51_001]]);
+  assert.deepEqual([store.searchedCount, seqsOf(store.matching)], [3_002, [7, 49_999, 51_001]]);
   store.search('need');
-  assert.deepEqual([store.lookedAt, store.lowestSeq, seqsOf(store.matching)], [1_002, 50_000, [51_001]]);
+  assert.deepEqual([store.searchedCount, store.lowestSeq, seqsOf(store.matching)], [1_002, 50_000, [51_001]]);
   for (let first = 49_000; !store.isFull; first -= 1_000)
     assert.equal(store.addOlder(lines(first, first + 1_000, 'needle'), first), 1_000);
   assert.equal(store.matching.length, 1 + pageLimits.linesMax);
@@ -136,7 +136,7 @@ test('a search keeps what it finds in older events, counts what it looked at, an
   assert.deepEqual([store.matching.length, store.lowestSeq], [1_002, 50_000]);
 });
 
-test('an address is read back from its hash, and an unknown view is that of the events', () => {
+test('an address is read back from its hash, and an unknown view becomes the events', () => {
   const text = fc.string({ unit: 'binary' }).map((one) => one.toWellFormed());
   const filters = fc.record({ text, key_prefix: text, partition: text, open: text });
   fc.assert(
@@ -148,7 +148,7 @@ test('an address is read back from its hash, and an unknown view is that of the 
   for (const hash of ['', '#', '#nothing', '#__proto__?x']) assert.deepEqual(readAddress(hash), addressOf('events'));
 });
 
-test('an age is in the largest unit of which there are two', () => {
+test('an age is in the largest unit that counts at least two', () => {
   const now = Date.parse('2026-11-20T15:00:00Z');
   const ages = [0, 119, 120, 7_199, 7_200, 172_799, 172_800, -1, -7_200].map((seconds) =>
     ageOf(new Date(now - seconds * 1_000).toISOString(), now),

@@ -1,6 +1,6 @@
 /**
- * Builds the page from `index.html`, `style.css` and `browser/`: one HTML document with its style and script inline. Part of the
- * build, not of the program, except that a program that runs from its source builds the page on the first request.
+ * Builds the page from `index.html`, `style.css` and `browser/`: one HTML document with its style and script inline. It is
+ * part of the build, not of the program; only a program that runs from its source builds the page on the first request.
  */
 
 import { readFileSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { build } from 'esbuild';
 
 const folder = fileURLToPath(new URL('.', import.meta.url));
 
-/** @returns the page as the built program holds it, a third as long: see `loadPage` */
+/** @returns the page for the built program, compressed to a third: see `loadPage` */
 export async function packPage(): Promise<string> {
   return brotliCompressSync(await buildPage()).toString('base64');
 }
@@ -32,7 +32,7 @@ export async function buildPage(): Promise<string> {
   const textOf = (ending: string) => outputFiles.find(({ path }) => path.endsWith(ending))?.text.trim() ?? '';
   const [script, style] = [textOf('.js'), textOf('.css')];
   if (/<\/(script|style)/i.test(script + style))
-    throw new Error('the page has the end of its own script or style in it');
+    throw new Error('the script or style of the page contains its own end tag');
   const html = readFileSync(join(folder, 'index.html'), 'utf8').replace(/\n\s*/g, '\n');
   return html.replace('/*style*/', () => style).replace('/*script*/', () => script);
 }

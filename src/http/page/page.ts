@@ -1,6 +1,6 @@
 /**
- * `GET /`: a page for browsers that shows what a service recorded. The page holds no data: it asks the routes that read, with the
- * token that its user types in. A client that does not accept HTML gets the paths of the service as JSON.
+ * `GET /`: a page for browsers that shows recorded events. The page itself holds no data: it requests the routes that read, with
+ * the token that its user enters. A client that does not accept HTML gets the paths of the service as JSON.
  */
 
 import { createHash } from 'node:crypto';
@@ -11,10 +11,9 @@ import type { BodyReply, DocumentReply, Handler } from '../message.ts';
 import { acceptsHtml, readBody, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
-/** What the page and its JSON say about the service. */
 export interface PageOptions {
   readonly version: string;
-  /** As `AppParts.pathPrefix`. */
+  /** See `AppParts.pathPrefix`. */
   readonly pathPrefix: string;
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Undefined in local mode. */
   readonly tokenHeader: string | undefined;
@@ -22,12 +21,12 @@ export interface PageOptions {
 }
 
 /**
- * @returns the routes of the page. In local mode it needs the right to read, so that a service on which reading is off says so. In
- *   hosted mode it needs no token, and is below each name of a deployment as well, whether there is such a deployment or not
+ * @returns the routes of the page. In local mode it needs the right to read, so that the error of a service with `--no-read` is
+ *   shown. In hosted mode it needs no token, and is also below the name of any deployment, even an unknown one
  */
 export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
   const hosted = options.tokenHeader !== undefined;
-  let page: Promise<DocumentReply> | undefined; // made when it is first asked for
+  let page: Promise<DocumentReply> | undefined; // built on the first request
   const readPage = () => {
     page ??= loadPage().then(replyWith);
     return page;
@@ -40,7 +39,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     bodyTypes: ['application/json'],
     page: where,
     handler: ({ body, query, head: { path, fields } }) => {
-      readBody(body, options.limits); // not used, but well-formed, as in each request
+      readBody(body, options.limits); // unused, but checked as in each request
       readQuery(query, options.limits);
       const isHtml = acceptsHtml(fields.accept);
       if (isHtml && !path.endsWith('/')) return { kind: 'answer', reply: redirectToSlash(path, query) };
@@ -52,7 +51,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
   return hosted ? [row('at the root'), row('below any name')] : [row('at the root')];
 }
 
-/** The reply to a client that does not accept HTML, from which the page also learns how the service is addressed. */
+/** The reply to a client that does not accept HTML. The page also gets the paths of the service from it. */
 function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName: boolean): object {
   const below = tokenHeader === undefined ? pathPrefix : `${pathPrefix}/{deployment_name}`;
   return {
@@ -74,7 +73,7 @@ function linksOf({ version, pathPrefix, tokenHeader }: PageOptions, isBelowName:
   };
 }
 
-/** The addresses that the page uses are relative to its own. So is this one, since a proxy may have changed the host. */
+/** The location is relative, like all addresses of the page, since a proxy might have changed the host. */
 function redirectToSlash(path: string, query: string): BodyReply {
   const location = `./${path.slice(path.lastIndexOf('/') + 1)}/${query === '' ? '' : `?${query}`}`;
   return { kind: 'body', status: 301, body: '{}', headers: ['Location', location, ...VARY] };
@@ -102,18 +101,18 @@ function replyWith(html: string): DocumentReply {
   };
 }
 
-/** @returns the source of the Content-Security-Policy (CSP Level 3, section 2.3.1) that allows an inline element of the page */
+/** @returns the hash source (CSP Level 3, section 2.3.1) that allows an inline element of the page */
 function hashOf(name: string, html: string): string {
   const text = html.slice(html.indexOf(`<${name}>`) + name.length + 2, html.indexOf(`</${name}>`));
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 }
 
-/** Put here by `build.ts`: the page as `packPage` makes it, so that the file of the program is short. */
+/** The result of `packPage`, defined by the build. Compressed, so that the file of the program is small. */
 declare const ASSETLOG_PAGE: string;
 
 async function loadPage(): Promise<string> {
   if (typeof ASSETLOG_PAGE === 'string') {
-    const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since that takes time
+    const { brotliDecompressSync } = process.getBuiltinModule('node:zlib'); // loaded only if needed, since loading costs time
     return brotliDecompressSync(Buffer.from(ASSETLOG_PAGE, 'base64')).toString();
   } else {
     const { buildPage } = await import('./build.ts'); // from the source

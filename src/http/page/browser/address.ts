@@ -1,6 +1,5 @@
-/** What the page shows, kept in the hash of its address, so that a link leads to it: `#events?type=check&failed=1&open=17`. */
+/** The state of the page in the hash of its address, so that it can be linked: `#events?type=check&failed=1&open=17`. */
 
-/** The views of the page. */
 export const views = ['events', 'assets', 'refusals', 'sources'] as const;
 export type ViewName = (typeof views)[number];
 
@@ -10,19 +9,19 @@ export interface Address {
   readonly key_prefix: string;
   readonly type: string;
   readonly partition: string;
-  /** The id or the name of a device. */
+  /** The id or the name of a source. */
   readonly source: string;
   readonly failed: string;
-  /** The id of the item that is shown whole; empty for none. */
+  /** The id of the item whose details are shown; empty for none. */
   readonly open: string;
 }
 
-/** The members of an address that filter what is listed. */
+/** The members of an address that filter the list. */
 export const filterNames = ['text', 'key_prefix', 'type', 'partition', 'source', 'failed'] as const;
 /** The members of an address besides its view. */
 const names = [...filterNames, 'open'] as const;
 
-/** @returns what a hash says; a view that does not exist is `events` */
+/** @returns the address in a hash; an unknown view becomes `events` */
 export function readAddress(hash: string): Address {
   const [view = '', query = ''] = hash.replace(/^#/, '').split(/\?(.*)/s);
   const values = new URLSearchParams(query);

@@ -1,11 +1,11 @@
-/** The view of the assets: when each was materialized, and the state of its checks. */
+/** The view of the assets: their last materializations and the states of their checks. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import { keyText } from '../../../event/asset-key.ts';
 import { addressOf, hashOf } from './address.ts';
 import { type Content, element } from './dom.ts';
 import { type PolledOptions, PolledView } from './polled.ts';
-import { badge, cell, counted, type DetailParts, keyShown, shortTime, table, timeShown } from './view.ts';
+import { badge, cell, counted, type DetailParts, renderKey, renderTime, shortTime, table } from './view.ts';
 
 /** The latest event of a kind. */
 interface Latest {
@@ -27,14 +27,13 @@ interface Asset {
   readonly asset_key: readonly string[];
   readonly materialization?: Latest;
   readonly observation?: Latest;
-  /** Of all checks. */
+  /** The latest result of any check. */
   readonly check?: Latest;
   readonly checks: readonly Check[];
 }
 
 type Shared = Pick<PolledOptions<Asset>, 'service' | 'onChange' | 'open'>;
 
-/** @returns the view of the assets */
 export function assetsView(shared: Shared): PolledView<Asset> {
   return new PolledView<Asset>({
     ...shared,
@@ -66,14 +65,14 @@ function cells({ asset_key, materialization, observation, check, checks }: Asset
   const what = materialization ? '' : observation ? 'observed ' : 'checked ';
   return [
     cell('what', state(checks)),
-    cell('key', keyShown(asset_key)),
+    cell('key', renderKey(asset_key)),
     cell('time', last === undefined ? '' : what + shortTime(last.time)),
     cell('partition', last?.partition ?? ''),
     cell('says', failed.map(({ check_name }) => check_name).join(', ')),
   ];
 }
 
-/** @returns how many checks failed when they last ran */
+/** @returns a summary of the last results of all checks */
 function state(checks: readonly Check[]): Content {
   const failed = checks.filter(({ passed }) => !passed);
   if (checks.length === 0) return element('span', { class: 'none' }, 'no checks');
@@ -85,7 +84,7 @@ function state(checks: readonly Check[]): Content {
 function detail({ asset_key, materialization, observation, checks }: Asset): DetailParts {
   const events = hashOf(addressOf('events', { key_prefix: keyText([...asset_key, '']) }));
   return {
-    title: keyShown(asset_key),
+    title: renderKey(asset_key),
     content: [
       element('p', {}, element('a', { href: events }, 'Events of this asset')),
       ...latest('Last materialization', materialization),
@@ -102,7 +101,7 @@ function latest(title: string, event: Latest | undefined): Content[] {
   return [
     element('h3', {}, title),
     table([
-      ['time', timeShown(time)],
+      ['time', renderTime(time)],
       ['event', eventLink(seq)],
       ['partition', partition],
       ['data_version', data_version],
@@ -115,7 +114,7 @@ function result({ passed, severity, time, seq, count }: Check): HTMLElement {
   const shown = passed
     ? badge('good', 'passed')
     : badge(severity === 'WARN' ? 'warn' : 'bad', `failed (${severity.toLowerCase()})`);
-  return element('span', {}, shown, ' ', timeShown(time), ', ', eventLink(seq), `, ${counted(count, 'result')}`);
+  return element('span', {}, shown, ' ', renderTime(time), ', ', eventLink(seq), `, ${counted(count, 'result')}`);
 }
 
 function eventLink(seq: number): HTMLElement {

@@ -1,27 +1,26 @@
-/** Keeps the page connected to its service: tries again with exponential backoff and jitter, and reports its state. */
+/** Keeps the page connected to its service: retries with exponential backoff and jitter, and reports its state. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import { RefusedError } from './service.ts';
 
-/** How the page is connected, distinguished by `kind`. */
 export type ConnectionState =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
-  /** The service does not answer, or not now. */
+  /** The service does not answer, or refuses temporarily. */
   | { readonly kind: 'waiting'; readonly seconds: number; readonly reason: string }
-  /** It would not help to try again: 401, 403 and other errors of the request. */
+  /** A retry would not help: 401, 403 and other errors of the request. */
   | { readonly kind: 'refused'; readonly status: number; readonly error: string }
   /** The page is hidden. */
   | { readonly kind: 'paused' };
 
-/** One attempt, which lasts as long as the connection does. It calls `live` once the service has answered. */
+/** One attempt, which lasts as long as its connection. It calls `live` when the service has answered. */
 export type Attempt = (signal: AbortSignal, live: () => void) => Promise<void>;
 
-/** Runs an attempt again and again. */
+/** Repeats an attempt until it is stopped or refused. */
 export class Connection {
   readonly #onState: (state: ConnectionState) => void;
   #abort: AbortController | undefined;
-  /** The wait that the service asked for when a stream ended (`retry:` of Server-Sent Events). */
+  /** The shortest wait before a retry. The service can set it (`retry:` of Server-Sent Events). */
   retryMs: number = pageLimits.retryMs;
 
   constructor(onState: (state: ConnectionState) => void) {

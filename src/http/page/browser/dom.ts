@@ -1,6 +1,6 @@
-/** Elements of the page. Text from outside is only ever set as text, never parsed as HTML. */
+/** Elements of the page. Text from outside is always set as text, never parsed as HTML. */
 
-/** What an element can contain. A string becomes a text node. */
+/** The content of an element. A string becomes a text node. */
 export type Content = Node | string;
 
 export function element<Name extends keyof HTMLElementTagNameMap>(
@@ -27,21 +27,21 @@ export function byId<Kind extends HTMLElement = HTMLElement>(id: string): Kind {
 }
 
 /**
- * @returns the text with characters that are invisible, or that reorder their neighbours, as escapes of JSON: a right-to-left
- *   override as `\u202e`. A tab, a line feed and the joiners of scripts and emoji stay
+ * @returns the text with JSON escapes for characters that are invisible or reorder their neighbours: `\u202e` for a right-to-left
+ *   override. Tabs, line feeds and the joiners of scripts and emoji stay
  */
 export function visible(text: string): string {
   return escaped(text, /(?![\t\n\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu);
 }
 
-/** @returns the text with escapes of JSON for what the pattern matches */
+/** @returns the text with JSON escapes for all matches of the pattern */
 export function escaped(text: string, pattern: RegExp): string {
   return text.replace(pattern, (found) =>
     found.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
   );
 }
 
-/** Copies a text, or if the page may not (it is not from localhost and without TLS), selects the element that shows it. */
+/** Copies a text. If the browser does not allow it (without TLS, except from localhost), selects the element that shows it. */
 export async function copy(text: string, shownIn: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
@@ -52,7 +52,7 @@ export async function copy(text: string, shownIn: HTMLElement): Promise<boolean>
   }
 }
 
-/** @returns a button that copies a text and says whether it did */
+/** @returns a button that copies a text and shows the result */
 export function copyButton(text: string, shownIn: HTMLElement): HTMLElement {
   const made = button('Copy', () => {
     void copy(text, shownIn).then((copied) => {

@@ -1,12 +1,12 @@
-/** One event as a whole, with its metadata as it was sent. */
+/** The details of an event, with its metadata as sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import { button, type Content, copyButton, element, visible } from './dom.ts';
 import type { EventLine } from './event-store.ts';
 import { indented, kindOf, membersOf, type Token, type TokenKind, unquote } from './json.ts';
-import { badge, type DetailParts, keyShown, table, timeShown } from './view.ts';
+import { badge, type DetailParts, renderKey, renderTime, table } from './view.ts';
 
-/** @returns what kind of event it is, as a coloured word */
+/** @returns the type and result of an event as a coloured word */
 export function eventBadge({ shown: { type, passed, severity } }: EventLine): HTMLElement {
   if (type === 'AssetMaterialization') return badge('made', 'materialized');
   if (type === 'AssetObservation') return badge('seen', 'observed');
@@ -14,10 +14,9 @@ export function eventBadge({ shown: { type, passed, severity } }: EventLine): HT
   return severity === 'WARN' ? badge('warn', 'failed (warn)') : badge('bad', 'failed (error)');
 }
 
-/** Members that are shown otherwise than by name and value. */
+/** Members that are not shown as a row of name and value. */
 const shownElsewhere = new Set(['asset_key', 'metadata', 'type', 'passed', 'tags']);
 
-/** @returns the event with all its members */
 export function eventDetail(event: EventLine): DetailParts {
   const members = membersOf(event.line);
   const memberOf = (wanted: string) => members.find(({ name }) => name === wanted)?.value;
@@ -26,7 +25,7 @@ export function eventDetail(event: EventLine): DetailParts {
     .map(({ name, value }) => [name, fieldOf(name, value)] as const);
   const tags = membersOf(memberOf('tags') ?? '{}').map(({ name, value }) => [name, fieldOf(name, value)] as const);
   return {
-    title: keyShown(event.shown.asset_key),
+    title: renderKey(event.shown.asset_key),
     content: [
       element('p', {}, eventBadge(event)),
       table([...fields.filter(([name]) => name !== 'crc'), ...tags]),
@@ -37,9 +36,9 @@ export function eventDetail(event: EventLine): DetailParts {
 }
 
 function fieldOf(name: string, value: string): Content {
-  if (kindOf(value) !== 'string') return longText(value);
+  if (kindOf(value) !== 'string') return renderLong(value);
   const text = unquote(value);
-  return name === 'time' || name === 'recorded' ? timeShown(text) : longText(text);
+  return name === 'time' || name === 'recorded' ? renderTime(text) : renderLong(text);
 }
 
 function metadataOf(metadata: string | undefined): Content[] {
@@ -48,7 +47,7 @@ function metadataOf(metadata: string | undefined): Content[] {
   const budget = { tokens: pageLimits.tokensMax };
   const rows = members
     .slice(0, pageLimits.tokensMax)
-    .map(({ name, value }) => [name, valueShown(value, budget)] as const);
+    .map(({ name, value }) => [name, renderValue(value, budget)] as const);
   const rest = members.length - rows.length;
   return [
     element('h3', {}, 'Metadata'),
@@ -57,25 +56,25 @@ function metadataOf(metadata: string | undefined): Content[] {
   ];
 }
 
-/** @returns a value: a string as its text, another scalar as it was sent, an array or object indented */
-function valueShown(value: string, budget: { tokens: number }): HTMLElement {
+/** @returns an element for a value: the text of a string, another scalar as sent, an array or object indented */
+function renderValue(value: string, budget: { tokens: number }): HTMLElement {
   const kind = kindOf(value);
-  if (kind === 'mark') return folded(indented(value), element('pre', { tabindex: '0' }), budget);
+  if (kind === 'mark') return renderFolded(indented(value), element('pre', { tabindex: '0' }), budget);
   const text = kind === 'string' ? unquote(value) : value;
   if (kind !== 'string' || text.length > pageLimits.foldedCharacters || text.includes('\n'))
-    return longText(text, kind === 'string' ? 'mark' : kind);
-  return textShown(text, text);
+    return renderLong(text, kind === 'string' ? 'mark' : kind);
+  return renderText(text, text);
 }
 
-function longText(text: string, kind: TokenKind = 'mark', shown: HTMLElement = element('div')): HTMLElement {
-  return folded([{ kind, text }], shown, { tokens: 1 });
+function renderLong(text: string, kind: TokenKind = 'mark', shown: HTMLElement = element('div')): HTMLElement {
+  return renderFolded([{ kind, text }], shown, { tokens: 1 });
 }
 
 /**
- * Shows the beginning of what is long, and more of it each time that the user asks, block by block: browsers take minutes to lay out
- * a block of 100,000 combining marks, or of characters in two directions.
+ * Shows the start of a long text, and further blocks on request: browsers need minutes to lay out one block of 100,000 combining
+ * marks, or of characters in two directions.
  */
-function folded(tokens: Iterable<Token>, shown: HTMLElement, budget: { tokens: number }): HTMLElement {
+function renderFolded(tokens: Iterable<Token>, shown: HTMLElement, budget: { tokens: number }): HTMLElement {
   const rest = tokens[Symbol.iterator]();
   let next: Token | undefined = rest.next().value;
   let isWhole = true; // no part of the next token is shown
@@ -87,7 +86,7 @@ function folded(tokens: Iterable<Token>, shown: HTMLElement, budget: { tokens: n
       const { kind, text } = next;
       const end = endOf(text, lines, characters);
       const part = text.slice(0, end);
-      if (kind === 'string' && isWhole && end === text.length) block.append(textShown(unquote(text), text));
+      if (kind === 'string' && isWhole && end === text.length) block.append(renderText(unquote(text), text));
       else block.append(kind === 'mark' ? visible(part) : element('span', { class: kind }, visible(part)));
       lines -= part.split('\n').length - 1;
       characters -= end;
@@ -106,7 +105,7 @@ function folded(tokens: Iterable<Token>, shown: HTMLElement, budget: { tokens: n
   return shown;
 }
 
-/** @returns where the part of a text ends that is shown in a block; not within a character */
+/** @returns the end of the part of a text that fits into a block; never inside a character */
 function endOf(text: string, lines: number, characters: number): number {
   let end = Math.min(text.length, characters);
   for (let at = text.indexOf('\n'); at !== -1 && at < end; at = text.indexOf('\n', at + 1)) {
@@ -117,10 +116,10 @@ function endOf(text: string, lines: number, characters: number): number {
 }
 
 /**
- * @param shown the same text as it is shown
- * @returns a link for the address of a web page and nothing else: no other scheme, and no user, which may look like a host
+ * @param shown the text in the form to show
+ * @returns a link if the text is the address of a web page, with no other scheme and no user name, which could look like a host
  */
-function textShown(text: string, shown: string): HTMLElement {
+function renderText(text: string, shown: string): HTMLElement {
   const attributes = { class: 'string' };
   const url = /^https?:\/\/[^\s\\]+$/i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.username + url.password !== '') return element('span', attributes, visible(shown));
@@ -128,10 +127,10 @@ function textShown(text: string, shown: string): HTMLElement {
   return element('a', link, visible(shown));
 }
 
-/** The line is built when it is opened: it may have a megabyte. */
+/** The text is only rendered when it is opened, since a line can have a megabyte. */
 function rawOf(line: string): Content[] {
   const text = element('pre', { tabindex: '0', 'aria-label': 'Line of the journal' });
   const raw = element('details', {}, element('summary', {}, 'Line of the journal'), copyButton(line, text), text);
-  raw.addEventListener('toggle', () => longText(line, 'mark', text), { once: true });
+  raw.addEventListener('toggle', () => renderLong(line, 'mark', text), { once: true });
   return [raw];
 }

@@ -1,4 +1,4 @@
-/** The events that the page holds: their lines as they were sent. */
+/** The events that the page holds, as the lines that the service sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
 
@@ -12,12 +12,11 @@ export interface Shown {
   readonly passed?: boolean;
   readonly severity?: string;
   readonly description?: string;
-  /** The journal of a device, and the seq there. */
+  /** The id of the journal that recorded the event first, and its seq there. */
   readonly from?: readonly [id: string, seq: number];
   readonly tags?: { readonly data_version?: string };
 }
 
-/** A line of the journal. */
 export class EventLine {
   readonly seq: number;
   readonly line: string;
@@ -28,17 +27,17 @@ export class EventLine {
     this.seq = Number(/^\{"seq":(\d+)/.exec(line)?.[1] ?? 0);
   }
 
-  /** Parsed when the line is first in sight. */
+  /** Parsed on first use. */
   get shown(): Shown {
     this.#shown ??= { ...JSON.parse(this.line), metadata: undefined } as Shown;
     return this.#shown;
   }
 }
 
-/** Lines in the order of their seqs, at most `linesMax` and `charactersMax` of them. */
+/** Lines in the order of their seqs, bounded by `linesMax` and `charactersMax`. */
 class BoundedLines {
   lines: EventLine[] = [];
-  /** No line from this seq on is missing; undefined as long as the lines are those that the stream began with, and newer ones. */
+  /** No line from this seq on is missing. Undefined while the oldest line is the first line of the stream. */
   lowestSeq: number | undefined;
   #characters = 0;
 
@@ -57,7 +56,7 @@ class BoundedLines {
     for (const { line } of older) this.#characters += line.length;
   }
 
-  /** Drops the oldest beyond the limits, a part at a time, since moving all lines for each new one would take long. */
+  /** Drops the oldest lines beyond the limits, in batches, since moving all lines for each new line would be slow. */
   drop(): void {
     const { linesMax, charactersMax } = pageLimits;
     const { lines } = this;
@@ -72,59 +71,59 @@ class BoundedLines {
   }
 }
 
-/** The newest lines without a gap, and what a search found in them and in older ones. */
+/** The newest lines without a gap, and the matches of a search in these and older lines. */
 export class EventStore {
   #all = new BoundedLines();
   #text = '';
   #search: RegExp | undefined;
-  /** What the search found; undefined without a search. */
+  /** The matches of the search; undefined without a search. */
   #found: BoundedLines | undefined;
   #searched = 0;
 
-  /** The newest lines, the oldest of them first. */
+  /** The newest lines, oldest first. */
   get lines(): readonly EventLine[] {
     return this.#all.lines;
   }
 
-  /** The lines that are shown: with a search those that it found. */
+  /** The lines to show: the matches of a search, or all lines without one. */
   get matching(): readonly EventLine[] {
     return this.#shown.lines;
   }
 
-  /** Whether it can take no older lines that are to be shown. */
+  /** Whether there is no room for older lines to show. */
   get isFull(): boolean {
     return this.#shown.isFull;
   }
 
-  /** Number of lines that were looked at. */
-  get lookedAt(): number {
+  /** Number of lines that were searched. */
+  get searchedCount(): number {
     return this.#found === undefined ? this.#all.lines.length : this.#searched;
   }
 
-  /** Each line from this seq on was looked at. */
+  /** All lines from this seq on were searched. */
   get lowestSeq(): number {
     return this.#shown.lowestSeq ?? this.#all.lines[0]?.seq ?? 0;
   }
 
-  /** Whether the stream began with all lines that there are. */
+  /** Whether the stream started with all events of the journal. */
   get hasAll(): boolean {
     return this.#all.lowestSeq === undefined && this.#all.lines.length < pageLimits.readLimit;
   }
 
   clear(): void {
     this.#all = new BoundedLines();
-    this.#begin();
+    this.#restartSearch();
   }
 
-  /** @param text what the lines must have in them, in any case; a slash also matches the one between parts of a key */
+  /** @param text the text that matching lines contain, in any case; a slash also matches the separator between parts of a key */
   search(text: string): void {
     if (text === this.#text) return;
     this.#text = text;
     this.#search = searchOf(text);
-    this.#begin();
+    this.#restartSearch();
   }
 
-  /** Adds lines that are newer than all, and drops the oldest beyond the limits. @returns how many of them match */
+  /** Adds newer lines, and drops the oldest lines beyond the limits. @returns the number of new matches */
   add(lines: readonly string[]): number {
     let matching = 0;
     for (const text of lines) {
@@ -142,9 +141,9 @@ export class EventStore {
   }
 
   /**
-   * Adds lines that are older than all that were looked at; of a search only those that match.
+   * Adds lines that are older than all searched lines; during a search only the matches.
    * @param lowestSeq no line from this seq on is missing
-   * @returns how many match
+   * @returns the number of matches
    */
   addOlder(lines: readonly string[], lowestSeq: number): number {
     const below = this.lowestSeq;
@@ -159,8 +158,8 @@ export class EventStore {
     return this.#found ?? this.#all;
   }
 
-  /** Begins the search anew, with the lines that are held. */
-  #begin(): void {
+  /** Searches the lines in memory. */
+  #restartSearch(): void {
     const { lines, lowestSeq } = this.#all;
     this.#searched = lines.length;
     this.#found = undefined;
@@ -177,8 +176,8 @@ export class EventStore {
 }
 
 /**
- * @returns the pattern of a text, which finds in a `decoded` line what the page shows of it: a key with slashes or as JSON, times
- *   with a space, members without their quotes. Undefined for an empty text
+ * @returns a pattern that finds a text in a `decoded` line in the form that the page shows: keys with slashes or as JSON, times
+ *   with a space, members without quotes. Undefined for an empty text
  */
 export function searchOf(text: string): RegExp | undefined {
   if (text === '') return undefined;
@@ -193,7 +192,7 @@ export function searchOf(text: string): RegExp | undefined {
   return new RegExp(pattern, 'i');
 }
 
-/** @returns the text with the characters that its escapes `\u202e` stand for */
+/** @returns the text with its JSON escapes such as `\u202e` decoded */
 export function decoded(text: string): string {
   return text.replace(/\\u([\da-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

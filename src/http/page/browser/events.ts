@@ -1,4 +1,4 @@
-/** The view of the events: a stream of new ones, and older ones as the user scrolls to them. */
+/** The view of the events: a stream of new events, and older events when the user scrolls to them. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import type { Address } from './address.ts';
@@ -9,26 +9,24 @@ import { kindOf, membersOf, unquote } from './json.ts';
 import type { Rows } from './list.ts';
 import { RefusedError, type Service } from './service.ts';
 import { type Message, MessageParser, readStream } from './stream.ts';
-import { cell, counted, type DetailParts, keyShown, onceFor, shortTime, type View } from './view.ts';
+import { cell, counted, type DetailParts, memoizeLast, renderKey, shortTime, type View } from './view.ts';
 
-/** What the view needs of the page. */
 export interface EventsOptions {
   readonly service: Service;
-  /** The rows have changed. @param addedBefore how many are new at the top */
+  /** Called after the rows have changed. @param addedBefore number of new rows at the top */
   readonly onChange: (addedBefore: number) => void;
-  /** An item that was asked for has arrived, or does not exist. */
+  /** Called after a linked event has arrived, or turns out not to exist. */
   readonly onDetail: () => void;
   /** Whether the last rows are in sight. */
   readonly wantsMore: () => boolean;
   readonly onNotice: (text: string) => void;
-  /** The stream asks for this wait before the next attempt. */
+  /** Called with the wait before the next attempt that the stream requests. */
   readonly onRetry: (ms: number) => void;
   readonly open: Rows<unknown>['open'];
 }
 
 const NDJSON = { Accept: 'application/x-ndjson' };
 
-/** The newest event is the first row. */
 export class EventsView implements View {
   readonly columns = {
     seq: 'seq',
@@ -41,31 +39,31 @@ export class EventsView implements View {
   };
   readonly label = 'Events, newest first';
   readonly rows: Rows<EventLine>;
-  /** The names of the journals that forward to a hub, by their ids. */
+  /** The names of the journals that forward to a hub, by id. */
   names: ReadonlyMap<string, string> = new Map();
   readonly #options: EventsOptions;
   readonly #store = new EventStore();
-  readonly #detail = onceFor(eventDetail, (event) => event.line);
+  readonly #detail = memoizeLast(eventDetail, (event) => event.line);
   #query = '';
   #text = '';
   /** The seq of the first event of the journal; undefined if it is not known. */
   #firstSeq: number | undefined;
-  /** How many seqs are looked at with one request: more if few of them match the filter. */
+  /** Number of seqs to read with one request: more if few events match the filter. */
   #olderSeqs = pageLimits.readLimit;
-  /** Ends what looks at older events; undefined if nothing does. */
-  #looking: AbortController | undefined;
+  /** Aborts the current read of older events; undefined without one. */
+  #reading: AbortController | undefined;
   /** Whether the user has stopped the search. */
   #isStopped = false;
-  /** Of the attempt. */
+  /** The signal of the attempt. */
   #signal = AbortSignal.abort();
-  /** An event that a link leads to and that is not in the store. */
+  /** An event in the address that is not in the store. */
   #linked: { readonly id: string; readonly event: EventLine | undefined | 'loading' } = { id: '', event: undefined };
   /** Lines that arrived since the last frame. */
   #pending: string[] = [];
   #frame = 0;
-  /** Whether it is known which events there are. */
+  /** Whether the first events have arrived, or there are none. */
   #isLoaded = false;
-  /** Whether all that the stream began with has arrived. */
+  /** Whether all events that existed at the start of the stream have arrived. */
   #isSettled = false;
 
   constructor(options: EventsOptions) {
@@ -92,7 +90,7 @@ export class EventsView implements View {
     if (before === this.#query && text === this.#text) return false;
     this.#text = text;
     this.#store.search(text);
-    this.#stopLooking();
+    this.#stopReading();
     this.#isStopped = false;
     if (before === this.#query) return false;
     this.clear();
@@ -102,7 +100,7 @@ export class EventsView implements View {
   clear(): void {
     this.#store.clear();
     this.#pending = [];
-    this.#stopLooking();
+    this.#stopReading();
     this.#isStopped = false;
     this.#olderSeqs = pageLimits.readLimit;
     this.#firstSeq = undefined;
@@ -114,19 +112,19 @@ export class EventsView implements View {
   readonly attempt = async (signal: AbortSignal, live: () => void): Promise<void> => {
     this.#pending = [];
     this.#signal = signal;
-    this.#stopLooking();
+    this.#stopReading();
     const last = await this.#lastKnown(signal);
     const { service, onRetry } = this.#options;
     const headers = { Accept: 'text/event-stream', ...(last !== undefined && { 'Last-Event-ID': String(last) }) };
-    const begin = last === undefined ? { last: String(pageLimits.readLimit) } : {};
-    const reply = await service.ask(this.#path(begin), headers, signal);
+    const start = last === undefined ? { last: String(pageLimits.readLimit) } : {};
+    const reply = await service.ask(this.#path(start), headers, signal);
     live();
     if (this.#options.wantsMore()) this.more();
     const parser = new MessageParser();
     const quiet = sleep(300, signal).then(async () => {
       if (signal.aborted) return;
       this.#settle();
-      await this.#findFirst(signal).catch(() => {}); // how many events there are is not shown
+      await this.#findFirst(signal).catch(() => {}); // the number of events is not shown
     });
     if (reply.body !== null) {
       await readStream(
@@ -134,7 +132,7 @@ export class EventsView implements View {
         parser,
         (messages) => {
           if (parser.retryMs !== undefined) onRetry(parser.retryMs);
-          if (!signal.aborted) this.#take(messages, signal);
+          if (!signal.aborted) this.#handle(messages, signal);
         },
         pageLimits.quietMsMax,
       );
@@ -143,43 +141,43 @@ export class EventsView implements View {
   };
 
   more(): void {
-    if (this.#looking !== undefined || this.#isStopped || this.#isComplete || this.#store.isFull) return;
+    if (this.#reading !== undefined || this.#isStopped || this.#isComplete || this.#store.isFull) return;
     if (this.#signal.aborted) return;
-    const looking = new AbortController();
-    this.#looking = looking;
-    this.#signal.addEventListener('abort', () => looking.abort(), { once: true });
+    const reading = new AbortController();
+    this.#reading = reading;
+    this.#signal.addEventListener('abort', () => reading.abort(), { once: true });
     this.#options.onChange(0);
-    void this.#lookFurther(looking.signal).then(() => {
-      if (this.#looking !== looking) return;
-      this.#looking = undefined;
+    void this.#readOlder(reading.signal).then(() => {
+      if (this.#reading !== reading) return;
+      this.#reading = undefined;
       this.#options.onChange(0);
     });
   }
 
   summary(): string {
     if (!this.#isLoaded) return '';
-    const { lines, matching, isFull, lookedAt, lowestSeq } = this.#store;
+    const { lines, matching, isFull, searchedCount, lowestSeq } = this.#store;
     const found = this.#text === '' ? '' : `${isFull ? 'the newest ' : ''}${counted(matching.length)} found in `;
-    if (this.#isComplete) return `${found}${counted(lookedAt, 'event')}`;
-    if (this.#query !== '') return `${found}the newest ${counted(lookedAt, 'event')}, from seq ${lowestSeq} on`;
+    if (this.#isComplete) return `${found}${counted(searchedCount, 'event')}`;
+    if (this.#query !== '') return `${found}the newest ${counted(searchedCount, 'event')}, from seq ${lowestSeq} on`;
     const all = this.#firstSeq === undefined ? '' : ` of ${counted((lines.at(-1)?.seq ?? 0) - this.#firstSeq + 1)}`;
-    return `${found}the newest ${counted(lookedAt)}${all} events`;
+    return `${found}the newest ${counted(searchedCount)}${all} events`;
   }
 
   get searching(): boolean | undefined {
     if (this.#text === '' || !this.#isLoaded || this.#isComplete || this.#store.isFull) return undefined;
-    return this.#looking !== undefined;
+    return this.#reading !== undefined;
   }
 
   toggleSearch(): void {
-    const isStopped = this.#looking !== undefined;
-    this.#stopLooking();
+    const isStopped = this.#reading !== undefined;
+    this.#stopReading();
     this.#isStopped = isStopped;
     this.more();
     this.#options.onChange(0);
   }
 
-  /** Whether it is known that no event matches. */
+  /** Whether certainly no event matches. */
   get isEmpty(): boolean {
     const { lines, matching } = this.#store;
     if (!this.#isLoaded || matching.length > 0) return false;
@@ -202,7 +200,7 @@ export class EventsView implements View {
     return `events?${query}`;
   }
 
-  /** @returns the seq after which the stream resumes; undefined if it begins anew, also because the journal did */
+  /** @returns the seq after which the stream resumes; undefined if it starts again, also because the journal was reset */
   async #lastKnown(signal: AbortSignal): Promise<number | undefined> {
     const last = this.#store.lines.at(-1);
     if (last === undefined) return undefined;
@@ -213,7 +211,7 @@ export class EventsView implements View {
     return undefined;
   }
 
-  #take(messages: readonly Message[], signal: AbortSignal): void {
+  #handle(messages: readonly Message[], signal: AbortSignal): void {
     for (const { event, data } of messages) {
       if (event === 'reset') {
         this.clear();
@@ -225,7 +223,7 @@ export class EventsView implements View {
         this.#pending.push(data);
       }
     }
-    // All that arrives until the next frame is drawn together.
+    // All events until the next frame are drawn together.
     if (this.#pending.length > 0) this.#frame ||= requestAnimationFrame(() => this.#flush(signal));
   }
 
@@ -239,29 +237,29 @@ export class EventsView implements View {
     this.#options.onChange(isFirst ? 0 : added);
   }
 
-  /** What the stream begins with has arrived; if that is nothing, there are no events. */
+  /** Called when the stream has sent the existing events, or there are none. */
   #settle(): void {
     this.#isSettled = true;
     this.#isLoaded = true;
     this.#options.onChange(0);
   }
 
-  #stopLooking(): void {
-    this.#looking?.abort();
-    this.#looking = undefined;
+  #stopReading(): void {
+    this.#reading?.abort();
+    this.#reading = undefined;
   }
 
-  /** Whether all events that there are were looked at. */
+  /** Whether all events of the journal were read. */
   get #isComplete(): boolean {
     return this.#store.hasAll || this.#store.lowestSeq <= (this.#firstSeq ?? 1);
   }
 
-  /** Looks at older events, a range of seqs at a time, until the rows in sight are filled. Never rejects. */
-  async #lookFurther(signal: AbortSignal): Promise<void> {
+  /** Reads older events, a range of seqs at a time, until the visible rows are filled. Never rejects. */
+  async #readOlder(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#store.isFull && !this.#isComplete) {
       try {
         if (this.#firstSeq === undefined) await this.#findFirst(signal);
-        const added = await this.#lookAtRange(signal);
+        const added = await this.#readRange(signal);
         if (signal.aborted) return;
         this.#options.onChange(0);
         if (added > 0 && !this.#options.wantsMore()) return;
@@ -269,7 +267,7 @@ export class EventsView implements View {
         if (signal.aborted) return;
         const { status = 503, retryAfterMs = 0 } = error instanceof RefusedError ? error : {};
         if (status < 500 && status !== 429) {
-          this.#isStopped = true; // the connection says what is wrong
+          this.#isStopped = true; // the connection shows the error
           return;
         }
         await sleep(Math.max(pageLimits.pollMs, retryAfterMs), signal);
@@ -277,8 +275,8 @@ export class EventsView implements View {
     }
   }
 
-  /** @returns how many of the events are to be shown */
-  async #lookAtRange(signal: AbortSignal): Promise<number> {
+  /** Reads the next older range of seqs. @returns the number of events to show */
+  async #readRange(signal: AbortSignal): Promise<number> {
     const { readLimit } = pageLimits;
     const { lowestSeq } = this.#store;
     const afterSeq = Math.max(0, lowestSeq - 1 - this.#olderSeqs);
@@ -286,10 +284,10 @@ export class EventsView implements View {
       this.#read({ after_seq: String(after), limit: String(limit) }, signal);
     const lastSeqOf = (lines: readonly string[]) => new EventLine(lines.at(-1) ?? '').seq;
     let found = await read(afterSeq, readLimit);
-    // A reply ends before events that retention removes while it is read, and the next request is refused.
-    const mayEndEarly = found !== undefined && found.length < readLimit && lastSeqOf(found) < lowestSeq - 1;
-    if (mayEndEarly && afterSeq > 0 && (await read(afterSeq, 1)) === undefined) found = undefined;
-    const lines = found ?? (await read(0, readLimit)) ?? []; // retention removed a part of the range
+    // If retention removes events during a reply, the reply ends early and the next request is refused.
+    const isShort = found !== undefined && found.length < readLimit && lastSeqOf(found) < lowestSeq - 1;
+    if (isShort && afterSeq > 0 && (await read(afterSeq, 1)) === undefined) found = undefined;
+    const lines = found ?? (await read(0, readLimit)) ?? []; // after a removal in this range
     if (signal.aborted) return 0;
     const isCut = lines.length === readLimit && lastSeqOf(lines) < lowestSeq - 1;
     if (isCut && this.#olderSeqs > readLimit) {
@@ -300,7 +298,7 @@ export class EventsView implements View {
     return this.#store.addOlder(lines, found === undefined ? 1 : afterSeq + 1);
   }
 
-  /** Asks for the first event that there is, so that it is known how many there are. */
+  /** Reads the first event of the journal, for the total number of events. */
   async #findFirst(signal: AbortSignal): Promise<void> {
     if (this.#query !== '' || this.#store.hasAll) return;
     const [first] = (await this.#read({ after_seq: '0', limit: '1' }, signal)) ?? [];
@@ -348,7 +346,7 @@ export class EventsView implements View {
       cell('seq', String(event.seq)),
       cell('time', shortTime(time)),
       cell('what', eventBadge(event)),
-      cell('key', keyShown(asset_key)),
+      cell('key', renderKey(asset_key)),
       cell('partition', partition),
       cell('device', this.names.get(source) ?? source),
       cell('says', says.join(' · ')),
@@ -356,7 +354,7 @@ export class EventsView implements View {
   }
 }
 
-/** @returns the first members of the metadata: `rows 12`; undefined without any, or if finding them would take long */
+/** @returns the first members of the metadata: `rows 12`; undefined without any, or in a line over `previewedCharactersMax` */
 function preview(line: string): string | undefined {
   if (line.length > pageLimits.previewedCharactersMax) return undefined;
   const metadata = membersOf(line).find(({ name }) => name === 'metadata')?.value ?? '{}';

@@ -1,4 +1,4 @@
-/** Says how far the destinations are that a local service forwards its events to, as its metrics have it. */
+/** Shows the progress of a local service's destinations, from its metrics. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import { sleep } from './connection.ts';
@@ -6,22 +6,22 @@ import { element } from './dom.ts';
 import type { Service } from './service.ts';
 import { badge, counted } from './view.ts';
 
-/** Each metric of a destination: `lag_events`, and with the value of a label `state=waiting`. */
+/** The metrics of a destination by name: `lag_events`, or `state=waiting` for a label. */
 type Figures = Map<string, number>;
 
 /**
- * Keeps a line up to date until the signal aborts. A service without destinations is asked once; one that does not answer shows none,
- * since the page says by itself that it is not connected. Never rejects.
+ * Keeps a line up to date until the signal aborts. The metrics of a service without destinations are read once. Without an answer
+ * no destination is shown, since the page shows that it is not connected. Never rejects.
  */
 export async function watchForwarding(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
   for (let isForwarding = true; isForwarding && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
     const metrics = await service.text('metrics', signal).catch(() => '');
-    if (signal.aborted) return; // another one has begun
+    if (signal.aborted) return; // another call has started
     const all = destinationsIn(metrics);
     isForwarding = all.size > 0;
     const spans = [...all].map(([name, figures]) => element('span', {}, `${name} `, ...shown(figures)));
-    // With `--ack`, and if retention waits for a destination.
-    if (/^assetlog_ready 0$/m.test(metrics)) spans.push(element('span', {}, 'reports get 503: /readyz says why'));
+    // This can happen with `--ack`, and if retention waits for a destination.
+    if (/^assetlog_ready 0$/m.test(metrics)) spans.push(element('span', {}, 'reports get 503: see /readyz'));
     line.replaceChildren('Forwarding: ', ...spans);
     line.hidden = !isForwarding;
   }
@@ -42,8 +42,7 @@ function shown(figures: Figures): (Node | string)[] {
   const lag = of('lag_events');
   const lagText = lag === 0 ? 'has all events' : `is ${counted(lag, 'event')} behind`;
   const letters = of('dead_letters') === 0 ? '' : `, ${counted(of('dead_letters'), 'dead letter')}`;
-  if (of('state=stopped') > 0)
-    return [badge('bad', 'stopped'), ` ${lagText}${letters}; assetlog forward status says why`];
+  if (of('state=stopped') > 0) return [badge('bad', 'stopped'), ` ${lagText}${letters}; see assetlog forward status`];
   if (of('state=waiting') + of('state=suspect') > 0) return [badge('warn', 'waiting'), ` ${lagText}${letters}`];
   return [lagText + letters];
 }

@@ -1,9 +1,9 @@
 /**
- * Reads the JSON of a journal line without changing it: digits, escapes, order and repeated members stay as they were sent. A line
- * is valid JSON without white space between its tokens, so nothing is checked.
+ * Reads the JSON of a journal line unchanged: digits, escapes, order and repeated members stay as sent. A line is valid JSON
+ * without white space between its tokens, so nothing is checked.
  */
 
-/** A member of an object, its value as JSON text. */
+/** A member of an object; its value is JSON text. */
 export interface Member {
   readonly name: string;
   readonly value: string;
@@ -21,7 +21,7 @@ export function membersOf(object: string): Member[] {
   return members;
 }
 
-/** The kind of a token, by which it is coloured. */
+/** The kind of a token, which decides its colour. */
 export type TokenKind = 'name' | 'string' | 'number' | 'word' | 'mark';
 
 /** A piece of JSON text. Line breaks and indentation are marks. */
@@ -30,7 +30,7 @@ export interface Token {
   readonly text: string;
 }
 
-/** Yields a value token by token, indented: `{"a":[1]}` over several lines. The tokens are as they were sent. */
+/** Yields a value token by token, indented: `{"a":[1]}` over several lines. The tokens are as sent. */
 export function* indented(value: string): Generator<Token> {
   let depth = 0;
   const line = () => `\n${'  '.repeat(Math.min(depth, 40))}`;

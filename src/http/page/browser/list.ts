@@ -1,35 +1,33 @@
-/** A list of any length of which only the rows in sight are elements. */
+/** A list of any length. Only the visible rows have elements. */
 
 import { byId, element } from './dom.ts';
 
 export interface Rows<Item> {
   readonly count: number;
   at(index: number): Item;
-  /** What stays the same when rows are added before it: `17`. */
+  /** @returns an id that does not change when rows are added: `17` */
   idOf(item: Item): string;
-  /** @returns the cells of a row */
   cells(item: Item): Node[];
-  /** Called when a row is opened with a click or a key. */
   open(item: Item, how: 'click' | 'key'): void;
 }
 
 const EXTRA_ROWS = 6;
 
-/** The list of the page. One row is active: `aria-activedescendant` names it, and keys move it. */
+/** The list of the page. Keys move the active row, which is in `aria-activedescendant`. */
 export class List {
   readonly #list = byId('list');
   readonly #rows = byId('rows');
   readonly #narrow = matchMedia('(max-width: 700px)');
   readonly #onBottom: () => void;
   #source: Rows<unknown> = { count: 0, at: () => undefined, idOf: () => '', cells: () => [], open: () => {} };
-  /** The elements in sight, each with the item that it shows. */
+  /** The existing elements with their items. */
   #shown: { readonly item: unknown; readonly id: string; readonly row: HTMLElement }[] = [];
   #first = 0;
   #activeId = '';
   #openId = '';
   #frame = 0;
 
-  /** @param onBottom called when the last rows come into sight */
+  /** @param onBottom called when the last rows become visible */
   constructor(onBottom: () => void) {
     this.#onBottom = onBottom;
     const later = () => this.#later();
@@ -49,7 +47,7 @@ export class List {
     return this.#list.scrollTop < this.#rowPx;
   }
 
-  /** @param addedBefore how many rows are new before those that were there, so that what is in sight does not move */
+  /** @param addedBefore number of new rows at the top; the visible rows do not move */
   show(source: Rows<unknown>, addedBefore = 0): void {
     this.#source = source;
     this.#rows.style.height = `${source.count * this.#rowPx}px`;
@@ -57,20 +55,20 @@ export class List {
     this.#later();
   }
 
-  /** Builds all rows again: another list, or another height. */
+  /** Rebuilds all rows, for another list. */
   reset(): void {
     this.#reset();
     this.#list.scrollTop = 0;
   }
 
-  /** Marks the row whose item is open beside the list; empty for none. */
+  /** Marks the row of the open item. @param id empty for none */
   mark(id: string): void {
     this.#openId = id;
     if (id !== '') this.#activeId = id;
-    for (const one of this.#shown) this.#dress(one);
+    for (const one of this.#shown) this.#updateMarks(one);
   }
 
-  /** Whether the last rows are in sight, or nearly so. */
+  /** Whether the last rows are visible, or nearly so. */
   get isAtBottom(): boolean {
     const { scrollTop, clientHeight } = this.#list;
     return Math.ceil((scrollTop + clientHeight) / this.#rowPx) + EXTRA_ROWS >= this.#source.count;
@@ -88,9 +86,9 @@ export class List {
   }
 
   /**
-   * Moves to another row, or opens the active one.
+   * Moves to another row, or opens the active row.
    * @param takesFocus whether the focus moves to the list
-   * @returns whether the key is one of the list
+   * @returns whether the list handled the key
    */
   onKey(key: string, takesFocus: boolean): boolean {
     const page = Math.max(1, Math.floor(this.#list.clientHeight / this.#rowPx) - 1);
@@ -155,7 +153,7 @@ export class List {
       one.row.setAttribute('aria-posinset', String(index + 1));
       one.row.setAttribute('aria-setsize', String(count));
       this.#shown.push(one);
-      this.#dress(one);
+      this.#updateMarks(one);
     }
     for (const { row } of before.values()) row.remove();
     for (const [index, { row }] of this.#shown.entries()) {
@@ -168,7 +166,7 @@ export class List {
     if (end === count) this.#onBottom();
   }
 
-  #dress({ id, row }: { readonly id: string; readonly row: HTMLElement }): void {
+  #updateMarks({ id, row }: { readonly id: string; readonly row: HTMLElement }): void {
     row.setAttribute('aria-selected', String(id === this.#openId));
     row.classList.toggle('active', id === this.#activeId);
   }
@@ -177,7 +175,7 @@ export class List {
     if (this.#activeIndex() === -1) this.#activate(Math.ceil(this.#list.scrollTop / this.#rowPx));
   }
 
-  /** The index of the active item, or -1. Looks near the rows in sight first. */
+  /** @returns the index of the active item, or -1. The visible rows are searched first */
   #activeIndex(): number {
     if (this.#activeId === '') return -1;
     const near = this.#shown.findIndex(({ id }) => id === this.#activeId);

@@ -1,4 +1,4 @@
-/** The page: connects the views, the address, the keys and the state of the connection. */
+/** The page: connects the views with the address, the keys and the connection. */
 
 import { otherSpelling } from '../../../event/asset-key.ts';
 import { type Address, addressOf, filterNames, hashOf, readAddress, type ViewName, views } from './address.ts';
@@ -12,16 +12,16 @@ import { refusalsView } from './refusals.ts';
 import { Service } from './service.ts';
 import { sourceNames, sourcesView } from './sources.ts';
 import { watchTests } from './tests.ts';
-import { type DetailParts, keepAges, type View } from './view.ts';
+import { type DetailParts, updateAges, type View } from './view.ts';
 
-/** The keys of the page, as its dialog lists them. */
+/** The keys of the page, for its dialog. */
 const keys: readonly (readonly [key: string, does: string])[] = [
   ['1 2 3 4', 'events, assets, refusals, sources'],
   ['/', 'search'],
   ['↓ ↑ or j k', 'next and previous row'],
-  ['Enter', 'show the row as a whole'],
-  ['Esc', 'close it'],
-  ['Home End PgUp PgDn', 'far in the list'],
+  ['Enter', 'show the whole row'],
+  ['Esc', 'close the row'],
+  ['Home End PgUp PgDn', 'jump in the list'],
   ['?', 'these keys'],
 ];
 
@@ -58,24 +58,24 @@ const all = {
   sources: sourcesView(shared),
 };
 let address = readAddress(location.hash);
-let isFound = false; // how the service is addressed
+let isDiscovered = false; // whether `service.discover` has succeeded
 let newRows = 0;
 
 function view(): View {
   return all[address.view];
 }
 
-/** Shows another address. @param instead whether the history keeps no way back to the one before */
-function go(to: Address, instead: boolean): void {
+/** Shows another address. @param replacesHistory whether the previous address is removed from the history */
+function go(to: Address, replacesHistory: boolean): void {
   const hash = hashOf(to);
-  if (instead) history.replaceState(null, '', hash);
+  if (replacesHistory) history.replaceState(null, '', hash);
   else history.pushState(null, '', hash);
   show(to);
 }
 
-/** Shows what the address says. */
-function show(to: Address, anew = false): void {
-  const isOtherView = anew || to.view !== address.view;
+/** Shows an address. @param isForced whether to rebuild the view even if it stays the same */
+function show(to: Address, isForced = false): void {
+  const isOtherView = isForced || to.view !== address.view;
   address = to;
   const isOtherQuery = view().filter(to);
   if (isOtherView || isOtherQuery) notify('');
@@ -101,9 +101,9 @@ function connect(): void {
   if (document.hidden) return;
   const { attempt } = view();
   connection.start(async (signal, live) => {
-    if (!isFound) {
-      await service.findOut(signal);
-      isFound = true;
+    if (!isDiscovered) {
+      await service.discover(signal);
+      isDiscovered = true;
     }
     showAccess('');
     if (!service.hasAccess) return new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
@@ -111,7 +111,7 @@ function connect(): void {
     await attempt(signal, () => {
       live();
       if (isLive) return;
-      isLive = true; // a token that is not accepted costs one request, since a service counts them
+      isLive = true; // only now: a service counts requests with a wrong token, so there should be one
       watchForwarding(service, signal, byId('forwarding'));
       watchTests(service, signal, byId('tests'));
       void sourceNames(service, signal).then((names) => signal.aborted || showSources(names));
@@ -119,7 +119,7 @@ function connect(): void {
   });
 }
 
-/** A hub has a view of its sources, and a column and a filter for them. */
+/** Shows the view, the column and the filter of the sources of a hub. */
 function showSources(names: EventsView['names']): void {
   const before = [...all.events.names].join();
   all.events.names = names;
@@ -135,7 +135,7 @@ function changed(of: ViewName | 'other', addedBefore: number): void {
   showRest();
 }
 
-/** All but the rows. */
+/** Updates everything except the rows. */
 function showRest(): void {
   if (list.isAtTop) newRows = 0;
   byId('count').firstElementChild?.replaceChildren(view().summary());
@@ -145,15 +145,15 @@ function showRest(): void {
   const { isEmpty, searching } = view();
   const search = byId('search');
   search.hidden = searching === undefined;
-  search.textContent = searching === true ? 'Stop' : 'Search on';
+  search.textContent = searching === true ? 'Stop' : 'Continue';
   byId('listing').hidden = isEmpty;
   const nothing = byId('nothing');
   nothing.hidden = !isEmpty;
-  if (isEmpty) nothing.replaceChildren(...whyNothing());
+  if (isEmpty) nothing.replaceChildren(...emptyContent());
   showDetail();
 }
 
-function whyNothing(): Node[] {
+function emptyContent(): Node[] {
   if (filterNames.some((name) => address[name] !== '')) {
     const clear = () => go(addressOf(address.view), false);
     const other = otherSpelling(address.key_prefix);
@@ -165,11 +165,11 @@ function whyNothing(): Node[] {
     ];
   }
   if (address.view === 'refusals') return [element('h2', {}, 'No request was refused')];
-  if (address.view === 'sources') return [element('h2', {}, 'No journal forwards to here')];
+  if (address.view === 'sources') return [element('h2', {}, 'No journal forwards to this service')];
   return firstReport();
 }
 
-/** @returns a first report to copy, with the address of this service */
+/** @returns a command to copy that sends a first report to this service */
 function firstReport(): Node[] {
   const token = service.isHosted ? ` \\\n  -H '${service.tokenHeader.replaceAll("'", "'\\''")}: TOKEN'` : '';
   const command = `curl '${service.reportUrl()}/report_asset_materialization/'${token} \\
@@ -178,14 +178,14 @@ function firstReport(): Node[] {
   const shown = element('pre', { tabindex: '0', 'aria-label': 'Command' }, command);
   return [
     element('h2', {}, 'No events yet'),
-    element('p', {}, 'Send a first report; it appears here at once:'),
+    element('p', {}, 'Send a first report; it appears here immediately:'),
     shown,
     copyButton(command, shown),
   ];
 }
 
-/** What the page shows whole. */
-let whole: DetailParts | undefined;
+/** The details that are shown. */
+let shownDetail: DetailParts | undefined;
 
 function showDetail(): void {
   const detail = byId('detail');
@@ -194,11 +194,11 @@ function showDetail(): void {
   document.body.classList.toggle('whole', address.open !== '');
   if (address.open === '') return;
   const found = view().detail(address.open);
-  if (typeof found === 'object' && found === whole) return;
-  whole = typeof found === 'object' ? found : undefined;
-  const title = whole?.title ?? (found === undefined ? 'There is no such item' : 'Loading…');
+  if (typeof found === 'object' && found === shownDetail) return;
+  shownDetail = typeof found === 'object' ? found : undefined;
+  const title = shownDetail?.title ?? (found === undefined ? 'There is no such item' : 'Loading…');
   const close = button('×', closeDetail, { class: 'close', 'aria-label': 'Close' });
-  detail.replaceChildren(element('header', {}, element('h2', {}, title), close), ...(whole?.content ?? []));
+  detail.replaceChildren(element('header', {}, element('h2', {}, title), close), ...(shownDetail?.content ?? []));
   detail.scrollTop = 0;
 }
 
@@ -211,7 +211,7 @@ function fillFilters(): void {
   for (const name of filterNames) {
     const input = field(name);
     if (input.type === 'checkbox') (input as HTMLInputElement).checked = address[name] !== '';
-    else if (input.value.trim() !== address[name]) input.value = address[name]; // a space that is being typed stays
+    else if (input.value.trim() !== address[name]) input.value = address[name]; // keeps a trailing space during typing
   }
   if (filterNames.some((name) => name !== 'text' && address[name] !== '')) showFilters(true);
 }
@@ -293,11 +293,11 @@ function signOut(): void {
   show({ ...address, open: '' }, true);
 }
 
-/** @param again whether to offer another try */
-function notify(text: string, again = false): void {
+/** @param canRetry whether to show a button that tries again */
+function notify(text: string, canRetry = false): void {
   const notice = byId('notice');
   notice.hidden = text === '';
-  notice.replaceChildren(text, ...(again ? [' ', button('Try again', connect)] : []));
+  notice.replaceChildren(text, ...(canRetry ? [' ', button('Try again', connect)] : []));
 }
 
 function onKey(event: KeyboardEvent): void {
@@ -318,7 +318,7 @@ function onKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-/** Whether a key goes to the list and not to the element that has the focus: a button, a link, or what scrolls by itself. */
+/** Whether a key is for the list, and not for the focused element: a button, a link, or a scrolling element. */
 function isForList(key: string, target: Element): boolean {
   if (key === 'j' || key === 'k' || target === document.body || isWithin(target, 'list')) return true;
   return key !== 'Enter' && key !== ' ' && !isWithin(target, 'detail') && !isWithin(target, 'nothing');
@@ -373,5 +373,5 @@ function listen(): void {
 }
 
 listen();
-keepAges();
+updateAges();
 show(address, true);

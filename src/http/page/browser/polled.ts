@@ -1,4 +1,4 @@
-/** A view of a document that is read again and again while it is shown: the assets, and the refusals. */
+/** A view of a document that is polled while it is shown: assets, refusals or sources. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import type { Address } from './address.ts';
@@ -6,14 +6,13 @@ import { sleep } from './connection.ts';
 import { decoded, searchOf } from './event-store.ts';
 import type { Rows } from './list.ts';
 import type { Service } from './service.ts';
-import { counted, type DetailParts, onceFor, type View } from './view.ts';
+import { counted, type DetailParts, memoizeLast, type View } from './view.ts';
 
-/** What differs between such views. */
 export interface PolledOptions<Item> {
   readonly service: Service;
   readonly columns: View['columns'];
   readonly label: string;
-  /** What an item is called: `asset`. */
+  /** The noun for an item: `asset`. */
   readonly noun: string;
   /** @returns the path with its query, such as `assets?limit=1000` */
   readonly pathFor: (address: Address) => string;
@@ -42,7 +41,7 @@ export class PolledView<Item> implements View {
   constructor(options: PolledOptions<Item>) {
     const { columns, label, idOf, cells, open } = options;
     this.#options = options;
-    this.#detail = onceFor(options.detail, (item) => JSON.stringify(item));
+    this.#detail = memoizeLast(options.detail, (item) => JSON.stringify(item));
     this.columns = columns;
     this.label = label;
     const count = () => this.#matching.length;
@@ -67,7 +66,7 @@ export class PolledView<Item> implements View {
     if (isOther) this.clear();
     this.#path = path;
     this.#search = searchOf(address.text);
-    this.#choose();
+    this.#applySearch();
     return isOther;
   }
 
@@ -75,7 +74,7 @@ export class PolledView<Item> implements View {
     this.#items = [];
     this.#text = '';
     this.#isLoaded = false;
-    this.#choose();
+    this.#applySearch();
   }
 
   readonly attempt = async (signal: AbortSignal, live: () => void): Promise<void> => {
@@ -88,7 +87,7 @@ export class PolledView<Item> implements View {
         this.#text = text;
         this.#items = itemsIn(JSON.parse(text));
         this.#isLoaded = true;
-        this.#choose();
+        this.#applySearch();
         onChange();
       }
       await sleep(pageLimits.pollMs, signal);
@@ -114,7 +113,7 @@ export class PolledView<Item> implements View {
     return found === undefined ? undefined : this.#detail(found);
   }
 
-  #choose(): void {
+  #applySearch(): void {
     const search = this.#search;
     this.#matching =
       search === undefined ? this.#items : this.#items.filter((item) => search.test(decoded(JSON.stringify(item))));

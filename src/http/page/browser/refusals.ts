@@ -1,7 +1,7 @@
-/** The view of the requests that the service refused lately, and why. */
+/** The view of the requests that the service refused recently, with the reasons. */
 
 import { type PolledOptions, PolledView } from './polled.ts';
-import { badge, cell, shortTime, table, timeShown } from './view.ts';
+import { badge, cell, renderTime, shortTime, table } from './view.ts';
 
 /** A request in the reply of `/refusals`. */
 interface Refusal {
@@ -10,14 +10,13 @@ interface Refusal {
   readonly path?: string;
   readonly status: number;
   readonly error: string;
-  /** Why, if the client did not get that. */
+  /** The reason, if it was not sent to the client. */
   readonly reason?: string;
   readonly [more: string]: unknown;
 }
 
 type Shared = Pick<PolledOptions<Refusal>, 'service' | 'onChange' | 'open'>;
 
-/** @returns the view of the refusals */
 export function refusalsView(shared: Shared): PolledView<Refusal> {
   return new PolledView<Refusal>({
     ...shared,
@@ -38,7 +37,7 @@ export function refusalsView(shared: Shared): PolledView<Refusal> {
       content: [
         table([
           ['why', error],
-          ['time', timeShown(time)],
+          ['time', renderTime(time)],
           ...Object.entries(more).map(([name, value]) => [name, String(value)] as const),
         ]),
       ],

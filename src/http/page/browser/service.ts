@@ -3,7 +3,7 @@
 /** The service refused a request. */
 export class RefusedError extends Error {
   readonly status: number;
-  /** When to try again, in milliseconds; undefined if the service did not say. */
+  /** The requested wait before a retry, in milliseconds; undefined without one. */
   readonly retryAfterMs: number | undefined;
 
   constructor(status: number, error: string, retryAfterMs: number | undefined) {
@@ -13,16 +13,16 @@ export class RefusedError extends Error {
   }
 }
 
-/** What the page uses of the JSON at `/`. */
+/** The members of the JSON at `/` that the page uses. */
 interface Links {
   readonly token_header?: string;
   readonly below_deployment?: boolean;
 }
 
-/** Where the token is until the tab is closed. */
+/** The key in `sessionStorage`, which keeps the token until the tab is closed. */
 const STORED = 'assetlog';
 
-/** The service that the page is from. In hosted mode its user names the deployment and gives a token. */
+/** The service of the page. In hosted mode the user enters the deployment and a token. */
 export class Service {
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Empty in local mode. */
   tokenHeader = '';
@@ -35,13 +35,13 @@ export class Service {
     return this.tokenHeader !== '';
   }
 
-  /** Whether there is all that a request needs. */
+  /** Whether requests can be sent. */
   get hasAccess(): boolean {
     return !this.isHosted || this.#token !== '';
   }
 
-  /** Asks the service how it is addressed. @throws RefusedError, or TypeError if it does not answer */
-  async findOut(signal: AbortSignal): Promise<void> {
+  /** Reads the mode and the paths of the service. @throws RefusedError, or TypeError if it does not answer */
+  async discover(signal: AbortSignal): Promise<void> {
     const reply = await checked(await fetch('./', { headers: { Accept: 'application/json' }, signal }));
     const links: Links = await reply.json();
     this.tokenHeader = links.token_header ?? '';
@@ -52,10 +52,10 @@ export class Service {
     if (this.deployment === name) this.#token = token;
   }
 
-  /** @returns what is wrong with the token, or undefined */
+  /** @returns the problem of the name or the token; undefined without one */
   signIn(deployment: string, token: string): string | undefined {
-    if (!/^[A-Za-z0-9][\w-]*$/.test(deployment)) return 'A deployment is named with letters, digits, - and _.';
-    if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has no spaces and only ASCII characters.';
+    if (!/^[A-Za-z0-9][\w-]*$/.test(deployment)) return 'The name of a deployment has only letters, digits, - and _.';
+    if (!/^[\x21-\x7e]+$/.test(token)) return 'A token has only ASCII characters, and no spaces.';
     this.deployment = deployment;
     this.#token = token;
     sessionStorage.setItem(STORED, JSON.stringify([deployment, token]));
@@ -67,18 +67,18 @@ export class Service {
     sessionStorage.removeItem(STORED);
   }
 
-  /** @param path below the deployment: `events?last=1`. @throws RefusedError, or TypeError if the service does not answer */
+  /** @param path below the deployment: `events?last=1` @throws RefusedError, or TypeError if the service does not answer */
   async ask(path: string, headers: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     const token = this.isHosted ? { [this.tokenHeader]: this.#token } : {};
     return checked(await fetch(this.#base() + path, { headers: { ...headers, ...token }, signal, cache: 'no-store' }));
   }
 
-  /** @returns what a local service has at a path: its `metrics`. @throws RefusedError, or TypeError if it does not answer */
+  /** @returns a document of a local service: its `metrics`; empty in hosted mode @throws RefusedError, or TypeError without an answer */
   async text(path: string, signal: AbortSignal, method = 'GET'): Promise<string> {
     return this.isHosted ? '' : (await checked(await fetch(`./${path}`, { method, signal, cache: 'no-store' }))).text();
   }
 
-  /** @returns the URL that reports go below: `http://127.0.0.1:3000/prod` */
+  /** @returns the base URL of reports: `http://127.0.0.1:3000/prod` */
   reportUrl(): string {
     return new URL(this.#base(), location.href).href.replace(/\/$/, '');
   }
@@ -106,7 +106,7 @@ async function checked(reply: Response): Promise<Response> {
   );
 }
 
-/** A proxy may answer with something else than the service's JSON. */
+/** @returns undefined if the text is not JSON of the service, such as the reply of a proxy */
 function errorIn(text: string): string | undefined {
   try {
     const { error } = JSON.parse(text);

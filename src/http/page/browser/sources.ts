@@ -1,10 +1,10 @@
-/** The view of the journals that forward to a hub: the one that was not heard of for the longest time comes first. */
+/** The view of the journals that forward to a hub, longest silent first. */
 
 import { addressOf, hashOf } from './address.ts';
 import { element } from './dom.ts';
 import { type PolledOptions, PolledView } from './polled.ts';
 import type { Service } from './service.ts';
-import { ageShown, badge, cell, counted, shortTime, table, timeShown } from './view.ts';
+import { badge, cell, counted, renderAge, renderTime, shortTime, table } from './view.ts';
 
 /** A journal in the reply of `/sources`. */
 interface Source {
@@ -21,7 +21,6 @@ interface Source {
 
 type Shared = Pick<PolledOptions<Source>, 'service' | 'onChange' | 'open'>;
 
-/** @returns the view of the sources */
 export function sourcesView(shared: Shared): PolledView<Source> {
   return new PolledView<Source>({
     ...shared,
@@ -33,13 +32,13 @@ export function sourcesView(shared: Shared): PolledView<Source> {
       partition: 'lag',
       says: 'last event (UTC), id',
     },
-    label: 'Sources, the silent one first',
+    label: 'Sources, longest silent first',
     noun: 'source',
     pathFor: () => 'sources',
     itemsIn: ({ sources = [] }) => sources,
     idOf: ({ id }) => id,
     cells: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
-      cell('time', last_seen === null ? 'not yet' : ageShown(last_seen)),
+      cell('time', last_seen === null ? 'not yet' : renderAge(last_seen)),
       cell('key', name ?? id),
       cell('seq', counted(last_seq)),
       cell('what', lost_events === 0 ? '' : badge('bad', counted(lost_events))),
@@ -51,14 +50,14 @@ export function sourcesView(shared: Shared): PolledView<Source> {
       content: [
         table([
           ['id', id],
-          ['name', name ?? 'not told'],
+          ['name', name ?? 'not reported'],
           ['token', token_name ?? undefined],
           ['deployment', deployment ?? undefined],
           ['last seq', counted(last_seq)],
-          ['last event', last_event === null ? undefined : timeShown(last_event)],
-          ['last seen', last_seen === null ? 'not since it is recorded' : timeShown(last_seen)],
+          ['last event', last_event === null ? undefined : renderTime(last_event)],
+          ['last seen', last_seen === null ? 'not recorded yet' : renderTime(last_seen)],
           ['lost', counted(lost_events, 'event')],
-          ['lag', lag_events === null ? 'not told' : counted(lag_events, 'event')],
+          ['lag', lag_events === null ? 'not reported' : counted(lag_events, 'event')],
         ]),
         element('p', {}, element('a', { href: hashOf(addressOf('events', { source: id })) }, 'Events of this source')),
       ],
@@ -66,13 +65,13 @@ export function sourcesView(shared: Shared): PolledView<Source> {
   });
 }
 
-/** @returns the names of up to 500 journals that forward to the service, by their ids. Never rejects */
+/** @returns the names of up to 500 journals that forward to the service, by id. Never rejects */
 export async function sourceNames(service: Service, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   try {
     const reply = await service.ask('sources?limit=500', { Accept: 'application/json' }, signal);
     const { sources }: { readonly sources: readonly Source[] } = await reply.json();
     return new Map(sources.map(({ id, name }) => [id, name ?? id]));
   } catch {
-    return new Map(); // a service that does not answer shows so by itself
+    return new Map(); // the connection shows that the service does not answer
   }
 }

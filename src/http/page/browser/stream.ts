@@ -1,16 +1,16 @@
-/** Server-Sent Events over `fetch`, since an EventSource can not send a token header. */
+/** Server-Sent Events over `fetch`, since an EventSource cannot send a token header. */
 
-/** What a stream sends: a journal line, or what happened to the journal. */
+/** A message of a stream: a journal line, or a change of the journal. */
 export interface Message {
-  /** `AssetMaterialization` and the other types of events; `gap`, `reset`. */
+  /** An event type such as `AssetMaterialization`, or `gap` or `reset`. */
   readonly event: string;
   readonly data: string;
 }
 
-/** Called with the messages that arrived together. */
+/** Called with all messages that arrived together. */
 export type OnMessages = (messages: readonly Message[]) => void;
 
-/** Parses the text of a stream (HTML standard, section 9.2.6) as it arrives in pieces. */
+/** Parses the pieces of a stream (HTML standard, section 9.2.6). */
 export class MessageParser {
   #rest = '';
   #event = '';
@@ -18,8 +18,8 @@ export class MessageParser {
   /** The last `retry:`, in milliseconds. */
   retryMs: number | undefined;
 
-  /** @returns the messages that are complete with this piece */
-  take(piece: string): Message[] {
+  /** @returns the messages that this piece completes */
+  parse(piece: string): Message[] {
     const end = piece.lastIndexOf('\n');
     if (end === -1) {
       this.#rest += piece;
@@ -49,8 +49,8 @@ export class MessageParser {
 }
 
 /**
- * Reads a reply until it ends, or until nothing has arrived for `quietMsMax`: the service sends a comment every 15 s, so the
- * connection is then dead.
+ * Reads a reply until it ends, or until no byte has arrived for `quietMsMax`: the connection is then dead, since the service
+ * sends a comment every 15 s.
  */
 export async function readStream(
   body: ReadableStream<Uint8Array>,
@@ -69,7 +69,7 @@ export async function readStream(
       watch();
       const { done, value } = await reader.read();
       if (done) return;
-      const messages = parser.take(value);
+      const messages = parser.parse(value);
       if (messages.length > 0) onMessages(messages);
     }
   } finally {

@@ -1,4 +1,4 @@
-/** Says that the service is one for tests, with its faults and how often each was met. */
+/** Shows that a service is for tests, with its faults and their counts. */
 
 import { pageLimits } from '../../../config/limits.ts';
 import { sleep } from './connection.ts';
@@ -13,10 +13,10 @@ interface Fault {
   readonly met: number;
 }
 
-/** Keeps a line up to date until the signal aborts. A service that is not for tests is asked once. Never rejects. */
+/** Keeps a line up to date until the signal aborts. Other services are asked once. Never rejects. */
 export async function watchTests(service: Service, signal: AbortSignal, line: HTMLElement): Promise<void> {
   const ready = await service.text('readyz', signal).catch(() => '');
-  if (signal.aborted) return; // another one has begun
+  if (signal.aborted) return; // another call has started
   line.hidden = !ready.includes('"mode":"test"');
   for (; !line.hidden && !signal.aborted; await sleep(pageLimits.pollMs, signal)) {
     const text = await service.text('test/faults', signal).catch(() => '');

@@ -1,4 +1,4 @@
-/** What a view of the page is, and the parts that views share. */
+/** The interface of a view, and the parts that views share. */
 
 import { keyText } from '../../../event/asset-key.ts';
 import type { Address } from './address.ts';
@@ -7,44 +7,43 @@ import type { Attempt } from './connection.ts';
 import { type Content, element, escaped, visible } from './dom.ts';
 import type { Rows } from './list.ts';
 
-/** A view: what its list shows, and how it stays up to date. */
 export interface View {
-  /** The titles of the columns: `{ seq: 'seq', key: 'asset key' }`, by the kinds of their cells. */
+  /** The titles of the columns by the kinds of their cells: `{ seq: 'seq', key: 'asset key' }`. */
   readonly columns: Readonly<Record<string, string>>;
-  /** How the list is named to a screen reader: `Events, newest first`. */
+  /** The name of the list for a screen reader: `Events, newest first`. */
   readonly label: string;
   readonly rows: Rows<unknown>;
   /** Keeps the view up to date, until the signal aborts. */
   readonly attempt: Attempt;
-  /** Takes the filters. @returns whether the attempt has to begin again */
+  /** Applies the filters of an address. @returns whether the attempt has to start again */
   filter(address: Address): boolean;
-  /** Whether it is known that there is nothing to list, apart from a search. */
+  /** Whether certainly nothing matches. */
   readonly isEmpty: boolean;
-  /** Called when the last rows are in sight. */
+  /** Loads more rows. Called when the last rows are visible. */
   more(): void;
-  /** Forgets all data: another deployment. */
+  /** Drops all data, for another deployment. */
   clear(): void;
-  /** What the line below the list says: `12 found in 1,000 events`. */
+  /** @returns the text below the list: `12 found in 1,000 events`. */
   summary(): string;
-  /** Whether a search looks at older items now; undefined if it has looked at all. */
+  /** Whether a search is reading older items; undefined without a search or at its end. */
   readonly searching: boolean | undefined;
   /** Stops a search, or continues it. */
   toggleSearch(): void;
-  /** @returns what is shown of the item with this id, or undefined if there is none; `loading` if it is on its way */
+  /** @returns the details of an item, undefined if it does not exist, `loading` if that is not known yet */
   detail(id: string): DetailParts | undefined | 'loading';
 }
 
-/** An item as a whole. */
+/** The details of an item. */
 export interface DetailParts {
   readonly title: Content;
   readonly content: readonly Content[];
 }
 
 /**
- * @param keyOf what stays the same as long as an item is shown alike
- * @returns a function that makes the parts of an item once, so that what its user has selected or scrolled to stays
+ * @param keyOf returns a key that changes only if the details change
+ * @returns a function that reuses the details of the last item, so that selection and scroll position stay
  */
-export function onceFor<Item>(
+export function memoizeLast<Item>(
   make: (item: Item) => DetailParts,
   keyOf: (item: Item) => unknown,
 ): (item: Item) => DetailParts {
@@ -68,7 +67,7 @@ export function badge(kind: string, text: string): HTMLElement {
   return element('b', { class: `badge ${kind}` }, text);
 }
 
-/** @returns names and values, without those that are undefined */
+/** @returns a list of names and values, without undefined values */
 export function table(members: readonly (readonly [name: string, value: Content | undefined])[]): HTMLElement {
   const list = element('dl');
   for (const [name, value] of members) {
@@ -82,10 +81,10 @@ export function table(members: readonly (readonly [name: string, value: Content 
 }
 
 /**
- * @returns the parts of a key with slashes between them. A key that would look like another one is the JSON array that the filter
- *   takes: with a slash or invisible characters in a part, a space at an end of it, or accents that are characters of their own (NFD)
+ * @returns the parts of a key with slashes between them. A key that could be mistaken for another key is shown as the JSON array
+ *   that the filter accepts: if a part has slashes, invisible characters, outer spaces or separate accents (NFD)
  */
-export function keyShown(parts: readonly string[]): HTMLElement {
+export function renderKey(parts: readonly string[]): HTMLElement {
   const shown = element('bdi', { class: 'key' });
   const json = JSON.stringify(parts);
   const isPlain = (part: string) => part === visible(part).normalize().trim();
@@ -100,7 +99,7 @@ export function keyShown(parts: readonly string[]): HTMLElement {
   return shown;
 }
 
-/** @returns a time for a list: `11-20 15:19:45` of `2026-11-20T15:19:45.266Z` */
+/** @returns a time for a list: `11-20 15:19:45` for `2026-11-20T15:19:45.266Z` */
 export function shortTime(time: string): string {
   return time.slice(5, 19).replace('T', ' ');
 }
@@ -111,17 +110,17 @@ export function longTime(time: string): string {
 }
 
 /** @returns a time with its date and its age */
-export function timeShown(time: string): HTMLElement {
-  return element('span', {}, `${longTime(time)}, `, ageShown(time));
+export function renderTime(time: string): HTMLElement {
+  return element('span', {}, `${longTime(time)}, `, renderAge(time));
 }
 
-/** @returns the age of a time, which `keepAges` keeps right */
-export function ageShown(time: string): HTMLElement {
+/** @returns the age of a time, which `updateAges` updates */
+export function renderAge(time: string): HTMLElement {
   return element('time', { datetime: time }, ageOf(time));
 }
 
-/** Keeps all ages of the page right. */
-export function keepAges(): void {
+/** Updates all ages of the page every second. */
+export function updateAges(): void {
   setInterval(() => {
     for (const shown of document.querySelectorAll('time')) {
       const age = ageOf(shown.dateTime);
@@ -130,7 +129,7 @@ export function keepAges(): void {
   }, 1_000);
 }
 
-/** @returns a number and what it counts: `1,000 events`, `1 event`; `1,000` without a noun */
+/** @returns a number with its noun: `1,000 events`, `1 event`; `1,000` without a noun */
 export function counted(count: number, noun = ''): string {
   const number = count.toLocaleString('en');
   return noun === '' ? number : `${number} ${noun}${count === 1 ? '' : 's'}`;
