@@ -1,6 +1,6 @@
 /**
- * The life of a request, in the order of the steps that may refuse it: `decide` when its head is there, `receive` when its body
- * is there, `conclude` when its handler has returned. The first step that refuses decides the reply.
+ * The life of a request, in the order of the steps that can refuse it: `decide` after its head has arrived, `receive` after its
+ * body has arrived, `conclude` after its handler has returned. The first step that refuses decides the reply.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -30,22 +30,22 @@ import { acceptsHtml, checkBodyHeaders, checkExpect, readHead, type TokenHeaders
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
 
-/** What the steps of a request use. A test may replace each part. */
+/** The parts that the steps of a request use. A test can replace each part. */
 export interface AppParts extends ServiceRouteParts {
-  /** Whether `Idempotency-Key` is looked at. If not, it is ignored. */
+  /** Whether `Idempotency-Key` is used; otherwise it is ignored. */
   readonly takesKeys: boolean;
-  /** Empty, or begins with a slash and does not end with one: `/some/path`. */
+  /** Empty, or a path that starts with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
-  /** @throws Refusal for a request that a page of another site may have sent, unless it only opens the page of the service */
+  /** @throws Refusal for a request that a page of another site might have sent, unless it only opens the page of the service */
   readonly checkAccess: (head: Head, opensPage: boolean) => void;
-  /** None in local mode. */
+  /** Empty in local mode. */
   readonly tokenHeaders: TokenHeaders;
   /**
    * Finds the journal that records a request's report.
    * @throws Refusal for a request that may not report there: 401, 403, 429
    */
   readonly findRecorder: (head: Head, incoming: Incoming, needs: Exclude<Right, 'read'> | 'any right') => Recorder;
-  /** The routes besides those of reports and of the service itself: those that read journals need the right `read`. */
+  /** Further routes; the routes that read journals need the right `read`. */
   readonly readings: readonly Route<Handler>[];
   /** Finds the journal that a request may read. @throws Refusal for a request that may read none: 401, 403, 429 */
   readonly findReadable: (head: Head, incoming: Incoming) => Readable;
@@ -57,16 +57,16 @@ export interface AppParts extends ServiceRouteParts {
   readonly strict?: boolean;
   /** With `--ack`. */
   readonly acks?: Acknowledgements | undefined;
-  /** What a service for tests adds. */
+  /** Only in a service for tests. */
   readonly tests?: TestParts | undefined;
   /** Shows each recorded event on a terminal. */
   readonly activity: CountedParts['activity'] & Pick<Activity, 'pathOf'>;
 }
 
-/** What a service for tests adds to the steps of a request. */
+/** Additions of a service for tests. */
 export interface TestParts {
   readonly routes: readonly Route<Handler>[];
-  /** @returns the function that records the events of reports, wrapped */
+  /** Wraps the function that records the events of reports. */
   readonly aroundRecord: (record: RecordReport) => RecordReport;
 }
 
@@ -75,20 +75,20 @@ export interface Readable {
   /** Undefined in local mode. */
   readonly deployment: string | undefined;
   /**
-   * Begins to watch whether the journal may still be read, for a reply that takes long.
-   * @param end called at most once, when it may not, perhaps at once: its token has expired, or lost the right
-   * @returns the function that ends the watch
+   * Watches whether the client may still read the journal, during a long reply.
+   * @param end called at most once, possibly immediately, when the token has expired or has lost the right
+   * @returns a function that stops watching
    */
   whileAllowed(end: () => void): () => void;
 }
 
-/** @returns the function that the listener calls with the head of each request; it never throws, whatever the request contains */
+/** @returns the function that the listener calls with the head of each request; it never throws */
 export function createApp(parts: AppParts): App {
   const steps = new Steps(parts);
   return (incoming) => steps.decide(incoming);
 }
 
-/** A request whose head passed the first step: what the later steps need. */
+/** A request whose head passed the first step. */
 interface Accepted {
   readonly incoming: Incoming;
   readonly head: Head;
@@ -119,7 +119,7 @@ class Steps {
     this.#isNewName = oncePerName(limits.oncePerNameMax);
   }
 
-  /** The first step: all that can be known before the body is received. */
+  /** The first step: all checks that do not need the body. */
   decide(incoming: Incoming): HeadDecision {
     const { tokenHeaders, checkAccess, findRecorder, findReadable } = this.#parts;
     const limits = this.#limits;
@@ -128,7 +128,7 @@ class Steps {
       const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
       const match = this.#find(head);
       checkAccess(head, match.kind === 'found' && match.route.page !== undefined); // 403: a foreign Origin or Host
-      const needs = neededFor(match);
+      const needs = requiredRight(match);
       const records = needs !== 'read' && needs !== 'nothing';
       const recorder = records ? findRecorder(head, incoming, needs) : undefined; // 401, 403, 429
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
@@ -147,7 +147,7 @@ class Steps {
     }
   }
 
-  /** Finds a page without its last slash too. A client that is no browser needs it only at the address of the service itself. */
+  /** Also finds a page without its last slash: for browsers any page, for other clients only the page at the root. */
   #find({ method, path, fields }: Head): RouteMatch<Handler> {
     const match = findRoute(this.#routes, this.#prefix, method, path);
     if (match.kind !== 'unknown path' || path.endsWith('/')) return match;
@@ -156,7 +156,7 @@ class Steps {
     return isPage && (path === this.#prefix.path || acceptsHtml(fields.accept)) ? below : match;
   }
 
-  /** The second step: the body is there, empty if the request has none. */
+  /** The second step, after the body has arrived. @param body empty if the request has none */
   #receive(request: Accepted, body: Buffer, respond: Respond): void {
     const { incoming, head, found, readable } = request;
     let outcome: Outcome;
@@ -183,7 +183,7 @@ class Steps {
     this.#conclude(request, outcome, respond);
   }
 
-  /** The last step: the reply, or what is recorded before the reply is sent. */
+  /** The last step: replies, or records events and then replies. */
   #conclude(request: Accepted, outcome: Outcome, respond: Respond): void {
     const { incoming, head, found, recorder } = request;
     switch (outcome.kind) {
@@ -200,7 +200,7 @@ class Steps {
     }
   }
 
-  /** The reply ends when the request may not read any more. */
+  /** Waits for a late reply, which ends early if the client loses the right to read. */
   async #answerLater({ reply }: LaterOutcome, { head, incoming, readable, recorder }: Accepted): Promise<Reply> {
     if (readable === undefined) return reply(incoming.ending, recorder && countingRecorder(recorder, this.#parts));
     let isAllowed = true;
@@ -209,7 +209,7 @@ class Steps {
       incoming.endReply();
     });
     const decided = await reply(incoming.ending).finally(release);
-    if (!isAllowed) this.#parts.findReadable(head, incoming); // 401, 403: what was read meanwhile is not for this client
+    if (!isAllowed) this.#parts.findReadable(head, incoming); // 401, 403: this client must not get the result
     return decided.kind === 'stream' ? whileAllowed(readable, decided, incoming) : decided;
   }
 
@@ -222,23 +222,23 @@ class Steps {
     if (error instanceof Refusal) return error.reply;
     const { code = '', message } = error as NodeJS.ErrnoException;
     if (SYSTEM_ERROR.test(code)) {
-      this.#parts.notices.rated.error('a request failed by a call of the disk', { request_id: id, problem: message });
+      this.#parts.notices.rated.error('a request failed because of a disk error', { request_id: id, problem: message });
       return unavailable('the disk could not be read; send the request again later', this.#limits);
     }
-    // A defect of the service, not of the request: the client may retry (503), and the log has the stack trace.
-    this.#parts.notices.rated.error('a request met a defect of the service', {
+    // A defect of the service, not of the request: 503, so that the client retries. The stack trace is in the log.
+    this.#parts.notices.rated.error('a request failed because of a defect of the service', {
       request_id: id,
       problem: String((error as Error)?.stack ?? error),
     });
     return unavailable('the service could not handle this request', this.#limits);
   }
 
-  /** Logs what the request has and what was not recorded. */
+  /** Logs the parameters and the key of a request that were not recorded. */
   #logIgnored({ hidesKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
     const { notices, activity } = this.#parts;
     const { shownCharactersMax } = this.#limits;
     if (hidesKey === true) {
-      const message = 'the asset key in the path won over another one in the same request';
+      const message = 'the asset key in the path overrides another key in the same request';
       notices.rated.warn(message, { request_id: id, path: activity.pathOf(path) });
     }
     const message = 'an unknown parameter is ignored';
@@ -252,21 +252,20 @@ class Steps {
   }
 }
 
-/** As `EIO`. Those of Node itself begin with `ERR_`. */
+/** Matches codes of the system such as `EIO`. Codes of Node start with `ERR_`. */
 const SYSTEM_ERROR = /^E[A-Z0-9]+$/;
 
-/** An unknown path needs a right as well: in hosted mode a request without a token can not find out which paths exist. */
-function neededFor(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {
+/** Even an unknown path needs a right: in hosted mode a request without a token cannot find out which paths exist. */
+function requiredRight(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {
   if (match.kind === 'wrong method' && match.route.page !== undefined) return 'nothing';
   return match.kind === 'unknown path' ? 'any right' : match.route.needs;
 }
 
-/** What can not be recorded need not be uploaded. */
 function refusalOfUpload({ recorder, found }: Accepted, bytes: number): string | undefined {
   return recorder?.refusal(bytes) ?? found.route.refusal?.(bytes);
 }
 
-/** @returns the reply, whose pieces end when the client may no longer read the journal */
+/** @returns a stream that ends when the client loses the right to read the journal */
 function whileAllowed(readable: Readable, reply: StreamReply, incoming: Incoming): StreamReply {
   const pieces = async function* (ending: AbortSignal, onWait: () => void) {
     const release = readable.whileAllowed(() => incoming.endReply());

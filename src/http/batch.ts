@@ -1,7 +1,6 @@
 /**
- * The batch endpoint: many reports in one body, as NDJSON (one item a line) or as a JSON array. An item has the form that
- * `event/item.ts` describes. A batch is recorded whole or not at all, unless the request prefers lenient handling. The functions
- * are pure.
+ * The batch endpoint: many reports in one body, as NDJSON (one item per line) or as a JSON array. `event/item.ts` describes the
+ * form of an item. A batch is recorded whole or not at all, unless the request prefers lenient handling. The functions are pure.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -26,9 +25,9 @@ import {
 } from './message.ts';
 import { isJson, orMalformedJson, readQuery, readUtf8, TOKEN, wordOf } from './request.ts';
 
-/** The media types of lines of JSON (NDJSON), the commonest first. */
+/** The media types of NDJSON, most common first. */
 export const lineTypes: readonly string[] = ['application/x-ndjson', 'application/ndjson', 'application/jsonl'];
-/** The media types of a batch: those of NDJSON, and as the last one that of a JSON array. */
+/** The media types of a batch: NDJSON first, a JSON array last. */
 export const batchTypes: readonly string[] = [...lineTypes, 'application/json'];
 
 /** The limits of a batch and of each report in it: `{ batchItemsMax: 10_000, batchErrorsMax: 100, … }`. */
@@ -39,7 +38,7 @@ export type BatchLimits = ParameterLimits &
 export function reportBatch(limits: BatchLimits): Handler {
   const readEvent = itemReader(limits);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
-    readQuery(query, limits); // nothing in it is used, but a malformed query is refused, as in a report
+    readQuery(query, limits); // unused, but a malformed query is refused as in a report
     const isArray = isJson(fields.contentType);
     const { events, numbers, problems } = readBatch(body, isArray, readEvent, limits, idempotencyKey);
     const lenient = prefersLenient(fields.prefer);
@@ -61,7 +60,7 @@ export function reportBatch(limits: BatchLimits): Handler {
   };
 }
 
-/** How many items are recorded, and of how many of them that was known before; undefined for none. */
+/** Number of recorded items, and how many of those were recorded earlier; undefined for none. */
 interface Counts {
   readonly recorded: number;
   readonly duplicates: number | undefined;
@@ -72,7 +71,7 @@ function conflictProblem(
   numbers: readonly number[],
   limits: BatchLimits,
 ): Problem {
-  const owner = first === undefined ? 'was used before' : `is that of item ${numbers[first]} as well`;
+  const owner = first === undefined ? 'was used before' : `is also the key of item ${numbers[first]}`;
   const error = `idempotency_key ${shown(key, limits)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
   return { item: numbers[index]!, error, logged: error };
 }
@@ -81,7 +80,7 @@ function recordedReply(counts: Counts): BodyReply {
   return { kind: 'body', status: 200, body: JSON.stringify(counts) };
 }
 
-/** 207 if items are wrong: a client that looks at the status alone must not take it for a batch that is recorded whole. */
+/** 207 if items are wrong: a client that checks only the status must not mistake it for a batch recorded whole. */
 function lenientReply(counts: Counts, problems: readonly Problem[], limits: BatchLimits): Reply {
   const headers = ['Preference-Applied', 'handling=lenient'];
   if (problems.length === 0) return { ...recordedReply(counts), headers };
@@ -107,7 +106,7 @@ function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLi
 interface BatchItems {
   /** The right items in order. */
   readonly events: readonly Event[];
-  /** The number of each of these items: its line, or its position in the array, counted from 1. */
+  /** The number of each right item: its line, or its position in the array, from 1. */
   readonly numbers: readonly number[];
   /** The wrong items in order. */
   readonly problems: readonly Problem[];
@@ -116,8 +115,9 @@ interface BatchItems {
 /**
  * Reads the items of a batch.
  * @param isArray whether the body is a JSON array; otherwise it is NDJSON, whose empty lines are skipped but counted
- * @param requestKey gives each item that has no key of its own one: `order-17/12` for `order-17` and item 12
- * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or too many; a wrong item is a problem instead
+ * @param requestKey the key of the request; an item without a key gets `order-17/12` for `order-17` and item 12
+ * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or more than `batchItemsMax`; a wrong item becomes a
+ *   problem
  */
 function readBatch(
   body: Buffer,
@@ -130,7 +130,7 @@ function readBatch(
   const numbers: number[] = [];
   const problems: Problem[] = [];
   const count = () => events.length + problems.length;
-  const take: TakeItem = (number, read) => {
+  const addItem: AddItem = (number, read) => {
     if (count() === limits.batchItemsMax) {
       throw new Refusal(400, `the batch has more than ${limits.batchItemsMax} items; send it in parts`);
     }
@@ -143,15 +143,15 @@ function readBatch(
     }
   };
   const json = readUtf8(body, !isArray);
-  if (isArray) takeElements(json, limits, take);
-  else takeLines(json, limits, take);
+  if (isArray) addElements(json, limits, addItem);
+  else addLines(json, limits, addItem);
   if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
   return { events, numbers, problems };
 }
 
 /**
- * Reads the members of an item, which it may change.
- * @param itemKey the idempotency key of an item that has none
+ * Reads the members of an item. It changes them.
+ * @param itemKey the idempotency key for an item without one
  * @throws ItemError, or Refusal 400
  */
 export type ReadItem = (members: Members, itemKey?: string) => Event;
@@ -166,49 +166,49 @@ export function itemReader(limits: BatchLimits): ReadItem {
   };
 }
 
-/** @returns what may be logged about a wrong item: `…` if the error quotes it */
+/** @returns the error of a wrong item for the log: `…` if the error quotes the item */
 export function loggedOf(error: ItemError | Refusal): string {
   return error instanceof Refusal ? (error.reply.logged ?? error.message) : WITHHELD;
 }
 
 interface Problem extends ItemProblem {
-  /** As in `ErrorReply`. */
+  /** Like `logged` of `ErrorReply`. */
   readonly logged: string;
 }
 
 /** @param read throws ItemError if the item is malformed */
-type TakeItem = (number: number, read: () => Members) => void;
+type AddItem = (number: number, read: () => Members) => void;
 
-function takeLines(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
+function addLines(json: JsonBytes, limits: BatchLimits, addItem: AddItem): void {
   const { bytes } = json;
   let [start, end] = [0, 0];
   const read = () => readItemMembers(json, limits, start, end);
   for (let number = 1; start < bytes.length; start = end + 1, number += 1) {
     const lineFeed = bytes.indexOf(LINE_FEED, start);
     end = lineFeed === -1 ? bytes.length : lineFeed;
-    if (json.spaceEnd(start) !== end) take(number, read);
+    if (json.spaceEnd(start) !== end) addItem(number, read);
   }
 }
 
-function takeElements(json: JsonBytes, limits: BatchLimits, take: TakeItem): void {
+function addElements(json: JsonBytes, limits: BatchLimits, addItem: AddItem): void {
   const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
   const elements = orMalformedJson('the body', () =>
     readObjects(json, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
   );
   if (elements === undefined) {
-    const lines = `or one report a line as ${batchTypes[0]}`;
+    const lines = `or one report per line as ${batchTypes[0]}`;
     const problem = (value: string) => `the body must be a JSON array of reports, ${lines}; got ${value}`;
     throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
   }
   for (const [index, members] of elements.entries()) {
-    take(index + 1, () => {
+    addItem(index + 1, () => {
       if (members === undefined) throw new ItemError('it is not a JSON object');
       return members;
     });
   }
 }
 
-/** @returns the idempotency key of an item. @throws ItemError for another type, an empty key, or one that no header could have */
+/** @returns the idempotency key of an item. @throws ItemError for another type, or a key that a header could not have */
 function readKey(value: Json, limits: BatchLimits): string {
   const { idempotencyKeyCharactersMax } = limits;
   const wanted = `send a string of 1 to ${idempotencyKeyCharactersMax} visible ASCII characters`;
@@ -218,19 +218,19 @@ function readKey(value: Json, limits: BatchLimits): string {
   if (!VISIBLE.test(key) || key.length > charactersMax) {
     throw new ItemError(`idempotency_key is ${shown(key, limits)}; ${wanted}`);
   }
-  return Buffer.from(key, 'latin1').toString('latin1'); // a part of the body's text would keep the body in memory
+  return Buffer.from(key, 'latin1').toString('latin1'); // a slice of the body's text would keep the body in memory
 }
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
 const NO_ASSET_KEY = 'asset_key is missing: send a string or an array of strings';
 const VISIBLE = /^[\x21-\x7e]+$/;
-/** A line of the journal whose key was made from the key of a request is an item as well: `<key>/1048576`. */
+/** The suffix in a journal line whose key was made from the key of a request; such a line is also an item. */
 const ITEM_SUFFIX_CHARACTERS_MAX = '/1048576'.length;
 
 /**
  * @param prefer the header `Prefer`, several joined with a comma, such as `return=minimal, handling=lenient`
- * @returns whether it asks for lenient handling (RFC 7240 section 4.4), true for this example. The first of repeated preferences
- *   counts (section 2). A malformed preference and what follows it are ignored
+ * @returns whether it prefers lenient handling (RFC 7240 section 4.4), true for this example. The first of repeated preferences
+ *   counts (section 2). A malformed preference and everything after it are ignored
  */
 export function prefersLenient(prefer: string | undefined): boolean {
   if (prefer === undefined) return false;
@@ -242,9 +242,9 @@ export function prefersLenient(prefer: string | undefined): boolean {
 }
 
 /**
- * A preference or nothing, up to the next comma or the end; its parameters are skipped. Sticky, so that what is malformed ends the
- * list: looking for a preference at each later character would take quadratic time. For the same reason no white space can be
- * matched in two ways.
+ * A preference or nothing, up to the next comma or the end; its parameters are skipped. It is sticky, so a malformed preference
+ * ends the list: a search at each later character would take quadratic time. For the same reason white space matches in one way
+ * only.
  */
 const PREFERENCE = new RegExp(
   `[ \\t]*(?:(${TOKEN})(?:[ \\t]*=(?:[ \\t]*(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN})))?)?[ \\t]*(?:;(?:[^,"]|"(?:[^"\\\\]|\\\\.)*")*)?)?(?:,|$)`,

@@ -1,4 +1,4 @@
-/** Records events, and counts those that are new: in the metrics, and on a terminal that shows them. */
+/** Records events, counts the new ones in the metrics, and shows them on a terminal. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
@@ -17,14 +17,13 @@ import {
 
 type Done = Parameters<Recorder['append']>[1];
 
-/** Where recorded events are counted. */
 export interface CountedParts {
   readonly limits: Pick<Limits, 'retryAfterSeconds'>;
   readonly metrics: Pick<Metrics, 'events' | 'recordedBatch'>;
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
 
-/** Records the events of a report, and calls `respond` once with the reply. */
+/** Records the events of a report. Calls `respond` once with the reply. */
 export type RecordReport = (
   outcome: RecordOutcome,
   recorder: Recorder,
@@ -33,13 +32,13 @@ export type RecordReport = (
   incoming: Incoming,
 ) => void;
 
-/** @param acks undefined if a reply needs no other disk */
+/** @param acks undefined if replies do not wait for a destination */
 export function reportRecorder(parts: CountedParts, acks: Acknowledgements | undefined): RecordReport {
   const { limits, metrics } = parts;
   return ({ events, onConflict, replyTo, conflictReply }, recorder, route, respond) => {
     const refusal = acks?.refusal(recorder.deployment);
     if (refusal !== undefined) return respond(unavailable(refusal, limits));
-    const count = events.length; // the callback need not retain the events
+    const count = events.length; // so that the callback does not retain the events
     const done: Done = (result, first = 0, last = 0, before = NO_SEQS) => {
       if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
@@ -52,7 +51,7 @@ export function reportRecorder(parts: CountedParts, acks: Acknowledgements | und
   };
 }
 
-/** Not a closure of `done`: each report would then allocate a scope for it, also without `--ack`. */
+/** A function of its own: as a closure in `done` it would cost each report a scope, even without `--ack`. */
 function answerWith(
   reply: Reply,
   respond: (reply: Reply) => void,
@@ -71,7 +70,7 @@ export function countingRecorder(recorder: Recorder, parts: CountedParts): Recor
   };
 }
 
-/** As `Recorder.append`. */
+/** Like `Recorder.append`, but also counts and shows the new events. */
 function appendCounted(
   recorder: Recorder,
   parts: CountedParts,
@@ -93,7 +92,7 @@ function count(
   result: RecordedResult,
   { metrics, activity }: CountedParts,
 ): void {
-  const old = result.replayed === undefined && result.conflicts === undefined ? NONE : notNew(result);
+  const old = result.replayed === undefined && result.conflicts === undefined ? NONE : indexesOfOld(result);
   types.forEach((type, index) => {
     if (!old.has(index)) metrics.events[type] += 1;
   });
@@ -102,8 +101,8 @@ function count(
   });
 }
 
-/** @returns the indexes of events that are neither counted nor shown: recorded before, or left out */
-function notNew({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<number> {
+/** @returns the indexes of events that were recorded earlier or left out */
+function indexesOfOld({ replayed = [], conflicts = [] }: RecordedResult): ReadonlySet<number> {
   return new Set([...replayed, ...conflicts.map(({ index }) => index)]);
 }
 

@@ -1,6 +1,6 @@
 /**
- * The handlers of the endpoints: pure functions from a request to the event that it reports. Parameters are checked in the
- * order of the table in `parameters.ts`, so that a request with two mistakes always gets the same error.
+ * The handlers of the endpoints: pure functions from a request to its event. Parameters are checked in the order of the table in
+ * `parameters.ts`, so a request with two mistakes always gets the same error.
  */
 
 import type { Limits } from '../config/limits.ts';
@@ -9,7 +9,7 @@ import type { Event } from '../event/event.ts';
 import { eventTimeForm, readEventTime } from '../event/event-time.ts';
 import { unknownMember } from '../event/item.ts';
 import { type Json, readJson, stringOf, stringsOf } from '../event/json.ts';
-import { knownNames, type Members, indexesExcept } from '../event/members.ts';
+import { indexesExcept, knownNames, type Members } from '../event/members.ts';
 import { didYouMean, nearestName } from '../event/nearest.ts';
 import type { Endpoint, KeyParameter, Parameter } from '../event/parameters.ts';
 import type { RecordedResult } from '../event/record-result.ts';
@@ -31,8 +31,8 @@ import { orMalformedJson, percentDecode, type Query, readBody, readQuery } from 
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'> & ShownLimits;
 
 /**
- * @param strict whether a parameter that the endpoint does not know is refused
- * @returns the handler of an endpoint. It throws Refusal 400 for what is malformed first: the body, the query, a parameter
+ * @param strict whether a parameter that the endpoint does not have is refused
+ * @returns the handler of an endpoint. It throws Refusal 400 for the first mistake: in the body, the query, then the parameters
  */
 export function reportTo(
   endpoint: Endpoint,
@@ -47,8 +47,8 @@ export function reportTo(
     const members = readBody(body, limits);
     const parameters = readQuery(query, limits);
     const { event, hidesKey } = read(keyPath, members, parameters, idempotencyKey);
-    const isUsual = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
-    const unknown = isUsual ? undefined : unknownIn(members, parameters, names);
+    const hasNoUnknown = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
+    const unknown = hasNoUnknown ? undefined : unknownIn(members, parameters, names);
     if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
     const misspelt = unknown && misspeltIn(unknown, names);
     return {
@@ -64,7 +64,7 @@ export function reportTo(
   };
 }
 
-/** @param unknown at least one name; one that is nearly that of a parameter is reported first */
+/** @param unknown at least one name; a name close to a parameter's name is reported first */
 function unknownParameter(endpoint: Endpoint, unknown: readonly string[]): Refusal {
   const names = endpoint.parameters.map(({ name }) => name);
   const name = unknown.find((one) => didYouMean(one, names) !== '') ?? unknown[0] ?? '';
@@ -75,16 +75,15 @@ function accept({ replayed }: RecordedResult): Reply {
   return replayed === undefined ? accepted : replayedReply;
 }
 
-/** What the parameters of one report say. */
 export interface Report {
   readonly event: Event;
-  /** As in `RecordOutcome`. */
+  /** Like `hidesKey` of `RecordOutcome`. */
   readonly hidesKey: boolean;
 }
 
 /**
- * Reads the parameters of one report, each from the first that has it: path, body, query.
- * @throws Refusal 400 for the first parameter that is missing or malformed
+ * Reads the parameters of one report, each from the first place that has it: path, body, query.
+ * @throws Refusal 400 for the first missing or malformed parameter
  */
 export type ReadReport = (
   keyPath: string | undefined,
@@ -100,18 +99,18 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
 
   return (keyPath, body, query, idempotencyKey) => {
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
-    const isAlone = query.size === 0;
-    const isRepeated = query.others !== undefined;
+    const isQueryEmpty = query.size === 0;
+    const hasRepeats = query.others !== undefined;
     const keyInBody = body?.known[ASSET_KEY];
-    const keyInQuery = isAlone ? undefined : query.get('asset_key');
-    if (isRepeated && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
+    const keyInQuery = isQueryEmpty ? undefined : query.get('asset_key');
+    if (hasRepeats && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? [], limits);
     fragments[0] = key.fragment;
     for (const slot of slots) {
       const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
-      const inQuery = isAlone ? undefined : query.get(slot.name);
-      if (isRepeated && inBody === undefined) checkOnce(slot.name, query, limits);
+      const inQuery = isQueryEmpty ? undefined : query.get(slot.name);
+      if (hasRepeats && inBody === undefined) checkOnce(slot.name, query, limits);
       const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
       if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? [], limits);
       fragments[slot.at] = value;
@@ -121,7 +120,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
   };
 }
 
-/** Checks a parameter that is read from the query. @throws Refusal 400 if it has different values there */
+/** Checks a parameter in the query. @throws Refusal 400 if it has different values there */
 function checkOnce(name: string, query: Query, limits: ParameterLimits): void {
   const others = query.others?.get(name);
   if (others === undefined) return;
@@ -136,18 +135,19 @@ function checkOnce(name: string, query: Query, limits: ParameterLimits): void {
 const ASSET_KEY = knownNames.indexOf('asset_key');
 const NO_FRAGMENTS: readonly undefined[] = lineOrder.map(() => undefined);
 
-/** A parameter as the handler reads it. All slots have the same members and so one hidden class, which V8 reads fastest. */
+/** A parameter prepared for the handler. All slots have the same members and so one hidden class, which V8 reads fastest. */
 interface Slot {
   readonly name: string;
-  /** The index of the name in `knownNames`, and in `lineOrder`. */
+  /** The index of the name in `knownNames`. */
   readonly known: number;
+  /** The index of the name in `lineOrder`. */
   readonly at: number;
   readonly kind: Exclude<Parameter, KeyParameter>['kind'];
   readonly required: boolean;
   readonly what: string;
   readonly choices: readonly string[];
   readonly standard: string | undefined;
-  /** The standard as JSON. */
+  /** `standard` as JSON. */
   readonly fallback: string | undefined;
 }
 
@@ -171,7 +171,7 @@ function hasNone({ known, others }: Members, foreign: readonly number[]): boolea
   return others === undefined;
 }
 
-/** @returns the names in a request that are not among those of its endpoint; undefined if there is none */
+/** @returns the names in a request that are not parameters of its endpoint; undefined if there are none */
 function unknownIn(
   body: Members | undefined,
   query: ReadonlyMap<string, string>,
@@ -181,7 +181,7 @@ function unknownIn(
   return unknown.length === 0 ? undefined : unknown;
 }
 
-/** @returns the names that are one edit away from a parameter, or undefined if there is none */
+/** @returns the names that are one edit away from a parameter; undefined if there are none */
 function misspeltIn(unknown: readonly string[], names: readonly string[]): RecordOutcome['misspelt'] {
   const found = unknown.flatMap((name) => {
     const meant = nearestName(name, names);
@@ -191,9 +191,9 @@ function misspeltIn(unknown: readonly string[], names: readonly string[]): Recor
 }
 
 interface RequestKey {
-  /** Its parts, as JSON. */
+  /** The parts of the key, as JSON. */
   readonly fragment: Fragment;
-  /** Whether it is in the path and overrides a different key in the same request. */
+  /** Whether the key is in the path and overrides a different key in the same request. */
   readonly hidesOther: boolean;
 }
 
@@ -209,7 +209,7 @@ function readKey(
 ): RequestKey | undefined {
   if (keyPath !== undefined) {
     const parts = keyInPath(keyPath, limits);
-    // A null in the body means "not given" and overrides the query, so the query's key is not reported as overridden by the path.
+    // A null in the body means "not given" and overrides the query, so the path does not override the key in the query.
     const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
     const hidesOther = others.some((other) => other !== undefined && !sameKey(parts, other));
     return { fragment: quoteAll(parts), hidesOther };
@@ -244,7 +244,7 @@ function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
     checkKey([text], text, 'in the query', limits);
     return [text];
   }
-  const value = orMalformedJson('asset_key in the query begins with [ and', () => readJson(text, limits.jsonDepthMax));
+  const value = orMalformedJson('asset_key in the query starts with [ and', () => readJson(text, limits.jsonDepthMax));
   const parts = stringsOf(value);
   if (parts === undefined) {
     const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
@@ -254,12 +254,12 @@ function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
   return parts;
 }
 
-/** @returns the key in a body in the form that it has in a query */
+/** @returns a key in a body in the form of a query */
 function textOf(value: Json): string {
   return value.kind === 'string' ? stringOf(value) : value.text;
 }
 
-/** Whether two keys are equal. The other key is not used, so a malformed one is not an error. */
+/** Whether two keys are equal. The other key is not recorded, so a malformed one is no error. */
 function sameKey(parts: readonly string[], other: string): boolean {
   if (parts.length === 1 && parts[0] === other) return true;
   try {
@@ -282,10 +282,10 @@ function checkKey(parts: readonly string[], sent: string, from: KeyOrigin, limit
   }
   if (characters * UTF8_BYTES_MAX <= keyBytesMax) return;
   const bytes = Buffer.byteLength(parts.join('/'));
-  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are taken`, limits);
+  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are allowed`, limits);
 }
 
-/** @param has what is wrong with the key */
+/** @param has the mistake, such as `an empty part` */
 function badKey(sent: string, from: KeyOrigin, has: string, advice: string, limits: ParameterLimits): Refusal {
   const quote = from === 'in the body' ? shownJson(sent, limits) : shown(sent, limits);
   const problem = (key: string) => `asset_key ${from} has ${has}: ${key}; ${advice}`;
@@ -300,12 +300,12 @@ type KeyOrigin = 'in the path' | 'in the body' | 'in the query';
 /** Most bytes in UTF-8 for one UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;
 const CONTROL = /[\u0000-\u001f\u007f]/;
-/** As JSON, an array of parts that are right and that have no escape. */
+/** The JSON of an array of valid parts without escapes. */
 const PLAIN_KEY = /^\["[^"\\\u007f]+"(?:,"[^"\\\u007f]+")*\]$/;
 
 /**
- * Reads a parameter from the body if it is there, else from the query. A null in the body means "not given".
- * @returns its value as JSON, undefined if it is not given
+ * Reads a parameter from the body, or from the query if the body does not have it. A null in the body means "not given".
+ * @returns its value as JSON; undefined if it is not given
  * @throws Refusal 400
  */
 function readParameter(
@@ -326,10 +326,10 @@ function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Fragment 
     return value;
   }
   if (value.kind !== 'string') {
-    const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number may mean seconds or milliseconds' : '';
+    const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number could mean seconds or milliseconds' : '';
     throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`, limits);
   }
-  // Without an escape it has no control character and no half of a surrogate pair, so it is recorded as it came.
+  // A string without an escape has no control character and no lone surrogate, so it is recorded as sent.
   if (!value.hasEscape && (kind === 'string' || (kind === 'non-empty string' && value.end - value.start > 2)))
     return value;
   const text = stringOf(value);
@@ -360,7 +360,7 @@ function checkMetadata(name: string, value: Json, limits: ParameterLimits): Json
   return value;
 }
 
-/** @param inLog whether the log may have the text */
+/** @param inLog whether an error in the log can quote the text */
 function checkText(
   { name, kind, what, choices, standard }: Slot,
   text: string,
@@ -381,7 +381,7 @@ function checkText(
   return text;
 }
 
-/** @param unknown the names in the request that are no parameters, of which one may be a misspelling of the missing one */
+/** @param unknown unknown names in the request; one might be a misspelling of the missing parameter */
 function missing(
   { name, kind, what }: Pick<Slot, 'name' | 'what'> & { kind: Parameter['kind'] },
   unknown: readonly string[],

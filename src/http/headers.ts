@@ -1,6 +1,6 @@
-/** The headers that the service uses. The table below is the only list of them: their type and their reader follow from it. */
+/** The headers that the service uses. Their type and their reader are derived from the table. */
 
-/** The member of `HeaderFields` for each header, by the name of the header in lower case. */
+/** The member of `HeaderFields` for each header name in lower case. */
 const members = {
   host: 'host',
   'transfer-encoding': 'transferEncoding',
@@ -21,9 +21,9 @@ const members = {
 
 type Member = (typeof members)[keyof typeof members];
 
-/** The values of the headers in the table as they were sent, several of a name joined with a comma (RFC 9110 section 5.3). */
+/** The values of the headers in the table as sent, repeated headers joined with a comma (RFC 9110 section 5.3). */
 export type HeaderFields = Record<Member, string | undefined> & {
-  /** All headers as they were sent: name, value, name, value … */
+  /** All headers as sent: name, value, name, value … */
   raw: readonly string[];
   /** Size of all headers in bytes, with their separators and line ends. */
   bytes: number;
@@ -35,7 +35,7 @@ export type HeaderFields = Record<Member, string | undefined> & {
 
 const memberOf: ReadonlyMap<string, Member> = new Map(Object.entries(members));
 
-/** Copied for each request, so that all have one hidden class. */
+/** Copied for each request, so that all requests share one hidden class. */
 const blank = blankFields();
 
 /** @param raw name, value, name, value … */

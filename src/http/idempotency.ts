@@ -1,18 +1,18 @@
-/** The header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07), and the replies to a key that was used before. */
+/** The header `Idempotency-Key` (draft-ietf-httpapi-idempotency-key-header-07), and the replies to a repeated key. */
 
 import type { KeyConflict } from '../event/record-result.ts';
 import { type BodyReply, type ErrorReply, quotingRefusal, type ShownLimits, shown } from './message.ts';
 
 /**
- * The header as it may be sent: bare (`order-17/1`), as most clients do, or as a string of RFC 8941 section 3.3.3
+ * The accepted forms of the header: bare (`order-17/1`), which most clients send, or a string of RFC 8941 section 3.3.3
  * (`"order-17/1"`). At most 255 visible ASCII characters.
  */
 export const idempotencyKeyPattern = /^(?:[!#-+\--~]{1,255}|"(?:[!#-[\]-~]|\\["\\]){1,255}")$/;
 
 /**
- * @param value of the header, values of several joined with a comma
- * @returns the key, without quotes; undefined if there is no such header
- * @throws Refusal 400 for any other form, also for two keys
+ * @param value the value of the header, repeated headers joined with a comma
+ * @returns the key, without quotes; undefined if the header is missing
+ * @throws Refusal 400 for any other form, and for two keys
  */
 export function readIdempotencyKey(value: string | undefined, limits: ShownLimits): string | undefined {
   if (value === undefined) return undefined;
@@ -24,7 +24,7 @@ export function readIdempotencyKey(value: string | undefined, limits: ShownLimit
   return value.startsWith('"') ? value.slice(1, -1).replace(/\\(["\\])/g, '$1') : value;
 }
 
-/** The reply to a report that was recorded before, by an earlier report with its key. */
+/** The reply to a report whose key and event were recorded earlier. */
 export const replayedReply: BodyReply = {
   kind: 'body',
   status: 200,
@@ -33,8 +33,8 @@ export const replayedReply: BodyReply = {
 };
 
 /**
- * @returns the reply to a report whose key belongs to another event: 422, as section 2.7 of
- *   draft-ietf-httpapi-idempotency-key-header-07 has it
+ * @returns the reply to a report whose key belongs to another event: 422 (section 2.7 of
+ *   draft-ietf-httpapi-idempotency-key-header-07)
  */
 export function keyConflict([conflict]: readonly KeyConflict[], limits: ShownLimits): ErrorReply {
   const { key = '', member = '' } = conflict ?? {};

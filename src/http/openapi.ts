@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document of the service, built on the first request. What is specific to a service is handed in. */
+/** The OpenAPI 3.1 document of the service, built on the first request. */
 
 import { deploymentName, version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
@@ -14,7 +14,6 @@ import type { Route } from './router.ts';
 const JSON_TYPE = 'application/json';
 const TEXT = { type: 'string' };
 
-/** What the document describes. */
 export interface OpenApiOptions {
   /** The base of every path: a URL, or only its path, such as `/some/path`. */
   readonly server: string;
@@ -22,17 +21,16 @@ export interface OpenApiOptions {
   readonly lineSchema: Schema;
   /** Name of the token header in hosted mode, such as `Service-Cloud-Api-Token`; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
-  /** Whether `Idempotency-Key` is looked at; true by default. */
+  /** Whether `Idempotency-Key` is used; true by default. */
   readonly takesKeys?: boolean;
   /** Whether a report with an unknown parameter is refused; false by default. */
   readonly strict?: boolean;
-  /** The routes besides those of reports and of the service itself. */
+  /** Further routes, besides reports and the service's own routes. */
   readonly routes?: readonly DescribedRoute[];
-  /** The limits that the document states. */
   readonly limits: Limits;
 }
 
-/** A route as the document describes it. */
+/** The description of a route. */
 export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
   /** In lower case. */
   readonly methods: readonly string[];
@@ -40,17 +38,17 @@ export interface DescribedRoute extends Pick<Route<unknown>, 'needs' | 'path'> {
   readonly description?: string;
   /** The parameters of its query, by their names. */
   readonly query?: Readonly<Record<string, { readonly schema: Schema; readonly what?: string }>>;
-  /** Its other parameters, such as those in its path, as OpenAPI describes them. */
+  /** Other parameters, such as path parameters, in the form of OpenAPI. */
   readonly parameters?: readonly Schema[];
-  /** The schema of the body of a PUT, with an example; it is JSON unless other media types are given. */
+  /** The schema of the body of a PUT or POST, with an example. The media type is JSON by default. */
   readonly body?: { readonly schema: Schema; readonly example?: unknown; readonly types?: readonly string[] };
-  /** The schemas of its reply by media type, the standard one first. */
+  /** The schemas of its reply by media type, the default first. */
   readonly content: Readonly<Record<string, Schema>>;
-  /** The statuses that it has besides those of every route. */
+  /** Its statuses besides the statuses of every route. */
   readonly also?: readonly (409 | 410)[];
 }
 
-/** @returns an OpenAPI 3.1 document of all routes, an object to be written as JSON */
+/** @returns an OpenAPI 3.1 document of all routes, for JSON.stringify */
 export function openApi({
   server,
   lineSchema,
@@ -102,24 +100,24 @@ function introduction(limits: Limits, takesKeys: boolean, strict: boolean): stri
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
     'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
-      `After a 503, a 408 or a broken connection it may have been; sending it again may record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
-    'A parameter is taken from the first place that has it: the path (the key only), the JSON body, the query. ' +
-      'Null in the body means "not given" and hides the query. A required parameter may be in any of them, which JSON ' +
-      `Schema can not express. Unknown parameters are ${strict ? 'refused' : 'ignored; with --strict or --test they are refused'}.`,
+      `After a 503, a 408 or a broken connection it might have been recorded; sending it again can record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
+    'A parameter is read from the first place that has it: the path (the key only), the JSON body, the query. ' +
+      'Null in the body means "not given" and hides the query. A required parameter can be in any of them, which JSON ' +
+      `Schema cannot express. Unknown parameters are ${strict ? 'refused' : 'ignored; with --strict or --test they are refused'}.`,
     `At most: a body ${bodyBytesMax} bytes of UTF-8, ${bodyMembersMax} members, ${jsonDepthMax} levels; ` +
       `request line and headers ${headBytesMax} bytes, ${headersMax} headers; ` +
       `a key ${keyBytesMax} bytes of UTF-8, with one between its parts.`,
   ].join('\n\n');
 }
 
-/** Schema of a parameter's value, except that an optional parameter may also be null. */
+/** The schema of a parameter's value without null; an optional parameter can also be null. */
 function schemaOf(parameter: Parameter): Schema {
   const text = TEXT;
   switch (parameter.kind) {
     case 'key':
       return ref('schemas', 'Key');
     case 'metadata':
-      return { type: 'object', additionalProperties: true, description: 'Recorded as it is sent.' };
+      return { type: 'object', additionalProperties: true, description: 'Recorded as sent.' };
     case 'boolean':
       return { type: 'boolean' };
     case 'one of':
@@ -147,16 +145,16 @@ interface ReportPathOptions {
 
 function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, refused: Schema): Schema {
   const headers = {
-    [REPLAYED_HEADER]: { description: 'The report was recorded before.', schema: { ...TEXT, const: 'true' } },
+    [REPLAYED_HEADER]: { description: 'The report was recorded earlier.', schema: { ...TEXT, const: 'true' } },
   };
   const paths: Record<string, Schema> = {};
   for (const { path: ending, type, parameters } of endpoints) {
-    const describe = (id: string, about: string, inPath: readonly string[], taken: readonly Parameter[]) => {
-      const required = taken.filter((one) => one.required).map(({ name }) => name);
-      const example = Object.fromEntries(taken.map((one) => [one.name, one.example]));
+    const describe = (id: string, about: string, inPath: readonly string[], accepted: readonly Parameter[]) => {
+      const required = accepted.filter((one) => one.required).map(({ name }) => name);
+      const example = Object.fromEntries(accepted.map((one) => [one.name, one.example]));
       const schema = {
         type: 'object',
-        properties: propertiesOf(taken),
+        properties: propertiesOf(accepted),
         maxProperties: limits.bodyMembersMax,
         ...(strict && { additionalProperties: false }),
       };
@@ -166,7 +164,7 @@ function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, r
           operationId: `${ending.slice(1)}${id}`,
           summary: `Record an ${type}`,
           description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
-          parameters: [...taken.map(({ name }) => name), ...(takesKeys ? [KEY_HEADER] : [])].map((name) =>
+          parameters: [...accepted.map(({ name }) => name), ...(takesKeys ? [KEY_HEADER] : [])].map((name) =>
             ref('parameters', name),
           ),
           requestBody: { content: json(schema, example) },
@@ -182,9 +180,9 @@ function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, r
       };
     };
     const path = `${hosted ? '/{deployment_name}' : ''}${ending}/`;
-    paths[path] = describe('', 'The last slash may be left out.', [], parameters);
+    paths[path] = describe('', 'The last slash can be left out.', [], parameters);
     const about =
-      'Each slash in the key begins another part; %2F is a slash inside a part. ' +
+      'Each slash in the key starts another part; %2F is a slash inside a part. ' +
       `Generated clients escape slashes: with them a key of several parts goes into the body of ${path}.`;
     const besidesKey = parameters.filter(({ kind }) => kind !== 'key');
     paths[`${path}{asset_key}`] = describe('_by_path', about, ['asset_key_in_path'], besidesKey);
@@ -200,7 +198,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
   ];
   const itemsMax = limits.batchItemsMax;
   const lines = {
-    schema: { type: 'string', description: `One item a line, at most ${itemsMax}; empty lines are skipped.` },
+    schema: { type: 'string', description: `One item per line, at most ${itemsMax}; empty lines are skipped.` },
     example: example.map((one) => `${JSON.stringify(one)}\n`).join(''),
   };
   const errors = { type: 'array', items: ref('schemas', 'ItemProblem') };
@@ -209,7 +207,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
   const all = { type: 'object', properties: { recorded: count, duplicates: count } };
   const description =
     'All items are recorded or none, unless the request prefers handling=lenient: then the wrong items are left out and the reply is 207. ' +
-    'An item has the parameters of a report and its type. A line of the journal is an item as well.';
+    'An item has the parameters of a report and its type. A journal line is also an item.';
   return {
     [`${hosted ? '/{deployment_name}' : ''}${batchPath}/`]: {
       parameters: hosted ? [ref('parameters', 'deployment_name')] : [],
@@ -226,8 +224,11 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
           },
         },
         responses: {
-          200: response('All are on the disk.', all, { recorded: 2 }),
-          207: response('Some are on the disk; only with Prefer: handling=lenient.', some),
+          200: response('All events are on stable storage.', all, { recorded: 2 }),
+          207: response(
+            'Some events are on stable storage, others were refused; only with Prefer: handling=lenient.',
+            some,
+          ),
           ...refused,
         },
         ...(hosted && { security: needing('report') }),
@@ -236,14 +237,14 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
   };
 }
 
-/** The schemas of an item of a batch, as `event/item.ts` reads it, in the order of the endpoints. */
+/** The schemas of an item of a batch (see `event/item.ts`), in the order of the endpoints. */
 function batchItems(): Schema[] {
   const ignored = Object.fromEntries(ignoredMembers.map((name) => [name, {}]));
   return endpoints.map(({ name, type, parameters }) => {
     const tags = parameters.filter((one) => 'tag' in one).map((one) => [one.name, orNull(schemaOf(one))]);
     const tagged = {
       type: 'object',
-      description: 'As in a line of the journal. The same as the parameter of that name if both are given.',
+      description: 'The tags of a journal line. Each must equal the parameter of that name if both are given.',
       properties: Object.fromEntries(tags),
       additionalProperties: false,
       minProperties: 1,
@@ -268,7 +269,7 @@ function propertiesOf(parameters: readonly Parameter[]): Readonly<Record<string,
   return Object.fromEntries(schemas);
 }
 
-/** @returns the two headers that a token with the right may be in */
+/** @returns the two headers for a token with this right */
 function needing(right: string): Schema[] {
   return [{ token: [right] }, { bearer: [right] }];
 }
@@ -337,7 +338,7 @@ function bodyContent({ schema, example, types = [JSON_TYPE] }: NonNullable<Descr
 /** The names of the two forms of a line. */
 const LINE_NAMES = ['AssetEvent', 'CheckEvent'];
 
-/** Each has a name that no parameter has, and so has each form of a union: generators of clients make types of them. */
+/** Each schema, and each form of a union, has a name unlike any parameter: generators of clients make types of them. */
 function schemas(lineSchema: Schema, limits: Limits): Schema {
   const items = batchItems();
   const itemNames = endpoints.map(({ type }) => `${type}Item`);
@@ -346,7 +347,7 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
   const error = { type: 'string', description: 'One line: what is wrong, and what to do.' };
   const request_id = {
     type: 'string',
-    description: 'The same id is in the log lines of the service about this request.',
+    description: 'The id of the request, also in the log lines of the service about it.',
   };
   return {
     KeyPart: { ...keyPartSchema(), maxLength: limits.keyBytesMax },
@@ -365,9 +366,13 @@ function schemas(lineSchema: Schema, limits: Limits): Schema {
         first_seq: {
           type: 'integer',
           minimum: 1,
-          description: 'With a 410: the seq of the first event that is there.',
+          description: 'With a 410: the seq of the first available event.',
         },
-        reason: { ...TEXT, enum: ['fork', 'gap', 'loop'], description: 'With a 409, beside what a 200 has.' },
+        reason: {
+          ...TEXT,
+          enum: ['fork', 'gap', 'loop'],
+          description: 'With a 409, in addition to the members of a 200.',
+        },
       },
       required: ['error', 'request_id'],
     },
@@ -396,8 +401,8 @@ function requestParameters(): Schema {
     asset_key: {
       name: 'asset_key',
       in: 'query',
-      description: 'One part as it is, or all parts as a JSON array.',
-      // One pattern instead of a union, of which generators of clients make no type.
+      description: 'A key of one part as plain text, or all parts as a JSON array.',
+      // One pattern instead of a union: generators of clients make no type of a union in a query.
       schema: { ...TEXT, pattern: '^(?:\\[|[^[\\x00-\\x1f\\x7f][^\\x00-\\x1f\\x7f]*$)' },
       example: '["warehouse","orders"]',
     },
@@ -405,26 +410,26 @@ function requestParameters(): Schema {
     Prefer: {
       name: 'Prefer',
       in: 'header',
-      description: 'handling=lenient records the items that are right (RFC 7240).',
+      description: 'handling=lenient records the right items (RFC 7240).',
       schema: { type: 'string' },
     },
     deployment_name: pathParameter('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
 }
 
-/** @returns a parameter of a path, as OpenAPI describes it */
+/** @returns the OpenAPI description of a path parameter */
 export function pathParameter(name: string, schema: Schema, example: unknown): Schema {
   return { name, in: 'path', required: true, schema, example };
 }
 
 const KEY_HEADER = 'Idempotency-Key';
 const REPLAYED_HEADER = 'Idempotent-Replayed';
-/** Without an example, which tools send with each report: of many reports with one key one is recorded. */
+/** Without an example: tools would send it with each report, and only one report with the same key is recorded. */
 const keyHeader = {
   name: KEY_HEADER,
   in: 'header',
   description:
-    'Identifies the report: sent again with the same key, it is recorded once. ' +
+    'Identifies the report: a report that is sent again with the same key is recorded once. ' +
     'In quotes (RFC 8941), or bare without quotes and commas.',
   schema: { type: 'string', pattern: idempotencyKeyPattern.source },
 };
@@ -432,15 +437,15 @@ const KEY_REFUSAL: Refusals = { 422: ['The Idempotency-Key was used before, for 
 
 /** The statuses that only some of the described routes have. */
 const ALSO: Readonly<Record<409 | 410, Refusals[string]>> = {
-  409: ['The events do not continue what is here of their journal; seq, id and reason say how.'],
-  410: ['The events after after_seq were removed; first_seq is the first that is there.'],
+  409: ['The events do not follow the last recorded event of their journal; see seq, id and reason.'],
+  410: ['The events after after_seq were removed; first_seq is the first available event.'],
 };
 
 function alsoRefused(statuses: readonly (409 | 410)[]): Refusals {
   return Object.fromEntries(statuses.map((status) => [status, ALSO[status]]));
 }
 
-/** Refusals by status: when the reply has it, and the header that every such reply has. */
+/** Refusals by status: when the status is sent, and the header that every such reply has. */
 type Refusals = Readonly<Record<string, readonly [when: string, header?: string]>>;
 
 function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
@@ -451,12 +456,12 @@ function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
     404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
     408: ['The request arrived too slowly.'],
-    413: [`The body has more than ${bodyBytesMax} bytes, or the events of a batch take too much memory together.`],
+    413: [`The body has more than ${bodyBytesMax} bytes, or the events of a batch need too much memory together.`],
     415: ['The body has a Content-Encoding.'],
     417: ['Expect other than 100-continue.'],
     ...(hosted && { 429: ['Too many requests without a valid token.', 'Retry-After'] }),
     431: ['Request line and headers too large.'],
-    503: ['The report can not be recorded now, or the service is not ready.', 'Retry-After'],
+    503: ['The report cannot be recorded now, or the service is not ready.', 'Retry-After'],
   };
 }
 

@@ -1,4 +1,4 @@
-/** Protects against cross-site requests: a web page of another site must not report, nor read, through the operator's browser. */
+/** Protects against cross-site requests: a page of another site must neither report nor read through the operator's browser. */
 
 import { isIP } from 'node:net';
 import { type Head, quotingRefusal, type Refusal, type ShownLimits, shown } from './message.ts';
@@ -9,7 +9,7 @@ export interface AccessOptions {
   readonly address: string;
   /** Further host names of this service, in lower case and without a port. */
   readonly allowedHosts: readonly string[];
-  /** Whether other Hosts are refused also if `allowedHosts` is empty and other machines reach the address; IP addresses are not. */
+  /** Whether other host names, but not IP addresses, are refused even without `allowedHosts` on an address other than loopback. */
   readonly onlyKnownHosts?: boolean;
   readonly limits: ShownLimits;
 }
@@ -19,15 +19,15 @@ export interface AccessOptions {
  * same-origin and none, and a Host that is not this service (DNS rebinding). In a request that no page sent, Host is checked only
  * if the names of the service are known: on loopback, or with --allowed-host.
  *
- * One request of another site is not refused: a link to the page of the service (`opensPage`), which holds no data and shows
- * none in a frame. The site that has the link gets nothing of it.
+ * The only accepted request of another site is a link to the page of the service (`opensPage`): the page holds no data, shows
+ * none in a frame, and the other site cannot read it.
  * @returns a check that throws Refusal 403
  */
 export function createAccess(options: AccessOptions): (head: Head, opensPage: boolean) => void {
   const ownNames = new Set(['localhost', '127.0.0.1', '[::1]', hostOf(options.address), ...options.allowedHosts]);
-  const onlyThisMachine = isLoopback(options.address);
-  // On other addresses the service does not know its names, such as that of a Kubernetes Service, without --allowed-host.
-  const namesAreKnown = onlyThisMachine || options.allowedHosts.length > 0 || options.onlyKnownHosts === true;
+  const isLocalOnly = isLoopback(options.address);
+  // On other addresses its names, such as `assetlog.default.svc`, are known only from --allowed-host.
+  const hasKnownNames = isLocalOnly || options.allowedHosts.length > 0 || options.onlyKnownHosts === true;
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
 
   const refuse = (sent: string, problem: (value: string) => string): Refusal =>
@@ -35,7 +35,7 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
 
   return ({ method, authority, navigates, fields: { origin, fetchSite } }, opensPage) => {
     const isUnknown = authority !== undefined && !isOwn(authority);
-    if (namesAreKnown && isUnknown && (onlyThisMachine || !isAddress(authority))) {
+    if (hasKnownNames && isUnknown && (isLocalOnly || !isAddress(authority))) {
       throw refuse(
         authority,
         (host) => `Host ${host} is not this service; use localhost, or allow it with --allowed-host`,
@@ -44,8 +44,8 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
     if (origin !== undefined && !isSameServer(origin, authority)) {
       throw refuse(origin, (value) => `Origin ${value} is not this service: web pages of other sites are refused`);
     }
-    // DNS rebinding: a page is of the same origin if the owner of its name lets the name resolve to this service. An IP address
-    // can not be rebound.
+    // DNS rebinding: a page has the same origin if the owner of its host name lets the name resolve to this service. An IP
+    // address cannot be rebound.
     const isOfPage = origin !== undefined || fetchSite === 'same-origin'; // a GET of the same origin has no Origin
     if (isOfPage && isUnknown && !isAddress(authority)) {
       throw refuse(authority, (host) => `Host ${host} is not this service; let its pages use it with --allowed-host`);
@@ -58,8 +58,8 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
 }
 
 /**
- * @param address as a socket reports it, or as it was configured
- * @returns whether only this machine reaches it: `127.0.0.1`, `::ffff:127.0.0.1`
+ * @param address from a socket or from the configuration
+ * @returns whether only this machine can reach it: true for `127.0.0.1` and `::ffff:127.0.0.1`
  */
 export function isLoopback(address: string): boolean {
   return /^(::ffff:)?127\.[0-9.]+$/i.test(address) || address === '::1' || address === 'localhost';
@@ -70,7 +70,7 @@ export function hostOf(address: string): string {
   return isIP(address) === 6 ? `[${address}]` : address;
 }
 
-/** The scheme is not compared: with a TLS proxy in front, the origin of a page has https and this listener serves http. */
+/** The scheme is not compared: with a TLS proxy, the origin of a page has https and this listener serves http. */
 function isSameServer(origin: string, authority: string | undefined): boolean {
   const [, scheme, own] = /^(https?):\/\/([^/]+)$/.exec(origin.toLowerCase()) ?? [];
   if (own === undefined || authority === undefined) return false;

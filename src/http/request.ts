@@ -14,8 +14,8 @@ type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 /**
  * Checks the syntax and framing of a request's head (RFC 9112).
- * @param tokenHeaders a request may have a bearer token and one other of these headers, each once
- * @throws Refusal 400 or 431, which closes the connection, because the start of the next request on it is not certain
+ * @param tokenHeaders a request can have a bearer token and one other of these headers, each once
+ * @throws Refusal 400 or 431, which closes the connection, because the start of the next request is not certain
  */
 export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits & ShownLimits): Head {
   const { method = '', url = '', httpVersion, fields } = incoming;
@@ -43,16 +43,16 @@ export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits:
   };
 }
 
-/** Checks the header Expect (RFC 9110 section 10.1.1). @throws Refusal 417 for any but `100-continue` */
+/** Checks the header Expect (RFC 9110 section 10.1.1). @throws Refusal 417 unless it is `100-continue` */
 export function checkExpect({ expect }: Head, limits: ShownLimits): void {
   if (expect === undefined || expect.toLowerCase() === '100-continue') return;
-  const problem = (value: string) => `Expect: ${value} can not be met; send 100-continue or no Expect`;
+  const problem = (value: string) => `Expect: ${value} cannot be met; send 100-continue or no Expect`;
   throw quotingRefusal(417, shown(expect, limits), 'logged', problem);
 }
 
 /**
- * Checks the headers that describe a body, for a request that has one.
- * @param types the media types that are taken, in lower case, the commonest first
+ * Checks the headers that describe a body. Only for a request with a body.
+ * @param types the accepted media types in lower case, most common first
  * @throws Refusal 413, 415 or 400, checked in this order
  */
 export function checkBodyHeaders(
@@ -93,17 +93,17 @@ export function checkBodyHeaders(
   }
 }
 
-/** @returns whether a Content-Type that `checkBodyHeaders` took is JSON */
+/** @returns whether a Content-Type that `checkBodyHeaders` accepted is JSON */
 export function isJson(contentType: string | undefined): boolean {
   return contentType !== undefined && /^application\/json[ \t]*(?:;|$)/i.test(contentType);
 }
 
-/** Whether HTML is named, as browsers do; a client that accepts anything, such as curl with its default, gets JSON. */
+/** Whether Accept names HTML, as in browsers. A client that accepts anything, such as curl by default, gets JSON. */
 export function acceptsHtml(accept = ''): boolean {
   return accept.split(',').some((range) => /^\s*text\/html\s*(?:;(?!.*\bq=0(?:\.0*)?\s*$)|$)/i.test(range));
 }
 
-/** @returns the value of a parameter that is a quoted string or a token (RFC 9110 section 5.6): `wordOf('a\\"b', undefined)` is `a"b` */
+/** @returns the value of a quoted string or a token (RFC 9110 section 5.6): `wordOf('a\\"b', undefined)` is `a"b` */
 export function wordOf(quoted: string | undefined, token: string | undefined): string {
   return quoted?.replace(/\\(.)/g, '$1') ?? token ?? '';
 }
@@ -120,7 +120,7 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
 
 /**
  * Parses the JSON object in a body.
- * @returns its members; undefined if it is empty
+ * @returns its members; undefined for an empty body
  * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */
 export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Members | undefined {
@@ -133,16 +133,16 @@ export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Membe
   throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
 }
 
-/** @param isLines whether the body is lines of JSON. @returns the body without its byte order mark. @throws Refusal 400 if it is not UTF-8 */
+/** @param isLines whether the body is NDJSON @returns the body without a byte order mark @throws Refusal 400 if not UTF-8 */
 export function readUtf8(bytes: Buffer, isLines = false): JsonBytes {
   if (isUtf16(bytes)) throw new Refusal(400, 'the body is UTF-16; send it as UTF-8');
   if (!isUtf8(bytes)) {
-    throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} begins no valid character`);
+    throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} does not start a valid character`);
   }
   return new JsonBytes(startsWithBom(bytes) ? bytes.subarray(3) : bytes, isLines);
 }
 
-/** Runs a parser of JSON text that a client sent. @throws Refusal 400 with line, column and problem */
+/** Runs a parser of a client's JSON text. @throws Refusal 400 with line, column and problem */
 export function orMalformedJson<Value>(what: string, read: () => Value): Value {
   try {
     return read();
@@ -155,8 +155,8 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
 
 /**
  * Parses a query as `application/x-www-form-urlencoded`: `+` is a space.
- * @param repeated whether a repeated name is refused; in a report its place may be one that is not read
- * @throws Refusal 400 for a malformed percent-encoding
+ * @param repeated whether a repeated name is refused; reports keep it, since the body or the path might override it
+ * @throws Refusal 400 for a malformed percent-encoding, or a repeated name that is refused
  */
 export function readQuery(query: string, limits: ShownLimits, repeated: 'kept' | 'refused' = 'kept'): Query {
   if (query === '') return NO_PARAMETERS;
@@ -167,7 +167,7 @@ export function readQuery(query: string, limits: ShownLimits, repeated: 'kept' |
     const name = formDecode(equals === -1 ? pair : pair.slice(0, equals), limits);
     const value = equals === -1 ? '' : pair.slice(equals + 1);
     if (repeated === 'refused' && parameters.has(name)) {
-      const problem = (twice: string) => `the query has ${twice} twice; send it once`;
+      const problem = (quote: string) => `the query has ${quote} twice; send it once`;
       throw quotingRefusal(400, shown(name, limits), 'withheld', problem);
     }
     const last = formDecode(value, limits);
@@ -185,13 +185,13 @@ export function readQuery(query: string, limits: ShownLimits, repeated: 'kept' |
 
 /** The last value of each name in a query. */
 export type Query = ReadonlyMap<string, string> & {
-  /** The values before the last one, of names that have different values. */
+  /** The values before the last one, for names with different values. */
   readonly others?: ReadonlyMap<string, readonly string[]>;
 };
 
 const NO_PARAMETERS: Query = new Map();
 
-/** @returns the text with its percent-encoding decoded once as UTF-8; undefined if it is malformed */
+/** @returns the text, percent-decoded once as UTF-8; undefined if it is malformed */
 export function percentDecode(text: string): string | undefined {
   if (!text.includes('%')) return text;
   try {
@@ -201,7 +201,7 @@ export function percentDecode(text: string): string | undefined {
   }
 }
 
-/** Bytes of the request line besides method and target (spaces, version, line end), and of the empty line after the headers. */
+/** Bytes of the request line besides method and target (spaces, version, line end) plus the empty line after the headers. */
 const REQUEST_LINE_EXTRA_BYTES = ' '.length + ' HTTP/1.1\r\n'.length + '\r\n'.length;
 
 /** RFC 9110 section 7.2 and RFC 3986 section 3.2.2: a name or an address, an optional port, never user information. */
@@ -211,8 +211,8 @@ const TARGET = /^[\x21\x22\x24-\x7e]+$/;
 const ABSOLUTE_TARGET = /^https?:\/\/([^/?]*)(.*)$/i;
 
 /**
- * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. No white space can be matched in
- * two ways: such ambiguity causes catastrophic backtracking on a long header of semicolons and spaces.
+ * RFC 9110 section 8.3.1: type, then parameters whose values are tokens or quoted strings. White space matches in one way only:
+ * ambiguity causes catastrophic backtracking on a long header of semicolons and spaces.
  */
 export const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const MEDIA_TYPE = new RegExp(
@@ -230,10 +230,10 @@ function checkSize({ raw, bytes }: HeaderFields, requestLineBytes: number, limit
   if (bytes + requestLineBytes > limits.headBytesMax) throw headTooLarge(limits);
 }
 
-/** The headers that may hold a token, by their names in lower case: the value is the token, `Bearer` and the token, or either. */
+/** The headers for tokens by their names in lower case. Their value is the token, `Bearer` and the token, or either. */
 export type TokenHeaders = ReadonlyMap<string, 'token' | 'bearer' | 'either'>;
 
-/** A bearer token counts where no other header has a token: beside one it may be for a proxy in front. @throws Refusal 400 for two of a kind */
+/** Another token header wins over a bearer token, which might be for a proxy. @throws Refusal 400 for two headers of one kind */
 function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | undefined {
   let token: string | undefined;
   let bearer: string | undefined;
@@ -251,7 +251,7 @@ function readToken({ raw }: HeaderFields, tokenHeaders: TokenHeaders): string | 
   return token ?? bearer;
 }
 
-/** @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for credentials of another scheme, as of a proxy in front */
+/** @returns the token of `Bearer TOKEN` (RFC 6750 section 2.1); undefined for another scheme, such as a proxy uses */
 function bearerIn(credentials: string): string | undefined {
   const [match, token = ''] = /^bearer(?: +(.*))?$/i.exec(credentials) ?? [];
   return match === undefined ? undefined : token;
@@ -270,7 +270,7 @@ function checkHost({ host, hosts }: HeaderFields, httpVersion: string, limits: S
 
 /**
  * RFC 9112 section 6. Ambiguous framing is refused, since it allows request smuggling.
- * @returns the size of the body in bytes, undefined for a chunked body
+ * @returns the size of the body in bytes; undefined for a chunked body
  */
 function readFraming(fields: HeaderFields, httpVersion: string, limits: ShownLimits): number | undefined {
   const { transferEncoding, contentLength } = fields;
@@ -283,7 +283,7 @@ function readFraming(fields: HeaderFields, httpVersion: string, limits: ShownLim
   throw quotingRefusal(400, shown(transferEncoding, limits), 'logged', problem, CLOSE);
 }
 
-/** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then replaces Host. */
+/** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority replaces Host. */
 function readTarget(url: string, limits: ShownLimits): { authority: string | undefined; path: string; query: string } {
   if (!TARGET.test(url))
     throw malformedTarget(url, 'has a fragment or a character outside ASCII; percent-encode it', limits);
@@ -307,7 +307,7 @@ function malformed(error: string): Refusal {
   return new Refusal(400, error, CLOSE);
 }
 
-/** The target holds the query, so the log has neither. */
+/** The target contains the query, so the log gets neither. */
 function malformedTarget(url: string, problem: string, limits: ShownLimits): Refusal {
   return quotingRefusal(400, shown(url, limits), 'withheld', (target) => `target ${target} ${problem}`, CLOSE);
 }
@@ -323,13 +323,13 @@ function startsWithBom(bytes: Buffer): boolean {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
 }
 
-/** @returns the offset of the first byte that begins no valid character; the bytes must not be valid UTF-8 */
+/** @returns the offset of the first byte that does not start a valid character. The bytes must not be valid UTF-8 */
 function firstBadByte(bytes: Buffer): number {
   const text = bytes.toString('utf8');
   let offset = 0;
   let from = 0;
   for (;;) {
-    // Decoding replaces invalid bytes by U+FFFD, but the client may also have sent U+FFFD itself, as EF BF BD.
+    // Decoding replaces invalid bytes by U+FFFD, but the client might also have sent U+FFFD itself, as EF BF BD.
     const at = text.indexOf('\ufffd', from);
     offset += Buffer.byteLength(text.slice(from, at));
     if (bytes[offset] !== 0xef || bytes[offset + 1] !== 0xbf || bytes[offset + 2] !== 0xbd) return offset;

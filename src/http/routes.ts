@@ -1,4 +1,4 @@
-/** The routes of reports and of the service itself, and what a request gets that no route takes. */
+/** The routes of reports and of the service itself, and the errors for requests without a route. */
 
 import { version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
@@ -12,7 +12,7 @@ import { type Handler, type Head, Refusal, type Reply, unavailable } from './mes
 import { readBody, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
-/** The routes that take reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
+/** The routes of reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
 export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly Route<Handler>[] {
   const reports: Route<Handler>[] = endpoints.map((endpoint) => ({
     needs: 'report',
@@ -33,21 +33,21 @@ export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly R
   return [...reports, batch];
 }
 
-/** What the routes of the service itself reply with. */
+/** The sources of the replies of the service's own routes. */
 export interface ServiceRouteParts {
   /** The reply of `/readyz`. */
   readonly readiness: () => Reply;
   /** The body of `/openapi.json`, as JSON text. */
   readonly contract: () => string;
   readonly metrics: Metrics;
-  /** Free space of the disk in bytes, undefined if the system does not report it. */
+  /** Free space of the disk in bytes; undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
-  /** Resolves when it is the turn of a reading: see `Turns`. */
+  /** Resolves when it is a reading's turn: see `Turns`. */
   readonly turn: () => Promise<void>;
   readonly limits: Limits;
 }
 
-/** The routes of the service itself. They need no token and record nothing; `checkAccess` applies to them as well. */
+/** The service's own routes, which need no token and record nothing. `checkAccess` applies to them too. */
 export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
   const { readiness, contract, metrics, freeBytes, turn, limits } = parts;
   let document: Reply | undefined; // built on the first request
@@ -69,7 +69,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     followedBy: 'nothing',
     bodyTypes: ['application/json'],
     handler: ({ body, query }) => {
-      // They are not used, but must be well-formed, as in a report: a request inside of a body must not look accepted.
+      // Unused, but checked as in a report: a request inside a body must not seem to be accepted.
       readBody(body, limits);
       readQuery(query, limits);
       const reply = answer();
@@ -90,7 +90,8 @@ const SERVER_INFO: Reply = { kind: 'body', status: 200, body: JSON.stringify({ a
 const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 
 /**
- * The reply of `/readyz`: 503 if nothing can be recorded, else 200.
+ * The reply of `/readyz`: 503 if nothing can be recorded, 200 otherwise.
+ * @param problem why nothing can be recorded
  * @param troubles problems by deployment; other deployments still record, so the service is ready but degraded
  */
 export function readinessOf(
@@ -127,7 +128,7 @@ function nothingAt(path: string, routes: readonly Route<Handler>[], prefix: stri
   return new Refusal(404, `nothing is at this path; ${hint}${advice(routes, prefix)}`);
 }
 
-/** @returns what a client can ask for: `POST a report to /report_asset_check/, …, or GET /events, …` */
+/** @returns the paths for a client: `POST a report to /report_asset_check/, …, or GET /events, …` */
 function advice(routes: readonly Route<Handler>[], prefix: string): string {
   const readings = pathsOf(routes, 'read', 'GET');
   const listed = (paths: readonly string[]) => paths.map((one) => `${prefix}${one}`).join(', ');
@@ -141,12 +142,12 @@ function pathsOf(routes: readonly Route<Handler>[], right: Right, method: string
     .map((route) => pathOf(route));
 }
 
-/** @returns the path of a route as clients write it: `/report_asset_check/`, but `/events` */
+/** @returns the path of a route in the form for clients: `/report_asset_check/`, but `/events` */
 function pathOf({ path, followedBy }: Route<Handler>): string {
   return followedBy === 'nothing' ? path : `${path}/`;
 }
 
-/** @returns which of the paths the first component of a request's path is one edit away from: `/report_asset_check/` */
+/** @returns the path that is one edit away from the first component of a request's path: `/report_asset_check/` */
 function nearestPath(path: string, prefix: string, paths: readonly string[]): string | undefined {
   const under = path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
   const end = under.indexOf('/', 1);

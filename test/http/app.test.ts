@@ -1,4 +1,4 @@
-/** The steps of a request without a listener: a reply that takes long when its client may no longer read, and a defect. */
+/** The steps of a request without a listener: long replies after a lost right, and defects. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,7 +10,7 @@ import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { systemError } from '../support/simulated-disk.ts';
 
-/** A right to read that is lost when `lose` is called. `watches` are the replies that watch it. */
+/** A right to read that `lose` revokes. `watches` are the watching replies. */
 class Right {
   isLost = false;
   readonly watches = new Set<() => void>();
@@ -31,7 +31,7 @@ class Right {
   }
 }
 
-/** A service with these parts, and of the others as little as it needs. */
+/** Creates an app with these parts, and minimal other parts. */
 function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
   return createApp({
     takesKeys: true,
@@ -54,7 +54,7 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
   });
 }
 
-/** Asks a service whose one read route gives this outcome. */
+/** Sends a request to an app whose only route returns this outcome. */
 function ask(
   right: Right,
   reply: LaterOutcome['reply'],
@@ -84,7 +84,7 @@ const ends = (ending: AbortSignal) =>
     else ending.addEventListener('abort', () => resolve());
   });
 
-test('a wait ends when its right is lost, with a refusal and not with what was found [app-1]', async () => {
+test('a wait ends when its right is lost, with a refusal instead of its result [app-1]', async () => {
   const right = new Right();
   const waiting = ask(right, async (ending) => {
     await ends(ending);
@@ -96,18 +96,21 @@ test('a wait ends when its right is lost, with a refusal and not with what was f
   assert.equal(right.watches.size, 0);
 });
 
-test('a reply that has been found out, or has failed, is no longer watched', async () => {
+test('a right is no longer watched after its reply is decided or has failed', async () => {
   const right = new Right();
   const found = await ask(right, async () => ({ kind: 'body', status: 200, body: '{}' }));
   const failed = await ask(right, () => Promise.reject(new Refusal(410, 'gone')));
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
 });
 
-test('a disk that can not be read is no defect of the service, and an exception is one', async () => {
+test('an error of the disk is not reported as a defect of the service, another exception is', async () => {
   for (const [error, message] of [
-    [systemError('EIO', 'events.jsonl'), 'a request failed by a call of the disk'],
-    [Object.assign(new TypeError('no'), { code: 'ERR_INVALID_ARG_TYPE' }), 'a request met a defect of the service'],
-    [new Error('no'), 'a request met a defect of the service'],
+    [systemError('EIO', 'events.jsonl'), 'a request failed because of a disk error'],
+    [
+      Object.assign(new TypeError('no'), { code: 'ERR_INVALID_ARG_TYPE' }),
+      'a request failed because of a defect of the service',
+    ],
+    [new Error('no'), 'a request failed because of a defect of the service'],
   ] as const) {
     const log: string[] = [];
     const reply = await ask(new Right(), () => Promise.reject(error), undefined, log);
@@ -139,7 +142,7 @@ test('a stream ends when its right is lost, also between its head and its first 
   }
 });
 
-test('a defect of ours is a 503 for the client and a full account for the operator, never a 500', () => {
+test('a defect of the service is a 503 for the client and a stack trace in the log, never a 500', () => {
   const logged: string[] = [];
   const app = appWith({
     checkAccess: () => {

@@ -13,7 +13,7 @@ interface Sent {
   readonly prefer?: string;
 }
 
-/** @returns the lines that a batch would record, without their positions in the journal, and its reply */
+/** @returns the lines that a batch would record, without seq, id, time and crc, and its reply */
 function send(
   body: string | Buffer,
   { contentType = 'application/x-ndjson', prefer }: Sent = {},
@@ -44,7 +44,7 @@ const good = '{"type":"materialization","asset_key":["a","b"],"metadata":{"rows"
 const check = '{"type":"check","asset_key":"c","check_name":"n","passed":false}';
 const wrong = '{"type":"check","asset_key":"c","check_name":"n"}';
 
-test('lines and an array of the same items are the same events, in order', () => {
+test('lines and an array with the same items are recorded as the same events, in order', () => {
   const expected = [
     { type: 'AssetMaterialization', asset_key: ['a', 'b'], metadata: { rows: 1 } },
     { type: 'AssetCheckEvaluation', asset_key: ['c'], check_name: 'n', passed: false, severity: 'ERROR' },
@@ -56,13 +56,13 @@ test('lines and an array of the same items are the same events, in order', () =>
   assert.deepEqual(send(`[${good},${check}]`, JSON_ARRAY).lines, expected);
 });
 
-test('blank lines, CR LF and a byte order mark are no part of an item, and every line counts', () => {
+test('blank lines, CR LF and a byte order mark are not part of an item, and every line is counted', () => {
   const body = `\ufeff\r\n${good}\r\n \t\r\n\r\n${check}\r\n`;
   assert.equal(send(body).lines.length, 2);
   assert.deepEqual(refused(body.replace('"passed":false', '"passed":1')).errors?.[0]?.item, 5);
 });
 
-test('one wrong item refuses the batch, with each wrong item by its number and nothing of it in the log [http-batch-1]', () => {
+test('one wrong item refuses the batch; the reply has the number of each wrong item, and the log no text of it [http-batch-1]', () => {
   const { status, error, errors, logged } = refused(`${good}\n\n${wrong}\n{"type":"x"}\nsecret\n${check}\n`);
   assert.equal(status, 400);
   assert.match(error, /^3 of 5 items are wrong and nothing was recorded; item 3: passed is missing: send /);
@@ -77,7 +77,7 @@ test('one wrong item refuses the batch, with each wrong item by its number and n
   assert.match(refused(wrong).error, /^1 of 1 items is wrong/);
 });
 
-test('lenient handling keeps the right items, says which are wrong, and refuses a batch without a right one', () => {
+test('lenient handling records the right items, lists the wrong ones, and refuses a batch without a right item', () => {
   const some = send(`${good}\n${wrong}\n${check}`, LENIENT);
   assert.deepEqual([some.lines.length, some.status, some.reply.recorded, some.reply.failed], [2, 207, 2, 1]);
   assert.equal(some.reply.errors[0].item, 2);
@@ -87,7 +87,7 @@ test('lenient handling keeps the right items, says which are wrong, and refuses 
   assert.equal(refused(`${wrong}\n${wrong}`, LENIENT).status, 400);
 });
 
-test('only the first wrong items are described, and all are counted', () => {
+test('only the first wrong items are listed, and all are counted', () => {
   const { error, errors } = refused(`${wrong}\n`.repeat(250));
   assert.match(error, /^250 of 250 items are wrong/);
   assert.equal(errors?.length, limits.batchErrorsMax);
@@ -102,7 +102,7 @@ test('an empty batch, too many items and other bodies are refused', () => {
     ['[]', JSON_ARRAY, /^the batch is empty/],
     [`${good}\n`.repeat(3), {}, /^the batch has more than 2 items; send it in parts/],
     [`[${good},${good},${good}]`, JSON_ARRAY, /^the batch has more than 2 items/],
-    [good, JSON_ARRAY, /^the body must be a JSON array of reports, or one report a line/],
+    [good, JSON_ARRAY, /^the body must be a JSON array of reports, or one report per line/],
     [`[${good}`, JSON_ARRAY, /^the body is not valid JSON at line 1, column /],
     [Buffer.from([0x22, 0xff, 0x22]), {}, /^the body is not UTF-8: byte 2/],
   ] as const) {
@@ -114,7 +114,7 @@ test('an empty batch, too many items and other bodies are refused', () => {
   assert.equal(send(`[${good},${good}]`, JSON_ARRAY, few).lines.length, 2);
 });
 
-test('JSON over several lines, an array on a line and lines that curl joined are named with what to do', () => {
+test('JSON over several lines, an array on a line and lines joined by curl are refused with advice', () => {
   const own = 'write each report on its own line, as jq -c';
   for (const [body, problem] of [
     [JSON.stringify(JSON.parse(good), undefined, 2), `an object that started at line 1, column 1; ${own} . does`],
@@ -129,7 +129,7 @@ test('JSON over several lines, an array on a line and lines that curl joined are
   }
 });
 
-test('a tag may repeat the parameter of its name, and must not differ from it', () => {
+test('a tag can repeat the parameter of its name, but not differ from it', () => {
   const item = (version: string, tag: string) =>
     `{"type":"observation","asset_key":"a","data_version":${version},"tags":{"data_version":${tag}}}`;
   const other = (version: string, tag: string) =>
@@ -152,14 +152,14 @@ test('a tag may repeat the parameter of its name, and must not differ from it', 
   }
 });
 
-test('an unknown member is wrong, and the one that was meant is named', () => {
+test('an unknown member is an error that names the meant parameter', () => {
   const { error } = refused('{"type":"check","asset_key":"c","chek_name":"n","passed":true}');
   assert.match(error, /item 1: a report of kind check has no "chek_name"; did you mean check_name\?$/);
   assert.match(refused('{"type":"check","check_name":"n","passed":true}').error, /item 1: asset_key is missing/);
   assert.match(refused('{"type":"check","asset_key":null,"passed":true}').error, /item 1: asset_key is missing/);
 });
 
-test('what an error shows of an item is cut', () => {
+test('the text of an item in an error is cut', () => {
   const { error } = refused(`{"type":"check","asset_key":"c","${'x'.repeat(5000)}":1}\n{"type":"${'y'.repeat(5000)}"}`);
   assert.ok(error.length < 500, error);
 });

@@ -42,7 +42,7 @@ function outcome(handler: ReportHandler, sent: Sent): RecordOutcome | string {
   }
 }
 
-/** The event's line as a reader sees it, without what its place decides; or the refusal. */
+/** @returns the decoded event without seq, id, time and crc, or the refusal */
 function recorded(handler: ReportHandler, sent: Sent): unknown {
   const result = outcome(handler, sent);
   if (typeof result === 'string') return result;
@@ -50,7 +50,7 @@ function recorded(handler: ReportHandler, sent: Sent): unknown {
   return result.events[0] && JSON.parse(`{${result.events[0].encoded}}`);
 }
 
-test('body goes before query, parameter by parameter, and a null there means "not given"', () => {
+test('the body overrides the query, parameter by parameter, and a null in the body means "not given"', () => {
   const sent = {
     path: 'a',
     body: { description: 'body', partition: null },
@@ -86,7 +86,7 @@ test('body goes before query, parameter by parameter, and a null there means "no
   );
 });
 
-test('metadata is recorded as it was sent, from body and query', () => {
+test('metadata is recorded as sent, from body and query', () => {
   const metadata = '{"a":12345678901234567890,"b":1.0,"c":1e400,"d":{"x":1,"x":2},"e":"\\u0041\\ud800"}';
   for (const sent of [
     { path: 'a', body: `{"metadata": ${metadata} }` },
@@ -102,7 +102,7 @@ test('metadata is recorded as it was sent, from body and query', () => {
   );
 });
 
-test('an event keeps nothing of its body in memory, nor does its key [handlers-1]', () => {
+test('neither an event nor its key keeps the body in memory [handlers-1]', () => {
   const collect = saveMemory();
   const batch = reportBatch(limits);
   const bodyBytes = 512 * 1024;
@@ -135,7 +135,7 @@ test('an event keeps nothing of its body in memory, nor does its key [handlers-1
   assert.ok(events.slice(1).every(({ encoded }) => encoded.includes('"metadata":{"a":"the text of')));
 });
 
-test('long metadata stays bytes, is recorded as it was sent, and outlives its body and the next one [metadata-1]', () => {
+test('long metadata stays bytes, is recorded as sent, and outlives its body and the next one [metadata-1]', () => {
   const texts = [
     'ä€😀',
     'ö',
@@ -148,7 +148,7 @@ test('long metadata stays bytes, is recorded as it was sent, and outlives its bo
     const metadata = `{"a b" : [1.0 ,\t-0e+1, true,\n"${text}", { }],\r\n"a b": null}`;
     const body = Buffer.from(`{"metadata": ${metadata}, "partition": "2026-11-20"}`);
     const { events } = reportMaterialization({ ...request({ path: 'a' }), body });
-    body.fill(0); // as the next body on the connection does
+    body.fill(0); // like the next body on the connection
     return events[0]!;
   });
   for (const [index, event] of events.entries()) {
@@ -174,7 +174,7 @@ test('a key in the query is one part, unchanged, unless it is a JSON array', () 
   assert.deepEqual(keyOf('[ "a", "b/c" ]'), ['a', 'b/c']);
 });
 
-test('a malformed key is refused, wherever it came from, and the error shows it', () => {
+test('a malformed key is refused from any place, and the error shows the key', () => {
   const table: readonly (readonly [Sent, string])[] = [
     [{}, 'asset_key is missing: put it in the path (/warehouse/orders), the JSON body or the query'],
     [{ path: 'a//b' }, 'asset_key in the path has an empty part: "a//b"; every part needs a name'],
@@ -199,17 +199,17 @@ test('a malformed key is refused, wherever it came from, and the error shows it'
     [{ query: 'asset_key=[]' }, 'asset_key in the query is an empty array; give at least one part'],
     [
       { query: 'asset_key=["a",]' },
-      'asset_key in the query begins with [ and is not valid JSON at line 1, column 5: trailing comma before ]; JSON allows none, remove it',
+      'asset_key in the query starts with [ and is not valid JSON at line 1, column 5: trailing comma before ]; JSON allows none, remove it',
     ],
     [
       { query: 'asset_key=["a"]b' },
-      'asset_key in the query begins with [ and is not valid JSON at line 1, column 6: there is more text after the value; send one value',
+      'asset_key in the query starts with [ and is not valid JSON at line 1, column 6: there is more text after the value; send one value',
     ],
   ];
   for (const [sent, expected] of table) assert.equal(recorded(reportMaterialization, sent), expected);
 });
 
-test('a parameter that is nearly the missing one is named in the error', () => {
+test('an error about a missing parameter names a similar parameter in the request', () => {
   const check = { asset_key: 'a', passed: true, check_name: 'c' };
   const near: readonly (readonly [name: keyof typeof check, written: string])[] = [
     ['check_name', 'checkname'],
@@ -247,7 +247,7 @@ test('a parameter that is nearly the missing one is named in the error', () => {
   ]);
 });
 
-test('different values of a parameter in the query are refused where the query is read, and nowhere else', () => {
+test('different values of a parameter in the query are refused only if the query is read', () => {
   const error = (sent: Sent) => String(outcome(reportMaterialization, sent));
   assert.equal(
     error({ query: 'asset_key=a&asset_key=b' }),
@@ -267,7 +267,7 @@ test('different values of a parameter in the query are refused where the query i
   }
 });
 
-test('what may be logged of a refusal quotes neither a query nor metadata nor the text of a body', () => {
+test('the log of a refusal quotes neither a query nor metadata nor the text of a body', () => {
   const logged = (sent: Sent) => {
     const reply = refusalOf(() => reportCheck(request(sent)));
     assert.ok(reply.error.includes('s3cret'), reply.error);
@@ -295,12 +295,12 @@ test('what may be logged of a refusal quotes neither a query nor metadata nor th
   assert.match(logged({ query: 'asset_key=s3cret%00' }), /^asset_key in the query has a control character: …;/);
 });
 
-test('a shown value is cut at 100 characters', () => {
+test('a value in an error is cut at 100 characters', () => {
   const error = String(recorded(reportMaterialization, { path: 'a', body: { partition: ['😀'.repeat(200)] } }));
   assert.equal(error, `partition is ["${'😀'.repeat(98)}… (an array); send a JSON string`);
 });
 
-test('a key in the path that hides a different one is logged, and the same one is not', () => {
+test('a key in the path that overrides a different key is logged, an equal one is not', () => {
   const hides = (sent: Sent) => (outcome(reportMaterialization, sent) as RecordOutcome).hidesKey;
   for (const sent of [
     { path: 'a/b', body: { asset_key: 'c' } },
@@ -323,7 +323,7 @@ test('a key in the path that hides a different one is logged, and the same one i
   }
 });
 
-test('unknown parameters are ignored and named', () => {
+test('unknown parameters are ignored and listed', () => {
   const result = outcome(reportMaterialization, {
     path: 'a',
     body: { uri: 1, passed: true },
@@ -337,7 +337,7 @@ test('unknown parameters are ignored and named', () => {
   assert.deepEqual(another.unknown, ['x']);
 });
 
-test('a value of the wrong kind is refused with the parameter, the value and what to send', () => {
+test('a value of the wrong kind is refused with the parameter, the value and advice', () => {
   const check = { asset_key: 'a', passed: true, check_name: 'c' };
   const table: readonly (readonly [ReportHandler, Sent, string])[] = [
     [
@@ -401,7 +401,7 @@ test('events with and without an idempotency key have one hidden class', () => {
   const haveSameMap = new Function('a', 'b', 'return %HaveSameMap(a, b)') as (a: object, b: object) => boolean;
   const eventOf = (idempotencyKey?: string) =>
     reportMaterialization({ ...request({ path: 'orders', body: { metadata: {} } }), idempotencyKey }).events[0]!;
-  for (let count = 0; count < 1_000; count += 1) eventOf(`run-7/${count}`); // until V8 copies by hidden class
+  for (let count = 0; count < 1_000; count += 1) eventOf(`run-7/${count}`); // until V8 has optimized the function
   for (const key of ['run-7/0', undefined]) assert.equal(haveSameMap(eventOf('run-7/0'), eventOf(key)), true, key);
 });
 
@@ -418,7 +418,7 @@ test('empty strings are values', () => {
   );
 });
 
-test('of two mistakes the first in the specification’s order is reported', () => {
+test('the mistake that is first in the specification’s order is reported', () => {
   const everything = { asset_key: 1, passed: 1, check_name: 1, metadata: 1, severity: 1, partition: 1 };
   const good = { asset_key: 'a', passed: true, check_name: 'c', metadata: {}, severity: 'WARN', partition: 'p' };
   const names = Object.keys(good) as (keyof typeof good)[];
@@ -434,7 +434,7 @@ test('of two mistakes the first in the specification’s order is reported', () 
   }
 });
 
-test('the line of any accepted request parses back to the values that were sent', () => {
+test('the line of any accepted request parses back to the sent values', () => {
   const text = fc.string({ unit: 'grapheme', maxLength: 12 });
   const part = text.filter((s) => s !== '' && !/[\u0000-\u001f\u007f]/.test(s));
   const optional = fc.option(text, { nil: undefined });

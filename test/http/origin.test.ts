@@ -1,4 +1,4 @@
-/** Which pages and which names of this machine are let in; `hostile/access.ts` has what a browser is made to send. */
+/** Accepted origins and host names; `hostile/access.ts` has the requests that a page can make a browser send. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -32,7 +32,7 @@ function verdict(check: ReturnType<typeof createAccess>, part: Sent, opensPage =
 const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'], limits });
 const open = createAccess({ address: '0.0.0.0', allowedHosts: [], limits });
 
-test('on loopback only this machine’s own names and the configured ones are Hosts', () => {
+test('on loopback only the names of this machine and the configured names are accepted as Host', () => {
   for (const authority of ['localhost', '[::1]:3000', 'Edge.Example:99', undefined]) {
     assert.equal(verdict(local, { authority }), 'may', authority);
     assert.equal(verdict(local, { authority }), 'may', `${authority} again`);
@@ -45,7 +45,7 @@ test('on loopback only this machine’s own names and the configured ones are Ho
   );
 });
 
-test('on every interface any Host may ask, until --allowed-host says which names are its own [origin-2]', () => {
+test('on other interfaces any Host is accepted, until --allowed-host lists the names of the service [origin-2]', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
   for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
@@ -53,7 +53,7 @@ test('on every interface any Host may ask, until --allowed-host says which names
   assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
 });
 
-test('default ports are the same with and without being written', () => {
+test('a default port can be written or omitted', () => {
   const pairs = [
     ['https://edge.example', 'edge.example:443'],
     ['http://edge.example', 'edge.example:80'],
@@ -64,7 +64,7 @@ test('default ports are the same with and without being written', () => {
   assert.match(verdict(local, { origin: 'http://edge.example', authority: 'edge.example:443' }), /^Origin/);
 });
 
-test('a page on a name that was made to point here is refused on every address, but for an allowed name [origin-1]', () => {
+test('a page with a rebound host name is refused on every address, unless the name is allowed [origin-1]', () => {
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
   for (const from of [
     (name: string) => ({ origin: `http://${name}`, authority: name }),
@@ -77,10 +77,10 @@ test('a page on a name that was made to point here is refused on every address, 
     assert.equal(verdict(named, from('good.example:3000')), 'may');
     assert.match(verdict(named, from('evil.example')), /^Host/);
   }
-  assert.equal(verdict(open, { method: 'GET', fetchSite: 'none', authority: 'anything.example' }), 'may'); // of a person
+  assert.equal(verdict(open, { method: 'GET', fetchSite: 'none', authority: 'anything.example' }), 'may'); // opened by a person
 });
 
-test('a page of another site may open the page of the service in a tab, and nothing else [origin-3]', () => {
+test('a page of another site can only open the page of the service in a tab [origin-3]', () => {
   const opens = { method: 'GET', fetchSite: 'cross-site', navigates: true };
   for (const check of [local, open]) {
     for (const fetchSite of ['cross-site', 'same-site'])
@@ -96,7 +96,7 @@ test('a page of another site may open the page of the service in a tab, and noth
   assert.match(verdict(local, { ...opens, authority: 'evil.example' }, true), /^Host/);
 });
 
-test('loopback addresses are distinguished from others', () => {
+test('loopback addresses are recognised', () => {
   for (const address of ['127.0.0.1', '127.255.0.3', '::1', '::ffff:127.0.0.1', 'localhost'])
     assert.equal(isLoopback(address), true);
   for (const address of ['0.0.0.0', '::', '128.0.0.1', '10.127.0.1', 'localhost.example'])

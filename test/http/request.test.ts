@@ -1,4 +1,4 @@
-/** What the steps of a request read and refuse. Which bytes get which status is in the table of hostile inputs. */
+/** The parsers of a request. The statuses of malformed bytes are in the table of hostile inputs. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}
   return { id: '1', method: 'POST', url: '/report', httpVersion: '1.1', ...more, ...rest };
 }
 
-/** The status and error of a refusal, or what was returned. */
+/** @returns the status and error of a refusal, or the result */
 function outcome<Value>(act: () => Value): Value | string {
   try {
     return act();
@@ -32,7 +32,7 @@ function checkBody(head: Head, bytes: number): void {
   checkBodyHeaders(head, bytes, ['application/json'], limits, limits);
 }
 
-test('a plain request becomes a head', () => {
+test('a plain request is read as a head', () => {
   const headers = ['hOsT', 'localhost:3000', 'Content-Type', 'application/json', 'Content-Length', '12', 'X-Else', 'y'];
   assert.deepEqual(headOf({ url: '/report/a?b=c?d', headers }), {
     method: 'POST',
@@ -47,7 +47,7 @@ test('a plain request becomes a head', () => {
   });
 });
 
-test('a browser opens a document only if both of its headers say so', () => {
+test('a browser opens a document only if both headers are set', () => {
   const [mode, dest] = ['Sec-Fetch-Mode', 'Sec-Fetch-Dest'];
   const navigates = (...headers: readonly string[]) => headOf({ headers: ['Host', 'localhost', ...headers] }).navigates;
   assert.equal(navigates(mode, 'navigate', dest, 'document'), true);
@@ -62,7 +62,7 @@ test('a browser opens a document only if both of its headers say so', () => {
     assert.equal(navigates(...headers), false, headers.join());
 });
 
-test('no header takes long to read, whatever is in it', () => {
+test('every header is read in linear time', () => {
   const hostile = ['; ', ';\t', ' ', '"', ';a="', ';a=b', '\\', ';a="\\"', ','].map((unit) =>
     unit.repeat(15_000 / unit.length),
   );
@@ -75,17 +75,17 @@ test('no header takes long to read, whatever is in it', () => {
       outcome(() => headOf({ url: `http://${text}${end}`.slice(0, 16_000) }));
     }
   }
-  // Not a measurement: what is exponential would not be done before the stars are.
+  // Not a measurement: an exponential match would never end.
   assert.ok(processorMs() - startedMs < 5_000);
 });
 
-test('size comes before encoding, and encoding before type', () => {
+test('the size is checked before the encoding, and the encoding before the type', () => {
   const head = headOf({ headers: ['Host', 'a', 'Content-Encoding', 'gzip', 'Content-Type', 'text/plain'] });
   assert.match(String(outcome(() => checkBody(head, 2_000_000))), /^413/);
   assert.match(String(outcome(() => checkBody(head, 2))), /^415/);
 });
 
-test('bytes that are not UTF-8 are named by their place', () => {
+test('the error about invalid UTF-8 has the position of the byte', () => {
   const table: readonly (readonly [Buffer, number])[] = [
     [Buffer.from([0xff]), 1],
     [Buffer.concat([Buffer.from('{"a":"'), Buffer.from([0xe9]), Buffer.from('"}')]), 7],
@@ -96,12 +96,12 @@ test('bytes that are not UTF-8 are named by their place', () => {
   for (const [bytes, place] of table) {
     assert.equal(
       outcome(() => readBody(bytes, limits)),
-      `400 the body is not UTF-8: byte ${place} begins no valid character`,
+      `400 the body is not UTF-8: byte ${place} does not start a valid character`,
     );
   }
 });
 
-test('a body in UTF-16 is named as that, with and without its mark, in either byte order', () => {
+test('a body in UTF-16 is recognised, with and without its mark, in either byte order', () => {
   for (const text of ['{"a":1}', '\ufeff{"a":1}', '\ufeff{"a":"\u4e00"}']) {
     const little = Buffer.from(text, 'utf16le');
     for (const bytes of [little, Buffer.from(little).swap16()])
@@ -114,7 +114,7 @@ test('a body in UTF-16 is named as that, with and without its mark, in either by
     assert.doesNotMatch(String(outcome(() => readBody(bytes, limits))), /UTF-16/);
 });
 
-test('a query follows the rules of forms, and keeps the different values of a repeated name', () => {
+test('a query is read like a form, with the different values of a repeated name', () => {
   const query = (text: string) => outcome(() => readQuery(text, limits));
   const repeated = readQuery('a=1&a=2&b=1&a=3&b=1', limits);
   assert.deepEqual([repeated.get('a'), repeated.others], ['3', new Map([['a', ['1', '2']]])]);
@@ -135,7 +135,7 @@ test('a query follows the rules of forms, and keeps the different values of a re
   }
 });
 
-test('what an error quotes of a client is on one line, and steers nothing', () => {
+test('the quote of a client in an error is on one line, without control characters', () => {
   const nasty = '\u007f\u0085\u009b\u2028\u2029\u202e\u2066\ud800';
   const escapes = '\\u007f\\u0085\\u009b\\u2028\\u2029\\u202e\\u2066\\ud800';
   assert.equal(shown(nasty, limits), `"${escapes}"`);

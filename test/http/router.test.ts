@@ -10,7 +10,7 @@ const routes: readonly Route<string>[] = [
 const [report, live, batch] = routes as [Route<string>, Route<string>, Route<string>];
 const none: Prefix = { path: '', namesDeployment: false };
 
-test('a route is found with what follows its slash, raw', () => {
+test('a route is found with the raw text after its slash', () => {
   const table: readonly (readonly [string, string | undefined])[] = [
     ['/report', undefined],
     ['/report/', undefined],
@@ -30,7 +30,7 @@ test('a route is found with what follows its slash, raw', () => {
   }
 });
 
-test('where deployments have names, one precedes the paths that need a journal, and no others', () => {
+test('the name of a deployment precedes only the paths that need a journal', () => {
   for (const path of ['', '/some/path']) {
     const prefix = { path, namesDeployment: true };
     const keyOf = (method: string, target: string) => {
@@ -39,7 +39,7 @@ test('where deployments have names, one precedes the paths that need a journal, 
     };
     assert.equal(keyOf('POST', '/prod/report/a/b'), '/report a/b');
     assert.equal(keyOf('POST', '/report/report'), '/report undefined');
-    assert.equal(keyOf('POST', '//report/a'), '/report a'); // no deployment has an empty name: the token decides
+    assert.equal(keyOf('POST', '//report/a'), '/report a'); // an empty name is refused with the token
     assert.equal(keyOf('GET', '/prod/report'), 'wrong method');
     assert.equal(keyOf('GET', '/livez'), '/livez undefined');
     for (const target of ['/report/a', '/prod', '/prod/', '', '/', '/a/prod/report', '/prod/livez'])
@@ -47,7 +47,7 @@ test('where deployments have names, one precedes the paths that need a journal, 
   }
 });
 
-test('the page is at the root and below each name that a deployment may have, for its methods only', () => {
+test('the page is at the root and below each possible name of a deployment, for its methods only', () => {
   const row = { methods: ['GET'], path: '/', followedBy: 'nothing', bodyTypes: [] } as const;
   const root: Route<string> = { ...row, needs: 'nothing', page: 'at the root', handler: 'root' };
   const named: Route<string> = { ...row, needs: 'nothing', page: 'below any name', handler: 'named' };

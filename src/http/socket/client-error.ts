@@ -1,23 +1,23 @@
-/** What a client gets whose bytes are no valid request: malformed, too slow or too many. */
+/** The refusals of bytes that are not a valid request: malformed, too slow or too many. */
 
 import type { Limits } from '../../config/limits.ts';
 import { Refusal } from '../message.ts';
 import { headTooLarge } from '../request.ts';
 
-/** An error of Node's parser or of its checks of time, as the event `clientError` of `node:http` has it. */
+/** An error of Node's parser or of its timeouts, as passed to a `clientError` listener of `node:http`. */
 export interface ClientError extends Error {
   /** Such as `HPE_INVALID_METHOD` or `ERR_HTTP_REQUEST_TIMEOUT`. */
   readonly code?: string;
   /** The parser's own description. */
   readonly reason?: string;
-  /** The bytes in which the parser found the error; absent if a timeout ended the request. */
+  /** The bytes that contain the error; absent after a timeout. */
   readonly rawPacket?: Buffer;
 }
 
-/** The error of a client that sent too little in the time it had: `refusalOf` makes a 408 of it. */
+/** The error of a client that sent too little in the allowed time, which becomes a 408. */
 export const TOO_SLOW: ClientError = Object.assign(new Error('too slow'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' });
 
-/** First byte of a TLS handshake record: detected so that the error can say that the port speaks plain HTTP. */
+/** The first byte of a TLS handshake record, so that its error can explain that the port speaks plain HTTP. */
 const TLS_HANDSHAKE = 0x16;
 
 /** @returns the refusal, which closes the connection: 400, 408, 413 or 431 */

@@ -11,21 +11,21 @@ export interface Exchange {
   readonly req: UnbufferedRequest;
   readonly res: RawResponse;
   readonly connection: Connection;
-  /** `performance.now()` at the head of the request if each request is logged, else 0. */
+  /** `performance.now()` when the head arrived if each request is logged, 0 otherwise. */
   readonly startedMs: number;
   /** The route label of the metrics: see `HeadDecision`. */
   route: string;
   /** The whole request has arrived, so the next request on the connection can be parsed. */
   received: boolean;
-  /** Its reply is the last on the connection. */
+  /** The reply is the last on the connection. */
   final: boolean;
-  /** The connection reached `limits.unansweredMax` with this request: the bytes after it are read and discarded. */
+  /** The request reached `limits.unansweredMax` of the connection: the bytes after it are read and discarded. */
   readonly overrun: boolean;
-  /** Decides the reply of a GET or HEAD whose earlier replies on the connection are not sent yet. */
+  /** For a GET or HEAD after unanswered requests: decides the reply when it can be sent. */
   deferred: ReceiveDecision | undefined;
-  /** Undefined until it is decided. */
+  /** Undefined until the reply is decided. */
   reply: Reply | undefined;
-  /** The request that came after it on the connection. */
+  /** The next request on the connection. */
   next: Exchange | undefined;
 }
 
@@ -38,31 +38,31 @@ export class Connection {
   last: Exchange | undefined;
   /** Number of requests whose replies are not sent. */
   unanswered = 0;
-  /** Number of them that wait for the service: for the disk, or for the rest of an upload. */
+  /** Number of requests that wait for the disk or for the rest of an upload. */
   undecided = 0;
-  /** The reply of `first` was written, but the kernel has not accepted all of it, or the request is still being received. */
+  /** The reply of `first` is written, but the kernel has not accepted all of it, or the request is still being received. */
   sending = false;
-  /** `#sendDecided` decides a deferred request, and sends the reply itself if there is one at once. */
+  /** `#sendDecided` is deciding a deferred request. It sends an immediate reply itself. */
   deciding = false;
-  /** The body of a reply is being produced while it is sent, so the connection is not idle even if nothing is sent. */
+  /** A stream is being sent, so the connection is not idle even if no bytes are sent. */
   streaming = false;
-  /** It does not count against the cap. */
+  /** The connection does not count towards the cap. */
   besideCap = false;
-  /** Its reply waited when the cap was reached: it ends soon, and the last reply that is due announces `Connection: close`. */
+  /** Chosen at the cap because its reply only waits: the reply ends soon, and the last reply announces `Connection: close`. */
   leaving = false;
-  /** Reading is paused until fewer requests are unanswered. */
+  /** Reading is paused until fewer requests are unanswered (`limits.pipelinedMax`). */
   paused = false;
-  /** The reply to bytes that are not a valid request, head and body; sent after all other replies. */
+  /** The whole reply to bytes that are not a valid request, sent after all other replies. */
   lastReply: string | undefined;
   /** Further bytes are ignored: the connection is about to close, or its bytes are malformed (RFC 9112 section 9.6). */
   closing = false;
-  /** Bytes received so far of the body that is being uploaded. */
+  /** Bytes received of the current upload. */
   uploadBytes = 0;
-  /** What `progressBytesOf` returned when the idle check last ran. */
+  /** The result of `progressBytesOf` in the last idle check. */
   progressBytes = 0;
-  /** When an idle check last found the connection busy, by `performance.now()`; at first, when it was opened. */
+  /** `performance.now()` when an idle check last found the connection busy, or when it was opened. */
   idleSinceMs = performance.now();
-  /** Called when the kernel has accepted all written bytes. One closure for each connection, not one for each reply. */
+  /** Called when the kernel has accepted all written bytes. One closure per connection instead of one per reply. */
   readonly onSent: () => void;
   /** Called when an upload whose reply is already sent has ended. */
   uploadEnded: () => void = ignore;
@@ -74,7 +74,7 @@ export class Connection {
 }
 
 export interface ConnectionsOptions {
-  /** At this number, a new connection replaces the one that was idle longest, or whose reply waits longest, or is closed. */
+  /** The cap of connections: see {@link Connections}. */
   readonly maxConnections: number;
   readonly limits: Limits;
   /** If true, the connections do not keep the process alive. */
@@ -82,7 +82,7 @@ export interface ConnectionsOptions {
   readonly notices: Notices;
   /** Called when the kernel has accepted all bytes that were written to the connection. */
   readonly onSent: (connection: Connection) => void;
-  /** Called when the client has closed its side: it may still read, but often it has gone. */
+  /** Called when the client has closed its side. It might still read its replies. */
   readonly onEnded: (connection: Connection) => void;
   /** Called when the socket of a connection has closed. */
   readonly onClosed: (connection: Connection) => void;
@@ -91,24 +91,25 @@ export interface ConnectionsOptions {
 }
 
 /**
- * The open connections, at most `maxConnections`: for one more the longest idle connection is closed, or the reply that waits
- * longest ends. As many connections whose replies end are open besides them.
+ * The open connections, at most `maxConnections`. For a new connection beyond the cap, the longest idle connection is closed, or
+ * the longest waiting reply ends, or the new connection is closed. Connections whose replies end count separately, up to the same
+ * number.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #bySocket = new Map<Socket, Connection>();
-  /** How many of them do not count against the cap. */
+  /** Number of connections that do not count towards the cap. */
   #besideCap = 0;
-  /** Connections whose replies wait, see `StreamReply.pieces`, in the order in which they began to. */
+  /** Connections whose replies wait (see `StreamReply.pieces`), longest wait first. */
   readonly #waiting = new Set<Connection>();
-  /** Connections that are leaving, each with the request whose reply waited, in the order in which they were chosen. */
+  /** Connections that are leaving, with the request whose reply waits, in the order in which they were chosen. */
   readonly #leaving = new Map<Connection, Exchange>();
   readonly #idleCheck: NodeJS.Timeout;
-  readonly #mayLog: (why: string) => boolean;
+  readonly #canLog: (why: string) => boolean;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
-    this.#mayLog = atMostEvery(options.limits.notAcceptedNoticeMs);
+    this.#canLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#idleCheck = setInterval(() => {
       this.#endWaits();
       this.#closeIdle();
@@ -120,48 +121,47 @@ export class Connections {
     return this.#bySocket.size;
   }
 
-  /** A reply begins whose body is produced while it is sent. @param besideCap whether its connection does not count meanwhile */
-  beginStream(connection: Connection, besideCap: boolean): void {
+  /** @param besideCap whether the connection does not count towards the cap during the stream */
+  startStream(connection: Connection, besideCap: boolean): void {
     connection.streaming = true;
     this.#setBesideCap(connection, besideCap || connection.leaving);
   }
 
-  /** From now on the reply of the connection waits, until `endStream`: at the cap it may be ended early. */
-  beginWait(connection: Connection): void {
+  /** From now on the stream waits for events, until `endStream`: at the cap it can end early. */
+  startWait(connection: Connection): void {
     if (connection.leaving) connection.first?.req.endReply();
     else this.#waiting.add(connection);
   }
 
-  /** The reply of `beginStream` has ended. */
   endStream(connection: Connection): void {
     connection.streaming = false;
     this.#waiting.delete(connection);
     this.#setBesideCap(connection, connection.leaving);
   }
 
-  #setBesideCap(connection: Connection, is: boolean): void {
-    if (connection.besideCap === is) return;
-    connection.besideCap = is;
-    this.#besideCap += is ? 1 : -1;
+  #setBesideCap(connection: Connection, besideCap: boolean): void {
+    if (connection.besideCap === besideCap) return;
+    connection.besideCap = besideCap;
+    this.#besideCap += besideCap ? 1 : -1;
   }
 
-  /** @returns the open connections; one that closes during the iteration is skipped */
+  /** @returns the open connections; the iteration skips connections that have closed */
   all(): Iterable<Connection> {
     return this.#bySocket.values();
   }
 
   /** @returns undefined if the connection is closed or was refused */
-  of(socket: Socket): Connection | undefined {
+  find(socket: Socket): Connection | undefined {
     return this.#bySocket.get(socket);
   }
 
-  /** Adds a new connection, or closes it if `maxConnections` is reached and no other connection can be closed for it. */
+  /** Adds a new connection, or closes it if there is no room at the cap. */
   add(socket: Socket): void {
-    if (!this.#fits(socket)) return;
+    if (!this.#makeRoom(socket)) return;
     const { background, onSent, onEnded, onClosed } = this.#options;
     const connection = new Connection(socket, onSent);
     this.#bySocket.set(socket, connection);
-    // Node resumes a socket that it paused itself, although the listener has paused it as well.
+    // Node resumes a socket that it has paused itself, even if the listener has also paused it.
     socket.on('resume', () => {
       if (connection.paused) socket.pause();
     });
@@ -177,13 +177,14 @@ export class Connections {
   }
 
   /**
-   * @returns the connection without progress for the longest time, at least `idleMs`, of those for which `may` is true
+   * @param isCandidate whether to consider a connection
+   * @returns the connection without progress for the longest time, at least `idleMs`
    */
-  longestIdle(idleMs: number, may: (connection: Connection) => boolean): Connection | undefined {
+  findLongestIdle(idleMs: number, isCandidate: (connection: Connection) => boolean): Connection | undefined {
     let longest: Connection | undefined;
     let sinceMs = performance.now() - idleMs;
     for (const connection of this.#bySocket.values()) {
-      if (connection.idleSinceMs > sinceMs || !may(connection)) continue;
+      if (connection.idleSinceMs > sinceMs || !isCandidate(connection)) continue;
       if (progressBytesOf(connection) !== connection.progressBytes) continue;
       longest = connection;
       sinceMs = connection.idleSinceMs;
@@ -196,12 +197,12 @@ export class Connections {
    * @param why the message of the log entry, a constant
    */
   notAccepted(why: string, fields: Fields): void {
-    if (this.#mayLog(why)) this.#options.notices.warn(why, fields);
+    if (this.#canLog(why)) this.#options.notices.warn(why, fields);
   }
 
   /**
-   * Waits until all connections are closed, and closes those that outlast the limits of a shutdown: `limits.firstByteMs` without
-   * a first byte, `limits.drainMs` for any.
+   * Waits until all connections are closed. Closes connections without a first byte after `limits.firstByteMs`, and all others
+   * after `limits.drainMs`.
    */
   async drain(allClosed: Promise<unknown>): Promise<void> {
     const { drainMs, firstByteMs } = this.#options.limits;
@@ -213,7 +214,7 @@ export class Connections {
     clearTimeout(deadline);
   }
 
-  /** Node closes idle connections at shutdown, but does not count a connection that never sent a byte as idle. */
+  /** For Node, which closes idle connections at shutdown, a connection that has never sent a byte is not idle. */
   #closeUnused(): void {
     for (const { socket } of this.#bySocket.values()) if (socket.bytesRead === 0) socket.destroy();
   }
@@ -241,22 +242,22 @@ export class Connections {
       const idleForMs = now - connection.idleSinceMs;
       const idleMs = connection.streaming ? streamStallMs : limits.idleMs;
       if (idleForMs >= idleMs) socket.destroy();
-      else if (socket.bytesRead === 0 && idleForMs >= headersMs) onNoRequest(socket); // Node ≥ 24 has no timeout for it
+      else if (socket.bytesRead === 0 && idleForMs >= headersMs) onNoRequest(socket); // Node ≥ 24 has no timeout for this
     }
   }
 
-  /** At `maxConnections`, closes another connection for the new one; if that is not possible, closes the new one and returns false. */
-  #fits(socket: Socket): boolean {
+  /** At the cap, makes room for a new connection; if that is not possible, closes the new one and returns false. */
+  #makeRoom(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
     if (this.size - this.#besideCap < cap) return true;
     const notice = (why: string) => this.notAccepted(`${why}; see --max-connections`, { cap });
     const closeFor = ({ socket: closed }: Connection, why: string) => {
       notice(why);
-      this.#bySocket.delete(closed); // its `close` comes later
+      this.#bySocket.delete(closed); // its `close` event is emitted later
       closed.destroy();
       return true;
     };
-    const idlest = this.longestIdle(limits.evictableMs, isIdle);
+    const idlest = this.findLongestIdle(limits.evictableMs, isIdle);
     if (idlest !== undefined)
       return closeFor(idlest, 'at the cap, the longest idle connection is closed for a new one');
     const [longestWaiting] = this.#waiting;
@@ -265,7 +266,7 @@ export class Connections {
       this.#leave(longestWaiting, longestWaiting.first);
       return true;
     }
-    const stalled = this.longestIdle(limits.evictableMs, isStalled);
+    const stalled = this.findLongestIdle(limits.evictableMs, isStalled);
     if (stalled !== undefined)
       return closeFor(stalled, 'at the cap, a client that reads no reply is cut off for a new one');
     notice('connections over the cap are closed at once');
@@ -273,7 +274,7 @@ export class Connections {
     return false;
   }
 
-  /** Takes a connection whose reply waits out of the count. Its reply ends at the next check. */
+  /** Removes a connection with a waiting reply from the count. The reply ends at the next idle check. */
   #leave(connection: Connection, exchange: Exchange): void {
     connection.leaving = true;
     this.#waiting.delete(connection);
@@ -287,8 +288,8 @@ export class Connections {
   }
 
   /**
-   * Not at once: its client asks again at once, and then another wait has to end. With more of them than connections, they would
-   * use all of the time.
+   * Only at each idle check: a client repeats its request immediately, which ends another wait at the cap. With more clients than
+   * `maxConnections`, ending waits immediately would use all processor time.
    */
   #endWaits(): void {
     for (const { req } of this.#leaving.values()) req.endReply();
@@ -301,12 +302,12 @@ function isIdle({ undecided, streaming, leaving }: Connection): boolean {
   return undecided === 0 && !streaming && !leaving;
 }
 
-/** Its client does not read the reply that is produced while it is sent. */
+/** Whether the client does not read its stream. */
 function isStalled({ streaming, besideCap, socket }: Connection): boolean {
   return streaming && !besideCap && socket.writableLength > 0;
 }
 
-/** Stops reading from the connection and sets `paused`. Node's parser may still pass on what it has read: at most 64 KiB. */
+/** Stops reading from the connection. Node's parser might still pass on up to 64 KiB that it has read. */
 export function pause(connection: Connection): void {
   if (connection.paused) return;
   connection.paused = true;
@@ -314,8 +315,7 @@ export function pause(connection: Connection): void {
 }
 
 /**
- * Unsets `paused`, and resumes reading in the next tick: while Node parses, a `pause` and a `resume` could take effect in the
- * wrong order.
+ * Resumes reading in the next tick: while Node parses, a `pause` and a `resume` could take effect in the wrong order.
  */
 export function resume(connection: Connection): void {
   connection.paused = false;
@@ -325,8 +325,8 @@ export function resume(connection: Connection): void {
 }
 
 /**
- * @returns bytes that were transferred on the connection. While a reply is being sent, only sent bytes count: a client that sends
- * but does not read its reply makes no progress.
+ * @returns the number of transferred bytes. During a reply only sent bytes count: a client that sends but does not read its reply
+ *   makes no progress.
  */
 function progressBytesOf({ socket, sending, closing }: Connection): number {
   const sentBytes = socket.bytesWritten - socket.writableLength;

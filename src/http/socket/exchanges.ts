@@ -1,6 +1,6 @@
 /**
- * The requests of each connection and their replies, from the parsed head to the last byte of the reply: replies leave in the
- * order of the requests (RFC 9112 section 9.3.2), one at a time, and the unanswered requests of a connection are bounded.
+ * The requests of each connection and their replies, from the parsed head to the last byte of the reply. Replies are sent in the
+ * order of the requests (RFC 9112 section 9.3.2), one at a time. The unanswered requests of a connection are bounded.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -29,7 +29,7 @@ import { type FailedStream, sendPieces } from './streams.ts';
 import { NO_BODY, Uploads } from './uploads.ts';
 
 export interface ExchangesOptions {
-  /** As in `ConnectionsOptions`. */
+  /** See {@link Connections}. */
   readonly maxConnections: number;
   /** If true, the connections do not keep the process alive. */
   readonly background: boolean;
@@ -71,8 +71,7 @@ export class Exchanges {
   }
 
   /**
-   * From now on, a reply after which no request waits on its connection has `Connection: close` (graceful shutdown), and replies
-   * that would take long end soon.
+   * Starts a graceful shutdown: the last reply of each connection has `Connection: close`, and long replies end soon.
    */
   drain(): void {
     this.#draining = true;
@@ -84,7 +83,7 @@ export class Exchanges {
    * @param awaitsContinue the client sends its body only after `100 Continue` (RFC 9110 section 10.1.1)
    */
   onRequest(req: UnbufferedRequest, res: RawResponse, awaitsContinue: boolean): void {
-    const connection = this.connections.of(req.socket);
+    const connection = this.connections.find(req.socket);
     if (connection === undefined || connection.closing) return;
     const exchange = this.#enqueue(connection, req, res);
     if (this.#draining) req.endReply();
@@ -105,7 +104,7 @@ export class Exchanges {
 
   /** Refuses the method CONNECT, for which Node has no response object. */
   onConnect(req: UnbufferedRequest, socket: Socket): void {
-    const connection = this.connections.of(socket);
+    const connection = this.connections.find(socket);
     if (connection === undefined || connection.closing) return;
     ignoreFurther(connection);
     const decision = this.#app(req);
@@ -114,11 +113,11 @@ export class Exchanges {
   }
 
   /**
-   * Answers bytes that are malformed, too slow or too many, as `refusalOf` has it. Node emits `clientError` again for each chunk
-   * that follows.
+   * Answers malformed, slow or too many bytes with the reply of `refusalOf`. Node emits `clientError` again for each further
+   * chunk.
    */
   onClientError(error: ClientError, socket: Socket): void {
-    const connection = this.connections.of(socket);
+    const connection = this.connections.find(socket);
     if (connection === undefined || !socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
       return;
@@ -130,7 +129,7 @@ export class Exchanges {
     else this.#refuseLast(connection, refusalOf(error, false, this.#options.limits).reply, randomUUID());
   }
 
-  /** A client may send requests without reading replies, so the unanswered ones of a connection are bounded. */
+  /** Bounds the unanswered requests of a connection, since a client can send requests without reading replies. */
   #enqueue(connection: Connection, req: UnbufferedRequest, res: RawResponse): Exchange {
     const { notices, limits } = this.#options;
     const received = !hasBody(req);
@@ -145,7 +144,7 @@ export class Exchanges {
     connection.last = exchange;
     connection.unanswered += 1;
     connection.undecided += 1;
-    if (received && final) ignoreFurther(connection); // at once: Node parses the bytes after it before its reply is sent
+    if (received && final) ignoreFurther(connection); // now: Node parses further bytes before the reply is sent
     if (connection.unanswered >= limits.pipelinedMax) pause(connection);
     return exchange;
   }
@@ -158,7 +157,7 @@ export class Exchanges {
     exchange.reply = reply;
     if (reply.close === true || !received) exchange.final = true;
     if (exchange.final) ignoreFurther(connection);
-    if (reply.kind !== 'stream') this.#count(exchange, reply); // else when its head is sent
+    if (reply.kind !== 'stream') this.#count(exchange, reply); // otherwise counted when its head is sent
     if (!received) this.#uploads.discard(exchange);
     if (connection.first === exchange && !connection.deciding) this.#sendDecided(connection);
   }
@@ -170,17 +169,17 @@ export class Exchanges {
     if (reply.kind === 'error' && !READINESS_ROUTES.includes(exchange.route)) this.#logRefusal(reply, exchange.req);
   }
 
-  /** Sends replies in the order of their requests, one at a time: the next is written when the kernel has accepted all of it. */
+  /** Sends replies in the order of their requests: the next one is written when the kernel has accepted the last one. */
   #sendDecided(connection: Connection): void {
     const { socket } = connection;
     while (!connection.sending && connection.first !== undefined) {
-      if (socket.destroyed) return; // a reply to a client that has gone is never sent
+      if (socket.destroyed) return; // the client has disconnected
       const { first } = connection;
       const { deferred, reply } = first;
       if (deferred !== undefined) {
         first.deferred = undefined;
         connection.undecided += 1;
-        connection.deciding = true; // else a call inside a call for each pipelined request would overflow the stack
+        connection.deciding = true; // prevents a recursion for each pipelined request, which would overflow the stack
         deferred.receive(NO_BODY, (decided) => this.#answer(first, decided));
         connection.deciding = false;
         continue;
@@ -230,7 +229,7 @@ export class Exchanges {
     return leaving || this.#draining;
   }
 
-  /** Closes the connection without announcing it. */
+  /** Sends a part of a reply or nothing, and closes the connection. */
   #cut({ req, connection }: Exchange, { reply, sent }: CutReply): void {
     const { socket } = connection;
     ignoreFurther(connection);
@@ -256,19 +255,19 @@ export class Exchanges {
     if (req.method === 'HEAD') {
       socket.write(head());
     } else {
-      this.connections.beginStream(connection, reply.besideCap === true);
-      const pieces = reply.pieces(req.ending, () => this.connections.beginWait(connection));
+      this.connections.startStream(connection, reply.besideCap === true);
+      const pieces = reply.pieces(req.ending, () => this.connections.startWait(connection));
       const end = await sendPieces(socket, head, pieces, chunked);
       if (end.kind === 'connection closed') return;
       if (end.kind === 'failed') return this.#failStream(exchange, end);
       this.connections.endStream(connection);
-      this.#endIfLast(exchange); // its head may have been sent long ago
+      this.#endIfLast(exchange); // the end might be long after the head
     }
     socket.write('', connection.onSent);
   }
 
-  /** Refuses the request if nothing of its reply is sent; else closes the connection, so that the client does not take it for complete. */
-  #failStream(exchange: Exchange, { error, isBegun }: FailedStream): void {
+  /** Refuses the request if no byte of its reply is sent. Otherwise closes the connection, which shows that it is incomplete. */
+  #failStream(exchange: Exchange, { error, hasStarted }: FailedStream): void {
     const { req, connection } = exchange;
     const { notices, limits } = this.#options;
     if (!(error instanceof Refusal) && !connection.socket.destroyed) {
@@ -277,7 +276,7 @@ export class Exchanges {
         problem: String((error as Error)?.stack ?? error),
       });
     }
-    if (isBegun || connection.socket.destroyed) {
+    if (hasStarted || connection.socket.destroyed) {
       connection.socket.destroy();
       return;
     }
@@ -296,7 +295,7 @@ export class Exchanges {
 
   /** Called when the kernel has accepted the whole reply. */
   #sent(exchange: Exchange): void {
-    // Closing the connection while the client still sends would reset it before the client has read the reply.
+    // Closing the connection during an upload would reset it before the client has read the reply.
     if (exchange.received) this.#finish(exchange);
     else afterUpload(exchange.connection, this.#options.limits, () => this.#finish(exchange));
   }
@@ -338,20 +337,20 @@ export class Exchanges {
       status: reply.status,
       token_name: req.tokenName,
       ms: Math.round((performance.now() - startedMs) * 1000) / 1000,
-      // Only the service's own problems: the error of a refused request may quote its query or its body.
+      // Only problems of the service: the error of a refused request can quote its query or its body.
       problem: reply.kind === 'error' && reply.status === 503 ? reply.error : undefined,
     });
   }
 }
 
-/** What is logged of a request; only the id and the connection of bytes that are none. */
+/** The logged parts of a request. Bytes that are not a request have only an id and a socket. */
 type LoggedRequest = Pick<UnbufferedRequest, 'id' | 'socket'> &
   Partial<Pick<UnbufferedRequest, 'method' | 'url' | 'rawHeaders' | 'tokenName'>>;
 
-/** An orchestrator asks them again and again while the service is not ready, so their 503 is no refusal. */
+/** Orchestrators poll these routes while the service is not ready, so their 503 is not logged as a refusal. */
 const READINESS_ROUTES: readonly string[] = ['/readyz', '/server_info'];
 
-/** Ends the replies of a connection that would take long. The requests of a connection are a list: see `Exchange.next`. */
+/** Ends long replies of a connection. */
 function endReplies({ first }: Connection): void {
   for (let exchange = first; exchange !== undefined; exchange = exchange.next) exchange.req.endReply();
 }
@@ -365,8 +364,8 @@ function isSafe({ method }: UnbufferedRequest): boolean {
 }
 
 /**
- * After an Upgrade header the parser discards the rest of its buffer, although the service ignores the header, so the next
- * bytes may begin inside a request.
+ * After an Upgrade header the parser discards the rest of its buffer, although the service ignores the header, so the next bytes
+ * can start inside a request.
  */
 function endsConnection({ fields }: UnbufferedRequest): boolean {
   return fields.upgrade !== undefined;

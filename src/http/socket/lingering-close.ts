@@ -1,6 +1,6 @@
 /**
- * How a connection closes whose client may still send (RFC 9112 section 9.6, known as a lingering close): its bytes are read and
- * discarded for a while. Closing at once would reset the connection before the client has read the reply.
+ * A lingering close (RFC 9112 section 9.6) for a client that might still send: its bytes are read and discarded for a while.
+ * Otherwise the kernel would reset the connection before the client has read the reply.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -9,7 +9,7 @@ import { shareFurtherRequests } from './node-classes.ts';
 
 type LingeringLimits = Pick<Limits, 'discardMs'>;
 
-/** Marks that the requests after the current one are ignored. */
+/** Ignores all requests after the current one. */
 export function ignoreFurther(connection: Connection): void {
   if (connection.closing) return;
   connection.closing = true;
@@ -32,14 +32,14 @@ export function afterUpload(connection: Connection, { discardMs }: LingeringLimi
 }
 
 /**
- * Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies: as soon as it has
- * finished, or after `limits.discardMs` milliseconds.
+ * Closes a connection whose client still sends, without a TCP reset, so that the client can read the replies: when it has
+ * finished sending, or after `limits.discardMs` milliseconds.
  */
 export function closeLingering(connection: Connection, limits: LingeringLimits): void {
   const { socket } = connection;
   socket.end();
-  // Discards bytes before the parser, which would create a request of each. On a paused socket, this waits for its resume:
-  // a socket that is not reading would otherwise not start.
+  // Discards bytes before the parser, which would create objects for each request. On a paused socket this waits for its resume,
+  // since the socket would otherwise not start to read.
   const skipParser = () => {
     if (socket.isPaused()) return;
     socket.off('resume', skipParser).removeAllListeners('data').on('data', ignore);

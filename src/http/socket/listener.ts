@@ -22,18 +22,18 @@ export interface ListenerOptions extends ExchangesOptions {
 
 /** A bound socket that serves requests. */
 export interface Listener {
-  /** The IP address that is bound. */
+  /** The bound IP address. */
   readonly address: string;
-  /** The port that is bound, also if `ListenAt` has 0. */
+  /** The bound port, never 0. */
   readonly port: number;
   /**
-   * Stops accepting connections, answers the requests that have arrived or are being received, and resolves when all connections
-   * are closed, at the latest after `limits.drainMs` (10,000 ms).
+   * Stops accepting connections and answers the requests that have arrived or are being received. Resolves when all connections
+   * are closed, after at most `limits.drainMs` (10,000 ms).
    */
   close(): Promise<void>;
 }
 
-/** As `listen`. */
+/** The type of {@link listen}, which simulations replace. */
 export type Listen = (options: ListenerOptions) => Promise<Listener>;
 
 /** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
@@ -47,7 +47,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     throw new Error('it is not a TCP socket');
   }
   if (options.background) server.unref();
-  // In the same turn of the event loop as 'listening', so no connection event was missed.
+  // This is the same turn of the event loop as 'listening', so no 'connection' event was missed.
   const exchanges = new Exchanges(options, options.createApp(bound.address));
   const { connections } = exchanges;
   options.metrics.connections = connections;
@@ -61,7 +61,7 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   server.on('checkExpectation', (req, res) => exchanges.onRequest(req, res, false));
   server.on('connect', (req, socket) => exchanges.onConnect(req, socket as Socket));
   server.on('clientError', (error: ClientError, socket) => exchanges.onClientError(error, socket as Socket));
-  // From here on, an 'error' event means that a connection could not be accepted. Without a handler it would end the process.
+  // From here on, 'error' means that a connection could not be accepted. Without a handler it would end the process.
   server.on('error', ({ message }) =>
     connections.notAccepted('a connection could not be accepted', { problem: message }),
   );
@@ -70,11 +70,11 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
     port: bound.port,
     close: async () => {
       exchanges.drain();
-      // What has arrived is read first: Node closes idle connections at once, and the kernel resets those that wait to be accepted.
+      // Reads arrived requests first: Node closes idle connections immediately, and the kernel resets unaccepted connections.
       const untilMs = performance.now() + options.limits.firstByteMs;
       for (let before = -1; before !== accepted && performance.now() < untilMs; ) {
         before = accepted;
-        await wholeTurn();
+        await waitTurn();
       }
       const closed = once(server, 'close');
       server.close();
@@ -84,9 +84,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
 }
 
 /**
- * Resolves after a turn of the event loop that began after this call. It reads all connections, and accepts at least one if any
- * waits.
+ * Resolves after a whole turn of the event loop, which reads all connections, and accepts at least one if any waits.
  */
-function wholeTurn(): Promise<void> {
+function waitTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }

@@ -5,15 +5,15 @@ import type { Limits } from '../../config/limits.ts';
 import { accepted, bodyOf, type DocumentReply, type StreamReply, type WholeReply } from '../message.ts';
 
 /** The parts of a request that its reply depends on. */
-export interface Replied {
+export interface RepliedRequest {
   /** The `request_id` of an error. */
   readonly id: string;
-  /** Undefined for bytes that are no request. */
+  /** Undefined for bytes that are not a request. */
   readonly method?: string | undefined;
 }
 
 /**
- * Builds replies. The reply to a recorded report is built once a second, for its Date header, and costs no allocation.
+ * Builds replies. The reply to a recorded report is built once a second, for its Date header, so it costs no allocation.
  */
 export class ReplyTexts {
   /** The headers of a reply on a connection that stays open. */
@@ -21,41 +21,41 @@ export class ReplyTexts {
   #accepted = '';
   #acceptedSecond = Number.NaN;
 
-  /** @param limits the idle timeout in milliseconds, which clients see as `Keep-Alive: timeout=75` */
+  /** @param limits the idle timeout, which is sent as `Keep-Alive: timeout=75` */
   constructor({ idleMs }: Pick<Limits, 'idleMs'>) {
     this.#keepAlive = ['Connection', 'keep-alive', 'Keep-Alive', `timeout=${Math.floor(idleMs / 1000)}`];
   }
 
   /**
    * @param final whether the reply is the last on its connection: `Connection: close`
-   * @returns a reply, head and body; without a body to a HEAD
+   * @returns a whole reply; only its head for a HEAD request
    */
-  textOf(reply: WholeReply, request: Replied, final: boolean): string {
+  textOf(reply: WholeReply, request: RepliedRequest, final: boolean): string {
     const body = bodyOf(reply, request);
     return this.#headOf(reply, body, final) + (request.method === 'HEAD' ? '' : body);
   }
 
-  /** @returns the head of a reply whose body follows in one piece */
+  /** @returns the head of a document */
   documentHead(reply: DocumentReply, final: boolean): string {
     return this.#headOf(reply, reply.body, final);
   }
 
-  /** @returns a reply that announces a connection that stays open, without the second half of its body */
-  halfText(reply: WholeReply, request: Replied): string {
+  /** @returns a reply with `Connection: keep-alive`, without the second half of its body */
+  halfText(reply: WholeReply, request: RepliedRequest): string {
     const text = this.textOf(reply, request, false);
     return text.slice(0, text.length - Math.ceil(bodyOf(reply, request).length / 2));
   }
 
   /**
-   * @param chunked whether the body is sent in chunks; if not, the end of the connection is the end of the body (RFC 9112 section 6.3)
-   * @returns the head of a reply whose body follows piece by piece
+   * @param chunked whether the body is sent in chunks; otherwise the end of the connection ends the body (RFC 9112 section 6.3)
+   * @returns the head of a stream
    */
   streamHead(reply: StreamReply, chunked: boolean, final: boolean): string {
     const framing = chunked ? ['Transfer-Encoding', 'chunked'] : [];
     return headText(reply, framing, this.#connectionHeaders(final));
   }
 
-  /** @returns the reply to a recorded report on a connection that stays open, all ASCII */
+  /** @returns the reply to a recorded report on a connection that stays open, in ASCII */
   acceptedText(): string {
     const second = Math.floor(Date.now() / 1000);
     if (second !== this.#acceptedSecond) {
@@ -77,7 +77,7 @@ export class ReplyTexts {
 
 const CLOSE = ['Connection', 'close'];
 /** The reply to a recorded report has no id. */
-const NO_REQUEST: Replied = { id: '' };
+const NO_REQUEST: RepliedRequest = { id: '' };
 
 /** Security headers of every reply: no content sniffing, no caching, and no use by pages of other origins. */
 const SECURITY_HEADERS = [
@@ -86,7 +86,7 @@ const SECURITY_HEADERS = [
   ...['Cross-Origin-Resource-Policy', 'same-origin'],
 ];
 
-/** @param framing the headers that say where the body ends (RFC 9112 section 6) */
+/** @param framing the headers that define the end of the body (RFC 9112 section 6) */
 function headText(
   reply: WholeReply | DocumentReply | StreamReply,
   framing: readonly string[],

@@ -1,4 +1,4 @@
-/** The bodies of requests: their size limits, the memory that all of them share, and the buffers in which they are assembled. */
+/** The bodies of requests: their size limits, their shared memory, and the buffers in which they are assembled. */
 
 import type { Limits } from '../../config/limits.ts';
 import { collectEach } from '../../config/memory.ts';
@@ -10,21 +10,19 @@ import { ignoreFurther } from './lingering-close.ts';
 export interface UploadsOptions {
   readonly limits: Limits;
   readonly connections: Connections;
-  /** Sets the reply of a request. */
   readonly answer: (exchange: Exchange, reply: Reply) => void;
   /** Called each time that `limits.collectBytes` of bodies have been received. */
   readonly collectGarbage: (() => void) | undefined;
 }
 
-/** The body of a request without one. */
 export const NO_BODY = Buffer.alloc(0);
 
-/** The bodies that are being received, on all connections together at most `limits.uploadBytesMax`. */
+/** The bodies that are being received. All connections together hold at most `limits.uploadBytesMax`. */
 export class Uploads {
   readonly #options: UploadsOptions;
   /** Sum of `uploadBytes` of all connections. */
   #uploadBytes = 0;
-  /** Counts bytes that become garbage: each chunk does, and so does what its body is parsed to. */
+  /** Counts bytes that become garbage, like each chunk and the result of parsing it. */
   readonly #countGarbage: (bytes: number) => void;
   /** Free buffers in which bodies of more than one chunk are assembled. */
   readonly #spareBuffers: Buffer[] = [];
@@ -35,8 +33,8 @@ export class Uploads {
   }
 
   /**
-   * Receives the body of a request and passes it to `decision`. Answers 413 if the body is larger than its route allows, or 503
-   * if there is no memory for the body.
+   * Receives the body of a request and passes it to `decision`. Replies 413 if the body is larger than its route allows, or 503
+   * without memory for the body.
    */
   receive(exchange: Exchange, decision: ReceiveDecision): void {
     const { limits, answer } = this.#options;
@@ -74,8 +72,7 @@ export class Uploads {
   }
 
   /**
-   * Discards the rest of an upload that was refused, at most `limits.discardBytesMax` (4 MiB), so that the client can read its
-   * reply.
+   * Discards the rest of a refused upload, at most `limits.discardBytesMax` (4 MiB), so that the client can read its reply.
    */
   discard(exchange: Exchange): void {
     const { req, connection } = exchange;
@@ -85,20 +82,20 @@ export class Uploads {
       this.#countGarbage(chunk?.length ?? 0);
       if (chunk !== null && bytes <= this.#options.limits.discardBytesMax) return;
       exchange.received = true;
-      if (chunk !== null) pause(connection); // its reply may have to wait for the replies to earlier requests
+      if (chunk !== null) pause(connection); // its reply might wait for the replies to earlier requests
       connection.uploadEnded();
     };
   }
 
-  /** Gives up the memory of an upload that is complete, refused or cut off. */
+  /** Releases the memory of an upload that is complete, refused or cut off. */
   release(connection: Connection): void {
     this.#uploadBytes -= connection.uploadBytes;
     connection.uploadBytes = 0;
   }
 
   /**
-   * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a
-   * body of a million chunks takes no more memory than a body of one.
+   * Appends a chunk to a body. The first chunk is kept without a copy. Further chunks are copied into one buffer, so that a body
+   * of a million chunks needs no more memory than a body of one.
    * @returns undefined if the memory for the body could not be allocated
    */
   #appended(body: Buffer, bytes: number, chunk: Buffer, bytesMax: number): Buffer | undefined {
@@ -106,7 +103,7 @@ export class Uploads {
     const neededBytes = bytes + chunk.length;
     let buffer: Buffer | undefined = body;
     if (buffer.length < bodyBytesMax || buffer.length < neededBytes) {
-      const isLarge = neededBytes > bodyBytesMax; // a route may take larger bodies than reports have
+      const isLarge = neededBytes > bodyBytesMax; // a route can allow larger bodies than reports
       buffer = isLarge ? this.#allocated(bytesMax) : (this.#spareBuffers.pop() ?? this.#allocated(bodyBytesMax));
       if (buffer === undefined) return undefined;
       body.copy(buffer, 0, 0, bytes);
@@ -117,7 +114,7 @@ export class Uploads {
   }
 
   /**
-   * Allocates a buffer. Its pages take no memory until they are written.
+   * Allocates a buffer. Its pages need no memory until they are written.
    * @returns undefined if the allocation failed: this runs in a callback of the parser, where nothing would catch an error
    */
   #allocated(bytes: number): Buffer | undefined {
@@ -131,18 +128,18 @@ export class Uploads {
     }
   }
 
-  /** Keeps the buffer for the next body: freed memory returns to the system late, and large bodies arrive in bursts. */
+  /** Keeps the buffer for another body: freed memory returns to the system late, and large bodies arrive in bursts. */
   #keepSpare(buffer: Buffer): void {
     const { bodyBytesMax, spareBuffersMax } = this.#options.limits;
     if (buffer.length === bodyBytesMax && this.#spareBuffers.length < spareBuffersMax) this.#spareBuffers.push(buffer);
   }
 
-  /** Refuses the uploads that have stalled longest until the others fit. @returns whether they fit */
+  /** Refuses the longest stalled uploads until the others fit. @returns whether they fit */
   #freeMemory(newest: Connection, uploadBytesMax: number): boolean {
     const { limits, connections, answer } = this.#options;
     const { stalledUploadMs } = limits;
     while (this.#uploadBytes > uploadBytesMax) {
-      const stalled = connections.longestIdle(stalledUploadMs, (one) => one.uploadBytes > 0 && one !== newest);
+      const stalled = connections.findLongestIdle(stalledUploadMs, (one) => one.uploadBytes > 0 && one !== newest);
       if (stalled?.last === undefined) return false;
       answer(stalled.last, STALLED);
     }

@@ -1,4 +1,4 @@
-/** What a connection holds in memory while its client reads nothing: the listener with an app of one long reply. */
+/** The memory of a connection whose client reads nothing: the listener with an app of one long reply. */
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -13,21 +13,21 @@ import { Metrics } from '../../../src/telemetry/metrics.ts';
 import { eventually } from '../../support/tools.ts';
 import { Wire } from '../../support/wire.ts';
 
-/** A stop does not wait for the clients. */
+/** So that a stop does not wait for the clients. */
 const limits = { ...standardLimits, drainMs: 10 };
 const REQUESTS = 60;
-/** All replies together are more than the kernel keeps for a connection: 10 MiB, or 36 with recent Linux. */
+/** All replies together exceed the buffers of the kernel for a connection: 10 MiB, or 36 with recent Linux. */
 const REPLY_BYTES = 4 * MIB;
 
 interface Started {
   readonly port: number;
-  /** How many replies were decided. */
+  /** @returns the number of decided replies */
   readonly decided: () => number;
-  /** Bytes that each connection holds for its client. */
+  /** @returns the unsent bytes of each connection */
   readonly unsent: () => readonly number[];
 }
 
-/** @param reply to each request; none without one, as while the disk does not answer */
+/** @param reply the reply to each request; undefined for no reply, as while the disk does not respond */
 async function start(t: TestContext, reply?: Reply): Promise<Started> {
   let decided = 0;
   const receive = (_body: Buffer, respond: (reply: Reply) => void) => {
@@ -50,7 +50,7 @@ async function start(t: TestContext, reply?: Reply): Promise<Started> {
   };
 }
 
-/** A client that sends all requests at once, and reads no reply. */
+/** Sends all requests at once and reads no reply. */
 async function sendUnread(t: TestContext, port: number, method: string, requests = REQUESTS): Promise<void> {
   const wire = await Wire.open(port);
   t.after(() => wire.close());
@@ -58,7 +58,7 @@ async function sendUnread(t: TestContext, port: number, method: string, requests
   wire.send(`${method} /long HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`.repeat(requests));
 }
 
-test('a client that reads nothing has one reply in memory, and its further GETs wait undecided [exchanges-1]', async (t) => {
+test('a client that reads nothing has one reply in memory, and its further GETs stay undecided [exchanges-1]', async (t) => {
   const { port, decided, unsent } = await start(t, { kind: 'body', status: 200, body: 'x'.repeat(REPLY_BYTES) });
   for (const method of ['GET', 'POST']) {
     const before = decided();
@@ -88,7 +88,7 @@ test('clients that do not read a document share its memory [exchanges-2]', async
   });
 });
 
-test('requests that are ignored take no memory, although Node keeps them [exchanges-3]', async (t) => {
+test('ignored requests need no memory, although Node keeps them [exchanges-3]', async (t) => {
   const collect = saveMemory();
   const heapBytes = () => {
     collect();
@@ -97,8 +97,8 @@ test('requests that are ignored take no memory, although Node keeps them [exchan
   const { port, decided } = await start(t);
   const before = heapBytes();
   const clients = 8;
-  for (let count = 0; count < clients; count += 1) await sendUnread(t, port, 'POST', 1_000); // less than Node reads at a time
-  await eventually('no further requests are taken', () => decided() === clients * limits.unansweredMax);
+  for (let count = 0; count < clients; count += 1) await sendUnread(t, port, 'POST', 1_000); // fits into one read of Node
+  await eventually('further requests are ignored', () => decided() === clients * limits.unansweredMax);
   const perClient = (heapBytes() - before) / clients;
   assert.ok(perClient < 1 * MIB, `${perClient} bytes for each client; a thousand requests are 3 MB`);
 });

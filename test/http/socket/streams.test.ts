@@ -1,4 +1,4 @@
-/** Replies that are produced while they are sent, over real sockets. */
+/** Streams over real sockets. */
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -48,7 +48,7 @@ async function* words(...all: readonly string[]): AsyncGenerator<Buffer> {
   for (const word of all) yield Buffer.from(word);
 }
 
-test('a stream is chunked and the connection is kept; with HTTP/1.0 the end of the connection ends it', async (t) => {
+test('a stream is chunked and the connection is kept; with HTTP/1.0 it ends with the connection', async (t) => {
   const { port } = await serve(t, () => words('one ', '', 'two'));
   const wire = await Wire.open(port);
   t.after(() => wire.close());
@@ -65,7 +65,7 @@ test('a stream is chunked and the connection is kept; with HTTP/1.0 the end of t
   assert.doesNotMatch(wire.text.slice(before), /chunked/);
 });
 
-test('a HEAD gets the head alone, and nothing is produced', async (t) => {
+test('a HEAD gets only the head, and no piece is produced', async (t) => {
   let calls = 0;
   const { port } = await serve(t, () => {
     calls += 1;
@@ -80,7 +80,7 @@ test('a HEAD gets the head alone, and nothing is produced', async (t) => {
   assert.equal(calls, 1);
 });
 
-test('nothing more is produced for a client that does not read, and it is cut off [http-streams-4]', async (t) => {
+test('no further piece is produced for a client that does not read, and the client is disconnected [http-streams-4]', async (t) => {
   let produced = 0;
   let isClosed = false;
   const endless = async function* () {
@@ -104,7 +104,7 @@ test('nothing more is produced for a client that does not read, and it is cut of
     before = produced;
     await sleep(100);
   }
-  assert.ok(before < 500, `${before} pieces were produced ahead of the client`); // what the kernel buffers
+  assert.ok(before < 500, `${before} pieces were produced before the client read`); // the kernel buffers these
   await eventually('it is cut off', () => isClosed);
   assert.equal(produced, before);
 });
@@ -113,7 +113,7 @@ const drainMs = 60_000;
 
 for (const [what, limits, pauseMs] of [
   ['is not idle', { idleMs: 100, streamStallMs: 100, deadlineCheckMs: 20, drainMs }, 400],
-  ['ends whole when the service stops, and its connection with it', { drainMs }, 0],
+  ['is completed when the service stops, and its connection ends', { drainMs }, 0],
 ] as const) {
   test(`a stream that waits ${what}`, async (t) => {
     const pieces = async function* (ending: AbortSignal) {
@@ -129,13 +129,13 @@ for (const [what, limits, pauseMs] of [
     await sleep(pauseMs);
     const closed = listener.close();
     assert.equal((await wire.reply())?.body, 'first last');
-    assert.ok(await wire.ends(drainMs / 2), 'a stop does not wait until it cuts off what is left');
+    assert.ok(await wire.ends(drainMs / 2), 'the stop waited for its deadline');
     wire.close();
     await closed;
   });
 }
 
-test('a stream ends when its client has gone, and an error in it does not look like its end', async (t) => {
+test('a stream ends when its client disconnects, and an error does not look like its end', async (t) => {
   const ended: boolean[] = [];
   const waiting = async function* (ending: AbortSignal) {
     yield Buffer.from('one');
@@ -156,7 +156,7 @@ test('a stream ends when its client has gone, and an error in it does not look l
   assert.match(second.text, /3\r\none\r\n$/);
 });
 
-/** Replies that wait until they are ended; each has its number. */
+/** Numbered replies that wait until they are ended. */
 function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => number } {
   let count = 0;
   let waiting = 0;
@@ -172,7 +172,7 @@ function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => numbe
   return { pieces, waiting: () => waiting };
 }
 
-test('at the cap the longest waits end whole and announced, one for each new connection of a burst [http-streams-2]', async (t) => {
+test('at the cap the longest waits end with complete replies and Connection: close, one for each new connection of a burst [http-streams-2]', async (t) => {
   const { pieces, waiting } = waits();
   const log: string[] = [];
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
@@ -203,7 +203,7 @@ test('at the cap the longest waits end whole and announced, one for each new con
   assert.equal(log.filter((line) => line.includes('the longest wait for events ends early')).length, 1, log.join(''));
 });
 
-test('requests after a wait that ends at the cap are answered, and the last reply announces the end', async (t) => {
+test('requests after a wait that ends at the cap are answered, and the last reply has Connection: close', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 });
   const wires = await Promise.all(Array.from({ length: CAP }, () => Wire.open(port)));
@@ -227,7 +227,7 @@ test('requests after a wait that ends at the cap are answered, and the last repl
   for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
 });
 
-test('clients that wait again and again at the cap are ended no faster than they are checked, and their number is bounded [http-streams-1]', async (t) => {
+test('repeated waits at the cap end no faster than the idle check runs, and their number is bounded [http-streams-1]', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
   const wires: Wire[] = [];
@@ -238,11 +238,11 @@ test('clients that wait again and again at the cap are ended no faster than they
     wire.send(GET());
     await eventually('it waits', () => waiting() === Math.min(at + 1, 2 * CAP));
   }
-  await eventually('the oldest have gone', () => wires.filter(({ ended }) => ended).length === CAP);
+  await eventually('the oldest are disconnected', () => wires.filter(({ ended }) => ended).length === CAP);
   assert.ok(wires.slice(0, CAP).every(({ ended }) => ended));
 });
 
-test('what a stream throws before its first piece is the reply, and its connection is kept', async (t) => {
+test('an exception of a stream before its first piece is the reply, and the connection is kept', async (t) => {
   const errors = [new Refusal(410, 'it was removed'), new Error('the disk failed')];
   const log: string[] = [];
   const failing = async function* () {
@@ -260,7 +260,7 @@ test('what a stream throws before its first piece is the reply, and its connecti
   assert.equal(log.filter((line) => line.includes('a reply could not be completed')).length, 1, log.join(''));
 });
 
-test('replies that could not be completed are logged at a bounded rate, and the others are counted', async (t) => {
+test('incomplete replies are logged at a bounded rate, and the others are counted', async (t) => {
   const lines: string[] = [];
   const broken = async function* () {
     yield Buffer.from('one');
@@ -279,16 +279,16 @@ test('replies that could not be completed are logged at a bounded rate, and the 
   assert.ok(logged() < 10 && counted() > 0, `${logged()} and ${counted()}`);
 });
 
-test('at the cap a client that reads nothing of its reply is cut off for a new connection, but one that reads is not [http-streams-3]', async (t) => {
+test('at the cap a client that reads no reply is disconnected for a new connection, but a client that reads is not [http-streams-3]', async (t) => {
   const endless = async function* () {
     for (;;) {
       yield Buffer.alloc(64 * 1024);
-      await sleep(1); // else the client that reads takes all of the processor
+      await sleep(1); // otherwise the reading client uses all processor time
     }
   };
   const { port } = await serve(t, endless, { evictableMs: 300, deadlineCheckMs: 50 });
   const reading = await Wire.open(port);
-  reading.socket.removeAllListeners('data').on('data', () => {}); // it keeps nothing
+  reading.socket.removeAllListeners('data').on('data', () => {}); // discards the data
   reading.send(GET());
   const deaf: Wire[] = [];
   for (let at = 1; at < CAP; at += 1) {
@@ -297,7 +297,7 @@ test('at the cap a client that reads nothing of its reply is cut off for a new c
     wire.send(GET());
     deaf.push(wire);
   }
-  await eventually('a place', async () => {
+  await eventually('room for a connection', async () => {
     const wire = await Wire.open(port);
     wire.send('HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const reply = await wire.reply(true);
@@ -305,5 +305,5 @@ test('at the cap a client that reads nothing of its reply is cut off for a new c
     return reply?.status === 200;
   });
   assert.ok(!reading.ended);
-  for (const wire of [reading, ...deaf]) wire.close(); // the listener would wait for them
+  for (const wire of [reading, ...deaf]) wire.close(); // otherwise the listener waits for them
 });

@@ -1,4 +1,4 @@
-/** The batch endpoint of the program, over real sockets: what is recorded, what is refused, and that it is all or nothing. */
+/** The batch endpoint of the program, over real sockets: a batch is recorded whole or not at all. */
 
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
@@ -28,7 +28,7 @@ interface Sent {
   readonly chunkBytes?: number;
 }
 
-/** A batch as bytes on a connection. */
+/** @returns the bytes of a request with a batch */
 function requestOf(body: string | Buffer, { target = BATCH, type = NDJSON, headers = [], chunkBytes }: Sent = {}) {
   const bytes = Buffer.from(body);
   const framing = chunkBytes === undefined ? `Content-Length: ${bytes.length}` : 'Transfer-Encoding: chunked';
@@ -67,7 +67,7 @@ function assertRecorded({ status, body }: WireReply, count: number): void {
   assert.deepEqual([status, body], [200, JSON.stringify({ recorded: count })]);
 }
 
-/** Exactly 1 MiB: so many items, the last padded. */
+/** @returns a batch of exactly 1 MiB with `count` items, the last one padded */
 function largestOf(count: number, filler = 'x'): string {
   const items = namesOf('k', count - 1).map(itemOf);
   const last = (text: string) =>
@@ -107,7 +107,7 @@ test('a 200 is sent only when the last line is durable [program-batch-1]', async
   }
 });
 
-test('a batch of the largest size whose lines become as long as they can is taken', async (t) => {
+test('a batch of the largest size whose lines become as long as possible is accepted', async (t) => {
   const service = await startService(t);
   // U+0085 has two bytes in the body and six in the line, and each item adds a whole line to the journal.
   const longest = largestOf(limits.batchItemsMax, '\u0085');
@@ -117,7 +117,7 @@ test('a batch of the largest size whose lines become as long as they can is take
   assert.ok(size > 3 * MIB && size < limits.tornBytesMax, `${size} bytes`);
 });
 
-test('a batch that could never be queued is a 413 instead of a 503, and the same items in parts are taken', async (t) => {
+test('a batch that could never be queued is a 413 instead of a 503, and the same items in parts are accepted', async (t) => {
   const service = await startService(t, { env: { NODE_OPTIONS: '--max-old-space-size=32 --max-semi-space-size=1' } });
   const longest = largestOf(limits.batchItemsMax, '\u0085');
   const { status, body, headers } = await send(service, longest);
@@ -131,7 +131,7 @@ test('a batch that could never be queued is a 413 instead of a 503, and the same
   }
 });
 
-test('a batch that is cut off is not recorded in part, wherever it is cut', async (t) => {
+test('a batch that is cut off anywhere is not recorded in part', async (t) => {
   const service = await startService(t);
   const body = linesOf(namesOf('k', 20));
   for (const request of [requestOf(body), requestOf(body, { chunkBytes: 50 })]) {
@@ -148,7 +148,7 @@ test('a batch that is cut off is not recorded in part, wherever it is cut', asyn
   assert.deepEqual(keysIn(service.data), namesOf('k', 20));
 });
 
-test('on a full disk a batch gets 503 and leaves no line, and is taken when there is space [program-batch-2]', {
+test('on a full disk a batch gets 503 and leaves no line, and is accepted when there is space [program-batch-2]', {
   skip: withoutPrlimit,
 }, async (t) => {
   const service = await startService(t);
@@ -156,7 +156,7 @@ test('on a full disk a batch gets 503 and leaves no line, and is taken when ther
   assertRecorded(await send(service, linesOf(['before'])), 1);
   const file = join(service.data, FIRST);
   const { size } = statSync(file);
-  // So much of the batch fits that a part of its lines could be recorded.
+  // A part of the batch fits, so some of its lines could be recorded.
   limitFiles(service, size + 50_000);
   for (let attempt = 0; attempt < 3; attempt += 1) {
     const { status, body: problem, headers } = await send(service, body);
@@ -171,7 +171,7 @@ test('on a full disk a batch gets 503 and leaves no line, and is taken when ther
   assert.match(metrics, /^assetlog_request_items_count 2$/m);
 });
 
-test('16 batches of 10,000 items at a time, again and again, take a bounded amount of memory', {
+test('16 concurrent batches of 10,000 items, repeated, need bounded memory', {
   skip: process.platform === 'linux' ? false : 'the memory of a process is read from /proc',
 }, async (t) => {
   const service = await startService(t);
@@ -195,13 +195,13 @@ test('16 batches of 10,000 items at a time, again and again, take a bounded amou
   assert.ok(recorded > 0);
   const metrics = await metricsOf(service);
   assert.match(metrics, new RegExp(`^assetlog_last_seq ${recorded * limits.batchItemsMax}$`, 'm'));
-  assert.ok(peakMib < MEMORY_MIB_MAX, `it took ${peakMib} MiB`);
+  assert.ok(peakMib < MEMORY_MIB_MAX, `the peak was ${peakMib} MiB`);
 });
 
-/** As in the tests of memory with large bodies: newer Nodes let garbage grow further before they collect it. */
+/** Like in the memory tests with large bodies: newer versions of Node let garbage grow further before they collect it. */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 300 : 450;
 
-/** How many lines a power cut would leave. */
+/** @returns the number of lines that a power cut would leave */
 function durableLines(disk: SimulatedDisk): number {
   const text = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }).text(FIRST);
   return text.split('\n').length - 1;

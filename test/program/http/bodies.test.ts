@@ -1,4 +1,4 @@
-/** Uploads: their memory, and those that are refused before their end. */
+/** Uploads: their memory, and refusals before their end. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');
 
-test('a body in very many pieces takes no more memory than one in a few', {
+test('a body in very many pieces needs no more memory than a body in a few', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const service = await startService(t);
@@ -37,7 +37,7 @@ test('a body in very many pieces takes no more memory than one in a few', {
   assert.ok(grown < 120, `it grew by ${grown} MiB for 2 MB of bodies`);
 });
 
-test('a large upload that is refused early still gets to read its reply', async (t) => {
+test('the client of a large upload that is refused early can read its reply', async (t) => {
   const service = await startService(t);
   for (const target of ['/nowhere', TARGET]) {
     const wire = await Wire.open(service.port);
@@ -55,7 +55,7 @@ test('a large upload that is refused early still gets to read its reply', async 
   }
 });
 
-test('when upload memory is used up the upload that stalled longest gets 408, and one that moves is not ended [service-5]', async (t) => {
+test('when upload memory is used up the longest stalled upload gets 408, and an upload with progress continues [service-5]', async (t) => {
   const limits = { uploadBytesMax: 250_000, stalledUploadMs: 2_000, deadlineCheckMs: 20 };
   const { port } = await serve(t, { limits });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
@@ -65,7 +65,7 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   moving.send(open);
   const beat = setInterval(() => moving.send('x'), 50);
   t.after(() => clearInterval(beat));
-  await sleep(1.5 * limits.stalledUploadMs); // as long as an upload must stall
+  await sleep(1.5 * limits.stalledUploadMs); // longer than the limit for a stalled upload
   const reply = await ask(port, post(TARGET, body));
   assert.equal(reply.status, 200, reply.body);
   const ended = await stalled.reply();
@@ -73,14 +73,14 @@ test('when upload memory is used up the upload that stalled longest gets 408, an
   assert.match(errorOf(ended), /stalled while others needed its memory/);
   const other = await Wire.open(port);
   other.send(open);
-  await sleep(10 * limits.deadlineCheckMs); // it has been read, and since then there was no progress
+  await sleep(10 * limits.deadlineCheckMs); // its bytes are read, and then there is no progress
   assert.equal((await ask(port, post(TARGET, body))).status, 503, 'no upload had stalled');
   assert.equal(moving.ended, false);
   for (const wire of [stalled, moving, other]) wire.close();
 });
 
-test('an upload for which no memory can be allocated gets 503 and is read to its end, and the service continues [service-6]', async (t) => {
-  // More than any machine can allocate: the same error as that of a machine without memory.
+test('an upload without memory for its body gets 503 and is read to its end, and the service continues [service-6]', async (t) => {
+  // More than any machine can allocate, which causes the same error as a machine without memory.
   const { port, notices } = await serve(t, { limits: { bodyBytesMax: 2 ** 52, uploadBytesMax: 2 ** 52 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(300_000) });
   const wire = await Wire.open(port);
@@ -94,13 +94,13 @@ test('an upload for which no memory can be allocated gets 503 and is read to its
   assert.equal((await ask(port, post(TARGET, '{"asset_key":"a"}'))).status, 200);
 });
 
-test('bodies that are being received are bounded together, and their memory is given back', async (t) => {
+test('bodies that are being received are bounded together, and their memory is released', async (t) => {
   const { port } = await serve(t, { limits: { uploadBytesMax: 300_000 } });
   const body = JSON.stringify({ asset_key: 'a', description: 'x'.repeat(100_000) });
   for (const leave of ['finishes', 'goes away']) {
     const uploads = await Promise.all(Array.from({ length: 3 }, () => Wire.open(port)));
     for (const wire of uploads.slice(0, 2)) wire.send(post(TARGET, body).slice(0, -1));
-    await ask(port, LIVE); // what was sent before it has been read
+    await ask(port, LIVE); // now everything sent earlier is read
     uploads[2]?.send(post(TARGET, body).slice(0, -1));
     const refused = await uploads[2]?.reply();
     assert.equal(refused?.status, 503);
@@ -113,12 +113,12 @@ test('bodies that are being received are bounded together, and their memory is g
       wire.close();
     }
     uploads[2]?.close();
-    await eventually('only the one that asks is connected', async () => (await connectionsOf({ port })) === 1);
+    await eventually('only the connection of this request is open', async () => (await connectionsOf({ port })) === 1);
     assert.equal((await ask(port, post(TARGET, body))).status, 200, leave);
   }
 });
 
-test('a garbage collection is asked for as bodies arrive, whether they are taken or thrown away [service-1]', async (t) => {
+test('garbage collections are requested while bodies arrive, accepted or discarded [service-1]', async (t) => {
   let collections = 0;
   const collectGarbage = () => {
     collections += 1;

@@ -1,4 +1,4 @@
-/** Clients that really call these endpoints: each decides by itself what it sends. */
+/** Real clients of these endpoints, with their own headers and framing. */
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -18,12 +18,12 @@ interface Reply {
 }
 
 interface Client {
-  /** Begins "… is answered with 200 and leaves its line". */
+  /** Completes "… gets 200, and its line is recorded". */
   readonly name: string;
-  /** Why it can not run here; undefined where it can. */
+  /** Why the client cannot run here; undefined if it can. */
   readonly missing?: string | false;
   readonly report: (service: Running, t: TestContext) => Promise<Reply>;
-  /** What its line holds besides seq, id, time and crc. */
+  /** The members of its line besides seq, id, time and crc. */
   readonly line: Readonly<Record<string, unknown>>;
 }
 
@@ -79,7 +79,7 @@ show(urllib.request.urlopen(request))`,
     },
   },
   {
-    // It then names a form as Content-Type, of a body that is not there.
+    // Without a body it still sends the Content-Type of a form.
     name: 'Python urllib with data of zero bytes',
     missing: noPython,
     report: (service) =>
@@ -149,7 +149,7 @@ print(reply.status_code, reply.text)`,
     },
   },
   {
-    // A habit of wrappers around fetch: the header is set whether there is a body or not.
+    // Wrappers around fetch often set the header even without a body.
     name: 'fetch with Content-Type: application/json and no body',
     report: (service) =>
       reportWithFetch(`${service.url}/report_asset_materialization/fetch/empty`, {
@@ -206,10 +206,10 @@ print(reply.status_code, reply.text)`,
   },
 ];
 
-test('clients report as they are', async (t) => {
+test('the reports of real clients are recorded', async (t) => {
   const service = await startService(t);
   for (const { name, missing, report, line } of clients) {
-    await t.test(`${name} is answered with 200 and leaves its line`, { skip: missing ?? false }, async (t) => {
+    await t.test(`${name} gets 200, and its line is recorded`, { skip: missing ?? false }, async (t) => {
       const before = service.events().length;
       assert.deepEqual(await report(service, t), accepted);
       const lines = service.events().slice(before);
@@ -219,7 +219,7 @@ test('clients report as they are', async (t) => {
   }
 });
 
-/** Digits that a reader of doubles would lose, and characters at which careless readers split lines. */
+/** Digits that a reader of doubles would lose, and characters at which some readers split lines. */
 const difficultMetadata =
   '{"rows":12345678901234567890,"ratio":1.0,"huge":1e400,"precise":0.12345678901234567890,"text":"a\\u2028b"}';
 
@@ -227,7 +227,7 @@ const readers = [
   {
     name: 'jq reads the journal line by line and gets what was reported',
     missing: noJq,
-    // Raw input makes each line a text of its own, so a value that went over two lines would not be read.
+    // Raw input makes each line a separate text, so a value over two lines would not be read.
     read: (file: string) => run('jq', ['-c', '-R', 'fromjson | [.seq, .type, .asset_key, .metadata.text]', file]),
     lines: [
       '[1,"AssetMaterialization",["read","numbers"],"a\u2028b"]',
@@ -271,7 +271,7 @@ test('other programs read the journal', async (t) => {
   }
   const file = join(service.data, 'events-00000000000000000001.jsonl');
 
-  await t.test('the text of numbers is in the journal as it was sent', () => {
+  await t.test('the digits of numbers are in the journal as sent', () => {
     assert.equal(readFileSync(file, 'utf8'), journalText(service.data));
     assert.ok(journalText(service.data).includes(`,"metadata":${difficultMetadata},`));
   });
@@ -284,7 +284,7 @@ test('other programs read the journal', async (t) => {
 
 const run = promisify(execFile);
 
-/** Runs a script whose last line of output is the status and the body of the reply. */
+/** Runs a script that prints the status and the body of the reply last. */
 async function python({ url }: Running, script: string): Promise<Reply> {
   const beginning = `
 import json, sys, urllib.parse, urllib.request
@@ -292,13 +292,13 @@ base = sys.argv[1]
 def show(reply):
     print(reply.status, reply.read().decode())
 `;
-  // A proxy of the environment is not meant for this machine.
+  // A proxy of the environment must not be used for this machine.
   const env = { ...process.env, NO_PROXY: '*', no_proxy: '*' };
   const { stdout } = await run('python3', ['-c', beginning + script, url], { env });
   return replyIn(stdout);
 }
 
-/** @param trace gets what curl prints about the exchange */
+/** @param trace receives curl's output about the exchange */
 async function curl(url: string, args: readonly string[], trace: string[] = []): Promise<Reply> {
   const always = ['--silent', '--show-error', '--noproxy', '*', '--request', 'POST', '--write-out', '\\n%{http_code}'];
   const { stdout, stderr } = await run('curl', [...always, ...args, url]);

@@ -1,4 +1,4 @@
-/** Connections: slow clients, idle ones, those that read nothing, and their cap. */
+/** Connections: slow clients, idle connections, clients that read nothing, and the cap. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -15,7 +15,7 @@ import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');
 
-test('slow requests get 408, in their turn, and the connection ends', async (t) => {
+test('slow requests get 408, in order, and the connection ends', async (t) => {
   const limits = { headersMs: 300, requestMs: 600, deadlineCheckMs: 50, discardMs: 200 };
   const { port } = await serve(t, { limits });
   const slow: readonly (readonly [string, RegExp])[] = [
@@ -36,7 +36,7 @@ test('slow requests get 408, in their turn, and the connection ends', async (t) 
   assert.equal((await ask(port, LIVE)).status, 200);
 });
 
-test('an idle connection is closed after its time, and an endless refused upload is cut off', async (t) => {
+test('an idle connection is closed after the idle time, and an endless refused upload is cut off', async (t) => {
   const limits = { idleMs: 200, discardMs: 300, discardBytesMax: 1_000_000, deadlineCheckMs: 50 };
   const { port } = await serve(t, { limits });
   const idle = await Wire.open(port);
@@ -52,12 +52,12 @@ test('an idle connection is closed after its time, and an endless refused upload
       upload.send(Buffer.alloc(100_000));
       await sleep(pauseMs);
     }
-    assert.equal(await upload.ends(), true, 'it was read on and on');
+    assert.equal(await upload.ends(), true, 'the upload was read without end');
     upload.close();
   }
 });
 
-test('a connection on which a reply is due, or requests come, is not idle', async (t) => {
+test('a connection that waits for a reply, or receives requests, is not idle', async (t) => {
   const { disk, port } = await serveSimulated(t, {
     limits: { idleMs: 2_500, deadlineCheckMs: 20 },
   });
@@ -75,13 +75,13 @@ test('a connection on which a reply is due, or requests come, is not idle', asyn
   assert.equal(await wire.ends(), true);
 });
 
-test('a connection whose client reads no replies is cut off after the idle time, and one that reads slowly is not [service-2]', async (t) => {
+test('a client that reads no replies is disconnected after the idle time, a client that reads slowly is not [service-2]', async (t) => {
   const limits = { idleMs: 5_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
   const { port } = await serve(t, { limits });
-  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB: more than the system buffers
+  const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB, too large for all buffers
   const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
   for (const wire of [unread, slow]) {
-    wire.send(LIVE); // connected is not yet accepted
+    wire.send(LIVE); // a connected socket might not be accepted yet
     assert.equal((await wire.reply())?.status, 200);
     wire.socket.pause();
   }
@@ -94,14 +94,14 @@ test('a connection whose client reads no replies is cut off after the idle time,
   for (const wire of [unread, slow]) wire.send(documents);
   const beat = setInterval(() => slow.socket.resume(), 20);
   t.after(() => clearInterval(beat));
-  await eventually('the end of the connection that is not read', async () => (await connectionsOf({ port })) <= 2);
+  await eventually('the end of the unread connection', async () => (await connectionsOf({ port })) <= 2);
   assert.equal(slow.socket.destroyed, false);
   const before = read;
-  await eventually('more for the slow reader', () => read > before);
+  await eventually('more bytes for the slow reader', () => read > before);
   for (const wire of [unread, slow]) wire.close();
 });
 
-test('the last of too many unanswered requests ends its connection, and what comes after it is not recorded [service-3]', async (t) => {
+test('the last of too many unanswered requests ends its connection, and later requests are not recorded [service-3]', async (t) => {
   const { disk, port } = await serveSimulated(t, { limits: { discardMs: 300 } });
   const wire = await Wire.open(port);
   disk.fault = (call) => (call === 'sync' ? sleep(100) : undefined);
@@ -132,11 +132,11 @@ test('a client that resets its connection before its reply does not stop the ser
   await eventually('the report is recorded', () => disk.text(segmentName(1)).endsWith('\n'));
 });
 
-test('reading pauses while replies are due, and continues when they are sent', async (t) => {
+test('reading pauses while too many replies are pending, and continues when they are sent', async (t) => {
   const { disk, port } = await serveSimulated(t);
   const wire = await Wire.open(port);
   disk.fault = (call) => (call === 'sync' ? sleep(50) : undefined);
-  const body = JSON.stringify({ description: 'x'.repeat(5_000) }); // a dozen fit into what Node reads at once
+  const body = JSON.stringify({ description: 'x'.repeat(5_000) }); // a dozen fit into one read of Node
   for (let count = 0; count < 150; count += 1) wire.send(post(`${TARGET}${count}`, body));
   for (let count = 0; count < 150; count += 1) {
     const reply = await wire.reply();
@@ -145,7 +145,7 @@ test('reading pauses while replies are due, and continues when they are sent', a
   wire.close();
 });
 
-test('at the cap the connection that was idle longest ends for a new one, and none that waits for its reply [service-4]', async (t) => {
+test('at the cap the longest idle connection is closed for a new one, and no connection that waits for its reply [service-4]', async (t) => {
   const limits = { evictableMs: 3_000, deadlineCheckMs: 20 };
   const { disk, port, notices } = await serveSimulated(t, { args: ['--max-connections', '3'], limits });
   const { opened: syncing, open: release } = gate();
@@ -153,16 +153,16 @@ test('at the cap the connection that was idle longest ends for a new one, and no
   disk.fault = (call) => (call === 'sync' ? syncing : undefined);
   waiting.send(post(`${TARGET}waiting`));
   const oldest = await Wire.open(port);
-  await sleep(100); // by so much it is older
+  await sleep(100); // so the first is idle longer
   const younger = await Wire.open(port);
-  await sleep(limits.evictableMs + 100); // both have been idle for long enough
+  await sleep(limits.evictableMs + 100); // both are idle long enough
   const newcomer = await Wire.open(port);
   assert.equal(await oldest.ends(), true);
   newcomer.send(LIVE);
   assert.equal((await newcomer.reply())?.status, 200);
   younger.send(LIVE);
   assert.equal((await younger.reply())?.status, 200);
-  assert.equal(await (await Wire.open(port)).ends(), true, 'nothing was idle long enough');
+  assert.equal(await (await Wire.open(port)).ends(), true, 'no connection was idle long enough');
   release();
   assert.equal((await waiting.reply())?.status, 200);
   assert.match(notices.join(''), /at the cap, the longest idle connection is closed for a new one.*"cap":3/);
@@ -170,7 +170,7 @@ test('at the cap the connection that was idle longest ends for a new one, and no
   for (const wire of [waiting, younger, newcomer]) wire.close();
 });
 
-test('HTTP stays strict if NODE_OPTIONS ask for a parser that is not', async (t) => {
+test('HTTP stays strict if NODE_OPTIONS ask for a lenient parser', async (t) => {
   const service = await startService(t, { env: { NODE_OPTIONS: '--insecure-http-parser' } });
   for (const header of ['X: a\x01b', 'X: a\nY: b']) {
     const request = `POST /report_asset_observation/a HTTP/1.1\r\nHost: localhost\r\n${header}\r\n\r\n`;

@@ -1,6 +1,6 @@
 /**
- * Runs the table of hostile inputs against one service, a few rows at a time, and counts every event; then again, with what
- * only hosted mode knows, against a hosted one.
+ * Runs the table of hostile inputs against one service, a few rows at a time, and counts every event. Then it runs the table,
+ * with the rows for hosted mode, against a hosted service.
  */
 
 import assert from 'node:assert/strict';
@@ -27,13 +27,13 @@ import { journalText, newFolder, type Running, startService } from '../../suppor
 import { ask, post, readFailure, Wire, type WireReply, withoutChance } from '../../support/wire.ts';
 
 const ROWS_AT_A_TIME = 8;
-/** What a row that gets no reply is watched for. */
+/** How long a row without a reply is watched. */
 const SILENCE_MS = 1_000;
 const HOSTED_NAME = hosted.prefix.slice(1);
 
 type Groups = Readonly<Record<string, readonly Row[]>>;
 
-test('every row has a name of its own, and a reason where it allows several outcomes', () => {
+test('every row has a unique name, and a reason if it allows several outcomes', () => {
   for (const rows of [Object.values(groupsFor(local)).flat(), Object.values(hostedGroups()).flat()]) {
     const names = rows.map(({ name }) => name);
     assert.ok(names.length >= 160, `${names.length} rows`);
@@ -70,7 +70,7 @@ test('hostile inputs in hosted mode [hostile-1]', {
   writeFileSync(file, deploymentsFile());
   const service = await startService(t, { data, args: ['--deployments', file] });
   const ledger = new Ledger((key) => recordedByAll(data, key));
-  // An address that fails too often gets 429, so each row comes from its own.
+  // An address that fails too often gets 429, so each row has its own address.
   const addressOf = (count: number) => `127.1.${count >> 8}.${count & 255}`;
   await runTable(t, chosenRows(hostedGroups()), { service, style: hosted, ledger, addressOf });
 
@@ -92,32 +92,32 @@ function deploymentsFile(): string {
   return JSON.stringify({ deployments: entries });
 }
 
-/** The keys in the journal of a folder that have a text in their line. */
+/** @returns the keys of the lines in the journal of a folder that contain a text */
 function recordedIn(folder: string, text: string): string[] {
   // A slash inside a part becomes a bar, so that one part and two parts look different.
-  // The last line may be on its way to the disk, for another row.
+  // The last line might still be on its way to the disk, for another row.
   const lines = journalText(folder).split('\n').slice(0, -1);
-  const having = lines.filter((line) => line.includes(text)); // to parse all of them for each row takes most of the time
+  const having = lines.filter((line) => line.includes(text)); // parsing all lines for each row would be slow
   return having.map((line) => {
     const { asset_key: parts }: { asset_key: string[] } = JSON.parse(line);
     return parts.map((part) => part.replaceAll('/', '|')).join('/');
   });
 }
 
-/** The same of every folder that there is, whichever process made it. */
+/** Like `recordedIn`, for all folders. */
 function recordedByAll(data: string, text: string): string[] {
   return foldersIn(data).flatMap((name) =>
     recordedIn(join(data, name), text).map((recorded) => (name === HOSTED_NAME ? recorded : `${recorded} in ${name}`)),
   );
 }
 
-/** What ought to be in the journal, by the key of a row. */
+/** The expected events in the journal, by the key of a row. */
 class Ledger {
   readonly #recorded: (text: string) => string[];
   readonly #expected = new Map<string, readonly string[]>();
-  /** Of rows that found a defect: what they leave is not counted. */
+  /** The keys of rows with a known defect, whose events are not counted. */
   readonly #uncounted = new Set<string>();
-  /** The replies of 401 that came, less their dates. */
+  /** The 401 replies, without their dates. */
   readonly unknown = new Set<string>();
 
   constructor(recorded: (text: string) => string[]) {
@@ -137,9 +137,9 @@ class Ledger {
     return [...this.#expected].flatMap(([key, recorded]) => (this.#uncounted.has(key) ? [] : recorded));
   }
 
-  /** Exactly what the rows say is there, and nothing else at all: not late, not under another name. */
+  /** Checks that the journal has exactly the events of the rows: no late ones, and none under another name. */
   checkTotal(rows: number): void {
-    assert.equal(this.#expected.size, rows, 'some rows came to no end');
+    assert.equal(this.#expected.size, rows, 'some rows did not end');
     const counted = this.#recorded('').filter((recorded) => !this.#uncounted.has(recorded.slice(0, KEY.length)));
     assert.deepEqual(counted.sort(), this.expected().sort());
   }
@@ -149,11 +149,11 @@ interface Trial {
   readonly service: Running;
   readonly style: Style;
   readonly ledger: Ledger;
-  /** From which the row of a number connects. */
+  /** @returns the client address of a row */
   readonly addressOf: (count: number) => string | undefined;
 }
 
-/** By hand, a hosted service meets all rows about its tokens and every third of those that a local one meets as well. */
+/** In its short form, the hosted run has all rows about tokens, and every third row of the local run. */
 function chosenRows(groups: Groups): Groups {
   const step = rounds({ long: 1, short: 3 });
   const chosen = Object.entries(groups).map(
@@ -176,11 +176,11 @@ async function runTable(t: TestContext, groups: Groups, trial: Trial): Promise<v
         t.test(`${group}: ${row.name}`, async (t) => {
           const held = runRow(t, trial, row, key, address);
           if (row.defect === undefined) return held;
-          // Not a `todo`: a version of Node that mends it has to be noticed.
+          // Not a `todo`: the test has to notice a version of Node that fixes the defect.
           await assert.rejects(
             held,
             { code: 'ERR_ASSERTION' },
-            `it holds now, so it is no defect any more: ${row.defect}`,
+            `the row passes, so the defect is fixed: ${row.defect}`,
           );
         }),
       );
@@ -203,7 +203,7 @@ async function runRow(
   const keyed = (text: string) => text.replaceAll(KEY, key);
   const good = (what: string) =>
     post(`${style.prefix}/report_asset_materialization/${key}/${what}`, undefined, style.headers);
-  // Whatever the row leaves is counted, also when the row fails before its end.
+  // The events of the row are counted even if the row fails early.
   ledger.expect(key, [], row.defect !== undefined);
   await send(wire, keyed(row.bytes), row.pieceBytes);
   if (row.half) wire.socket.end();
@@ -225,11 +225,11 @@ async function runRow(
 async function send(wire: Wire, bytes: string, pieceBytes = bytes.length): Promise<void> {
   for (let at = 0; at < bytes.length; at += pieceBytes) {
     wire.send(bytes.slice(at, at + pieceBytes));
-    if (pieceBytes < bytes.length) await new Promise(setImmediate); // without a pause the pieces would share a packet
+    if (pieceBytes < bytes.length) await new Promise(setImmediate); // otherwise the pieces would share a packet
   }
 }
 
-/** Reads as many replies as the outcome has that comes true. */
+/** Reads replies until one of the possible outcomes is complete. */
 async function readReplies(
   wire: Wire,
   { outcomes, bodiless = false }: Row,
@@ -258,7 +258,7 @@ const GOOD_BODY =
 
 const GOOD_READING = /^(\{"(events|assets|refusals)":\[.*\](,"next_after_seq":\d+)?\}|(\{"seq":\d+,.*\}\n)*)$/;
 
-/** What holds for every reply, whatever was asked. */
+/** Checks the properties of every reply. */
 function checkReply({ status, headers, body }: WireReply, bodiless: boolean, reads: boolean): void {
   if (status === 100) return;
   if (reads) assert.match(headers.get('content-type') ?? '', /^application\/(json|x-ndjson)$/);
@@ -289,12 +289,12 @@ async function checkKept(wire: Wire, good: string, last: WireReply | undefined):
 
 async function checkOpen(wire: Wire): Promise<void> {
   const first = await Promise.race([wire.reply(), sleep(SILENCE_MS, 'nothing')]);
-  assert.equal(first, 'nothing', 'something came where nothing should');
+  assert.equal(first, 'nothing', 'bytes arrived, although none are expected');
   assert.equal(wire.ended, false);
   wire.close();
 }
 
-/** The end comes, it was announced unless the client closed first, and nothing that is sent now is served. */
+/** Checks that the connection ends, announced unless the client closed first, and that further requests are not served. */
 async function checkEnds(
   wire: Wire,
   good: string,
@@ -309,5 +309,5 @@ async function checkEnds(
     wire.send(good);
     wire.socket.end();
   }
-  assert.equal(await wire.ends(limits.discardMs - 500), true, 'the connection does not end, or more came than should');
+  assert.equal(await wire.ends(limits.discardMs - 500), true, 'the connection does not end, or further bytes arrived');
 }

@@ -23,7 +23,7 @@ async function assertReply(reply: Response, status: number, isReplayed: boolean)
   if (status === 200) assert.equal(body, '{}');
 }
 
-test('a key is taken in quotes or bare, and its report is recorded once', async (t) => {
+test('a key is accepted in quotes or bare, and its report is recorded once', async (t) => {
   const service = await startService(t);
   await assertReply(await report(service.url, 'order-17/1'), 200, false);
   await assertReply(await report(service.url, '"order-17/1"'), 200, true);
@@ -44,7 +44,7 @@ test('a key is taken in quotes or bare, and its report is recorded once', async 
   assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
 });
 
-test('keys are known after a kill, and over rotations; one whose event retention removed is free again [program-idempotency-1]', async (t) => {
+test('keys are known after a kill and after rotations; a key is free again after retention has removed its event [program-idempotency-1]', async (t) => {
   const data = newFolder(t);
   const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
   const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
@@ -61,17 +61,17 @@ test('keys are known after a kill, and over rotations; one whose event retention
     try {
       return eventsIn(data).every((line) => line['idempotency_key'] !== 'k0');
     } catch (error) {
-      assert.equal((error as NodeJS.ErrnoException).code, 'ENOENT'); // a file was removed after it was listed
+      assert.equal((error as NodeJS.ErrnoException).code, 'ENOENT'); // the file was removed after the listing
       return false;
     }
   });
   await assertReply(await report(second.url, 'k0', 'another'), 200, false);
   await eventually('the removal of the keys of removed files', async () => {
-    await report(second.url, undefined, large); // the next rotation removes what was written after the one before
+    await report(second.url, undefined, large); // each rotation removes files of the previous one
     const files = new Set(readdirSync(data).map((name) => name.slice(-26, -6)));
     return readdirSync(data).every((name) => !name.endsWith('.idx') || files.has(name.slice(5, 25)));
   });
-  await second.kill(); // its folder is removed first
+  await second.kill(); // before its folder is removed
 });
 
 test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI document does not offer it', async (t) => {
@@ -86,7 +86,7 @@ test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI d
   assert.match(await (await fetch(`${other.url}/openapi.json`)).text(), /"name":"Idempotency-Key","in":"header"/);
 });
 
-test('a batch: its key numbers the items, known ones are duplicates, and a key of another event is a wrong item', async (t) => {
+test('in a batch each item gets a numbered key, known keys are duplicates, and a key of another event is a wrong item', async (t) => {
   const service = await startService(t);
   const item = (asset_key: string, idempotency_key?: string) => ({ type: 'observation', asset_key, idempotency_key });
   const both = () => reportLines(service, [item('a'), item('b', 'own')], { 'Idempotency-Key': 'run' });
@@ -107,11 +107,11 @@ test('a batch: its key numbers the items, known ones are duplicates, and a key o
     errors.map((one) => one.item),
     [2, 3],
   );
-  assert.match(errors[1]?.error ?? '', /"new" is that of item 1 as well, for an event with another asset_key/);
+  assert.match(errors[1]?.error ?? '', /"new" is also the key of item 1, for an event with another asset_key/);
   assert.equal(eventsIn(service.data).length, 2);
 });
 
-test('keys are per deployment, and are known when its journal was closed and opened again [program-idempotency-2]', async (t) => {
+test('keys are per deployment, and are known after its journal was closed and opened again [program-idempotency-2]', async (t) => {
   const names = ['one', 'two'];
   const { args, tokenOf } = writeDeployments(t, names);
   const data = newFolder(t);

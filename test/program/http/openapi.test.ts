@@ -1,4 +1,4 @@
-/** The document that tools read, and the code: what one says, the other does. */
+/** The OpenAPI document describes exactly the behaviour of the service. */
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -114,7 +114,7 @@ interface Started {
   readonly port: number;
   readonly data: string;
   readonly notices: readonly string[];
-  /** As it is sent: a path of the document with its parts filled in. */
+  /** @returns a path of the document with its parameters filled in */
   readonly fill: (path: string) => string;
   readonly report: (path: string, body?: unknown) => Promise<WireReply>;
 }
@@ -140,7 +140,7 @@ function operationsOf({ paths }: Document): { path: string; method: string; oper
   );
 }
 
-/** What a reference means, or the thing itself. */
+/** @returns the target of a reference, or the thing itself */
 function follow<Thing>(document: Document, thing: Ref | Thing): Thing {
   if (typeof thing !== 'object' || thing === null || !('$ref' in thing)) return thing as Thing;
   let found: unknown = document;
@@ -148,13 +148,13 @@ function follow<Thing>(document: Document, thing: Ref | Thing): Thing {
   return found as Thing;
 }
 
-/** @returns why a value is not what a schema of the document says, or undefined */
+/** @returns a function that reports why a value does not match a schema of the document; undefined if it does */
 function checkerOf(document: Document): (schema: object, value: unknown) => string | undefined {
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   ajv.addSchema(document, 'document');
   const compiled = new Map<string, ValidateFunction>();
   return (schema, value) => {
-    // References inside of it are to the whole document.
+    // References inside the schema point into the whole document.
     const text = JSON.stringify(schema).replaceAll('"#/', '"document#/');
     const validate = compiled.get(text) ?? ajv.compile(JSON.parse(text));
     compiled.set(text, validate);
@@ -171,12 +171,12 @@ function reportsOf(document: Document): { path: string; operation: Operation; bo
     });
 }
 
-/** What the handler of a path takes, and whether it is required, without the key where the path has it. */
-function takenAt(path: string): Readonly<Record<string, boolean>> {
+/** @returns whether each parameter of a path is required, without the key if the path has it */
+function parametersAt(path: string): Readonly<Record<string, boolean>> {
   const { parameters } = endpoints.find((endpoint) => path.includes(`${endpoint.path}/`)) ?? assert.fail(path);
-  const taken = Object.fromEntries(parameters.map(({ name, required }) => [name, required]));
-  const { asset_key, ...others } = taken;
-  return path.endsWith('{asset_key}') ? others : taken;
+  const accepted = Object.fromEntries(parameters.map(({ name, required }) => [name, required]));
+  const { asset_key, ...others } = accepted;
+  return path.endsWith('{asset_key}') ? others : accepted;
 }
 
 for (const mode of modes) {
@@ -192,7 +192,7 @@ for (const mode of modes) {
     assert.equal(new Set(ids).size, ids.length);
   });
 
-  test(`${mode.mode}: every route and method is in the document, and nothing else`, async (t) => {
+  test(`${mode.mode}: the document has exactly the routes and methods of the service`, async (t) => {
     const questions = serviceRoutesOf({
       readiness: () => accepted,
       contract: () => '',
@@ -242,25 +242,25 @@ for (const mode of modes) {
     }
   });
 
-  test(`${mode.mode}: a report takes the parameters of the document, and needs those that it calls required`, async (t) => {
+  test(`${mode.mode}: a report accepts the parameters of the document, and needs the required ones`, async (t) => {
     const { report, notices } = await start(t, mode);
     for (const { path, operation, names } of reportsOf(document)) {
-      const taken = takenAt(path);
-      assert.deepEqual(names, Object.keys(taken), path);
+      const accepted = parametersAt(path);
+      assert.deepEqual(names, Object.keys(accepted), path);
       const inQuery = operation.parameters?.map((parameter) => follow<Parameter>(document, parameter)) ?? [];
       assert.deepEqual(
         inQuery.map((parameter) => [parameter.name, parameter.in]),
         [...names.map((name) => [name, 'query']), ['Idempotency-Key', 'header']],
       );
-      const required = names.filter((name) => taken[name]);
+      const required = names.filter((name) => accepted[name]);
       assert.match(operation.description, new RegExp(`^Required: ${required.join(', ') || 'nothing more'}\\. `));
 
       const example = operation.requestBody?.content['application/json'].example as Record<string, unknown>;
       for (const name of names) {
         const { [name]: _, ...others } = example;
         const reply = await report(path, others);
-        assert.equal(reply.status, taken[name] ? 400 : 200, `${path} without ${name}`);
-        if (taken[name]) assert.match(errorOf(reply), new RegExp(`^${name} is missing`));
+        assert.equal(reply.status, accepted[name] ? 400 : 200, `${path} without ${name}`);
+        if (accepted[name]) assert.match(errorOf(reply), new RegExp(`^${name} is missing`));
       }
     }
     assert.deepEqual(
@@ -269,7 +269,7 @@ for (const mode of modes) {
     );
   });
 
-  test(`${mode.mode}: a body is taken exactly when its schema allows it`, async (t) => {
+  test(`${mode.mode}: a body is accepted exactly if its schema allows it`, async (t) => {
     const { report } = await start(t, mode);
     const values = [
       null,
@@ -330,7 +330,7 @@ for (const mode of modes) {
     }
   });
 
-  test(`${mode.mode}: every example is taken, and recorded as it is`, async (t) => {
+  test(`${mode.mode}: every example is accepted, and recorded unchanged`, async (t) => {
     const { report, data } = await start(t, mode);
     let count = 0;
     for (const { path, operation, body, names } of reportsOf(document)) {
@@ -362,7 +362,7 @@ for (const mode of modes) {
     assert.equal(count, 12);
   });
 
-  test(`${mode.mode}: a reading takes a parameter exactly when its schema allows it, and replies as documented`, async (t) => {
+  test(`${mode.mode}: a reading accepts a parameter exactly if its schema allows it, and replies as documented`, async (t) => {
     const { port, fill, report } = await start(t, mode);
     for (const { path, operation } of reportsOf(document)) {
       const { example } = operation.requestBody?.content['application/json'] ?? assert.fail(path);
@@ -407,7 +407,7 @@ for (const mode of modes) {
     assert.ok(checked > rounds({ long: 300, short: 50 }), `${checked} values`);
   });
 
-  test(`${mode.mode}: every status is documented, and every documented one is answered, with its headers`, async (t) => {
+  test(`${mode.mode}: every status is documented, and every documented status occurs, with its headers`, async (t) => {
     const short = { headersMs: 3_000, requestMs: 3_000, deadlineCheckMs: 20, uploadBytesMax: 300_000, failuresMax: 1 };
     const { port, fill } = await start(t, mode, short);
     const path = fill(`${mode.base}/report_asset_observation/`);
@@ -433,7 +433,7 @@ for (const mode of modes) {
       const elsewhere = [...(tokenless ? ['401', '429'] : []), ...(isOneReport ? [] : ['422'])];
       const also = path.endsWith('/events') ? ['410'] : method === 'PUT' ? ['409'] : []; // see below, and test/forward/hub.test.ts
       const expected = Object.keys(provoked).filter((status) => !elsewhere.includes(status));
-      const answered = Object.keys(operation.responses).filter((status) => status !== '207'); // only of a batch, see below
+      const answered = Object.keys(operation.responses).filter((status) => status !== '207'); // only for a batch, see below
       assert.deepEqual(answered, [...expected, ...also].sort(), operation.operationId);
     }
     const { responses } = document.components;
@@ -459,7 +459,7 @@ for (const mode of modes) {
   });
 }
 
-test('a batch is taken exactly when the schema of its items allows it, and its replies are as documented', async (t) => {
+test('a batch is accepted exactly if the schema of its items allows it, and its replies are as documented', async (t) => {
   const document = documentOf(modes[0]);
   const violationOf = checkerOf(document);
   const { port } = await start(t, modes[0]);
@@ -526,7 +526,7 @@ test('a batch is taken exactly when the schema of its items allows it, and its r
   documented(mixed);
 });
 
-test('no schema is a boolean, which generators of clients do not know', () => {
+test('no schema is a boolean, which generators of clients do not support', () => {
   const booleans = (value: unknown, at: string): string[] => {
     if (typeof value === 'boolean') return [at];
     if (typeof value !== 'object' || value === null) return [];
@@ -540,7 +540,7 @@ test('no schema is a boolean, which generators of clients do not know', () => {
   }
 });
 
-test('with --strict an unknown member is refused, as the document says', async (t) => {
+test('with --strict an unknown member is refused, as documented', async (t) => {
   for (const [args, isTaken] of [
     [[], true],
     [['--strict'], false],
@@ -565,11 +565,11 @@ test('with --strict an unknown member is refused, as the document says', async (
 
 test('no status of the source is missing from the document', () => {
   const { responses } = documentOf(modes[1]).components;
-  // 301: the address of a page without its last slash, which is no path of the document.
+  // 301: the address of a page without its last slash, which the document does not have.
   const documented = new Set([200, 207, 301, ...Object.keys(responses).map(Number)]);
   let found = 0;
   for (const [name, text] of sources) {
-    if (name.startsWith('test-mode/')) continue; // a fault answers as the reference does
+    if (name.startsWith('test-mode/')) continue; // a fault replies like the reference
     for (const [, status] of text.matchAll(/(?:new Refusal\(\s*|refuse\(|status: )([1-9][0-9]{2})\b/g)) {
       assert.ok(documented.has(Number(status)), `${name}: ${status}`);
       found += 1;
@@ -578,7 +578,7 @@ test('no status of the source is missing from the document', () => {
   assert.ok(found > 30, `${found} places`);
 });
 
-test('the document names the limits', () => {
+test('the document has the limits', () => {
   const { info, components, paths } = documentOf(modes[0]);
   for (const name of [
     'bodyBytesMax',
@@ -600,7 +600,7 @@ test('the document names the limits', () => {
   }
 });
 
-test('GET /openapi.json is the document of its service, needs no token, and what is shipped is the same', async (t) => {
+test('GET /openapi.json is the document of its service, needs no token, and equals the shipped file', async (t) => {
   const [local, hosted] = modes;
   const service = await startProcess(t, { args: ['--path-prefix', '/some/path'] });
   const reply = await ask(service.port, get('/some/path/openapi.json'));
@@ -616,7 +616,7 @@ test('GET /openapi.json is the document of its service, needs no token, and what
 });
 
 const notBuilt = !existsSync(join(root, 'dist/event.schema.json')) && 'nothing is built here';
-test('what is shipped is what is served', { skip: notBuilt }, () => {
+test('the shipped documents equal the served ones', { skip: notBuilt }, () => {
   const read = (name: string) => JSON.parse(readFileSync(join(root, 'dist', name), 'utf8'));
   assert.deepEqual(read('openapi.json'), { ...documentOf(modes[0]), servers: [{ url: 'http://127.0.0.1:3000' }] });
   assert.deepEqual(read('event.schema.json'), JSON.parse(JSON.stringify(eventSchema())));

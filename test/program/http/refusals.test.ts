@@ -1,4 +1,4 @@
-/** What a refusal says over a real socket. That each wrong request is refused, and with which status, is in `hostile.test.ts`. */
+/** The texts of refusals over a real socket. `hostile.test.ts` has the statuses. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ const head = (...lines: readonly string[]) => `${lines.join('\r\n')}\r\n\r\n`;
 const host = 'Host: localhost';
 const report = `POST ${TARGET}a HTTP/1.1`;
 
-test('a refusal says what is wrong with a request, also one that Node could not parse', async (t) => {
+test('a refusal names the mistake of a request, also of a request that Node cannot parse', async (t) => {
   const service = await startService(t);
   const table: readonly (readonly [status: number, bytes: string, error: RegExp])[] = [
     [400, head('nonsense'), /malformed HTTP request/],
@@ -95,7 +95,7 @@ test('a refusal says what is wrong with a request, also one that Node could not 
   assert.deepEqual(service.events(), []);
 });
 
-test('an ignored parameter that is nearly a known one is a warning, once for each name', async (t) => {
+test('an ignored parameter with a misspelt name is logged once for each name', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p'] });
   const send = (body: string) => ask(service.port, post(`/p${TARGET}a?data-version=v1&metadata[rows]=10`, body));
   for (let times = 0; times < 3; times += 1) assert.equal((await send('{"Partition":"p","uri":1}')).status, 200);
@@ -115,14 +115,14 @@ test('an ignored parameter that is nearly a known one is a warning, once for eac
   );
 });
 
-test('each limit of a request is the one that the service was given', async (t) => {
+test('each limit of a request comes from the limits of the service', async (t) => {
   const head = (target: string) => post(`${TARGET}${target}`);
   const rows: readonly [Partial<Limits>, string, number, RegExp][] = [
     [{ bodyBytesMax: 20 }, post(TARGET, '{"asset_key":"abcdef"}'), 413, /larger than 20 bytes/],
     [{ bodyMembersMax: 1 }, post(TARGET, '{"asset_key":"a","x":1}'), 400, /\b1 member/],
     [{ jsonDepthMax: 2 }, post(TARGET, '{"asset_key":"a","metadata":{"x":[]}}'), 400, /\b2 levels/],
     [{ jsonDepthMax: 2 }, head('a?metadata={"x":[[]]}'), 400, /\b2 levels/],
-    [{ keyBytesMax: 8 }, head('warehouse'), 400, /at most 8 are taken/],
+    [{ keyBytesMax: 8 }, head('warehouse'), 400, /at most 8 are allowed/],
     [{ headersMax: 1 }, head('a').replace('\r\n\r\n', '\r\nA: b\r\nC: d\r\n\r\n'), 431, /at most 1 are read/],
     [{ headBytesMax: 100 }, head('a'.repeat(100)), 431, /over 100 bytes/],
   ];

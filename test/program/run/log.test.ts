@@ -84,8 +84,10 @@ test('a token in a path is neither logged nor shown, in whatever form it was sen
   assert.ok(ofLocal.includes(`"path":"${CHECK}***"`), ofLocal);
   await eventually('all are logged', () => entriesOf(local.stderr(), 'request').length >= 4);
   assert.ok(entriesOf(hosted.stderr(), 'a request without a valid token was refused').length > 0);
-  assert.ok(entriesOf(local.stderr(), 'the asset key in the path won over another one in the same request').length > 0);
-  const won = 'the asset key in the path won over another one in the same request';
+  assert.ok(
+    entriesOf(local.stderr(), 'the asset key in the path overrides another key in the same request').length > 0,
+  );
+  const won = 'the asset key in the path overrides another key in the same request';
   await eventually('all of hosted mode', () => entriesOf(hosted.stderr(), won).length === 4);
   for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
     assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|asl_query|Pa55(\+|%2B)word/);
