@@ -37,7 +37,7 @@ export const serveNotes: readonly string[] = [
   `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
   `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
   `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
-  `  in hosted mode ${limits.failuresMax} requests without a good token in ${limits.failuresMs / 1000} s from one address, ${limits.openJournalsMax} journals open at a time`,
+  `  in hosted mode ${limits.failuresMax} requests without a good token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
   '',
   'Exit codes:',
   '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',

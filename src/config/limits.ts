@@ -251,10 +251,14 @@ export const limits = {
   /** A deployment's journal is closed when no report arrived for this long. */
   idleJournalMs: 300_000,
   /**
-   * Journals of deployments that are open, being opened or being closed at a time. Each needs three file descriptors, and a
-   * few more while it is opened. To open another journal, the least recently used idle one is closed; if all are busy, it waits.
+   * Journals of deployments that are open, being opened or being closed at a time; fewer if the process may open few files: see
+   * `openJournalsFor`. To open another journal, the least recently used idle one is closed; if all are busy, it waits.
    */
   openJournalsMax: 1_000,
+  /** File descriptors of an open journal, and one more to open and close it. */
+  journalDescriptors: 4,
+  /** The part of the process's descriptors that journals may hold; the rest is left to connections, readings and forwarding. */
+  journalDescriptorsPercent: 50,
   /** How long reports wait for their deployment's journal to be opened. If opening takes longer, each report gets 503 at once. */
   openWaitMs: 5_000,
   /** Interval of attempts to open a deployment's journal that could not be opened. */

@@ -3,10 +3,11 @@
  * it, so thousands of idle deployments hold no file descriptors. A failure of one journal does not affect the others.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, refused } from '../event/record-result.ts';
-import { type Disk, isFull } from '../journal/disk.ts';
+import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
@@ -15,7 +16,7 @@ import { DamagedError } from '../journal/open/recovery.ts';
 import type { Done } from '../journal/queue-entry.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
-import type { Notices } from '../telemetry/log.ts';
+import { atMostEvery, type Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
 /** What the journals of all deployments have in common. */
@@ -58,7 +59,9 @@ export class DeploymentJournals {
   #makingSpace = false;
 
   constructor(options: DeploymentJournalsOptions) {
-    this.#shared = { ...options, backlog: { bytes: 0 }, slots: new Slots(options.limits.openJournalsMax) };
+    const { openJournalsMax, notAcceptedNoticeMs } = options.limits;
+    const [slots, mayLog] = [new Slots(openJournalsMax), atMostEvery(notAcceptedNoticeMs)];
+    this.#shared = { ...options, backlog: { bytes: 0 }, slots, mayLog };
     this.#sweeping = setInterval(() => this.#closeIdle(), options.limits.idleJournalMs / 2).unref();
   }
 
@@ -166,10 +169,13 @@ class Slots {
     if (missing === 0) return;
     for (const { isClosing } of this.#held) if (isClosing) missing -= 1;
     for (; missing > 0; missing -= 1) {
-      const unused = this.#leastRecentlyUsed();
-      if (unused === undefined) return; // all are busy: the first one to become idle calls this again
-      void unused.close();
+      if (this.closeOne() === undefined) return; // all are busy: the first one to become idle calls this again
     }
+  }
+
+  /** Closes the least recently used idle journal. @returns undefined if all are busy or closing */
+  closeOne(): Promise<void> | undefined {
+    return this.#leastRecentlyUsed()?.close();
   }
 
   /** @returns the least recently used of the idle journals, or undefined if all are busy or closing */
@@ -187,9 +193,11 @@ class Slots {
 interface Shared extends DeploymentJournalsOptions {
   readonly backlog: Backlog;
   readonly slots: Slots;
+  readonly mayLog: (reason: string) => boolean;
 }
 
 const RETIRED = 'this deployment is being closed; send the report again later';
+const NO_DESCRIPTOR = 'no file descriptor is free to open the journal; send the report again later';
 
 /** The journal of one deployment, whether it is open or not. `LifeCycle` lists its states. */
 export class DeploymentJournal {
@@ -348,6 +356,7 @@ export class DeploymentJournal {
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
+      onNoDescriptor: () => void slots.closeOne(),
       onFailed: (error) => void this.#fail(error, journal),
       openWaitMs: limits.openWaitMs,
     });
@@ -363,8 +372,27 @@ export class DeploymentJournal {
     slots.request(this);
   }
 
-  /** Never rejects. */
+  /** Tries again while no file descriptor is free. Never rejects. */
   async #lockAndOpen(journal: Journal): Promise<void> {
+    for (let error = await this.#tryToOpen(journal); error !== undefined; error = await this.#tryToOpen(journal)) {
+      if (!lacksDescriptors(error)) return this.#fail(error, journal);
+      await this.#lock?.release();
+      journal.explainDelay(NO_DESCRIPTOR);
+      if (this.#options.mayLog(NO_DESCRIPTOR)) {
+        this.#notices.warn('no file descriptor is free to open a journal; an idle one is closed', {
+          problem: error.message,
+        });
+      }
+      await (this.#options.slots.closeOne() ?? sleep(this.#options.limits.probeMs));
+      if (this.#state.kind !== 'opening') return; // it is being closed
+    }
+    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
+    this.#isAwaited = false;
+    this.#options.slots.closeIdle();
+  }
+
+  /** @returns why the journal could not be locked or opened. Never rejects. */
+  async #tryToOpen(journal: Journal): Promise<Error | undefined> {
     try {
       await this.#disk.prepare();
       const lock = await this.#options.lockFolder(this.#disk.folder, this.#options.limits);
@@ -372,12 +400,10 @@ export class DeploymentJournal {
       lock.shareDurable(() => journal.nextSeq);
       lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));
       await journal.open();
+      return undefined;
     } catch (error) {
-      return this.#fail(error as Error, journal);
+      return error as Error;
     }
-    if (this.#state.kind === 'opening') this.#state = { kind: 'open', journal };
-    this.#isAwaited = false;
-    this.#options.slots.closeIdle();
   }
 
   /** Never rejects. */

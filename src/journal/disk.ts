@@ -105,6 +105,11 @@ export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
+/** Whether closed files would make a retry succeed: those of the process (EMFILE), or of the system (ENFILE). Nothing was changed. */
+export function lacksDescriptors({ code }: NodeJS.ErrnoException): boolean {
+  return code === 'EMFILE' || code === 'ENFILE';
+}
+
 /** Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. */
 export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';

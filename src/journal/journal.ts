@@ -11,7 +11,7 @@ import { atMostEvery } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
-import { describe, SyncError } from './disk.ts';
+import { describe, lacksDescriptors, SyncError } from './disk.ts';
 import { closedCalls } from './hooks.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
@@ -409,6 +409,7 @@ export class Journal implements JournalFigures {
     checkUntouched(full); // another program may have replaced the folder
     this.#checkHeld();
     const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
+      if (lacksDescriptors(error)) this.#safely(this.#options.onNoDescriptor);
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, chain: { seq, crc: 0 } } };

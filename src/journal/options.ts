@@ -35,6 +35,8 @@ export interface JournalOptions {
   readonly hooks?: JournalHooks | undefined;
   /** Only tests hand in another one than `hashKey`. */
   readonly hashKey?: HashKey | undefined;
+  /** Called when no descriptor was free to begin the next file, which is tried again every `limits.probeMs`. */
+  readonly onNoDescriptor?: () => void;
   /** Called when the last waiting event has been recorded or refused. */
   readonly onIdle?: () => void;
   /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */

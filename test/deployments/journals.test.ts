@@ -339,3 +339,51 @@ test('a report that waits too long for busy journals is refused, and no journal 
   assert.equal(await append(late, '3'), undefined);
   assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);
 });
+
+test('without a free file descriptor the longest unused journal is closed, for an open and for a next file [hosted-14]', async (t) => {
+  const isOpen = (name: string) => hosted.journalOf(name).files > 0;
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    const createLog: Disk['createLog'] = async (name) => {
+      const isNext = name !== segmentName(1);
+      if (basename(folder) === 'b' && isOpen(isNext ? 'c' : 'a')) throw systemError(isNext ? 'ENFILE' : 'EMFILE');
+      return disk.createLog(name);
+    };
+    return { ...disk, createLog };
+  };
+  const limits = { reopenMs: 3_600_000, openWaitMs: 3_600_000, probeMs: 10 };
+  const { hosted, data } = journals(t, { limits, openDisk }, { retainBytes: 1_000_000 });
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => hosted.journalOf(name));
+  assert.ok(a !== undefined && b !== undefined && c !== undefined);
+  assert.equal(await append(a, '1'), undefined);
+  assert.equal(await append(b, 'x'.repeat(1_000)), undefined, 'it waits for the close of the other one');
+  assert.deepEqual([isOpen('a'), isOpen('b')], [false, true]);
+  assert.equal(await append(c, '1'), undefined);
+  assert.match((await append(b, 'lost')) ?? '', /^the disk refuses writes/);
+  await eventually('the next file is begun', () => b.trouble === undefined);
+  assert.equal(isOpen('c'), false);
+  assert.equal(await append(b, '2'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'b')), ['x'.repeat(1_000), '2']);
+});
+
+test('a journal without a file descriptor refuses what has waited too long, is tried again, and can be closed [hosted-15]', async (t) => {
+  let isLacking = true;
+  const openDisk = (folder: string): Disk => {
+    const disk = openRealDisk(folder);
+    const createLog: Disk['createLog'] = (name) =>
+      isLacking ? Promise.reject(systemError('EMFILE')) : disk.createLog(name);
+    return { ...disk, createLog };
+  };
+  const limits = { reopenMs: 3_600_000, openWaitMs: 100, probeMs: 10 };
+  const { hosted, data } = journals(t, { limits, openDisk });
+  const [lacking, closed] = [hosted.journalOf('lacking'), hosted.journalOf('closed')];
+  const reason = 'no file descriptor is free to open the journal; send the report again later';
+  assert.deepEqual(await Promise.all([append(lacking, '1'), append(closed, '1')]), [reason, reason]);
+  assert.equal(lacking.trouble, reason);
+  await closed.close();
+  isLacking = false;
+  await eventually('the journal is open', () => lacking.files === 1);
+  assert.equal(await append(lacking, '2'), undefined);
+  assert.equal(await append(closed, '2'), undefined);
+  assert.deepEqual(descriptionsIn(join(data, 'lacking')), ['2']);
+});

@@ -7,9 +7,9 @@ import { test } from 'node:test';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { type Disk, openDisk as openRealDisk } from '../../../src/journal/disk.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { entryOf, host, REPORT, rewrite } from '../../support/deployments.ts';
+import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
 import { gate } from '../../support/gate.ts';
-import { eventsIn, newFolder } from '../../support/program.ts';
+import { eventsIn, newFolder, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { askHolder, lockFolder } from '../../support/standard-limits.ts';
@@ -141,6 +141,23 @@ test('of more journals than may be open the longest unused is closed, and comes 
   await eventually('b is closed', () => isClosed('b'));
   assert.deepEqual(names.map(isClosed), [false, true, false]);
   assert.equal(eventsIn(join(data, 'a')).length, 2);
+});
+
+test('with few file descriptors fewer journals are open at a time, and each report is recorded [hosted-16]', async (t) => {
+  const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
+  const { args, headerOf } = writeDeployments(t, names);
+  const openFilesMax = 120; // a program that is not bundled loads many files at once
+  const service = await startService(t, { args, openFilesMax });
+  const reportTo = async (name: string) =>
+    (await ask(service.port, post(`/${name}/${REPORT}`, undefined, [headerOf(name)]))).status;
+  for (let round = 0; round < 2; round += 1) {
+    for (let first = 0; first < names.length; first += 10) {
+      const statuses = await Promise.all(names.slice(first, first + 10).map(reportTo));
+      assert.deepEqual(statuses, Array(10).fill(200), service.stderr());
+    }
+  }
+  for (const name of names) assert.equal(eventsIn(join(service.data, name)).length, 2, name);
+  assert.match(service.stderr(), /"the file descriptors allow this many open [^}]*"count":15,"descriptors":120/);
 });
 
 test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
