@@ -244,6 +244,7 @@ test('the options and limits that the pages name are those of the source', () =>
     [HANDBOOK, `nothing came for ${limits.stalledUploadMs / 1000} s`],
     [HANDBOOK, `reads no replies for ${limits.idleMs / 1000} s`],
     [HANDBOOK, `the ${limits.unansweredMax}th unanswered request`],
+    [HANDBOOK, `${limits.bodyPieceBytes} bytes pay for one, and a connection may owe for 4,000`],
     [HANDBOOK, 'With less than 512 MiB of memory'],
     [HANDBOOK, `hold at most ${limits.readBytesMax / MIB} MiB for their clients`],
     [HANDBOOK, `each client ${(3 * limits.readTurnBytes) / 1024} KiB of them`],

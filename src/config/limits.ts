@@ -17,6 +17,13 @@ export const limits = {
   largeBodyBytes: 64 * KIB,
   /** An upload that received no bytes for this long may be ended if other uploads need its memory. */
   stalledUploadMs: 1_000,
+  /**
+   * A connection may send pieces of bodies: chunks, and the parts of a chunk in separate TCP segments. Node's parser makes a call for
+   * each piece, so that 1 MiB in chunks of one byte costs a second. `bodyPieceBytes` pay for one piece, and the connection may owe
+   * the bytes of `unpaidPiecesMax`.
+   */
+  bodyPieceBytes: 16,
+  unpaidPiecesMax: 4_000,
   /** Requests of a connection whose replies are not sent: at this number, reading pauses until half of them are. At least 2. */
   pipelinedMax: 16,
   /**

@@ -456,7 +456,9 @@ function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
     404: ['No such path.'],
     405: ['Method not in Allow.', 'Allow'],
     408: ['The request arrived too slowly.'],
-    413: [`The body has more than ${bodyBytesMax} bytes, or the events of a batch need too much memory together.`],
+    413: [
+      `The body has more than ${bodyBytesMax} bytes or too many tiny chunks, or the events of a batch need too much memory.`,
+    ],
     415: ['The body has a Content-Encoding.'],
     417: ['Expect other than 100-continue.'],
     ...(hosted && { 429: ['Too many requests without a valid token.', 'Retry-After'] }),

@@ -114,6 +114,12 @@ export function headTooLarge({ headBytesMax }: HeadLimits): Refusal {
   return new Refusal(431, problem, CLOSE);
 }
 
+/** @returns a 413 that closes the connection */
+export function tooManyPieces({ bodyPieceBytes }: Pick<Limits, 'bodyPieceBytes'>): Refusal {
+  const problem = `too many pieces of bodies have less than ${bodyPieceBytes} bytes; send larger chunks, or Content-Length`;
+  return new Refusal(413, problem, CLOSE);
+}
+
 export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
   return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }

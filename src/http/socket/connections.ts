@@ -19,8 +19,8 @@ export interface Exchange {
   received: boolean;
   /** The reply is the last on the connection. */
   final: boolean;
-  /** The request reached `limits.unansweredMax` of the connection: the bytes after it are read and discarded. */
-  readonly overrun: boolean;
+  /** The connection reached `limits.unansweredMax` or `limits.unpaidPiecesMax` with it: further bytes are discarded unparsed. */
+  overrun: boolean;
   /** For a GET or HEAD after unanswered requests: decides the reply when it can be sent. */
   deferred: ReceiveDecision | undefined;
   /** Undefined until the reply is decided. */
@@ -58,6 +58,8 @@ export class Connection {
   closing = false;
   /** Bytes received of the current upload. */
   uploadBytes = 0;
+  /** Pieces of its bodies that their bytes have not paid for: see `limits.unpaidPiecesMax`. */
+  unpaidPieces = 0;
   /** The result of `progressBytesOf` in the last idle check. */
   progressBytes = 0;
   /** `performance.now()` when an idle check last found the connection busy, or when it was opened. */

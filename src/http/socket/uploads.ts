@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import { collectEach } from '../../config/memory.ts';
 import { type ReceiveDecision, Refusal, type Reply, unavailable } from '../message.ts';
-import { bodyTooLarge } from '../request.ts';
+import { bodyTooLarge, tooManyPieces } from '../request.ts';
 import { type Connection, type Connections, type Exchange, pause } from './connections.ts';
 import { ignoreFurther } from './lingering-close.ts';
 
@@ -33,8 +33,8 @@ export class Uploads {
   }
 
   /**
-   * Receives the body of a request and passes it to `decision`. Replies 413 if the body is larger than its route allows, or 503
-   * without memory for the body.
+   * Receives the body of a request and passes it to `decision`. Replies 413 if the body is larger than its route allows or arrives
+   * in too many small pieces, or 503 without memory for the body.
    */
   receive(exchange: Exchange, decision: ReceiveDecision): void {
     const { limits, answer } = this.#options;
@@ -44,6 +44,7 @@ export class Uploads {
     req.onBytes = (chunk) => {
       if (chunk === null) {
         exchange.received = true;
+        if (connection.unpaidPieces > limits.unpaidPiecesMax / 2) exchange.final = true; // a later body would be refused
         if (exchange.final) ignoreFurther(connection);
         const buffer = body;
         body = NO_BODY; // this closure lives until the next request on the connection
@@ -57,7 +58,11 @@ export class Uploads {
       connection.uploadBytes += chunk.length;
       this.#uploadBytes += chunk.length;
       this.#countGarbage(chunk.length);
-      if (connection.uploadBytes > bodyBytesMax) {
+      if (this.#owesTooMuch(connection, chunk)) {
+        this.release(connection);
+        this.#stopParsing(exchange);
+        answer(exchange, tooManyPieces(limits).reply);
+      } else if (connection.uploadBytes > bodyBytesMax) {
         answer(exchange, bodyTooLarge(decision.bodyLimits).reply);
       } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection, uploadBytesMax)) {
         answer(exchange, unavailable(TOO_MUCH, limits));
@@ -72,7 +77,8 @@ export class Uploads {
   }
 
   /**
-   * Discards the rest of a refused upload, at most `limits.discardBytesMax` (4 MiB), so that the client can read its reply.
+   * Discards the rest of a refused upload, at most `limits.discardBytesMax` (4 MiB) and not too many pieces, so that the client can
+   * read its reply.
    */
   discard(exchange: Exchange): void {
     const { req, connection } = exchange;
@@ -80,11 +86,29 @@ export class Uploads {
     req.onBytes = (chunk) => {
       bytes += chunk?.length ?? 0;
       this.#countGarbage(chunk?.length ?? 0);
+      if (chunk !== null && this.#owesTooMuch(connection, chunk)) return this.#stopParsing(exchange);
       if (chunk !== null && bytes <= this.#options.limits.discardBytesMax) return;
       exchange.received = true;
       if (chunk !== null) pause(connection); // its reply might wait for the replies to earlier requests
       connection.uploadEnded();
     };
+  }
+
+  /** Counts a piece of a body. @returns whether the connection is beyond its limit of small pieces */
+  #owesTooMuch(connection: Connection, piece: Buffer): boolean {
+    const { bodyPieceBytes, unpaidPiecesMax } = this.#options.limits;
+    connection.unpaidPieces = Math.max(0, connection.unpaidPieces + 1 - piece.length / bodyPieceBytes);
+    return connection.unpaidPieces > unpaidPiecesMax;
+  }
+
+  /** Ends an upload early: further bytes of its client are discarded before the parser, once the reply is sent. */
+  #stopParsing(exchange: Exchange): void {
+    const { req, connection } = exchange;
+    req.onBytes = ignore; // Node parses the rest of what it has read
+    exchange.received = true;
+    exchange.overrun = true;
+    pause(connection);
+    connection.uploadEnded();
   }
 
   /** Releases the memory of an upload that is complete, refused or cut off. */
@@ -146,6 +170,8 @@ export class Uploads {
     return true;
   }
 }
+
+const ignore = () => {};
 
 const TOO_MUCH = 'too much is being received at once; send the report again later';
 const NO_MEMORY = 'the service is short of memory; send the report again later';

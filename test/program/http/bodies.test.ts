@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UnbufferedRequest } from '../../../src/http/socket/node-classes.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { connectionsOf } from '../../support/metrics.ts';
 import { startService } from '../../support/program.ts';
@@ -13,19 +14,28 @@ import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');
 
+/** Chunks of a body, without the last one. */
+const inChunks = (body: string, bytes: number) =>
+  Array.from(
+    body.matchAll(new RegExp(`.{1,${bytes}}`, 'gs')),
+    ([chunk]) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`,
+  ).join('');
+
+/** A request whose body follows in chunks. */
+const chunkedTo = (target: string, type = 'application/json') =>
+  `POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n`;
+
 test('a body in very many pieces needs no more memory than a body in a few', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const service = await startService(t);
   await ask(service.port, post(`${TARGET}a`));
   const before = memoryMib(service.pid, 'VmRSS');
-  const body = `{"asset_key":"a","description":"${'x'.repeat(500_000)}"}`;
-  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(service.port)));
-  const pieces = [...body].map((character) => `1\r\n${character}\r\n`).join('');
+  const body = `{"asset_key":"a","description":"${'x'.repeat(1_000_000)}"}`;
+  const wires = await Promise.all(Array.from({ length: 8 }, () => Wire.open(service.port)));
+  const pieces = inChunks(body, 16);
   for (const wire of wires) {
-    wire.send(
-      `POST ${TARGET} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`,
-    );
+    wire.send(`${chunkedTo(TARGET)}${pieces}`);
   }
   for (const wire of wires) {
     wire.send('0\r\n\r\n');
@@ -34,7 +44,56 @@ test('a body in very many pieces needs no more memory than a body in a few', {
   }
   const grown = memoryMib(service.pid, 'VmHWM') - before;
   t.diagnostic(`${grown} MiB`);
-  assert.ok(grown < 120, `it grew by ${grown} MiB for 2 MB of bodies`);
+  assert.ok(grown < 120, `it grew by ${grown} MiB for 8 MB of bodies`);
+});
+
+test('of a body in too many tiny chunks the rest is not parsed, whatever the reply [bodies-1]', async (t) => {
+  const { port } = await serve(t, { limits: { unpaidPiecesMax: 100 } });
+  const { mock } = t.mock.method(UnbufferedRequest.prototype, 'push');
+  const read = 64 * 1024; // what Node reads at a time
+  const tiny = inChunks('x'.repeat(400_000), 1);
+  for (const [target, status] of [
+    [TARGET, 413],
+    ['/report_asset_batch/', 413],
+    ['/nowhere', 404],
+  ] as const) {
+    const before = mock.callCount();
+    const wire = await Wire.open(port);
+    wire.send(`${chunkedTo(target)}${tiny}`);
+    const reply = await wire.reply();
+    assert.equal(reply?.status, status);
+    if (status === 413) {
+      assert.match(errorOf(reply), /^too many pieces of bodies have less than 16 bytes; send larger chunks/);
+    }
+    assert.equal(await wire.ends(), true);
+    wire.send(tiny);
+    await eventually('the rest is taken', () => wire.socket.writableLength === 0 || wire.socket.destroyed);
+    assert.equal(wire.socket.errored, null, 'the connection is reset under a client that still sends');
+    wire.close();
+    const parsed = mock.callCount() - before;
+    assert.ok(parsed <= (3 * read) / inChunks('x', 1).length, `${target}: ${parsed} chunks are parsed`);
+  }
+});
+
+test('small chunks of several bodies add up, and larger ones pay for them; no client that writes lines is refused [bodies-2]', async (t) => {
+  const { port } = await serve(t, { limits: { unpaidPiecesMax: 100 } });
+  const wire = await Wire.open(port);
+  const small = `{"asset_key":"${'a'.repeat(25)}"}`; // owes for 38
+  const send = async (chunks: string, target = TARGET, type = 'application/json') => {
+    wire.send(`${chunkedTo(target, type)}${chunks}0\r\n\r\n`);
+    const reply = await wire.reply();
+    return [reply?.status, reply?.headers.get('connection')];
+  };
+  for (let count = 0; count < 10; count += 1) {
+    assert.deepEqual(await send(inChunks(small, 1)), [200, 'keep-alive']);
+    assert.deepEqual(await send(inChunks(`${small}${' '.repeat(800)}`, 1_000)), [200, 'keep-alive']);
+  }
+  const line = '{"type":"observation","asset_key":"a"}\n';
+  const lines = inChunks(line.repeat(2_000), line.length);
+  assert.deepEqual(await send(lines, '/report_asset_batch/', 'application/x-ndjson'), [200, 'keep-alive']);
+  assert.deepEqual(await send(inChunks(small, 1)), [200, 'keep-alive']);
+  assert.deepEqual(await send(inChunks(small, 1)), [200, 'close'], 'a third one would be refused');
+  assert.equal(await wire.ends(), true);
 });
 
 test('the client of a large upload that is refused early can read its reply', async (t) => {

@@ -1,11 +1,28 @@
 /** Each limit, and one more than it allows. */
 
-import { BODY, ends, type Forms, KEY, keeps, type Row, recorded, row, taken, utf8 } from './forms.ts';
+import {
+  announced,
+  BODY,
+  CHUNKED,
+  ends,
+  type Forms,
+  JSON_TYPE,
+  KEY,
+  keeps,
+  LAST_CHUNK,
+  type Row,
+  recorded,
+  row,
+  taken,
+  utf8,
+} from './forms.ts';
 
 /** Nothing of it but the key is recorded, so that the journal stays small. */
 export const bodyOf = (bytes: number) => `{"asset_key":"${KEY}","unknown":"${'x'.repeat(bytes - BODY.length - 13)}"}`;
 const deep = (depth: number) => `{"metadata":{"a":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}}`;
 export const members = (count: number) => `{${Array.from({ length: count }, (_, index) => `"m${index}":0`).join()}}`;
+const inBytes = (bytes: number) =>
+  [...`{"x":"${'x'.repeat(bytes - 8)}"}`].map((byte) => `1\r\n${byte}\r\n`).join('') + LAST_CHUNK;
 const longKey = (bytes: number) => KEY.padEnd(bytes, 'x');
 export const limits = ({
   MATERIALIZATION,
@@ -50,6 +67,16 @@ export const limits = ({
   row('A body of one byte more is refused', json(bodyOf(1_048_577), MATERIALIZATION), ends(413)),
   row('A chunked body of 1 MiB is read', inChunks(bodyOf(1_048_576)), taken),
   row('A chunked body of one byte more is refused', inChunks(bodyOf(1_048_577)), ends(413)),
+  row(
+    'A body in 4,266 chunks of one byte is taken, as the last of its connection',
+    `${reportTo(TARGET, JSON_TYPE, CHUNKED)}${inBytes(4_266)}`,
+    announced(taken),
+  ),
+  row(
+    'A body in one such chunk more is refused',
+    `${reportTo(TARGET, JSON_TYPE, CHUNKED)}${inBytes(4_267)}`,
+    ends(413),
+  ),
   row('A body of one byte more is refused before it is sent', framed(['Content-Length: 1048577'], ''), ends(413)),
   row(
     'A key of 4,096 bytes in the path is taken',
