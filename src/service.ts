@@ -6,10 +6,11 @@ import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
+import type { IsOwnUrl } from './forward/destinations.ts';
 import type { Forwarding } from './forward/forwarding.ts';
 import { Hub } from './forward/hub/hub.ts';
 import { hostOf } from './http/origin.ts';
-import { listen as standardListen } from './http/socket/listener.ts';
+import { type Listener, listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/keys/memory.ts';
@@ -21,7 +22,7 @@ import { ReadableJournals } from './reading/journals.ts';
 import { WatchedAssets } from './reading/watched-assets.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
-import { addressToListenAt, listenAt } from './service/listening.ts';
+import { addressToListenAt, leadsTo, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
 import type { Recording } from './service/recording.ts';
 import { createAppFor, type RequestParts } from './service/requests.ts';
@@ -127,7 +128,9 @@ async function start(setup: Setup): Promise<Service> {
   const { config, fd, limits, shutdown } = setup;
   const at = await addressToListenAt(config, fd);
   const folder = await lock(setup);
-  const forwarding = await createForwarding(setup, folder, () => hub);
+  let own: Pick<Listener, 'address' | 'port'> | undefined;
+  const isOwnUrl = (url: URL) => own !== undefined && leadsTo(url, own, config.allowedHost);
+  const forwarding = await createForwarding(setup, folder, () => hub, isOwnUrl);
   const hub: Hub = createHub(setup, folder, forwarding);
   const recording = await createRecording(setup, folder, forwarding, hub);
   if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
@@ -144,7 +147,9 @@ async function start(setup: Setup): Promise<Service> {
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
   const acks = forwarding?.acks;
   const parts = { folder, recording, space, journals, assets, hub, acks, testMode };
-  const { address, port } = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
+  own = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
+  const { address, port } = own;
+  checkHooks(forwarding);
   // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
   shutdown.add((cause) => {
     if (acks === undefined) void forwarding?.close();
@@ -177,7 +182,12 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 }
 
 /** @returns undefined if no destination is configured: the code of forwarding is not loaded then */
-async function createForwarding(setup: Setup, { disk }: DataFolder, hub: () => Hub): Promise<Forwarding | undefined> {
+async function createForwarding(
+  setup: Setup,
+  { disk }: DataFolder,
+  hub: () => Hub,
+  isOwnUrl: IsOwnUrl,
+): Promise<Forwarding | undefined> {
   const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
   if (!forwards(config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
@@ -186,7 +196,7 @@ async function createForwarding(setup: Setup, { disk }: DataFolder, hub: () => H
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
   const sourceName = config.name || hostName;
   const shared = { config, sourceName, progress, limits, notices, openClient };
-  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf, hub });
+  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf, hub, isOwnUrl });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
@@ -282,6 +292,15 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
     if (await resolvesWithin(forwarding.close(), ms)) return;
     notices.error('forwarding did not end; its next start asks each destination how far it is', { ms });
   });
+}
+
+/** @throws StartError if a hook posts to the service itself */
+function checkHooks(forwarding: Forwarding | undefined): void {
+  try {
+    forwarding?.checkHooks();
+  } catch (error) {
+    throw new StartError(exitCodes.configuration, (error as Error).message);
+  }
 }
 
 /** @throws StartError if the disk is not larger than `Config.keepFree`, or does not report its space */

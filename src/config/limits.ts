@@ -121,6 +121,9 @@ export const limits = {
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
+  /** Time for which a hook may fail with an event until the event is given up, and hooks in a row that post an event. */
+  hookFailingMs: 300_000,
+  hooksPassedMax: 3,
   /** Events closed by one letter, if they were named as removed and arrive one after the other. */
   forwardTakenMax: 100,
   /** Bytes of the dead letters of one destination of one journal, and their largest share of `--retain-bytes`. */

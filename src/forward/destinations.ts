@@ -10,7 +10,7 @@ import type { Filter } from '../event/search.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Deployment, Destination } from './destination.ts';
 import { readOnly } from './only.ts';
-import { readHookUrl } from './targets/hook.ts';
+import { hookOrigin, readHookUrl } from './targets/hook.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './targets/kinds.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
@@ -55,6 +55,9 @@ const UPSTREAM = 'upstream';
 /** That of `--on-failed-check`. */
 const FAILED_CHECKS = 'failed-checks';
 
+/** Whether a URL leads to the service that has the destinations. */
+export type IsOwnUrl = (url: URL) => boolean;
+
 /**
  * Reads the destinations of a service, and reads the file of `--forward` again when it changes.
  * @param journalsOf how many journals a destination gets the events of now
@@ -64,14 +67,15 @@ const FAILED_CHECKS = 'failed-checks';
  */
 export async function watchDestinations(
   config: DestinationOptions,
-  { limits, notices }: { readonly limits: Limits; readonly notices: Notices },
+  { limits, notices, isOwnUrl }: { readonly limits: Limits; readonly notices: Notices; readonly isOwnUrl?: IsOwnUrl },
   journalsOf: (destination: Destination) => number,
   changed: (destinations: readonly Destination[]) => void,
 ): Promise<WatchedFile<readonly Destination[]> | undefined> {
   const own = ownOf(config);
   const problemOf = (all: readonly Destination[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
-    return count <= limits.sendersMax ? ackProblem(all, journalsOf, config) : tooMany(count, limits);
+    if (count > limits.sendersMax) return tooMany(count, limits);
+    return ackProblem(all, journalsOf, config) ?? ownHookProblem(all, isOwnUrl);
   };
   if (config.forward === '') {
     const problem = problemOf(own);
@@ -112,6 +116,13 @@ export function ackProblem(
   if (onlyKindOf(one.to) === 'hook') return `has ${ack} as a hook, and --ack needs a hub or an engine`;
   if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
+}
+
+/** @returns which hook posts to the service itself, as a sentence; each of its events would become another one, and so on */
+export function ownHookProblem(all: readonly Destination[], isOwnUrl: IsOwnUrl = () => false): string | undefined {
+  const one = all.find(({ to }) => onlyKindOf(to) === 'hook' && isOwnUrl(new URL(hookOrigin(to))));
+  if (one === undefined) return undefined;
+  return `the hook ${one.name} posts to ${hookOrigin(one.to)}, which is this service itself; give it another URL`;
 }
 
 /** @returns the destinations of the options. @throws as `upstreamOf` */

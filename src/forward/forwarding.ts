@@ -11,7 +11,15 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import type { Deployment, Destination } from './destination.ts';
-import { ackProblem, appliesTo, resolved, tooMany, watchDestinations } from './destinations.ts';
+import {
+  ackProblem,
+  appliesTo,
+  type IsOwnUrl,
+  ownHookProblem,
+  resolved,
+  tooMany,
+  watchDestinations,
+} from './destinations.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Hub } from './hub/hub.ts';
 import type { Link } from './link.ts';
@@ -31,6 +39,8 @@ export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' |
   readonly hub: () => Pick<Hub, 'receiverOf'>;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
+  /** Of no URL before the service listens. */
+  readonly isOwnUrl?: IsOwnUrl;
   /** As `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
 }
@@ -70,6 +80,12 @@ export class Forwarding {
     this.#file = await watchDestinations(config, this.#options, this.#journalsOf, () => void this.update());
     this.#warnOfRate();
     await this.update();
+  }
+
+  /** Called when the service listens: only then is its address known for certain. @throws Error if a hook posts to it */
+  checkHooks(): void {
+    const problem = ownHookProblem(this.#file?.current ?? [], this.#options.isOwnUrl);
+    if (problem !== undefined) throw new Error(problem);
   }
 
   readonly #journalsOf = (destination: Destination): number => {

@@ -125,15 +125,18 @@ async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promis
   const states = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seqs));
   const wanted = new Map(states.map((state) => [state.first, state]));
   const target = open();
+  const turn = async () => {
+    const waitMs = turnMs();
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => {}); // an abort
+  };
   try {
     for await (const letter of readDeadLetters(disk, name, limits)) {
       const { line } = letter;
       const state = wanted.get(seqsOf(letter).first);
       if (line === undefined || state === undefined) continue;
-      const waitMs = turnMs();
-      if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => {}); // an abort
+      await turn();
       if (signal.aborted) break;
-      const { kind } = await sendOne(line, state, { letters, target, signal });
+      const { kind } = await sendOne(line, state, { letters, target, signal, turn });
       if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
       wanted.delete(state.first);
       counts[kind === 'recorded' ? 'sent' : 'refused'] += 1;
@@ -144,10 +147,16 @@ async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promis
   return { ...counts, left: wanted.size };
 }
 
+interface Sending {
+  readonly target: Target;
+  /** Waits until a request may be sent. */
+  readonly turn: () => Promise<void>;
+}
+
 async function sendOne(
   line: string,
   state: LetterState,
-  { letters, target, signal }: { letters: RetryParts['letters']; target: Target; signal: AbortSignal },
+  { letters, target, signal, turn }: Pick<RetryParts, 'letters' | 'signal'> & Sending,
 ): Promise<Sent> {
   const { first: seq } = state;
   const note = (result: LetterOutcome) =>
@@ -155,17 +164,17 @@ async function sendOne(
   const reason = 'it was being sent again when the service stopped';
   await note({ outcome: 'in doubt', reason });
   const bytes = Buffer.from(line);
-  const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), target, signal);
+  const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), { target, turn }, signal);
   await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status });
   return sent;
 }
 
 /** If the answer to the last retry was lost, its event may be the last one that the destination has. */
-async function sendUnlessThere(line: Line, target: Target, signal: AbortSignal): Promise<Sent> {
+async function sendUnlessThere(line: Line, { target, turn }: Sending, signal: AbortSignal): Promise<Sent> {
   const asked = await target.ask(signal);
   if (asked.kind === 'again' || asked.kind === 'stopped') return asked;
   if (asked.kind === 'at' && asked.id === line.event.id) return recordedUpTo(line);
-  return target.send({ lines: [line], lost: undefined }, signal);
+  return target.send({ lines: [line], lost: undefined, turn }, signal);
 }
 
 /** @param before what the letter said before it was sent again */

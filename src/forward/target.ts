@@ -13,6 +13,8 @@ export interface Outgoing {
   readonly after?: string | undefined;
   /** The last seq of the journal. */
   readonly lastSeq?: number;
+  /** Resolves when a second request may be sent for the lines, as the rate limit has it. */
+  readonly turn?: () => Promise<void>;
 }
 
 /** Why nothing can be sent until an operator has done something. */

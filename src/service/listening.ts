@@ -1,6 +1,7 @@
 /** The address of a service, and a warning if other machines can reach it. */
 
 import { lookup } from 'node:dns/promises';
+import { hostname, networkInterfaces } from 'node:os';
 import type { Config } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import type { App } from '../http/message.ts';
@@ -66,6 +67,30 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
   warnOfClients(config, listener.address, notices);
   return listener;
 }
+
+/**
+ * @param bound address and port that the service listens on
+ * @param names of the service besides those of its address, in lower case
+ * @returns whether requests to the URL come to the service itself, as far as its host shows that: no name is looked up
+ */
+export function leadsTo(
+  { protocol, port, hostname: host }: URL,
+  bound: Pick<Listener, 'address' | 'port'>,
+  names: readonly string[],
+): boolean {
+  if (Number(port || (protocol === 'https:' ? 443 : 80)) !== bound.port) return false;
+  const { address } = bound;
+  const given = host.replace(/^\[(.*)\]$/, '$1');
+  const isEvery = ANY_ADDRESS.has(address);
+  if (names.includes(given) || given === address) return true;
+  if (given === 'localhost' || ANY_ADDRESS.has(given)) return isEvery || isLoopback(address);
+  if (!isEvery || (address === '0.0.0.0' && given.includes(':'))) return false;
+  const addresses = Object.values(networkInterfaces()).flatMap((some = []) => some.map((one) => one.address));
+  return isLoopback(given) || given === hostname().toLowerCase() || addresses.includes(given);
+}
+
+/** To listen on it is to listen on all addresses, and a request to it goes to this machine. */
+const ANY_ADDRESS: ReadonlySet<string> = new Set(['0.0.0.0', '::']);
 
 /** In local mode no token is required, so each client that reaches the address may report. */
 function warnOfClients(config: Config, address: string, notices: Notices): void {

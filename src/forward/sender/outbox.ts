@@ -304,14 +304,15 @@ export class Outbox {
     return this.passOthers(finish);
   }
 
-  /** @param sendingSeq up to which events may be there after a crash */
-  async request(outgoing: Outgoing, sendingSeq = outgoing.lines.at(-1)!.seq): Promise<Sent> {
-    await this.pause(this.pace.turnMs());
+  async request(outgoing: Outgoing): Promise<Sent> {
+    const turn = () => this.pause(this.pace.turnMs());
+    await turn();
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
     // What is there after a crash is known to such a destination alone, or to none.
+    const sendingSeq = outgoing.lines.at(-1)!.seq;
     if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
       await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
-    return this.answered(this.target.send(outgoing, this.signal));
+    return this.answered(this.target.send({ ...outgoing, turn }, this.signal));
   }
 
   /** Waits for the answer to a request, and counts it. @throws the error of a system call */
@@ -342,7 +343,7 @@ export class Outbox {
   }
 
   get isOneRefusalTooMany(): boolean {
-    return this.refusals + 1 >= this.limits.forwardRefusalsMax;
+    return !this.traits.passesFailed && this.refusals + 1 >= this.limits.forwardRefusalsMax;
   }
 
   tooManyRefusals({ seq }: Line, why: string): State {

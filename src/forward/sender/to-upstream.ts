@@ -1,6 +1,6 @@
 /**
  * Sends to a plain upstream: one event in a request. The upstream can not be asked what it has, so an event whose request failed
- * may be there. Such an event is in doubt, and is sent again only as often as its destination allows.
+ * may be there. Such an event is in doubt, and is sent again only as often as its destination allows; to a hook until time is up.
  */
 
 import type { Line } from '../../journal/look/reading.ts';
@@ -17,6 +17,8 @@ export class ToUpstream {
   readonly #outbox: Outbox;
   /** Requests that left the first event in doubt. */
   #tries = 0;
+  /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
+  #failingMs: number | undefined;
 
   constructor(outbox: Outbox) {
     this.#outbox = outbox;
@@ -42,13 +44,30 @@ export class ToUpstream {
     const [line] = head.lines as [Line];
     const doubt = outbox.doubts.get(line.seq);
     if (doubt !== undefined && inDoubt === 'once') return this.#settled(line, doubt, () => IDLE);
+    if (outbox.traits.sends?.(line.event, outbox.limits) === false) {
+      const { seq } = line;
+      outbox.notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq });
+      return this.#settled(line, doubt, () => IDLE);
+    }
     const sent = await outbox.request({ lines: [line], lost: undefined });
+    if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
     if (sent.kind !== 'in doubt' || sent.final) return this.#settle(line, sent);
     this.#tries += 1;
     this.#doubt(line, sent);
+    if (outbox.traits.passesFailed) return this.#failed(line, sent);
     return this.#tries < outbox.limits.forwardTriesMax || inDoubt === 'once'
       ? outbox.waiting(sent, IDLE)
       : { kind: 'suspect', reason: sent.reason, wasLast: false };
+  }
+
+  /** Gives an event up that was answered with failures for long. Without an answer it is an outage, which gives nothing up. */
+  #failed(line: Line, sent: InDoubt): State {
+    const { doubts, limits } = this.#outbox;
+    const nowMs = performance.now();
+    if (sent.status !== undefined) this.#failingMs ??= nowMs;
+    return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs
+      ? this.#outbox.waiting(sent, IDLE)
+      : this.#settled(line, doubts.get(line.seq), () => IDLE);
   }
 
   /** What an answer means that leaves no doubt, or is final. */
@@ -101,14 +120,8 @@ export class ToUpstream {
     const [line] = head.lines as [Line];
     this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
     const wasLast = state.wasLast || outbox.lastSeq === line.seq;
-    const { only } = outbox.destination;
-    const { forwardBatchBytes: bytesMax } = outbox.limits;
-    if (only !== undefined) await outbox.unsent.readAhead(line.seq, outbox.lastSeq, bytesMax);
     const next = outbox.unsent.nextAfter(line.seq);
     if (next === undefined) {
-      const far = only && (await outbox.unsent.findWanted(line.seq, outbox.lastSeq, bytesMax));
-      if (far !== undefined) return wasLast ? IDLE : this.#probe(line, far);
-      if (only !== undefined) return outbox.waiting(state, IDLE); // the next one that is wanted may come in days
       await outbox.unsent.more();
       return { ...state, wasLast };
     }
@@ -125,16 +138,6 @@ export class ToUpstream {
       return this.#settle(second, sent);
     const settle = () => outbox.passOthers(() => this.#settle(second, sent));
     return this.#settled(line, outbox.doubts.get(line.seq), settle);
-  }
-
-  /** Sends an event that is far after the first one. A hook may get an event twice, so this one is sent again when it is its turn. */
-  async #probe(line: Line, far: Line): Promise<State> {
-    const outbox = this.#outbox;
-    const sent = await outbox.request({ lines: [far], lost: undefined }, line.seq);
-    if (sent.kind === 'in doubt' && !sent.final) return outbox.waiting(sent, IDLE);
-    if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt') return this.#settle(far, sent);
-    outbox.pace.succeeded();
-    return this.#settled(line, outbox.doubts.get(line.seq), () => IDLE);
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {
@@ -155,6 +158,7 @@ export class ToUpstream {
       writes: result === undefined ? writes : [...writes, addLetter(result)],
       finish: () => {
         this.#tries = 0;
+        this.#failingMs = undefined;
         outbox.passTo({ seq: line.seq, id: line.event.id });
         const sending = outbox.doubts.size > 0 ? Math.max(...outbox.doubts.keys()) : undefined;
         outbox.value = { ...outbox.value, sending };

@@ -50,9 +50,6 @@ export class Unsent {
   #lines: readonly Line[] = [];
   #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
-  /** Up to here `findWanted` has looked, and what it found after that. */
-  #lookedTo = 0;
-  #far: Line | undefined;
 
   constructor(source: UnsentSource) {
     this.#source = source;
@@ -92,23 +89,6 @@ export class Unsent {
     const next = this.head(0, seq);
     if (next?.kind === 'unwanted') return this.nextAfter(next.last.seq);
     return next?.kind === 'gap' ? this.nextAfter(next.gone.last) : next;
-  }
-
-  /**
-   * Looks for the next wanted event in all of the journal, if what `readAhead` may read has none. Reads nothing twice.
-   * @param lastSeq of the journal
-   * @param bytesMax as for `readAhead`
-   * @returns undefined if there is none
-   * @throws the error of a system call
-   */
-  async findWanted(after: number, lastSeq: number, bytesMax: number): Promise<Line | undefined> {
-    if (sizeOf(this.#after(after)) < bytesMax) return undefined;
-    if (this.#far === undefined || this.#far.seq <= after) {
-      const afterSeq = Math.max(after, this.#lookedTo);
-      this.#far = await firstLine(this.#source, { ...this.#source.only, afterSeq });
-      this.#lookedTo = this.#far?.seq ?? lastSeq;
-    }
-    return this.#far;
   }
 
   /**
@@ -212,8 +192,6 @@ export class Unsent {
     this.#seq = seq;
     this.#lines = [];
     this.#gone = [];
-    this.#lookedTo = 0;
-    this.#far = undefined;
     this.#ending.abort();
     this.#ending = new AbortController();
     await pages?.return(undefined);
@@ -230,11 +208,12 @@ export function toRun({ disk }: Pick<UnsentSource, 'disk'>, command: string): st
  *   damaged
  * @throws the error of a system call
  */
-export function lineAt(source: UnsentSource, seq: number, untilSeq = seq): Promise<Line | undefined> {
-  return firstLine(source, { afterSeq: seq - 1, untilSeq });
-}
-
-async function firstLine({ disk, progress, limits }: UnsentSource, filter: Filter): Promise<Line | undefined> {
+export async function lineAt(
+  { disk, progress, limits }: UnsentSource,
+  seq: number,
+  untilSeq = seq,
+): Promise<Line | undefined> {
+  const filter = { afterSeq: seq - 1, untilSeq };
   const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
   for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
   return undefined;

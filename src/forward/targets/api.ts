@@ -24,23 +24,45 @@ export function openApi(options: TargetOptions): Target {
     const isDone = status === 200 && said !== undefined && !('error' in said);
     return isDone ? recordedUpTo(line) : refusalIn(answer);
   };
-  const request = (line: Line) => ({ path: `${endpointOf(line).path}/`, body: bodyOf(line, options.stamp) });
+  const request = (line: Line) => ({
+    path: `${endpointOf(line).path}/`,
+    key: line.event.id,
+    body: bodyOf(line, options.stamp),
+  });
   return openPlain(new Requests(options), request, judge);
 }
 
 /** An answer that is about the event. */
 export type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
 
+/** What a plain target sends for an event. */
+export interface PlainRequest {
+  /** Appended to the base URL. */
+  readonly path: string;
+  /** Its idempotency key. */
+  readonly key: string;
+  readonly body: string;
+  /** @returns what is sent once more if the body is too long (413); undefined if nothing is shorter */
+  readonly shortBody?: () => string | undefined;
+}
+
 /** @returns a target that gets one event in a request and can not be asked: its `ask` is always `{ kind: 'no hub' }` */
 export function openPlain(
   requests: Requests,
-  requestOf: (line: Line) => { readonly path: string; readonly body: string },
+  requestOf: (line: Line) => PlainRequest,
   judge: (answer: FinalAnswer, line: Line) => Sent,
 ): Target {
-  async function send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, turn }: Outgoing, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
-    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': `"${line.event.id}"` };
-    const answer = await requests.send({ method: 'POST', headers, ...requestOf(line), signal });
+    const { path, key, body, shortBody } = requestOf(line);
+    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': `"${key}"` };
+    const post = (text: string) => requests.send({ method: 'POST', headers, path, body: text, signal });
+    let answer = await post(body);
+    const short = answer.kind === 'answer' && answer.status === 413 ? shortBody?.() : undefined;
+    if (short !== undefined) {
+      await turn?.();
+      answer = await post(short);
+    }
     return answer.kind === 'answer' || answer.kind === 'unclear' ? judge(answer, line) : answer;
   }
 

@@ -2,12 +2,13 @@
 
 import { parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
+import type { Recorded } from '../../event/event.ts';
 import type { Destination } from '../destination.ts';
 import type { Again, Stopped, Target } from '../target.ts';
 import { openApi, tryApi } from './api.ts';
 import { openClickhouse } from './clickhouse/target.ts';
 import { readEngineUrl } from './engine-url.ts';
-import { openHook, readHookUrl, tryHook } from './hook.ts';
+import { hooksPassed, openHook, readHookUrl, tryHook } from './hook.ts';
 import { openHub } from './hub.ts';
 import { openNats } from './nats/target.ts';
 import type { TargetOptions } from './requests.ts';
@@ -35,6 +36,10 @@ export interface KindTraits {
   readonly removesOld: boolean;
   /** Whether a request that may have arrived goes again with the same lines, also after a crash. */
   readonly sendsSameAgain: boolean;
+  /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
+  readonly passesFailed: boolean;
+  /** Whether an event is sent at all; all are if it is absent. */
+  readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
   /** Whether few senders use the destination, each of which tries often after a failure, and all at once after an outage. */
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
@@ -54,6 +59,7 @@ const http = {
   keepsDeploymentsApart: false,
   removesOld: false,
   sendsSameAgain: false,
+  passesFailed: false,
   isNear: false,
   ratePerSecond: Number.POSITIVE_INFINITY,
 } as const;
@@ -72,6 +78,7 @@ const engine = {
   namesLost: false,
   keepsDeploymentsApart: true,
   removesOld: true,
+  passesFailed: false,
   isNear: true,
 } as const;
 
@@ -101,6 +108,8 @@ export const traitsOf = {
     open: openHook,
     openForRetry: openHook,
     keepsDeploymentsApart: true,
+    passesFailed: true,
+    sends: (event, { hooksPassedMax }) => hooksPassed(event) < hooksPassedMax,
     probe: tryHook,
     tried: 'it answers; whether it takes a failed check was not tried',
   },

@@ -3,11 +3,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
-import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, startSender } from '../scripted.ts';
+import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, seqsOf, startSender, upTo } from '../scripted.ts';
 
 const destination = {
   to: 'hook+http://127.0.0.1:3000/…',
@@ -26,11 +25,11 @@ function check(passed: boolean): PlainEvent {
 }
 
 /** A file of a journal whose failed checks have these seqs, between passed ones and events of other types. */
-function checksFailedAt(failed: readonly number[], last: number, first = 1): Buffer {
+function checksFailedAt(failed: readonly number[], last: number): Buffer {
   const eventAt = (seq: number) =>
     failed.includes(seq) ? check(false) : seq % 2 === 0 ? check(true) : plainEvent(seq);
-  const events = Array.from({ length: last + 1 - first }, (_, at) => encodeMembers(eventAt(first + at)));
-  return encodeBatch(events, { ...START, seq: first }, new Date('2026-11-20T15:19:45.266Z')).bytes;
+  const events = upTo(last).map((seq) => encodeMembers(eventAt(seq)));
+  return encodeBatch(events, START, new Date('2026-11-20T15:19:45.266Z')).bytes;
 }
 
 test('a hook gets the events that it wants, one in a request and in order, and the cursor passes the others [hook-1]', async () => {
@@ -62,65 +61,74 @@ test('an event that a hook may have is sent again without another one to send, a
   );
 });
 
-test('the next event that a hook takes, behind gaps and others, shows that the one before is to blame [hook-3]', async () => {
-  const disk = diskWith({
-    [FIRST]: checksFailedAt([2], 10),
-    [goneName({ first: 11, last: 15 }, 'lost')]: Buffer.alloc(0),
-    [segmentName(16)]: checksFailedAt([25, 26], 30, 16),
-  });
-  const hook = new Model('hook', (_, seq) => (seq === 2 ? 'in doubt' : 'record'));
-  await sendAll(disk, 30, () => hook, { destination });
-  assert.deepEqual(hook.recorded, [25, 26]);
-  const tries = hook.requests.indexOf(25); // more than three if not all was read at the third
-  assert.ok(tries >= 3, `${hook.requests}`);
-  assert.deepEqual([...new Set(hook.requests.slice(0, tries))], [2]);
-  const letters = await lettersOf(disk);
+test('an event that a hook answers with failures for long gets a dead letter, and the next ones are sent [hook-3]', async () => {
+  const disk = diskWith({ [FIRST]: checksFailedAt([2, 4, 9], 10) });
+  const hook = new Model('hook', (_, seq) => (seq === 9 ? 'record' : 'in doubt'));
+  await sendAll(disk, 10, () => hook, { destination, limits: { hookFailingMs: 20 } });
+  assert.deepEqual([[...new Set(hook.requests)], hook.recorded], [[2, 4, 9], [9]]);
+  for (const seq of [2, 4]) assert.ok(hook.requests.filter((other) => other === seq).length > 1, `${hook.requests}`);
+  const letters = (await lettersOf(disk)).map((letter) => [
+    ...seqsOf([letter]),
+    letter.outcome,
+    letter.became,
+    letter.status,
+  ]);
+  assert.deepEqual(letters, [
+    [2, 'in doubt', 'given up', 502],
+    [4, 'in doubt', 'given up', 502],
+  ]);
+  const { seq, sending } = await cursorOf(disk);
+  assert.deepEqual([seq, sending], [10, undefined]);
+});
+
+test('an answer that is no failure, and no answer, give nothing up and begin the time anew [hook-4]', async () => {
+  for (const outage of ['again', 'lost', 'stopped'] as const) {
+    const disk = diskWith({ [FIRST]: checksFailedAt([2], 10) });
+    let untilMs = 0;
+    let [outages, failures] = [0, 0];
+    const hook = new Model('hook', () => {
+      if (failures === 1 && (outages === 0 || performance.now() < untilMs)) {
+        outages += 1;
+        return outage;
+      }
+      if (failures === 0) untilMs = performance.now() + 100;
+      failures += 1;
+      return failures === 3 ? 'record' : 'in doubt';
+    });
+    await sendAll(disk, 10, () => hook, { destination, limits: { hookFailingMs: 50 } });
+    assert.equal(failures, 3, outage);
+    assert.deepEqual(
+      (await lettersOf(disk)).map(({ became }) => became),
+      ['taken'],
+    );
+  }
+});
+
+test('each event that a hook refuses gets a dead letter, and any number of them does not stop it [hook-8]', async () => {
+  const disk = diskWith({ [FIRST]: checksFailedAt(upTo(50), 51) });
+  const hook = new Model('hook', (_, seq) => (seq <= 45 ? 'refused' : 'record'));
+  await sendAll(disk, 51, () => hook, { destination });
+  assert.deepEqual(hook.recorded, upTo(50, 46));
+  assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(45));
+});
+
+test('an event that has passed three hooks is posted by no other one, with a warning [hook-9]', async () => {
+  const id = '01a1fb95-ce62-7e59-9364-610bf5613940';
+  const keys = [`hook/2/${id}`, `hook/3/${id}`, 'hook/3/backup', 'hook/2026/11', `hook/12/${id}`, id];
+  const events = keys.map((idempotencyKey) => encodeMembers({ ...check(false), idempotencyKey }));
+  const disk = diskWith({ [FIRST]: encodeBatch(events, START, new Date()).bytes });
+  const hook = new Model('hook');
+  const { log } = await sendAll(disk, 6, () => hook, { destination });
+  assert.deepEqual([hook.requests, await lettersOf(disk)], [[1, 3, 4, 6], []]);
+  const warned = log.filter(({ message }) => /too many hooks/.test(`${message}`));
   assert.deepEqual(
-    letters.map(({ outcome, became, first, last }) => [outcome, became, first, last]),
+    warned.map(({ level, seq, destination: name }) => [level, seq, name]),
     [
-      ['in doubt', 'given up', undefined, undefined],
-      ['removed', undefined, 11, 15],
+      ['warn', 2, 'upstream'],
+      ['warn', 5, 'upstream'],
     ],
   );
-  const { seq, sending } = await cursorOf(disk);
-  assert.deepEqual([seq, sending], [30, undefined]);
-});
-
-test('a hook that is away holds little of the journal in memory, and gets all in order when it is back [hook-4]', async () => {
-  const journal = checksFailedAt([2, 9_999], 10_000);
-  const disk = diskWith({ [FIRST]: journal });
-  let isAway = true;
-  const hook = new Model('hook', (_, seq) => {
-    isAway &&= seq !== 2 || hook.requests.length < 20;
-    return isAway ? 'in doubt' : 'record';
-  });
-  let pages = 0;
-  const { read } = disk;
-  disk.read = (...args) => {
-    pages += 1;
-    return read.apply(disk, args);
-  };
-  const limits = { forwardBatchBytes: 1, forwardTriesMax: 1 };
-  const bench = startSender(disk, 10_000, () => hook, { destination, limits });
-  await eventually('it is back', () => !isAway);
-  assert.deepEqual([...new Set(hook.requests)], [2, 9_999]);
-  assert.ok(pages < 20 + journal.length / 65_536, `${pages} reads of ${journal.length} bytes`);
-  await bench.finish();
-  assert.deepEqual(hook.recorded, [2, 9_999]);
-  assert.deepEqual(await lettersOf(disk).then((letters) => letters.map(({ became }) => became)), ['taken']);
-});
-
-test('an event that a hook never takes is passed also if the next one is far, which may be sent twice [hook-8]', async () => {
-  const disk = diskWith({ [FIRST]: checksFailedAt([2, 9_999], 10_000) });
-  const hook = new Model('hook', (_, seq) => (seq === 2 ? 'in doubt' : 'record'));
-  await sendAll(disk, 10_000, () => hook, { destination, limits: { forwardBatchBytes: 1, forwardTriesMax: 2 } });
-  assert.deepEqual(hook.recorded, [9_999, 9_999]);
-  assert.deepEqual(
-    (await lettersOf(disk)).map(({ line, became }) => [JSON.parse(line!).seq, became]),
-    [[2, 'given up']],
-  );
-  const { seq, sending } = await cursorOf(disk);
-  assert.deepEqual([seq, sending], [10_000, undefined]);
+  assert.equal((await cursorOf(disk)).seq, 6);
 });
 
 test('after a crash only the event that was being sent is in doubt, and a lost cursor stops [hook-5]', async () => {

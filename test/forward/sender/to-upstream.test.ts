@@ -2,11 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
 import { failingCall, type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   cursorOf,
+  gone,
   lettersOf,
   Model,
   openLetters,
@@ -83,6 +85,22 @@ test('an event that leaves the upstream without an answer is given up once the n
   assert.deepEqual(upstream.requests, [1, 2, 3, 3, 3, 4, 5, 6]);
   const [letter, ...more] = await lettersOf(disk);
   assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
+});
+
+test('what is gone between an event in doubt and the next one that is taken has a letter too [forwarder-28]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3), ...gone(4, 7, 'lost'), [segmentName(8)]: segment(8, 2) });
+  const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
+  await sendAll(disk, 9, () => upstream);
+  assert.deepEqual(upstream.recorded, [1, 2, 8, 9]);
+  assert.deepEqual(
+    (await lettersOf(disk)).map((letter) => [letter.outcome, seqsOf([letter])]),
+    [
+      ['in doubt', [3]],
+      ['removed', upTo(7, 4)],
+    ],
+  );
+  const { seq, sending } = await cursorOf(disk);
+  assert.deepEqual([seq, sending], [9, undefined]);
 });
 
 test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken [forwarder-10]', async () => {

@@ -105,7 +105,7 @@ test('each failed check is posted at least once and in order, whatever the hook 
   for (const { body, path, headers, seq } of hook.posts) {
     assert.ok(failed.includes(body), body);
     assert.deepEqual([path, headers['content-type']], [SECRET, 'application/json']);
-    assert.equal(headers['idempotency-key'], `"${JSON.parse(lines[seq - 1]!).id}"`);
+    assert.equal(headers['idempotency-key'], `"hook/1/${JSON.parse(lines[seq - 1]!).id}"`);
   }
   await eventually('all of the journal is passed', async () => (await forwardStatus(data, NAME)).lag_events === 0);
   assert.equal((await forwardStatus(data, NAME)).dead_letters, 0);
