@@ -227,13 +227,13 @@ test('a file has at most 500 lines, a folder at most 20 files', () => {
   assert.deepEqual([...new Set(full)], []);
 });
 
-test('engines cost at most 1,300 lines with --ack, of which NATS has 465 with its client, and ClickHouse 400', () => {
+test('engines cost at most 1,300 lines with --ack, of which NATS has 510 with its client, and ClickHouse 400', () => {
   const linesOf = (...starts: readonly string[]) => {
     const found = [...sources].filter(([path]) => starts.some((start) => path.startsWith(`forward/${start}`)));
     return found.reduce((sum, [, text]) => sum + text.split('\n').length - 1, 0);
   };
   const [nats, clickhouse] = [linesOf('targets/nats/'), linesOf('targets/clickhouse/')];
-  assert.ok(nats > 0 && nats <= 465, `${nats} lines`);
+  assert.ok(nats > 0 && nats <= 510, `${nats} lines`);
   assert.ok(clickhouse > 0 && clickhouse <= 400, `${clickhouse} lines`);
   const shared = linesOf('acks.ts', 'targets/engine-url.ts', 'targets/credentials.ts');
   assert.ok(nats + clickhouse + shared <= 1_300, `${nats + clickhouse + shared} lines`);

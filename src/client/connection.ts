@@ -2,6 +2,7 @@
 
 import { X509Certificate } from 'node:crypto';
 import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
 import { withoutToken } from '../telemetry/masked.ts';
@@ -78,13 +79,22 @@ export type OpenClient = typeof openClient;
  */
 export function openClient(
   protocol: string,
-  limits: Pick<Limits, 'keptMs' | 'replyBytesMax'>,
+  limits: Pick<Limits, 'keptMs' | 'replyBytesMax' | 'replyHeadBytesMax' | 'replyChunkBytes'>,
   ca?: string | undefined,
 ): HttpClient {
   // Loaded only if needed, since loading TLS takes time.
   const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
   const agent = new Agent({ keepAlive: true, maxSockets: 1, checkServerIdentity, ...(ca !== undefined && { ca }) });
   let keptUntilMs = 0;
+  /** Bytes that may still arrive, and what ends the connection after them. Between two calls nothing may arrive. */
+  let leftBytes = 0;
+  const close = (socket: Duplex): void => void socket.destroy();
+  let refuse = close;
+  const watch = (socket: Duplex) =>
+    socket.on('data', ({ length }: Buffer) => {
+      leftBytes -= length + limits.replyChunkBytes;
+      if (leftBytes < 0) refuse(socket);
+    });
 
   function call(url: URL, { method, headers, token, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
@@ -94,6 +104,8 @@ export function openClient(
     return new Promise<HttpReply>((resolve, reject) => {
       let sent = false;
       const settled = () => {
+        leftBytes = 0;
+        refuse = close;
         clearTimeout(timer);
         signal?.removeEventListener('abort', aborted);
       };
@@ -137,8 +149,12 @@ export function openClient(
         });
       });
       httpRequest.on('socket', (socket) => {
-        if (httpRequest.reusedSocket) connected();
-        else socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
+        const bytesMax = limits.replyHeadBytesMax + 2 * replyBytesMax; // chunks of a body have heads of their own
+        leftBytes = bytesMax;
+        refuse = () => giveUp(`more than ${bytesMax} bytes came`);
+        if (httpRequest.reusedSocket) return connected();
+        watch(socket);
+        socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
       });
       httpRequest.on('error', failed);
       // For a 101, Node emits 'upgrade' and then only 'close': the bytes that follow on the connection are not HTTP.

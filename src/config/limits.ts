@@ -101,6 +101,9 @@ export const limits = {
   natsBatchLinesMax: 1_000,
   natsControlBytesMax: 64 * KIB,
   natsMessageBytesMax: 8 * MIB,
+  /** Bytes in a second beyond which a connection to it is closed. Each line and each chunk counts more than its bytes: it takes time. */
+  natsSecondBytesMax: 32 * MIB,
+  natsPieceBytes: 4 * KIB,
   /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
   /** The longest backoff at the destination of `--ack`, for which clients wait as well, and at an engine, which has few senders. */
@@ -318,6 +321,9 @@ export const limits = {
   keptMs: 1_000,
   /** Bytes of a reply that a command reads; it does not wait for the rest. */
   replyBytesMax: 64 * KIB,
+  /** Bytes of the heads of a reply, interim replies (1xx) included, and the bytes that a chunk counts besides its own, for its time. */
+  replyHeadBytesMax: 64 * KIB,
+  replyChunkBytes: 64,
   /** Bytes of a long reply: an OpenAPI document, or the reply to a batch that describes `batchErrorsMax` wrong items. */
   longReplyBytesMax: 1 * MIB,
   /** One line of `GET /assets` that a command reads: an asset can have thousands of checks. */

@@ -18,6 +18,7 @@ import { sealed } from '../../src/forward/hub/snapshot.ts';
 import { sourceOf } from '../support/forwarding.ts';
 import { mebibytesText, medianOf, millisecondsText, ratioText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
+import { reportOneByOne } from './one-by-one.ts';
 import { inScratch, type Scratch } from './scratch.ts';
 import { ASSETLOG, ROOT, type Server, startAssetlog } from './subjects.ts';
 
@@ -101,27 +102,6 @@ function writeHub(data: string): readonly string[] {
   return ['--deployments', file];
 }
 
-/** One report after the other. @returns how long each took, in ms */
-async function report(url: string, deployment: string): Promise<number[]> {
-  const agent = new Agent({ keepAlive: true });
-  const times: number[] = [];
-  const endMs = performance.now() + 1_000 * Number(values.seconds);
-  do {
-    const startMs = performance.now();
-    const sent = request(`${url}${deployment}/report_asset_observation/a`, {
-      method: 'POST',
-      agent,
-      headers: HEADERS,
-    }).end();
-    const [reply] = await once(sent, 'response');
-    if (reply.statusCode !== 200) throw new Error(`a report got ${reply.statusCode}`);
-    await once(reply.resume(), 'end');
-    times.push(performance.now() - startMs);
-  } while (performance.now() < endMs);
-  agent.destroy();
-  return times;
-}
-
 async function beside(
   scratch: Scratch,
   service: Server,
@@ -144,7 +124,7 @@ async function beside(
     cwd: ROOT,
   });
   await sleep(2_000); // until the readings are under way
-  const times = await report(service.url, deployment);
+  const times = await reportOneByOne(`${service.url}${deployment}`, Number(values.seconds), HEADERS);
   const ended = once(readers, 'exit');
   readers.kill('SIGKILL');
   await ended;
@@ -168,7 +148,7 @@ async function main(scratch: Scratch): Promise<void> {
     for (const deaf of [false, true]) {
       const pairs: { alone: number; loaded: number; worst: number; count: number }[] = [];
       for (let round = 0; round < Number(values.rounds); round += 1) {
-        const alone = medianOf(await report(service.url, deployment));
+        const alone = medianOf(await reportOneByOne(`${service.url}${deployment}`, Number(values.seconds), HEADERS));
         const times = await beside(scratch, service, deployment, KINDS[kind as keyof typeof KINDS], deaf);
         pairs.push({ alone, loaded: medianOf(times), worst: Math.max(...times), count: times.length });
       }

@@ -44,7 +44,8 @@ export interface Server {
   processorSeconds(): number;
   /** The part in user mode, which what else the machine does changes least. */
   userSeconds(): number;
-  stop(): Promise<void>;
+  /** @returns its exit code; null if it was killed, as it had not ended in time */
+  stop(): Promise<number | null>;
 }
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -164,7 +165,8 @@ function serverOf(child: ChildProcess, url: string): Server {
       endGroup(child, 'SIGTERM');
       await Promise.race([ended, sleep(STOP_MS, undefined, { ref: false })]);
       endGroup(child, 'SIGKILL');
-      await ended;
+      const [code] = await ended;
+      return code;
     },
   };
 }

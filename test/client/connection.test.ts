@@ -134,6 +134,49 @@ test('a call without a reply throws NoReply, which says whether the request may 
   assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
+test('more than a reply may have ends its call at once: interim replies, tiny chunks, a byte at a time [connection-2]', async (t) => {
+  const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const dripping = createNetServer((socket) => {
+    const drip = () => !socket.destroyed && socket.write('x', () => setImmediate(drip));
+    socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n', drip);
+  });
+  const tables: readonly (readonly [NetServer, Limits])[] = [
+    [rawServer(t, ['HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)], 'repeat'), limits],
+    [rawServer(t, [chunked, '1\r\nx\r\n'.repeat(limits.replyBytesMax - 1)], 'keep'), limits],
+    [dripping, { ...limits, replyChunkBytes: 20_000 }],
+  ];
+  for (const [server, own] of tables) {
+    const url = await listen(t, server);
+    const message = `more than ${3 * 64 * 1024} bytes came`;
+    await assert.rejects(client(t, own).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS }), { sent: true, message });
+  }
+  // Chunks of a usual size, up to the limit.
+  const body = 'x'.repeat(100);
+  const pieces = [chunked, `64\r\n${body}\r\n`.repeat(limits.replyBytesMax / 100), '0\r\n\r\n'];
+  const url = await listen(t, rawServer(t, pieces, 'keep'));
+  const reply = await client(t).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
+  assert.equal(reply.body, body.repeat(limits.replyBytesMax / 100));
+});
+
+test('a service that sends between two calls loses its connection, which the next call replaces [connection-3]', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createNetServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {}).on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  });
+  const url = await listen(t, server);
+  const { call } = client(t, { ...limits, keptMs: 60_000 });
+  const ask = async () => assert.equal((await call(url, { method: 'GET', timeoutMs: TIMEOUT_MS })).body, '{}');
+  await ask();
+  await ask();
+  assert.equal(sockets.length, 1);
+  const closed = once(sockets[0]!, 'close');
+  sockets[0]!.write('x');
+  await within('its end', TIMEOUT_MS, closed);
+  await ask();
+  assert.equal(sockets.length, 2);
+});
+
 /** A server that sends these pieces when a request came, and then does the last thing. */
 function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'reset' | 'keep' | 'repeat'): NetServer {
   return createNetServer((socket) => {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +10,7 @@ import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../src/config/limits.ts';
 import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
 import { traitsOf } from '../../src/forward/targets/kinds.ts';
-import { type Frame, readFrames } from '../../src/forward/targets/nats/protocol.ts';
+import { type Frame, FrameReader } from '../../src/forward/targets/nats/protocol.ts';
 import { openNats } from '../../src/forward/targets/nats/target.ts';
 import type { TargetOptions } from '../../src/forward/targets/requests.ts';
 import { errorOf, messageOf, type NatsStub, type Published, startNatsStub } from '../support/nats-stub.ts';
@@ -77,12 +78,8 @@ test('frames are read the same wherever their bytes are cut [nats-1]', () => {
     fc.property(frames, fc.array(fc.nat(200)), (parts, cuts) => {
       const bytes = Buffer.concat(parts.map(({ all }) => all));
       const readAt = (ends: readonly number[]) => {
-        let held = Buffer.alloc(0);
-        return ends.flatMap((end, index) => {
-          const { frames, rest } = readFrames(Buffer.concat([held, bytes.subarray(ends[index - 1] ?? 0, end)]), limits);
-          held = Buffer.from(rest);
-          return frames;
-        });
+        const reader = new FrameReader(limits);
+        return ends.flatMap((end, index) => [...reader.read(bytes.subarray(ends[index - 1] ?? 0, end))]);
       };
       const found = readAt([...cuts.filter((cut) => cut < bytes.length).sort((a, b) => a - b), bytes.length]);
       assert.deepEqual(
@@ -94,11 +91,29 @@ test('frames are read the same wherever their bytes are cut [nats-1]', () => {
   );
 });
 
+test('a message that comes byte by byte is joined a few times, and its line is not looked at for each byte [nats-13]', (t) => {
+  const concat = t.mock.method(Buffer, 'concat');
+  const indexOf = t.mock.method(Buffer.prototype, 'indexOf');
+  const reader = new FrameReader(limits);
+  const payload = 'x'.repeat(20_000);
+  const line = Buffer.from(messageOf('a'.repeat(1_000), payload));
+  const frames = [...line.keys()].flatMap((at) => [...reader.read(line.subarray(at, at + 1))]);
+  const counts = [concat.mock.callCount(), indexOf.mock.callCount()] as const;
+  t.mock.restoreAll();
+  assert.deepEqual(
+    frames.map((frame) => `${frame.payload}`),
+    [payload],
+  );
+  assert.ok(counts[0] <= Math.log2(line.length) + 1 && counts[1] < 2_000, `${counts}`);
+});
+
 test('what is no NATS, or longer than it may be, is refused before it is all there', () => {
   const small = { ...limits, natsControlBytesMax: 40, natsMessageBytesMax: 100 };
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
   texts.push('MSG a 1 x\r\n', 'HMSG a 1 12 10\r\n', 'HMSG a 1 -2 10\r\n', '\r\n');
-  for (const text of texts) assert.throws(() => readFrames(Buffer.from(text), small), /protocol|bytes/, text);
+  for (const text of texts) {
+    assert.throws(() => [...new FrameReader(small).read(Buffer.from(text))], /protocol|bytes/, text);
+  }
 });
 
 test('a line of a server is read in one pass, whatever is in it', async (t) => {
@@ -107,8 +122,8 @@ test('a line of a server is read in one pass, whatever is in it', async (t) => {
   const stub = await startNatsStub(t, { answer: () => error });
   const before = processorMs();
   for (const end of ['b', '\rb']) {
-    const { frames } = readFrames(Buffer.from(`INFO${blanks}a${blanks}${end}\r\n`), limits);
-    assert.equal(frames[0]?.text, `a${blanks}${end}`);
+    const [frame] = new FrameReader(limits).read(Buffer.from(`INFO${blanks}a${blanks}${end}\r\n`));
+    assert.equal(frame?.text, `a${blanks}${end}`);
   }
   assert.match(shown(await open(t, stub.to).ask(NEVER)), /^again: .* answers 'Auth/);
   assert.ok(processorMs() - before < 1000, `${processorMs() - before} ms`);
@@ -463,6 +478,65 @@ test('a server that asks is answered, and a request that is given up leaves noth
   target.close();
   assert.match(shown(await within('it ends', HANG_MS, again)), /^again: /);
   await eventually('its connections are closed', async () => stub.sockets.every(({ destroyed }) => destroyed));
+});
+
+test('a server may send little that nothing waits for; beyond it the next request says why there is no connection [nats-14]', async (t) => {
+  const few = { ...limits, natsSecondBytesMax: 1_000_000, natsPieceBytes: 10_000 };
+  let late = '';
+  const stub = await startNatsStub(t, {
+    answer: ({ reply = '' }) => {
+      late = messageOf(reply, '{}');
+      return undefined;
+    },
+  });
+  const target = open(t, stub.to, { limits: few });
+  const floods: readonly (readonly [string, (count: number) => string])[] = [
+    ['PING', (count) => 'PING\r\n'.repeat(count)],
+    ['+OK', (count) => '+OK\r\n'.repeat(count)],
+    ['INFO', (count) => 'INFO {"version":"2.12.0"}\r\n'.repeat(count)],
+    ['messages to nobody', (count) => messageOf('a', 'a').repeat(count)],
+    ['an answer once more', (count) => late.repeat(count)],
+    ['a large message', (count) => messageOf('a', 'a'.repeat(10_000 * count))],
+  ];
+  for (const [what, flood] of floods) {
+    assert.equal((await target.ask(NEVER)).kind, 'at', what);
+    const { length } = stub.sockets;
+    stub.say(flood(20));
+    assert.equal((await target.ask(NEVER)).kind, 'at', what);
+    assert.equal(stub.sockets.length, length, what);
+    stub.say(flood(300));
+    await eventually(`${what} ends the connection`, async () => stub.sockets.at(-1)!.destroyed);
+    const reason = shown(await target.ask(NEVER));
+    assert.match(reason, /^again: .* not asked for, more than 1000000 bytes or 100 lines in a second; check/, what);
+  }
+  const flooding = await startNatsStub(t, { answer: () => 'PING\r\n'.repeat(1_000) });
+  const waiting = open(t, flooding.to, { limits: few });
+  for (let tries = 0; tries < 2; tries += 1) assert.match(shown(await waiting.ask(NEVER)), /^again: .* not asked for/);
+});
+
+test('chunks of a byte count as much as lines, and the answers to requests do not [nats-15]', async (t) => {
+  const few = { ...limits, natsSecondBytesMax: 1_000_000, natsPieceBytes: 10_000 };
+  let isDripping = true;
+  const stub = await startNatsStub(t, {
+    answer: ({ subject, reply = '', headers }, self) => {
+      if (subject === GET && isDripping) {
+        const [socket] = self.sockets as [Socket];
+        const drip = () => !socket.destroyed && socket.write('x', () => setImmediate(drip));
+        setImmediate(drip);
+        return `MSG ${reply} 1 100000\r\n`;
+      }
+      self.sockets.at(-1)!.setNoDelay(); // so that a batch takes a millisecond
+      if (headers['Nats-Batch-Sequence'] === '1') self.say(messageOf(reply, '')); // as a real server does
+      return undefined;
+    },
+  });
+  const target = open(t, stub.to, { limits: few });
+  assert.match(shown(await target.ask(NEVER)), /^again: .* not asked for/);
+  isDripping = false;
+  assert.equal((await target.ask(NEVER)).kind, 'at');
+  for (let seq = 1; seq < 1_000; seq += 2) {
+    assert.equal((await target.send(outgoing(2, seq), NEVER)).kind, 'recorded', `${seq}`);
+  }
 });
 
 test('an answer with another type of value is refused with a sentence, in which the value is cut, quoted and masked [nats-12]', async (t) => {

@@ -9,7 +9,7 @@ import { loginHint, quoteWithout, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
 import type { EngineHost, EngineUrl } from '../engine-url.ts';
 import type { TargetOptions } from '../requests.ts';
-import { type Frame, readFrames } from './protocol.ts';
+import { type Frame, FrameReader } from './protocol.ts';
 
 /** Why a request came to nothing. */
 export class NatsFailure extends Error {
@@ -28,18 +28,22 @@ export class Connection {
   readonly #inbox = `_INBOX.${randomBytes(12).toString('base64url')}`;
   #requests = 0;
   #socket: Socket;
-  /** The beginning of a frame. */
-  #held: Buffer = Buffer.alloc(0);
+  #reader: FrameReader;
+  /** When this connection could have sent what has come, at the rate that it may have. */
+  #dueMs = 0;
   /** What the server said of itself last. */
   info: Said = {};
   /** Why it is closed; null while it is open. */
   failure: NatsFailure | null = null;
+  /** The same if it sent too much, perhaps while nothing was waited for. */
+  flood: NatsFailure | undefined;
   /** For what is waited for. */
   #take: (frame: Frame) => void = () => {};
   #reject: (failure: NatsFailure) => void = () => {};
 
   private constructor(options: ConnectOptions) {
     this.#options = options;
+    this.#reader = new FrameReader(options.limits);
     this.#socket = this.#listen(connect({ host: options.host, port: options.port, noDelay: true }));
   }
 
@@ -68,6 +72,7 @@ export class Connection {
       // Each message of a batch but the last one gets an empty answer.
       return payload.length === 0 ? undefined : (JSON.parse(`${payload}`) ?? {});
     };
+    this.#count(0, -ANSWER_PIECES);
     const bytes = bytesFor(reply);
     this.#socket.write(bytes);
     const repeated = repeatMs && setInterval(() => this.#socket.write(bytes), repeatMs);
@@ -89,7 +94,7 @@ export class Connection {
       throw this.close('offers no TLS; set tls in its configuration', 'turned away');
     }
     this.#socket.removeAllListeners('data');
-    this.#held = Buffer.alloc(0);
+    this.#reader = new FrameReader(this.#options.limits);
     const { host, ca } = this.#options;
     const servername = isIP(host) === 0 ? host : undefined;
     const tls = process.getBuiltinModule('node:tls'); // loaded only if needed, since that takes time
@@ -108,9 +113,10 @@ export class Connection {
 
   #read(chunk: Buffer): void {
     try {
-      const { frames, rest } = readFrames(Buffer.concat([this.#held, chunk]), this.#options.limits);
-      this.#held = rest;
-      for (const frame of frames) {
+      this.#count(chunk.length);
+      for (const frame of this.#reader.read(chunk)) {
+        this.#count(0);
+        if (this.failure !== null) return;
         if (frame.verb === 'INFO') this.info = JSON.parse(frame.text) ?? {};
         // A server that sends PING and reads nothing gets no further PONG.
         if (frame.verb === 'PING' && !this.#socket.writableNeedDrain) this.#socket.write('PONG\r\n');
@@ -120,6 +126,16 @@ export class Connection {
     } catch (error) {
       this.close(`does not speak NATS as expected: ${this.quoted((error as Error).message)}`);
     }
+  }
+
+  /** Closes the connection if more comes than it may send: what nobody waits for would take the time of reports. */
+  #count(bytes: number, pieces = 1): void {
+    const { natsSecondBytesMax, natsPieceBytes } = this.#options.limits;
+    const nowMs = performance.now();
+    this.#dueMs = Math.max(nowMs, this.#dueMs) + (1000 * (bytes + pieces * natsPieceBytes)) / natsSecondBytesMax;
+    if (this.#dueMs <= nowMs + 1000) return;
+    const most = `${natsSecondBytesMax} bytes or ${Math.floor(natsSecondBytesMax / natsPieceBytes)} lines in a second`;
+    this.flood = this.close(`sends what it was not asked for, more than ${most}; check what it is`);
   }
 
   /** @returns a text of the server for a reason, without the secrets of the login, which it may repeat */
@@ -146,7 +162,9 @@ export class Connection {
       this.#reject = reject;
       this.#take = (frame) => {
         const found = accept(frame);
-        if (found !== undefined) resolve(found);
+        if (found === undefined) return;
+        this.#take = () => {}; // an answer that comes once more is not read
+        resolve(found);
       };
       if (this.failure !== null) reject(this.failure);
     }).finally(() => {
@@ -163,3 +181,6 @@ export class Connection {
     return this.failure;
   }
 }
+
+/** Of a request: an empty answer and another one, each a line in a chunk of its own. */
+const ANSWER_PIECES = 4;

@@ -14,20 +14,38 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** @returns the frames that are complete, and the bytes after them @throws Error if this is not NATS, or longer than the limits */
-export function readFrames(
-  bytes: Buffer,
-  limits: Limits,
-): { readonly frames: readonly Frame[]; readonly rest: Buffer } {
-  const { natsControlBytesMax, natsMessageBytesMax } = limits;
-  const frames: Frame[] = [];
-  for (let rest = bytes; ; ) {
-    const newline = rest.indexOf('\n');
-    if ((newline === -1 ? rest.length : newline) > natsControlBytesMax) {
+/** Cuts what a server sends into frames. Nothing is looked at again for each of its chunks, which may have one byte. */
+export class FrameReader {
+  readonly #limits: Limits;
+  /** Doubled when it is full: a list of chunks of one byte would take 300 times as much memory. */
+  #held: Buffer = Buffer.alloc(0);
+  #bytes = 0;
+  /** With fewer bytes the first frame is not complete. */
+  #needed = 0;
+
+  constructor(limits: Limits) {
+    this.#limits = limits;
+  }
+
+  /** @returns the frames that are complete, each once @throws Error if this is not NATS, or longer than the limits */
+  *read(chunk: Buffer): Generator<Frame> {
+    const before = this.#bytes;
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#held.length) this.#held = Buffer.concat([this.#held.subarray(0, before)], 2 * this.#bytes);
+    chunk.copy(this.#held, before);
+    if (this.#bytes < this.#needed) return;
+    for (let frame = this.#first(); frame !== undefined; frame = this.#first()) yield frame;
+  }
+
+  #first(): Frame | undefined {
+    const { natsControlBytesMax, natsMessageBytesMax } = this.#limits;
+    const bytes = this.#held.subarray(0, this.#bytes);
+    const newline = bytes.indexOf('\n');
+    if ((newline === -1 ? bytes.length : newline) > natsControlBytesMax) {
       throw new Error(`a line has more than ${natsControlBytesMax} bytes`);
     }
-    if (newline === -1) return { frames, rest };
-    const [, withHeaders, verb, text = ''] = LINE.exec(rest.toString('utf8', 0, newline).trimEnd()) ?? [];
+    if (newline === -1) return undefined;
+    const [, withHeaders, verb, text = ''] = LINE.exec(bytes.toString('utf8', 0, newline).trimEnd()) ?? [];
     if (verb === undefined) throw new Error('a line is not of the protocol');
     const sizes = verb === 'MSG' ? text.split(/\s+/).slice(withHeaders === undefined ? -1 : -2) : [];
     const [size = 0, headerSize = 0] = sizes.map(Number).reverse();
@@ -36,11 +54,13 @@ export function readFrames(
     }
     const start = newline + 1;
     const end = start + size;
-    const next = verb === 'MSG' ? end + CRLF.length : start;
-    if (rest.length < next) return { frames, rest };
-    const headers = rest.toString('latin1', start, start + headerSize);
-    frames.push({ verb, text, headers, payload: rest.subarray(start + headerSize, end) });
-    rest = rest.subarray(next);
+    this.#needed = verb === 'MSG' ? end + CRLF.length : start;
+    if (bytes.length < this.#needed) return undefined;
+    this.#held = bytes.subarray(this.#needed);
+    this.#bytes = this.#held.length;
+    this.#needed = 0;
+    const headers = bytes.toString('latin1', start, start + headerSize);
+    return { verb, text, headers, payload: bytes.subarray(start + headerSize, end) };
   }
 }
 

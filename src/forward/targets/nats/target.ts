@@ -69,11 +69,13 @@ class NatsTarget implements Target {
   async #attempt<Found>(work: () => Promise<Found>, signal: AbortSignal): Promise<Found | Again | Stopped> {
     for (let left = this.#url.hosts.length - 1; ; left -= 1) {
       try {
+        if (this.#connection?.flood !== undefined) throw this.#connection.flood; // no other reason says so if it was idle
         if (this.#connection?.failure !== null) await this.#connect(signal);
         return await work();
       } catch (error) {
         const wasReached = this.#connection !== undefined;
         this.close();
+        this.#connection = undefined;
         this.#credentials.forget();
         this.#failures += 1;
         this.#last = undefined;
