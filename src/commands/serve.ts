@@ -13,8 +13,9 @@ import {
   sourceName,
   version,
 } from '../config/config.ts';
+import { openJournalsFor, readDescriptorsMax } from '../config/descriptors.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { limits, limitsFor } from '../config/limits.ts';
+import { type Limits, limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
 import { variableOf } from '../config/options.ts';
 import { isReadingOn } from '../service/readable.ts';
@@ -121,10 +122,12 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   }
 
   try {
+    const parts = partsFor(readMemoryBytesMax(), notices);
     const service = await startService(config, notices, {
       hostName: sourceName.exec(hostname())?.[0],
       fd: passed.kind === 'passed' ? passed.fd : undefined,
-      ...partsFor(readMemoryBytesMax(), notices),
+      ...parts,
+      limits: config.deployments === '' ? parts.limits : limitsForHosted(parts.limits, readDescriptorsMax(), notices),
       terminal,
     });
     stop = () => void service.stop();
@@ -157,6 +160,13 @@ function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
     },
   );
   return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen) };
+}
+
+/** @returns limits with as many open journals as the file descriptors allow */
+function limitsForHosted(limits: Limits, descriptors: number | undefined, notices: Notices): Limits {
+  const openJournalsMax = openJournalsFor(descriptors, limits);
+  notices.info('the file descriptors allow this many open journals at a time', { count: openJournalsMax, descriptors });
+  return { ...limits, openJournalsMax };
 }
 
 /** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */

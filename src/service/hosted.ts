@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { createClientAddress } from '../config/client-address.ts';
 import { segmentBytesOf } from '../config/config.ts';
-import { openJournalsFor, readDescriptorsMax } from '../config/descriptors.ts';
 import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
@@ -124,9 +123,6 @@ function lookAtEnds(
 
 function openJournals(options: RecordingOptions): DeploymentJournals {
   const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
-  const descriptors = readDescriptorsMax();
-  const openJournalsMax = openJournalsFor(descriptors, limits);
-  notices.info('the file descriptors allow this many open journals at a time', { count: openJournalsMax, descriptors });
   return new DeploymentJournals({
     openDisk: (name) => openDisk(join(folder.disk.folder, name)),
     lockFolder,
@@ -134,7 +130,7 @@ function openJournals(options: RecordingOptions): DeploymentJournals {
     segmentBytes: segmentBytesOf(config),
     retain: config,
     hooksOf,
-    limits: { ...limits, openJournalsMax },
+    limits,
     metrics,
     keyMemory,
     notices,
