@@ -112,6 +112,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     refusals,
     keyMemory,
     progress: new OwnProgress(),
+    refusedFiles: new Set(),
     shutdown,
   };
 }
@@ -188,14 +189,15 @@ async function createForwarding(
   hub: () => Hub,
   isOwnUrl: IsOwnUrl,
 ): Promise<Forwarding | undefined> {
-  const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient } = setup;
+  const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
+    setup;
   if (!forwards(config)) return undefined;
   const { Forwarding } = await import('./forward/forwarding.ts');
   const diskOf = (deployment: string | undefined) =>
     deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
   const sourceName = config.name || hostName;
-  const shared = { config, sourceName, progress, limits, notices, openClient };
+  const shared = { config, sourceName, progress, limits, notices, openClient, refusedFiles };
   return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf, hub, isOwnUrl });
 }
 
@@ -283,7 +285,7 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
     throw new StartError(exitCodeOf(error), error.message);
   });
   if (config.forward !== '') {
-    await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', notices);
+    await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', setup);
   }
   metrics.forwarding = () => forwarding.figures();
   metrics.waitingReplies = () => forwarding.acks?.waiting ?? 0;

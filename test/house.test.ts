@@ -144,6 +144,7 @@ test('the file system, sockets and the clock are reached by few files', () => {
     'node:http': ['client/connection.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
     'node:net': [
       'config/client-address.ts',
+      'config/files.ts',
       'forward/targets/nats/client.ts',
       'http/origin.ts',
       'http/socket/connections.ts',

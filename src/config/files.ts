@@ -1,10 +1,13 @@
 /** Reads small files that an operator wrote, opens streams that a command reads, and compares folders. */
 
-import { constants } from 'node:fs';
+import { constants, openSync } from 'node:fs';
 import { open, realpath, rm, stat } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import type { Readable } from 'node:stream';
+import { addAbortSignal, type Readable } from 'node:stream';
 import { isUtf16 } from '../event/json-mistakes.ts';
+import { fileQueue } from './file-queue.ts';
+import type { Limits } from './limits.ts';
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
@@ -28,45 +31,93 @@ async function realFolder(path: string): Promise<string> {
 }
 
 /**
- * Reads a small file as UTF-8, without the byte order mark that editors on Windows write.
- * @throws Error if it is a folder, is UTF-16 or has more than `bytesMax` bytes, or the error of a system call
+ * Reads a small file as UTF-8, without the byte order mark that editors on Windows write. Links are followed.
+ * @param ms how long to wait for it, as `FileQueue.run`
+ * @param signal ends the wait
+ * @throws Error if it is not a file or the pipe of a descriptor (`/dev/fd/3`), is UTF-16 or has more than `bytesMax` bytes;
+ *   LateFileError, or the error of a system call
  */
-export async function readText(path: string, bytesMax: number): Promise<string> {
+export async function readText(path: string, bytesMax: number, ms: number, signal?: AbortSignal): Promise<string> {
+  return (await read(path, bytesMax, ms, signal)).text;
+}
+
+async function read(
+  path: string,
+  bytesMax: number,
+  ms: number,
+  signal: AbortSignal | undefined,
+): Promise<{ text: string; mode: number }> {
+  const { bytes, mode } = await fileQueue.run(path, ms, (ending) => readAtOnce(path, bytesMax, ending), signal);
+  if (isUtf16(bytes)) throw new Error(`${path} is UTF-16; save it as UTF-8`);
+  return { text: bytes.toString().replace(/^\ufeff/, ''), mode };
+}
+
+/** Texts of pipes, each of which says it once, while a service reads its files again. */
+const pipes = new Map<string, { readonly ino: number; readonly bytes: Buffer }>();
+/** What the shell makes of `<(command)`, and of the left side of a pipe. */
+const DESCRIPTOR = /^\/(dev\/stdin|(dev|proc\/\w+)\/fd\/\d+)$/;
+
+async function readAtOnce(
+  path: string,
+  bytesMax: number,
+  ending: AbortSignal,
+): Promise<{ bytes: Buffer; mode: number }> {
   // Not `readFile` with the path: Node 26 does not list what that waits for among its active resources, see `endWith`.
-  const handle = await open(path, constants.O_RDONLY);
+  const handle = await open(path, READ);
   try {
-    const found = await handle.stat();
-    const { size } = found;
-    if (found.isDirectory()) throw new Error(`${path} is a folder`); // the error of reading it has no path
-    if (size > bytesMax) throw new Error(`${path} has ${size} bytes; at most ${bytesMax} are read`);
-    const bytes = await handle.readFile();
-    if (isUtf16(bytes)) throw new Error(`${path} is UTF-16; save it as UTF-8`);
-    return bytes.toString().replace(/^\ufeff/, '');
+    const status = await handle.stat();
+    const { ino, mode } = status;
+    if (status.isFile()) {
+      const stream = handle.createReadStream({ end: bytesMax, autoClose: false });
+      return { bytes: await collect(path, stream, bytesMax), mode };
+    }
+    if (!status.isFIFO() || !DESCRIPTOR.test(path)) {
+      const kind = status.isDirectory() ? 'folder' : status.isFIFO() ? 'FIFO' : 'device';
+      throw new Error(`${path} is a ${kind}; give a file`);
+    }
+    const known = pipes.get(path);
+    if (known?.ino === ino) return { bytes: known.bytes, mode };
+    // A read of a pipe would hold a thread until its writer writes. A socket closes its descriptor itself, so it gets one of its own.
+    const socket = new Socket({ fd: openSync(path, READ), readable: true });
+    const bytes = await collect(path, addAbortSignal(ending, socket), bytesMax);
+    pipes.set(path, { ino, bytes });
+    return { bytes, mode };
   } finally {
     await handle.close();
   }
 }
 
-/** @returns the text of a file, and whether every user of the machine may read it (mode bit `o+r`). @throws as `readText` */
-export async function readSecret(path: string, bytesMax: number): Promise<{ text: string; exposed: boolean }> {
-  const text = await readText(path, bytesMax);
-  // On Windows the mode says nothing about access: it is the same for every file.
-  return { text, exposed: process.platform !== 'win32' && ((await stat(path)).mode & READ_BY_OTHERS) !== 0 };
+async function collect(path: string, stream: Readable, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of stream) {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new Error(`${path} has more than ${bytesMax} bytes, and no more are read`);
+  }
+  return Buffer.concat(chunks);
 }
 
 /**
- * Reads a file with a token or a password, as `readSecret`, without white space around it.
- * @throws Error if the file does not hold one text of visible ASCII on one line; the message does not contain the text
+ * Reads a file with a token or a password, without white space around it.
+ * @param what the file holds
+ * @returns it, and whether every user of the machine may read the file (mode bit `o+r`)
+ * @throws as `readText`, and Error if the file does not hold one text of visible ASCII on one line; the message does not contain
+ *   the text
  */
 export async function readToken(
   path: string,
-  bytesMax: number,
+  { tokenBytesMax, fileReadMs }: Pick<Limits, 'tokenBytesMax' | 'fileReadMs'>,
   what: 'token' | 'password' = 'token',
+  signal?: AbortSignal,
 ): Promise<{ token: string; exposed: boolean }> {
-  const { text, exposed } = await readSecret(path, bytesMax);
+  const { text, mode } = await read(path, tokenBytesMax, fileReadMs, signal);
   const token = text.trim();
-  if (/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) return { token, exposed };
-  throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
+  if (!/^[\x21-\x7e][\x20-\x7e]*$/.test(token)) {
+    throw new Error(`${path} does not contain one ${what}; write the ${what} alone, on one line of ASCII`);
+  }
+  // On Windows the mode says nothing about access: it is the same for every file.
+  return { token, exposed: process.platform !== 'win32' && (mode & READ_BY_OTHERS) !== 0 };
 }
 
 /**
@@ -86,14 +137,20 @@ export async function writeSecret(path: string, text: string): Promise<void> {
   }
 }
 
-/** @returns a text that is another one after the file was changed; empty if there is no file */
-export async function fileVersion(path: string): Promise<string> {
-  try {
-    const { ino, size, mtime } = await stat(path);
-    return `${ino}-${size}-${mtime.getTime()}`;
-  } catch {
-    return ''; // what reads the file reports the error
-  }
+/**
+ * @returns a text that is another one after the file was changed; empty if there is no file
+ * @throws LateFileError
+ */
+export function fileVersion(path: string, ms: number, signal?: AbortSignal): Promise<string> {
+  const version = async () => {
+    try {
+      const { ino, size, mtime } = await stat(path);
+      return `${ino}-${size}-${mtime.getTime()}`;
+    } catch {
+      return ''; // what reads the file reports the error
+    }
+  };
+  return fileQueue.run(path, ms, version, signal);
 }
 
 /**
@@ -128,6 +185,8 @@ export async function openStream(path: string): Promise<{ stream: Readable; byte
   }
 }
 
+/** Without O_NONBLOCK, the open of a FIFO waits for its writer. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 const OWN = 0o600;
 const READ_BY_OTHERS = 0o004;
 const WRITTEN_BY_OTHERS = 0o002;

@@ -281,6 +281,8 @@ export const limits = {
   /** Interval of checks whether the token of a reply that is still being sent has expired. */
   rightsCheckMs: 1_000,
   deploymentsBytesMax: 16 * MIB,
+  /** How long a caller waits for a file with deployments, destinations or a secret, while others before it are read included. */
+  fileReadMs: 10_000,
   /** How long before its end an expiring token is logged, and the number of expiring tokens that the log names. */
   tokenExpiringMs: 14 * 86_400_000,
   tokensNamedMax: 10,

@@ -24,6 +24,8 @@ export interface FileUse<Value> {
   readonly changed: (current: Value) => void;
   /** Called once for each new problem of a later version: `/etc/a.json, line 1: …`. */
   readonly failed: (problem: string) => void;
+  /** Has the path while the last version could not be read or is invalid. */
+  readonly refused?: Set<string> | undefined;
 }
 
 /**
@@ -33,10 +35,10 @@ export interface FileUse<Value> {
  */
 export async function watchFile<Value>(
   path: string,
-  { deploymentsBytesMax, deploymentsCheckMs }: Pick<Limits, 'deploymentsBytesMax' | 'deploymentsCheckMs'>,
-  use: FileUse<Value>,
+  limits: Pick<Limits, 'deploymentsBytesMax' | 'deploymentsCheckMs' | 'fileReadMs'>,
+  { refused = new Set(), ...use }: FileUse<Value>,
 ): Promise<WatchedFile<Value>> {
-  const readFile = () => readText(path, deploymentsBytesMax);
+  const readFile = () => readText(path, limits.deploymentsBytesMax, limits.fileReadMs);
   const parse = (now: string): Value => {
     const found = use.read(now);
     if (found.kind === 'valid') return found.value;
@@ -44,20 +46,25 @@ export async function watchFile<Value>(
   };
   let text = await readFile();
   let current = parse(text);
+  let good = text;
   let reportedProblem = '';
 
   async function read(): Promise<void> {
     try {
       const now = await readFile();
       reportedProblem = '';
-      if (now === text) return;
-      text = now; // also an invalid one: its problems are reported once
-      current = parse(now);
-      use.changed(current);
+      if (now !== text) {
+        text = now; // also an invalid one: its problems are reported once
+        current = parse(now);
+        use.changed(current);
+        good = now;
+      }
+      if (now === good) refused.delete(path);
     } catch (error) {
       const problem = (error as Error).message;
       if (problem !== reportedProblem) use.failed(problem);
       reportedProblem = problem;
+      refused.add(path);
     }
   }
 
@@ -73,7 +80,7 @@ export async function watchFile<Value>(
     return next;
   }
 
-  const timer = setInterval(() => void reload(), deploymentsCheckMs).unref();
+  const timer = setInterval(() => void reload(), limits.deploymentsCheckMs).unref();
   return {
     get current() {
       return current;

@@ -2,10 +2,11 @@
 
 import { deploymentName } from '../config/config.ts';
 import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
+import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import { type Right, rights } from '../http/router.ts';
-import type { DeploymentJournalsOptions } from './journals.ts';
+import type { Notices } from '../telemetry/log.ts';
 import { type Deployments, NOT_AFTER, readNotAfter, sha256, type Token } from './tokens.ts';
 
 /**
@@ -99,6 +100,13 @@ function areRights(value: unknown): value is Right[] {
 /** A deployments file that is read again when it changes. */
 export type DeploymentsFile = WatchedFile<Deployments>;
 
+interface WatchOptions {
+  readonly limits: Limits;
+  readonly notices: Notices;
+  /** As `FileUse.refused`. */
+  readonly refusedFiles?: Set<string>;
+}
+
 /**
  * Reads the deployments file, and reads it again every `limits.deploymentsCheckMs` to find changes.
  * @param onChange called with the deployments of each valid new version, but not with the first ones
@@ -107,7 +115,7 @@ export type DeploymentsFile = WatchedFile<Deployments>;
  */
 export function watchDeployments(
   path: string,
-  { limits, notices }: Pick<DeploymentJournalsOptions, 'limits' | 'notices'>,
+  { limits, notices, refusedFiles }: WatchOptions,
   onChange: (deployments: Deployments) => void,
 ): Promise<DeploymentsFile> {
   return watchFile(path, limits, {
@@ -120,5 +128,6 @@ export function watchDeployments(
       notices.error('the deployments file is refused; the deployments that were read before stay in effect', {
         problem,
       }),
+    refused: refusedFiles,
   });
 }

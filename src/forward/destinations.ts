@@ -50,6 +50,14 @@ const DEFAULTS = {
   begin: 'first',
 } as const;
 
+interface WatchOptions {
+  readonly limits: Limits;
+  readonly notices: Notices;
+  /** As `FileUse.refused`. */
+  readonly refusedFiles?: Set<string>;
+  readonly isOwnUrl?: IsOwnUrl;
+}
+
 /** The name of the destination of `--forward-to`. */
 const UPSTREAM = 'upstream';
 /** That of `--on-failed-check`. */
@@ -67,7 +75,7 @@ export type IsOwnUrl = (url: URL) => boolean;
  */
 export async function watchDestinations(
   config: DestinationOptions,
-  { limits, notices, isOwnUrl }: { readonly limits: Limits; readonly notices: Notices; readonly isOwnUrl?: IsOwnUrl },
+  { limits, notices, isOwnUrl, refusedFiles }: WatchOptions,
   journalsOf: (destination: Destination) => number,
   changed: (destinations: readonly Destination[]) => void,
 ): Promise<WatchedFile<readonly Destination[]> | undefined> {
@@ -99,6 +107,7 @@ export async function watchDestinations(
       notices.error('the file with the destinations is refused; those that were read before stay in effect', {
         problem,
       }),
+    refused: refusedFiles,
   });
 }
 

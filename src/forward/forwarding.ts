@@ -43,6 +43,8 @@ export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' |
   readonly isOwnUrl?: IsOwnUrl;
   /** As `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
+  /** Of the file of `--forward`, as `FileUse.refused`. */
+  readonly refusedFiles?: Set<string>;
 }
 
 /** In this order: `open`, `begin` and `close`. */

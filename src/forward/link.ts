@@ -201,7 +201,8 @@ export class Link {
   async #check(names: readonly string[]): Promise<void> {
     if (this.#sender === undefined) await this.#begin();
     // It may wait for another token or CA.
-    else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged())) this.#sender.tryNow();
+    else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged(this.#closing.signal)))
+      this.#sender.tryNow();
     const [sender, letters] = [this.#sender, this.#letters];
     if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.destination.name))) {
       this.#retrying ??= this.#retry(sender, letters);

@@ -90,8 +90,12 @@ export interface Target {
   /** @param signal ends the request; the result is then an `again` */
   ask(signal: AbortSignal): Promise<Asked>;
   send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;
-  /** Whether a file that it read, such as that of the token, is another one since then; false before the first request. */
-  haveFilesChanged(): Promise<boolean>;
+  /**
+   * Whether a file that it read, such as that of the token, is another one since then; false before the first request, and if the
+   * files are not reached.
+   * @param signal ends the wait for them
+   */
+  haveFilesChanged(signal: AbortSignal): Promise<boolean>;
   /** Closes the connection. */
   close(): void;
 }

@@ -279,6 +279,7 @@ const health = {
   properties: {
     status: { ...TEXT, enum: ['ok', 'degraded'] },
     deployments: { type: 'object', additionalProperties: { type: 'string' } },
+    files: { type: 'object', additionalProperties: { type: 'string' } },
     mode: { ...TEXT, const: 'test' },
   },
   required: ['status'],

@@ -96,12 +96,14 @@ const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
  */
 export function readinessOf(
   problem: string | undefined,
-  troubles: ReadonlyMap<string, string>,
+  { deployments, files }: Readonly<Record<'deployments' | 'files', ReadonlyMap<string, string>>>,
   limits: Pick<Limits, 'retryAfterSeconds'>,
 ): Reply {
   if (problem !== undefined) return unavailable(problem, limits);
-  if (troubles.size === 0) return OK;
-  const body = JSON.stringify({ status: 'degraded', deployments: Object.fromEntries(troubles) });
+  if (deployments.size + files.size === 0) return OK;
+  const shown = (troubles: ReadonlyMap<string, string>) =>
+    troubles.size === 0 ? undefined : Object.fromEntries(troubles);
+  const body = JSON.stringify({ status: 'degraded', deployments: shown(deployments), files: shown(files) });
   return { kind: 'body', status: 200, body };
 }
 

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { createClientAddress } from '../config/client-address.ts';
 import { segmentBytesOf } from '../config/config.ts';
+import { fileQueue } from '../config/file-queue.ts';
 import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
@@ -11,9 +12,9 @@ import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
-import type { Notices } from '../telemetry/log.ts';
 import { HOSTED } from './folder.ts';
 import type { Recording, RecordingOptions } from './recording.ts';
+import type { Setup } from './setup.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
 
 /**
@@ -28,7 +29,7 @@ export async function recordForDeployments(
 ): Promise<Recording> {
   const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
-  const file = await watchDeployments(config.deployments, { limits, notices }, (current) => {
+  const file = await watchDeployments(config.deployments, options, (current) => {
     lookAtEnds(current, options);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
@@ -42,7 +43,7 @@ export async function recordForDeployments(
   const hosted = openJournals(options);
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
-  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, notices);
+  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, options);
   if (config.read) notices.warn('--read has no effect with --deployments: its file decides which tokens may read');
   const isToken = tokenTest(() => file.current);
   const authenticate = createAuthenticator({
@@ -152,10 +153,14 @@ const DEPLOYMENTS_FILE = 'the deployments file, and so decide which clients may 
 /**
  * Warns if users other than the service's may write to a file that the service trusts.
  * @param what the file, and what it decides: `the deployments file, and so decide which clients may report`
- * @throws the error of a system call
+ * @throws LateFileError, or the error of a system call
  */
-export async function warnOfWriters(file: string, what: string, notices: Notices): Promise<void> {
-  const writers = await otherWriters(file);
+export async function warnOfWriters(
+  file: string,
+  what: string,
+  { limits, notices }: Pick<Setup, 'limits' | 'notices'>,
+): Promise<void> {
+  const writers = await fileQueue.run(file, limits.fileReadMs, () => otherWriters(file));
   if (writers === undefined) return;
   const [users, mode] =
     writers.kind === 'every user' ? ['every user of this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];

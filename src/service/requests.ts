@@ -1,6 +1,7 @@
 /** The routes of a service, and which clients may use them. */
 
 import { version } from '../config/config.ts';
+import { fileQueue } from '../config/file-queue.ts';
 import type { Acks } from '../forward/acks.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
@@ -33,7 +34,7 @@ export interface RequestParts {
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
   const { folder, recording, space, journals, assets, hub, acks, testMode } = parts;
-  const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown } = setup;
+  const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown, refusedFiles } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const strict = config.strict || config.test;
@@ -46,7 +47,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   metrics.deploymentsInTrouble = () => troubles().size;
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
-  const readiness = () => readinessOf(problem(), troubles(), limits);
+  const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) }, limits);
   const app = createApp({
     takesKeys,
     pathPrefix,
@@ -84,3 +85,13 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   });
   return testMode?.aroundApp(app) ?? app;
 }
+
+/** @returns the files that a service reads again and could not read, each with what that means. The log has the reasons. */
+function filesIn(refused: ReadonlySet<string>): ReadonlyMap<string, string> {
+  const files = new Map([...refused].map((path) => [path, REFUSED]));
+  if (fileQueue.late !== undefined) files.set(fileQueue.late, LATE);
+  return files;
+}
+
+const REFUSED = 'it is refused, and what was read before stays in effect; see the log';
+const LATE = 'it does not answer, and no other file is read before it does; check its file system';

@@ -55,6 +55,8 @@ export interface Setup
   readonly keyMemory: KeyMemory | undefined;
   /** The durable end of each journal, for its readers. */
   readonly progress: OwnProgress;
+  /** The paths of deployments and destinations whose last version was refused; the one before it stays in effect. */
+  readonly refusedFiles: Set<string>;
   /** Each step of the start that acquires a resource adds the function that releases it. */
   readonly shutdown: Shutdown;
 }

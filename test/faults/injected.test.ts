@@ -346,6 +346,38 @@ test('a deployments file that the disk does not let read ends a start with 5', {
   }
 });
 
+test('four token files on a mount that is gone hold one thread: reports pass, log and /readyz name one, and a stop ends', async (t) => {
+  const folder = newFolder(t);
+  const fifo = join(folder, 'fifo');
+  execFileSync('mkfifo', [fifo]);
+  const hook = `import fs from 'node:fs'; import promises from 'node:fs/promises'; import { syncBuiltinESMExports } from 'node:module';
+    for (const name of ['open', 'stat']) {
+      const real = promises[name];
+      promises[name] = (path, ...rest) => /\\.token$/.test(path)
+        ? new Promise((resolve) => { console.error('${HANGS}'); fs.open(${JSON.stringify(fifo)}, resolve); }) : real(path, ...rest);
+    }
+    syncBuiltinESMExports();`;
+  const names = ['a', 'b', 'c', 'd'];
+  const destinations = names.map((name) => ({ name, to: 'http://127.0.0.1:1', tokenFile: `${name}.token` }));
+  const forward = join(folder, 'destinations.json');
+  writeFileSync(forward, JSON.stringify({ destinations }));
+  const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(hook)}` };
+  const service = await startService(t, { args: ['--forward', forward], env });
+  assert.equal(await report(service.port, 'a'), 200);
+  const isLogged = (name: string) =>
+    new RegExp(`"destination":"${name}","reason":"no request was sent: .*[a-d]\\.token was not read`);
+  await eventually('each destination says why it waits', () =>
+    names.every((name) => isLogged(name).test(service.stderr())),
+  );
+  assert.equal(service.stderr().split(`${HANGS}\n`).length - 1, 1);
+  assert.equal(await report(service.port, 'b'), 200);
+  assert.match((await ready(service.port)).body, /^{"status":"degraded","files":{".*[a-d]\.token":"it does not answer/);
+  const { signal, stderr } = await within('a stop', EXIT_MS, service.kill('SIGTERM'));
+  assert.equal(signal, 'SIGKILL', 'a thread is inside a system call');
+  assert.match(stderr, /\nassetlog: a system call has not returned for 1000 ms; .*, and not with exit code 0\n$/);
+  await assertStarts(t, service.data, ['a', 'b']);
+});
+
 test('a sync of the folder that fails while old files are removed ends the service with 5', {
   skip: withoutStrace,
 }, async (t) => {

@@ -65,9 +65,9 @@ test('an insert has the lines with source and deployment in front, its settings,
   assert.equal(insert.body, lines.map(({ text }) => `${begin}${text.slice(1)}\n`).join(''));
   assert.deepEqual([insert.headers['x-clickhouse-user'], insert.headers['x-clickhouse-key']], ['writer', 'se cret']);
   assert.doesNotMatch(got.map(({ url }) => url).join(), /se.?cret|writer/);
-  assert.equal(await target.haveFilesChanged(), false);
+  assert.equal(await target.haveFilesChanged(NEVER), false);
   writeFileSync(passwordFile, 'another one\n');
-  assert.equal(await target.haveFilesChanged(), true);
+  assert.equal(await target.haveFilesChanged(NEVER), true);
 });
 
 test('it says how far it is, and what says something else is not understood', async (t) => {

@@ -73,7 +73,7 @@ class Calls {
     return {
       ask: (signal) => unlessOver(target.ask(signal)),
       send: (outgoing, signal) => unlessOver(target.send(outgoing, signal)),
-      haveFilesChanged: () => target.haveFilesChanged(),
+      haveFilesChanged: (signal) => target.haveFilesChanged(signal),
       close: () => target.close(),
     };
   }

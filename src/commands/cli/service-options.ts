@@ -85,7 +85,7 @@ export async function callerOf(
 ): Promise<{ headers: Readonly<Record<string, string>>; token: TokenHeader | undefined }> {
   const headers = { 'User-Agent': `assetlog/${version}` };
   if (tokenFile === '') return { headers, token: undefined };
-  const { token, exposed } = await readToken(tokenFile, limits.tokenBytesMax);
+  const { token, exposed } = await readToken(tokenFile, limits);
   if (exposed) complain(`every user of this machine can read the token in ${tokenFile}; chmod 600 it`);
   return { headers, token: { name: tokenHeader, token } };
 }

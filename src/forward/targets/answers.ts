@@ -2,6 +2,7 @@
 
 import type { NoReply } from '../../client/connection.ts';
 import { isTlsError, onOneLine } from '../../client/delivery.ts';
+import { LateFileError } from '../../config/file-queue.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { withoutSecret } from '../../telemetry/masked.ts';
 import type { Destination } from '../destination.ts';
@@ -43,9 +44,10 @@ export function turnedAway(reason: string): Stopped {
   return { kind: 'stopped', why: 'turned away', reason };
 }
 
-/** @param error of reading a file or a certificate */
-export function notSent({ message }: Error): Stopped {
-  return turnedAway(`no request was sent: ${onOneLine(message)}`);
+/** @param error of reading a file or a certificate. A file that hangs is read again by itself when its file system is back */
+export function notSent(error: Error): Again | Stopped {
+  const reason = `no request was sent: ${onOneLine(error.message)}`;
+  return error instanceof LateFileError ? { kind: 'again', reason } : turnedAway(reason);
 }
 
 /** @returns that a destination has the events up to that of a line */

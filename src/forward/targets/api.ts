@@ -69,7 +69,7 @@ export function openPlain(
   return {
     ask: async () => ({ kind: 'no hub' }),
     send,
-    haveFilesChanged: () => requests.haveFilesChanged(),
+    haveFilesChanged: (signal) => requests.haveFilesChanged(signal),
     close: () => requests.close(),
   };
 }

@@ -95,7 +95,7 @@ export function openHub(options: TargetOptions): Target {
   return {
     ask,
     send,
-    haveFilesChanged: () => requests.haveFilesChanged(),
+    haveFilesChanged: (signal) => requests.haveFilesChanged(signal),
     close: () => requests.close(),
   };
 }

@@ -83,8 +83,8 @@ export class Requests<Own extends { readonly kind: string } = never> {
     this.#judgeOwn = judgeOwn;
   }
 
-  haveFilesChanged(): Promise<boolean> {
-    return this.#credentials.haveChanged();
+  haveFilesChanged(signal: AbortSignal): Promise<boolean> {
+    return this.#credentials.haveChanged(signal);
   }
 
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
@@ -97,7 +97,7 @@ export class Requests<Own extends { readonly kind: string } = never> {
   async #send({ path, headers, ...call }: TargetCall): Promise<Answer | Own> {
     const { tokenHeader, secrets, limits } = this.#options;
     const { origin, pathname } = this.#base;
-    const { password, token = password, ca } = await this.#credentials.read();
+    const { password, token = password, ca } = await this.#credentials.read(call.signal);
     const client = this.#connect(ca);
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,

@@ -2,33 +2,22 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  constants,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs';
+import { chmodSync, chownSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sha256 } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
+import { hangFiles } from '../../support/hanging-files.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
-import { eventually } from '../../support/tools.ts';
-import { ask, post } from '../../support/wire.ts';
+import { eventually, within } from '../../support/tools.ts';
+import { ask, get, post } from '../../support/wire.ts';
 
 test('a changed file counts without a restart; a bad one is reported once, and what was good stays [hosted-3]', async (t) => {
-  const { data, file, notices, reload, report, tokenOf } = await host(t);
+  const { data, file, notices, reload, report, get, tokenOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   const refusals = () => notices.filter((line) => line.includes('the deployments file is refused'));
   writeFileSync(file, '{"deployments": [\n{"name": "prod", "tokens": {}}]}');
@@ -37,12 +26,16 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   assert.equal((await report('prod')).status, 200);
   assert.equal(refusals().length, 1);
   assert.match(refusals()[0] ?? '', /deployments\.json, line 2: deployments\[0\]\.tokens must be an array/);
+  const troubles = async () => JSON.parse((await get('/readyz')).body).files;
+  const problem = 'it is refused, and what was read before stays in effect; see the log';
+  assert.deepEqual(await troubles(), { [file]: problem });
 
   const [old, fresh] = [tokenOf('prod'), tokenOf('test')];
   const tokens = [old, fresh].map((token) => ({ name: token.slice(-9), sha256: sha256(token).toString('hex') }));
   rewrite(file, { name: 'prod', tokens }, entryOf('more', fresh)); // the service finds the change by itself
   const isRead = () => notices.some((line) => line.includes('the deployments were read again'));
   await eventually('the file is read', isRead);
+  assert.equal(await troubles(), undefined);
   const replies = [report('prod', old), report('prod', fresh), report('more', fresh), report('test', fresh)];
   assert.deepEqual(
     (await Promise.all(replies)).map(({ status }) => status),
@@ -56,13 +49,16 @@ test('a changed file counts without a restart; a bad one is reported once, and w
   );
 });
 
-test('a byte order mark before the deployments and the destinations is skipped, and UTF-16 is named as that', async (t) => {
+test('a byte order mark before the deployments and the destinations is skipped, and what is wrong with them is named', async (t) => {
   const deployments = writeDeployments(t, ['prod']);
   const forward = join(newFolder(t), 'destinations.json');
   writeFileSync(deployments.file, `\ufeff${readFileSync(deployments.file, 'utf8')}`);
   writeFileSync(forward, '\ufeff{"destinations": [{"name": "hub", "to": "http://127.0.0.1:1/{deployment}"}]}');
-  const { port } = await serve(t, { args: [...deployments.args, '--forward', forward] });
+  const { port, reload } = await serve(t, { args: [...deployments.args, '--forward', forward] });
   assert.equal((await ask(port, post(`/prod/${REPORT}`, undefined, [deployments.headerOf('prod')]))).status, 200);
+  writeFileSync(forward, '{"destinations": 7}');
+  await reload();
+  assert.deepEqual(Object.keys(JSON.parse((await ask(port, get('/readyz'))).body).files), [forward]);
   writeFileSync(deployments.file, readFileSync(deployments.file, 'utf8'), 'utf16le');
   await assert.rejects(serve(t, { args: deployments.args }), /deployments\.json is UTF-16; save it as UTF-8/);
 });
@@ -118,34 +114,69 @@ test('of two reads of the deployments file that overlap, the one that began late
     limits: { deploymentsCheckMs: 3_600_000 },
   });
   assert.equal((await report('prod')).status, 200);
-  const [before, revoked] = [readFileSync(file), `${file}.new`];
+  const revoked = `${file}.new`;
   rewrite(revoked, entryOf('test', tokenOf('test')));
-  // A pipe instead of the file: its reader gets the text when the test writes it.
-  rmSync(file);
-  execFileSync('mkfifo', [file]);
+  const files = hangFiles(t, (path) => path === file);
   const earlier = reload();
-  const pipe = await openWhenRead(file);
-  renameSync(revoked, file);
+  await eventually('the file is being read', () => files.waiting.length > 0);
   const later = reload();
-  await Promise.race([later, sleep(200)]); // two reads at once would have ended the later one by now
-  writeSync(pipe, before);
-  closeSync(pipe);
+  await Promise.race([later, sleep(200)]); // two reads at once would both have begun by now
+  assert.equal(files.waiting.length, 1);
+  renameSync(revoked, file);
+  files.open();
   await Promise.all([earlier, later]);
   assert.equal((await report('prod')).status, 401, 'its token was revoked');
   assert.equal((await report('test')).status, 200);
 });
 
-/** Opens a pipe for writing as soon as it has a reader. */
-async function openWhenRead(path: string): Promise<number> {
-  for (;;) {
-    try {
-      return openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
-      await sleep(5);
-    }
+test('a deployments file that does not answer is in the log and in /readyz, and counts again when it does [deployments-file-2]', async (t) => {
+  const { file, args, notices, reload, report, get, tokenOf, stop } = await host(t, ['prod', 'test'], {
+    limits: { fileReadMs: 100 },
+  });
+  const files = hangFiles(t, (path) => path === file);
+  rewrite(file, entryOf('test', tokenOf('test')));
+  await reload();
+  assert.equal((await report('prod')).status, 200, 'its token was taken out, and the file can not be read');
+  const lines = () => notices.filter((line) => line.includes('the deployments file is refused'));
+  assert.match(
+    lines().join(),
+    /"problem":"\S*deployments\.json was not read to its end in time; check its file system/,
+  );
+  assert.deepEqual(JSON.parse((await get('/readyz')).body), {
+    status: 'degraded',
+    files: { [file]: 'it does not answer, and no other file is read before it does; check its file system' },
+  });
+  await sleep(300); // it is tried every 50 ms
+  assert.deepEqual([lines().length, files.waiting], [1, [file]]);
+  files.open();
+  await eventually('the file is read', async () => (await report('prod')).status === 401);
+  assert.deepEqual(JSON.parse((await get('/readyz')).body), { status: 'ok' });
+  const again = hangFiles(t, (path) => path === file);
+  await eventually('it is being read', () => again.waiting.length > 0);
+  await within('a stop', 20_000, stop());
+  const start = serve(t, { args, limits: { fileReadMs: 100 } });
+  await assert.rejects(within('a start', 20_000, start), { exitCode: 5 });
+});
+
+test('the deployments of a pipe stay, and a FIFO, a device and a folder end a start with 2', async (t) => {
+  const { file, tokenOf } = writeDeployments(t, ['prod']);
+  const under = ['bash', '-c', `exec "$@" --deployments <(cat '${file}')`, 'bash'];
+  const service = await startService(t, { under });
+  process.kill(service.pid, 'SIGHUP');
+  const token = `Service-Cloud-Api-Token: ${tokenOf('prod')}`;
+  await sleep(100);
+  assert.equal((await ask(service.port, post(`/prod/${REPORT}`, undefined, [token]))).status, 200);
+  assert.equal((await ask(service.port, get('/readyz'))).body, '{"status":"ok"}');
+  const { code, stderr } = await service.kill();
+  assert.equal(code, 0, stderr);
+  assert.doesNotMatch(stderr, /refused/);
+  const folder = newFolder(t);
+  execFileSync('mkfifo', [join(folder, 'fifo')]);
+  for (const [path, kind] of [[join(folder, 'fifo'), 'FIFO'] as const, ['/dev/zero', 'device'], [folder, 'folder']]) {
+    const ended = await run(['--port', '0', '--data', newFolder(t), '--deployments', `${path}`]);
+    assert.deepEqual([ended.code, ended.stderr], [2, `assetlog: ${path} is a ${kind}; give a file\n`]);
   }
-}
+});
 
 test('a start warns of a data folder or a deployments file that others may write to', {
   skip: process.getuid?.() === 0 ? false : 'only root can give a file to another group',

@@ -16,10 +16,6 @@ export async function readText(path: string): Promise<string> {
   return text;
 }
 
-export async function readSecret(path: string): Promise<{ text: string; exposed: boolean }> {
-  return { text: await readText(path), exposed: false };
-}
-
 export async function readToken(path: string): Promise<{ token: string; exposed: boolean }> {
   return { token: (await readText(path)).trim(), exposed: false };
 }

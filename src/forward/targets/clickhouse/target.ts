@@ -74,8 +74,8 @@ class Clickhouse implements Target {
     }
   }
 
-  async haveFilesChanged(): Promise<boolean> {
-    const changed = await Promise.all(this.#servers.map((server) => server.haveFilesChanged()));
+  async haveFilesChanged(signal: AbortSignal): Promise<boolean> {
+    const changed = await Promise.all(this.#servers.map((server) => server.haveFilesChanged(signal)));
     return changed.some(Boolean);
   }
 

@@ -57,8 +57,8 @@ class NatsTarget implements Target {
     return this.#attempt(() => this.#send(lines, signal), signal);
   }
 
-  haveFilesChanged(): Promise<boolean> {
-    return this.#credentials.haveChanged();
+  haveFilesChanged(signal: AbortSignal): Promise<boolean> {
+    return this.#credentials.haveChanged(signal);
   }
 
   close(): void {
@@ -88,7 +88,7 @@ class NatsTarget implements Target {
   async #connect(signal: AbortSignal): Promise<void> {
     this.#connection = undefined;
     const { hosts, scheme } = this.#url;
-    const login = { ...this.#options, ...(await this.#credentials.read()), scheme };
+    const login = { ...this.#options, ...(await this.#credentials.read(signal)), scheme };
     this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
     const version = this.#connection.quoted(`${this.#connection.info['version']}`);
     if (isOlder(version, '2.12'))
