@@ -1,6 +1,6 @@
 /**
- * Appends a batch to the journal file: all of it durably, or none of it. The error says what a failure means: after NotEncoded and
- * NotWritten the file is as before; after any other error, such as that of a failed sync, the content of the disk is unknown.
+ * Appends a batch to the journal file: all of it durably, or none of it. After NotEncoded and NotWritten the file is as before;
+ * after any other error, such as a failed sync, the content of the disk is unknown.
  */
 
 import { describe, SyncError } from './disk.ts';
@@ -10,22 +10,19 @@ import type { Segment } from './open/recovery.ts';
 /** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
 export class NotWritten extends Error {}
 
-/**
- * A batch could not be encoded, since the memory for its bytes could not be allocated. Its message and `cause` are those of the
- * error.
- */
+/** The memory for the bytes of a batch could not be allocated. `message` and `cause` are from the original error. */
 export class NotEncoded extends Error {}
 
-/** What one write takes. */
+/** The lines of one write. */
 export interface LinesToAppend {
   readonly lines: readonly LineMembers[];
-  /** As in a `QueueEntry`. */
+  /** See `QueueEntry.ids`. */
   readonly ids: readonly (string | undefined)[] | undefined;
 }
 
 /**
  * Appends one batch to the segment, durably.
- * @returns the segment after it, whose `chain` is that of the next line
+ * @returns the segment after the write, with the `chain` of the next line
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
  */
 export async function appendBatch(
@@ -34,9 +31,9 @@ export async function appendBatch(
   now: Date,
   scratch: EncodeBuffer,
 ): Promise<Segment> {
-  const { bytes, chain } = encodeOrGiveUp(batch, segment.chain, now, scratch);
+  const { bytes, chain } = encode(batch, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
-  // Before the write, since it would hide that the file was truncated. After it, since no event may get 200 if its file is gone.
+  // Before the write, since it would hide that the file was truncated; after it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await appendWhole(segment, bytes);
   checkUntouched(after);
@@ -44,7 +41,7 @@ export async function appendBatch(
 }
 
 /**
- * Makes a test write of 4,096 bytes and removes it again, to find out whether the disk takes writes.
+ * Tests whether a write succeeds: appends 4,096 bytes and truncates them again.
  * @returns the unchanged segment
  * @throws NotWritten, or another error: see `appendBatch`
  */
@@ -55,8 +52,8 @@ export async function tryWrite(segment: Segment): Promise<Segment> {
 }
 
 /**
- * Checks that the file has the length that it had after the last write. Only the recovery of a restart can find out what else
- * another program changed.
+ * Checks that the file has the same length as after the last write. Other changes by another program are found only by the
+ * recovery of the next start.
  * @throws Error if the length differs, or the file is gone
  */
 export function checkUntouched({ file, bytes }: Segment): void {
@@ -70,7 +67,7 @@ export function checkUntouched({ file, bytes }: Segment): void {
 }
 
 /** @throws NotEncoded */
-function encodeOrGiveUp({ lines, ids }: LinesToAppend, chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
+function encode({ lines, ids }: LinesToAppend, chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
   try {
     return encodeBatch(lines, chain, now, scratch, ids);
   } catch (error) {
@@ -80,7 +77,7 @@ function encodeOrGiveUp({ lines, ids }: LinesToAppend, chain: ChainPosition, now
 
 /**
  * Appends all of the bytes, durably, or none: after a failed or short write the file is truncated to its previous length.
- * @param end of the file, its length in bytes
+ * @param end length of the file in bytes
  * @throws NotWritten, or another error after which the content of the file is unknown
  */
 export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | 'bytes'>, bytes: Buffer): Promise<void> {
@@ -97,5 +94,5 @@ export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | '
   throw new NotWritten(problem);
 }
 
-/** The bytes of the test write. Zeros contain no newline, so after a crash they are only a torn end. */
+/** The bytes of the test write. Zeros contain no newline, so after a crash they count as a torn end. */
 const PROBE = Buffer.alloc(4096);

@@ -3,14 +3,14 @@
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 
-/** Before it no version of this program existed, so a clock that says so has not been set: many devices start in 1970. */
+/** This program is newer, so an earlier clock has not been set: many devices start in 1970. */
 const EARLIEST_MS = Date.UTC(2024, 0, 1);
 
-/** Compares the clock of the system with the monotonic clock, each time that it is read. It needs no timer. */
+/** Compares the clock of the system with the monotonic clock at each reading, so it needs no timer. */
 export class Clock {
   readonly #notices: Notices;
   readonly #jumpMs: number;
-  /** What the system's clock said minus what the monotonic clock said, at the last reading, in ms. */
+  /** The system's clock minus the monotonic clock at the last reading, in ms. */
   #offsetMs: number | undefined;
 
   constructor(notices: Notices, { clockJumpMs }: Pick<Limits, 'clockJumpMs'>) {
@@ -19,8 +19,9 @@ export class Clock {
   }
 
   /**
-   * @returns the time of the system's clock. Warns if the first time is before 2024, and each time that the clock jumped by more
-   *   than `clockJumpMs` since the last reading. Journals are in the order of seqs, so the time is recorded as it is
+   * Warns if the first time is before 2024, and if the clock jumped by more than `clockJumpMs` since the last reading. A journal
+   * is ordered by seq, so a wrong time is recorded unchanged.
+   * @returns the time of the system's clock
    */
   read(): Date {
     const now = new Date();

@@ -1,8 +1,8 @@
 /**
  * The only use of `node:fs` on the write path. Tests implement the same interface to inject faults. One `Disk` is one folder;
- * names are relative to it. Every method rejects with the error of the system call, which has a `code`, or with IrregularFileError:
- * a FIFO instead of a file would be waited for without an end, and a device may have no end. Or with LinkError: the folder may be
- * that of a user who was broken into, and root would read or write for that user whatever a link names.
+ * names are relative to it. Every method rejects with the error of the system call, which has a `code`; with IrregularFileError,
+ * since reading a FIFO or a device might never end; or with LinkError, since root would otherwise read or write the target of
+ * any link that an attacker puts into the folder of another user.
  */
 
 import { constants, fdatasync, lstatSync, write } from 'node:fs';
@@ -23,7 +23,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { type OtherWriters, otherWriters } from '../config/files.ts';
 import {
   basePath,
-  closingOnFailure,
+  closeOnFailure,
   FILE_MODE,
   listWithoutLinks,
   makeFile,
@@ -37,25 +37,25 @@ import { type Space, spaceOf, unlessUnsupported } from './space.ts';
 
 /** The file system of one folder: `openDisk` opens the real one, and tests pass simulated ones. */
 export interface Disk {
-  /** Its absolute path. */
+  /** The absolute path. */
   readonly folder: string;
   /** Creates the folder and its missing parents, durably. */
   prepare(): Promise<void>;
   /**
    * Names of all entries of the folder, in no particular order.
-   * @param refusesLinks rejects with LinkError if a file of a journal is a link, also one that the caller does not open
+   * @param refusesLinks rejects with LinkError if any file of a journal is a link, even if the caller does not open it
    */
   list(refusesLinks?: boolean): Promise<string[]>;
   /** Size of a file in bytes. Rejects with ENOENT if there is none. */
   size(name: string): Promise<number>;
   /**
-   * The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks. All chunks are read into the same
-   * memory: one is valid until the next is asked for. V8 would let 30 MiB of them gather.
+   * The bytes from `start` (0) up to but not including `end` (the end of the file), in chunks. All chunks share the same memory:
+   * a chunk is valid until the next is requested. V8 would otherwise collect 30 MiB of chunks.
    */
   read(name: string, start?: number, end?: number, options?: ReadOptions): AsyncIterable<Buffer>;
   /**
    * Creates a file, whose directory entry is durable when this resolves. Rejects with EEXIST if the file exists, and with
-   * SyncError if the file was created but may be lost in a power cut.
+   * SyncError if the file was created but might be lost in a power cut.
    */
   create(name: string): Promise<NewFile>;
   /** Like `create`, for a file that is appended to. */
@@ -63,16 +63,16 @@ export interface Disk {
   /** Opens a file to append to it. Rejects with ENOENT if there is none. */
   openLog(name: string): Promise<LogFile>;
   /**
-   * Opens a file that is written in place, and creates it if there is none. Its directory entry is durable when this resolves, and so
-   * is what it has, unless an earlier sync has failed.
+   * Opens a file that is written in place, and creates it if there is none. Its directory entry and its content are durable when
+   * this resolves, unless an earlier sync has failed.
    */
   openSlots(name: string): Promise<SlotFile>;
   /**
    * Copies a file of another folder into a new one, which shares its blocks if the file system can do that. Not durable, and no
-   * snapshot: of what is written to the file during the copy, any part may be in it. Rejects with EEXIST if the new file exists.
+   * snapshot: the copy can have any part of concurrent writes. Rejects with EEXIST if the new file exists.
    */
   copyFrom(source: Pick<Disk, 'folder' | 'read'>, name: string, to: string): Promise<void>;
-  /** Replaces a small file, which a reader sees whole or not at all. Not durable, and no sync. */
+  /** Replaces a small file: a reader sees the old file or the new one. Not durable, without a sync. */
   replace(name: string, bytes: Buffer): Promise<void>;
   /** Creates a subfolder, durably. Names of its entries contain a slash. */
   createFolder(name: string): Promise<void>;
@@ -82,41 +82,40 @@ export interface Disk {
   remove(name: string): Promise<void>;
   /** Makes renames and removals durable, with an fsync of the folder. */
   syncFolder(): Promise<void>;
-  /** Asks the file system at each call. */
+  /** Asks the file system at each call. Undefined if it reports no size. */
   space(): Promise<Space | undefined>;
   /** The file system that the folder is on; undefined if the operating system does not report it. */
   mount(): Promise<Mount | undefined>;
-  /** Which users besides the owner and root may write to the folder; undefined if none may. */
+  /** The users besides the owner and root who may write to the folder; undefined if there are none. */
   otherWriters(): Promise<OtherWriters | undefined>;
 }
 
 export interface ReadOptions {
-  /** Size of the chunks. */
   readonly chunkBytes?: number;
   /** Closes the file at once; the next chunk is then an error. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a reader needs of a `Disk`. */
+/** The part of a `Disk` that readers use. */
 export type ReadableDisk = Pick<Disk, 'folder' | 'list' | 'size' | 'read'>;
 
-/** Whether free space would make a retry succeed: the disk is full (ENOSPC), or the quota is used up (EDQUOT). */
+/** Whether the disk is full (ENOSPC) or the quota is used up (EDQUOT), so that a retry succeeds once there is free space. */
 export function isFull(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ENOSPC' || isQuota(error);
 }
 
-/** Whether closed files would make a retry succeed: those of the process (EMFILE), or of the system (ENFILE). Nothing was changed. */
+/** Whether closing files would make a retry succeed: files of the process (EMFILE), or of the system (ENFILE). Nothing was changed. */
 export function lacksDescriptors({ code }: NodeJS.ErrnoException): boolean {
   return code === 'EMFILE' || code === 'ENFILE';
 }
 
-/** Whether the error of a system call is that its path names nothing. ENOTDIR is that of a path through a file. */
+/** Whether the path of the failed system call does not exist. The error is ENOTDIR if a part of the path is a file. */
 export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';
 }
 
 /**
- * For a file that another process may have removed: `await disk.size(name).catch(unlessAbsent(0))`.
+ * For a file that another process might have removed: `await disk.size(name).catch(unlessAbsent(0))`.
  * @returns an error handler that returns the value if the file does not exist (ENOENT), and throws any other error
  */
 export function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException) => Value {
@@ -126,19 +125,19 @@ export function unlessAbsent<Value>(value: Value): (error: NodeJS.ErrnoException
   };
 }
 
-/** @returns the message about a failed system call for operators: its own, or one for EDQUOT, which has no code in Node */
+/** @returns the error's own message for operators, or a message for EDQUOT, for which Node has none */
 export function describe(error: NodeJS.ErrnoException): string {
   return isQuota(error) ? `EDQUOT: the disk quota is used up, ${error.syscall}` : error.message;
 }
 
-/** Compares `errno`, since Node has no error code for EDQUOT. */
+/** Node has no error code for EDQUOT. */
 function isQuota({ errno }: NodeJS.ErrnoException): boolean {
   return errno === -osConstants.errno.EDQUOT;
 }
 
 /**
- * The operation may have taken effect, but may be lost in a power cut. Never retry: a later sync may succeed without the data.
- * Its message is that of the system call.
+ * A sync failed: the data might be lost in a power cut. Never retry: a later sync can succeed without the data. `message` is from
+ * the system call.
  */
 export class SyncError extends Error {
   constructor(cause: Error) {
@@ -146,16 +145,16 @@ export class SyncError extends Error {
   }
 }
 
-/** A file that is written once, from its beginning to its end. */
+/** A file that is written once, from start to end. */
 export interface NewFile {
   /** Relative to the folder of the disk. */
   readonly name: string;
   /**
-   * Writes at a position, in bytes from the beginning of the file.
-   * @returns how many bytes were written, which may be fewer than given
+   * @param position in bytes from the start of the file
+   * @returns the number of written bytes, which can be fewer than given
    */
   write(bytes: Buffer, position: number): Promise<number>;
-  /** Bytes and length are on stable storage when this resolves. After a rejection that is unknown: never retry. */
+  /** Bytes and length are on stable storage when this resolves. After a rejection this is unknown: never retry. */
   sync(): Promise<void>;
   close(): Promise<void>;
 }
@@ -168,39 +167,40 @@ export interface LogFile {
    * Writes at the file's end; bytes and length are on stable storage when this resolves. Rejects with SyncError if the bytes were
    * written but not synced, and with another error if nothing was written.
    * @param end length of the file in bytes
-   * @returns how many bytes were written. If they are fewer than given, they need not be on stable storage
+   * @returns the number of written bytes. After a short write they need not be on stable storage
    */
   append(bytes: Buffer, end: number): Promise<number>;
-  /** Truncates the file to a length in bytes, durably: after this resolves a power cut can not bring the removed bytes back. */
+  /** Truncates the file to a length in bytes, durably: after this resolves a power cut cannot bring the removed bytes back. */
   truncate(bytes: number): Promise<void>;
   /**
-   * Looks up the file by its name. Synchronous: it does not access the disk, and costs less than a call through the thread pool.
+   * Looks up the file by its name. Synchronous, since it does not access the disk and is cheaper than a call in the thread pool.
    * @returns its size in bytes, or undefined if the name no longer refers to this file
    */
   sizeInFolder(): number | undefined;
   close(): Promise<void>;
 }
 
-/** A small file whose parts are written again in place, so that it needs no more space. */
+/** A small file whose parts are overwritten in place, so that it needs no more space. */
 export interface SlotFile {
   /**
-   * Writes at a position, in bytes from the beginning of the file; durable when this resolves. After a rejection these bytes are
-   * unknown, and all others are as before. Writing them again is safe, since nothing of a failed sync is relied on.
+   * Durable when this resolves. After a rejection these bytes are unknown, and all others are as before. Writing them again is
+   * safe, since nothing relies on a failed sync.
+   * @param position in bytes from the start of the file
    */
   write(bytes: Buffer, position: number): Promise<void>;
   close(): Promise<void>;
 }
 
 const FOLDER_MODE = 0o700;
-/** Size of the chunks of `read`. */
+/** Size of the chunks of `Disk.read`. */
 export const READ_CHUNK_BYTES = 256 * 1024;
 
 /**
  * Opens nothing yet.
  * @param path of the folder, which need not exist yet: see `prepare`
- * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call
- *   through the thread pool. Systems other than Linux have no `O_DSYNC`, or one that does not reach stable storage.
- * @param readBytes size of the chunks of `read`: fewer for a program that reads many journals at a time
+ * @param syncingWrites whether an append is one `O_DSYNC` write instead of a write and `fdatasync`, which saves one call in the
+ *   thread pool. On systems other than Linux `O_DSYNC` is missing, or does not reach stable storage
+ * @param readBytes size of the chunks of `read`: smaller for a program that reads many journals at a time
  */
 export function openDisk(
   path: string,
@@ -233,12 +233,12 @@ export function openDisk(
   };
 }
 
-/** Writes all of the bytes. After a short write it writes the rest, so that the system reports why the write was short. */
+/** Writes all bytes. After a short write it writes the rest, so that the system reports why the write was short. */
 export async function writeWhole(file: NewFile, bytes: Buffer, position: number): Promise<number> {
   let written = 0;
   while (written < bytes.length) {
     const more = await file.write(bytes.subarray(written), position + written);
-    if (more === 0) throw new Error(`the disk takes nothing more of ${file.name}`);
+    if (more === 0) throw new Error(`the disk accepts no more bytes of ${file.name}`);
     written += more;
   }
   return written;
@@ -246,12 +246,12 @@ export async function writeWhole(file: NewFile, bytes: Buffer, position: number)
 
 async function createFile(folder: string, name: string, flags: number): Promise<FileHandle> {
   const path = join(folder, name);
-  // The folder is opened before the file is created, so that EMFILE is thrown before anything is changed.
+  // Opened before the file is created, so that EMFILE is thrown before anything is changed.
   const entries = await openFolder(dirname(path), name.includes('/') ? constants.O_NOFOLLOW : 0);
   try {
     const handle = await makeFile(join(await basePath(dirname(path), entries), basename(path)), flags, path);
-    await closingOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
-    await closingOnFailure(handle, () => entries.sync()).catch(throwSyncError);
+    await closeOnFailure(handle, () => giveToOwner(handle, entries)).catch(throwSyncError);
+    await closeOnFailure(handle, () => entries.sync()).catch(throwSyncError);
     return handle;
   } finally {
     await entries.close();
@@ -262,7 +262,7 @@ async function replaceFile(folder: string, name: string, bytes: Buffer): Promise
   const entries = await openFolder(folder);
   try {
     const path = join(await basePath(folder, entries), name);
-    await unlink(`${path}.new`).catch(unlessAbsent(undefined)); // left by a crash, or made by another user
+    await unlink(`${path}.new`).catch(unlessAbsent(undefined)); // left by a crash, or created by another user
     const handle = await makeFile(`${path}.new`, constants.O_WRONLY, join(folder, `${name}.new`));
     try {
       await giveToOwner(handle, entries);
@@ -283,7 +283,7 @@ async function copyInto(folder: string, name: string, from: string): Promise<voi
     try {
       const to = entryPath(join(folder, name), copy.fd);
       await copyFile(entryPath(from, source.fd), to, constants.COPYFILE_FICLONE);
-      await copy.chmod(FILE_MODE); // it has got the mode of the source
+      await copy.chmod(FILE_MODE); // `copyFile` copied the mode of the source
     } catch (error) {
       await unlink(join(folder, name)).catch(() => {}); // the first error is reported
       throw error;
@@ -302,8 +302,8 @@ function throwSyncError(error: Error): never {
 async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
   try {
     const handle = await openRegular(join(folder, name), constants.O_WRONLY);
-    // The process that created it, or wrote to it, may have died before that was durable.
-    await closingOnFailure(handle, async () => {
+    // The process that created the file, or wrote to it, might have died before its sync.
+    await closeOnFailure(handle, async () => {
       await syncEntries(folder);
       await syncData(handle);
     });
@@ -336,19 +336,19 @@ function newFile(handle: FileHandle, name: string): NewFile {
 
 async function logFile(handle: FileHandle, folder: string, name: string, syncingWrites: boolean): Promise<LogFile> {
   const path = join(folder, name);
-  const own = await closingOnFailure(handle, () => handle.stat({ bigint: true }));
+  const own = await closeOnFailure(handle, () => handle.stat({ bigint: true }));
   return {
     name,
     append: syncingWrites
-      ? (bytes, end) => writeAt(handle, bytes, end).catch((error) => explain(handle, end, error))
+      ? (bytes, end) => writeAt(handle, bytes, end).catch((error) => throwClassified(handle, end, error))
       : (bytes, end) => writeThenSync(handle, bytes, end),
     truncate: async (bytes) => {
       await handle.truncate(bytes);
       await syncData(handle);
     },
     sizeInFolder: () => {
-      const there = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-      return there?.ino === own.ino && there.dev === own.dev ? Number(there.size) : undefined;
+      const current = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+      return current?.ino === own.ino && current.dev === own.dev ? Number(current.size) : undefined;
     },
     close: () => handle.close(),
   };
@@ -373,7 +373,7 @@ async function writeThenSync(handle: FileHandle, bytes: Buffer, end: number): Pr
 }
 
 /** Distinguishes a failed write from a failed sync after `O_DSYNC`: if the file grew, the sync failed. @throws `error`, or SyncError */
-async function explain(handle: FileHandle, end: number, error: Error): Promise<never> {
+async function throwClassified(handle: FileHandle, end: number, error: Error): Promise<never> {
   const size = await handle.stat().then(
     (stats) => stats.size,
     () => Number.POSITIVE_INFINITY, // unknown, so treated as a failed sync
@@ -413,7 +413,7 @@ async function makeFolder(folder: string): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EEXIST') {
-      // The process that created it may have died before the entry was durable. A missing permission to open the parent is ignored.
+      // The process that created it might have died before the entry was durable. An unreadable parent is ignored.
       await syncEntries(parent).catch(() => {});
       return;
     }
@@ -429,7 +429,7 @@ async function giveFolderToOwner(parent: string, folder: string): Promise<void> 
   const entries = await openFolder(parent);
   try {
     if ((await heirIn(entries)) === undefined) return;
-    // The parent's owner could replace the folder by a symbolic link to another folder: O_NOFOLLOW refuses it.
+    // O_NOFOLLOW: the parent's owner could replace the folder by a symbolic link to another folder.
     const made = await openFolder(join(entryPath(parent, entries.fd), basename(folder)), constants.O_NOFOLLOW);
     await giveToOwner(made, entries).finally(() => made.close());
   } catch (error) {
@@ -444,7 +444,7 @@ async function findMount(folder: string): Promise<Mount | undefined> {
   try {
     return mountOf(await readFile('/proc/self/mountinfo', 'utf8'), await realpath(folder));
   } catch {
-    return undefined; // a container may hide /proc; the result is used for a warning only
+    return undefined; // a container can hide /proc; the result is used for a warning only
   }
 }
 
@@ -457,6 +457,6 @@ function exists(path: string): Promise<boolean> {
 
 async function syncEntries(folder: string): Promise<void> {
   const handle = await openFolder(folder);
-  await closingOnFailure(handle, () => handle.sync());
+  await closeOnFailure(handle, () => handle.sync());
   await handle.close();
 }

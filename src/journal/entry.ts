@@ -1,6 +1,6 @@
 /**
- * Opens the files of a folder, and is the only file that does. It follows no link: the folder may be that of a user who was broken
- * into, and root would read or write for that user whatever a link names. The path of the folder may contain links.
+ * The only file that opens files of a folder. It follows no links: otherwise root would read or write the target of any link that
+ * an attacker puts into the folder of another user. The path of the folder may contain links.
  */
 
 import { constants, fstatSync } from 'node:fs';
@@ -9,14 +9,14 @@ import { join } from 'node:path';
 import { entryPath, heirIn } from './open/owner.ts';
 import { isOwnName } from './segments.ts';
 
-/** Under the name of a file is something else, such as a FIFO. */
+/** A file of a journal is not a regular file, but for example a FIFO. */
 export class IrregularFileError extends Error {
   constructor(path: string) {
     super(`${path} is not a regular file; move it away, or remove it`);
   }
 }
 
-/** Under the name of a file is a symbolic link. Nothing says that the file is damaged or lost: it may have been moved to a larger disk. */
+/** A file of a journal is a symbolic link. It need not be damaged or lost: a user might have moved it to a larger disk. */
 export class LinkError extends Error {
   constructor(path: string) {
     super(`${path} is a link; move the file that it names back here`);
@@ -25,35 +25,35 @@ export class LinkError extends Error {
 
 export const FILE_MODE = 0o600;
 
-/** Opens a file that is there. @throws IrregularFileError, LinkError, or the error of the system call */
+/** Opens an existing file. @throws IrregularFileError, LinkError, or the error of the system call */
 export async function openRegular(path: string, flags: number): Promise<FileHandle> {
   const handle = await openFile(path, flags);
-  // Synchronous: it costs less than a call through the thread pool.
-  const isFile = await closingOnFailure(handle, async () => fstatSync(handle.fd).isFile());
+  // Synchronous: cheaper than a call in the thread pool.
+  const isFile = await closeOnFailure(handle, async () => fstatSync(handle.fd).isFile());
   if (isFile) return handle;
   await handle.close();
   throw new IrregularFileError(path);
 }
 
-/** Makes a file that is not there, and opens it: with O_EXCL a link is there. @param shownPath as `openFile` */
+/** Creates a file and opens it. O_EXCL refuses a link under its name. @param shownPath see `openFile` */
 export function makeFile(path: string, flags: number, shownPath: string): Promise<FileHandle> {
   return openFile(path, flags | constants.O_CREAT | constants.O_EXCL, shownPath);
 }
 
-/** @param shownPath in the message of an error */
+/** @param shownPath replaces `path` in the messages of errors */
 function openFile(path: string, flags: number, shownPath = path): Promise<FileHandle> {
   return open(path, flags | constants.O_NONBLOCK | constants.O_NOFOLLOW, FILE_MODE).catch((error) => {
-    throw explained(error, path, shownPath);
+    throw toOpenError(error, path, shownPath);
   });
 }
 
-/** Its path may contain links, unless O_NOFOLLOW is among the flags: the last part then is none. */
+/** @param path may contain links; with the flag O_NOFOLLOW its last part must not be a link */
 export function openFolder(path: string, flags = 0): Promise<FileHandle> {
   return open(path, constants.O_RDONLY | constants.O_DIRECTORY | flags);
 }
 
-/** Without O_NONBLOCK, the open of a FIFO waits for its other side. With it, ENXIO is the error if nothing reads it, and of a socket. */
-function explained(error: NodeJS.ErrnoException, path: string, shownPath: string): Error {
+/** With O_NONBLOCK the error is ENXIO for a socket, and for a FIFO without a reader; otherwise the open of a FIFO would wait. */
+function toOpenError(error: NodeJS.ErrnoException, path: string, shownPath: string): Error {
   if (error.code === 'ENXIO') return new IrregularFileError(shownPath);
   if (error.code === 'ELOOP' || error.code === 'EMLINK') return new LinkError(shownPath); // EMLINK on FreeBSD
   error.message = error.message.replace(path, () => shownPath);
@@ -62,7 +62,8 @@ function explained(error: NodeJS.ErrnoException, path: string, shownPath: string
 
 /**
  * @param entries the open folder
- * @returns its path, or if files are given away a path that reaches the same folder whatever has its name by then
+ * @returns the path of the folder. If new files are given to its owner: a path through the descriptor, so that replacing the
+ *   folder has no effect
  */
 export async function basePath(folder: string, entries: FileHandle): Promise<string> {
   return (await heirIn(entries)) === undefined ? folder : entryPath(folder, entries.fd);
@@ -71,7 +72,7 @@ export async function basePath(folder: string, entries: FileHandle): Promise<str
 /** @returns the names of all entries of a folder @throws LinkError if a file of a journal is a link */
 export async function listWithoutLinks(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true });
-  // The folder of a deployment may be a link. Its name has no dot, which all files have.
+  // The folder of a deployment may be a link. Unlike the names of files, its name has no dot.
   const link = entries.find((entry) => entry.isSymbolicLink() && entry.name.includes('.') && isOwnName(entry.name));
   if (link !== undefined) throw new LinkError(join(folder, link.name));
   return entries.map(({ name }) => name);
@@ -85,7 +86,7 @@ export async function sizeOf(path: string): Promise<number> {
 }
 
 /** Closes a file unless `act` resolves. */
-export async function closingOnFailure<Value>(handle: FileHandle, act: () => Promise<Value>): Promise<Value> {
+export async function closeOnFailure<Value>(handle: FileHandle, act: () => Promise<Value>): Promise<Value> {
   try {
     return await act();
   } catch (error) {

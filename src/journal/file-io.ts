@@ -1,4 +1,4 @@
-/** Writes, copies and reads files of a journal, whole or in parts, by the calls of a `Disk`. */
+/** Writes, copies and reads files of a journal, whole or in parts. */
 
 import { type Disk, type ReadableDisk, unlessAbsent, writeWhole } from './disk.ts';
 import { IrregularFileError } from './entry.ts';
@@ -38,7 +38,7 @@ export async function writeFile(
 
 /**
  * Replaces a file, durably.
- * @throws the error of a system call, after which the old file is there, or the new one
+ * @throws the error of a system call, after which the folder has the old file or the new one
  */
 export async function replaceDurably(
   disk: Disk,
@@ -46,7 +46,7 @@ export async function replaceDurably(
   chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
 ): Promise<void> {
   const next = `${name}.new`;
-  await disk.remove(next).catch(unlessAbsent(undefined)); // of a write that was interrupted
+  await disk.remove(next).catch(unlessAbsent(undefined)); // left by an interrupted write
   await writeFile(disk, next, chunks);
   await disk.rename(next, name);
   await disk.syncFolder();
@@ -61,8 +61,8 @@ export async function readBytes(disk: ReadableDisk, name: string, start: number,
 
 /**
  * Reads a small file.
- * @param bytesMax how much of it is read at most
- * @returns undefined if there is no such file; a byte that is in no valid file if it is not a regular file
+ * @param bytesMax the bytes to read at most
+ * @returns undefined if there is no such file. If the file is not regular: one zero byte, which no valid file has
  * @throws the error of a system call
  */
 export async function readSmall(disk: ReadableDisk, name: string, bytesMax: number): Promise<Buffer | undefined> {
@@ -74,7 +74,7 @@ export async function readSmall(disk: ReadableDisk, name: string, bytesMax: numb
   }
 }
 
-/** @param onRead called with the number of bytes so far, after each chunk */
+/** @param onRead called after each chunk with the number of bytes so far */
 export async function* counted(chunks: AsyncIterable<Buffer>, onRead: (bytes: number) => void): AsyncGenerator<Buffer> {
   let bytes = 0;
   for await (const chunk of chunks) {

@@ -1,7 +1,7 @@
 /**
  * Binary search.
- * @param isFarEnough true for an item and for all after it, or for none
- * @returns the index of the first item that is far enough; the length if none is
+ * @param isFarEnough if true for an item, it must be true for all later items
+ * @returns the index of the first item that is far enough; the length of `items` if there is none
  */
 export function firstIndex<Item>(items: readonly Item[], isFarEnough: (item: Item) => boolean): number {
   let [low, high] = [0, items.length];

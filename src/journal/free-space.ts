@@ -1,4 +1,4 @@
-/** Watches the free space of the disk, so that low space is reported, and files are removed, before the disk is full. */
+/** Watches the free space of the disk: reports low space, and has files removed, before the disk is full. */
 
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
@@ -14,21 +14,20 @@ export interface SpaceWatch {
   readonly freeBytes: number | undefined;
   /** Size of the file system at the last check; undefined if it is unknown. */
   readonly totalBytes: number | undefined;
-  /** Whether the file system reports no free space. That is no trouble. */
+  /** Whether the file system does not report its free space; `trouble` stays undefined then. */
   readonly isUnreported: boolean;
-  /** Ends the checks. */
   stop(): void;
 }
 
 /**
- * The free bytes below which a service is not ready, and the free bytes below which old journal files are removed; see
- * `limits.minFreeBytes` for the default.
+ * `minFreeBytes`: below it the service is not ready; see `limits.minFreeBytes` for the default. `keepFree`: below it old journal
+ * files are removed.
  */
 export type Thresholds = { readonly [Name in 'minFreeBytes' | 'keepFree']?: Config[Name] };
 
 /**
- * Checks at once and then every `limits.spaceCheckMs`. A failed check is no error, but `trouble`.
- * @param onLow called at each check, but the first, that finds less than `keepFree`
+ * Checks at once and then every `limits.spaceCheckMs`. Never rejects: a failed check sets `trouble`.
+ * @param onLow called at each check after the first that finds less than `keepFree`
  */
 export async function watchSpace(
   disk: Disk,
@@ -44,26 +43,26 @@ export async function watchSpace(
     isUnreported: false,
     stop: () => clearInterval(timer),
   };
-  let checking = false; // at most one check at a time, since a disk may have stalled
+  let isChecking = false; // at most one check at a time, even if the disk has stalled
 
   async function check(): Promise<void> {
-    if (checking) return;
-    checking = true;
+    if (isChecking) return;
+    isChecking = true;
     const problem = await disk.space().then(
       (space) => {
         watch.freeBytes = space?.freeBytes;
         watch.totalBytes = space?.totalBytes;
-        if (space !== undefined) return shortage(space, thresholds, limits);
+        if (space !== undefined) return findShortage(space, thresholds, limits);
         if (!watch.isUnreported) notices.warn(UNREPORTED);
         watch.isUnreported = true;
         return undefined;
       },
       (error: Error) => {
         watch.freeBytes = watch.totalBytes = undefined;
-        return `the free space of the disk is not known: ${error.message}`;
+        return `the free space of the disk is unknown: ${error.message}`;
       },
     );
-    checking = false;
+    isChecking = false;
     if (problem !== undefined && watch.trouble === undefined) notices.warn('the service is not ready', { problem });
     if (problem === undefined && watch.trouble !== undefined) notices.info('there is enough free space again');
     watch.trouble = problem;
@@ -81,13 +80,13 @@ export async function watchSpace(
 const UNREPORTED =
   'the file system reports no free space: the service stays ready until a write fails, and reports then get 503';
 
-function shortage(
+function findShortage(
   { freeBytes, totalBytes }: Space,
   { minFreeBytes, keepFree = Number.POSITIVE_INFINITY }: Thresholds,
   limits: Limits,
 ): string | undefined {
   const standard = Math.min(limits.minFreeBytes, Math.floor((totalBytes * limits.minFreePercent) / 100));
-  // With keepFree the free space stays near it, so the service is to be ready a good deal below.
+  // With `keepFree` the free space stays near that value, so the service is ready down to half of it.
   const needed = minFreeBytes ?? Math.min(standard, Math.floor(keepFree / 2));
   if (freeBytes >= needed) return undefined;
   return `the disk is nearly full: ${freeBytes} bytes are free, --min-free-bytes asks for ${needed}`;

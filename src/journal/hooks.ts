@@ -1,51 +1,55 @@
 /**
- * What forwarding needs of a journal: to know before files are removed, and to hold files back that a destination still needs.
+ * The hooks of forwarding in a journal: they report files that are about to be removed, and hold back files that a destination
+ * still needs.
  */
 
 import { Mutex } from '../config/mutex.ts';
 import type { Notices } from '../telemetry/log.ts';
 
-/** For one journal at most. */
+/** The hooks of one journal. */
 export interface JournalHooks {
   /**
-   * Asked at each run of retention whose limits ask for files to be removed, also before the journal is open.
-   * @returns the seq from which on events are still to be sent, and the destination. Files with these events
-   *   stay; at the limit of retention, reports are refused with the reason. Undefined if all may be removed
+   * Called at each run of retention that would remove files, even before the journal is open.
+   * @returns the first seq that is still to be sent, and the destination. Files with events from this seq on stay; at the limit
+   *   of retention, reports are refused with the reason. Undefined if all files may be removed
    */
   heldBack(): HeldBack | undefined;
-  /** Called when a journal that files may be removed from is open, before it records an event. @param lastSeq its last seq, 0 if it is new */
+  /** Called when a journal with retention is open, before it records an event. @param lastSeq its last seq, 0 if it is new */
   opened(lastSeq: number): void;
   /**
-   * Called before files are removed. They are removed after it resolves; if it rejects, nothing is removed, and a later run calls
-   * it again. After a crash it may be called again with the same seqs.
-   * @param lastSeq the last seq that the journal will no longer have
+   * Called before files are removed. The files are removed after it resolves; if it rejects, nothing is removed, and a later run
+   * calls it again. After a crash it can be called again with the same seqs.
+   * @param lastSeq the last seq of the files
    * @param firstSeq the first seq of the files
-   * @throws NotRemovableError if reports are to be refused as well, as for events that are held back
+   * @throws NotRemovableError if reports must be refused as well, as for events that are held back
    */
   removing(lastSeq: number, firstSeq: number): Promise<void>;
   /**
-   * Called after a file was closed because it is full, and before a clean stop is noted. Its failure is logged and changes nothing
-   * else. One call at a time: of files that are closed during a call, only the last is reported.
+   * Called after a full file was closed, and before a clean stop is marked. A failure is only logged. One call at a time: only the
+   * last file closed during a call is reported.
    * @param lastSeq the last durable seq
    */
   closed(lastSeq: number): Promise<void>;
 }
 
-/** The files stay, and reports are refused with its message, until a later call of `removing` resolves. */
+/** The files stay, and reports are refused with the message, until a later call of `removing` resolves. */
 export class NotRemovableError extends Error {}
 
-/** Events that may not be removed yet. */
+/** Events that must not be removed yet. */
 export interface HeldBack {
   readonly fromSeq: number;
-  /** For clients and operators: which destination, and what to do. */
+  /** The destination and what to do, for clients and operators. */
   readonly reason: string;
 }
 
 /**
- * Calls `JournalHooks.closed` of one journal beside its batches. Without hooks it does nothing.
- * @returns schedules a call, and resolves after it; never rejects
+ * Calls `JournalHooks.closed` of one journal, concurrently with its batches. Without hooks it does nothing.
+ * @returns a function that schedules a call and resolves after it; it never rejects
  */
-export function closedCalls(hooks: JournalHooks | undefined, notices: Notices): (lastSeq: number) => Promise<void> {
+export function scheduleClosedCalls(
+  hooks: JournalHooks | undefined,
+  notices: Notices,
+): (lastSeq: number) => Promise<void> {
   const calls = new Mutex();
   let due = 0;
   let next: Promise<void> | undefined;
@@ -57,7 +61,7 @@ export function closedCalls(hooks: JournalHooks | undefined, notices: Notices): 
         await hooks?.closed(due);
       } catch (error) {
         const problem = (error as Error).message;
-        notices.warn('forwarding could not note how far the journal is', { last_seq: due, problem });
+        notices.warn('forwarding could not record the last seq of the journal', { last_seq: due, problem });
       }
     });
     return next;

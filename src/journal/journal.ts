@@ -1,5 +1,5 @@
 /**
- * The journal: events in, durable lines out, acknowledged only then.
+ * The journal: events in, durable lines out. An event is acknowledged only when its line is durable.
  *
  * Group commit without a timer: while one batch is written, arriving events form the next batch. A batch is one write and one
  * sync. Its callbacks run after the sync, in the order of arrival.
@@ -12,7 +12,7 @@ import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, lacksDescriptors, SyncError } from './disk.ts';
-import { closedCalls } from './hooks.ts';
+import { scheduleClosedCalls } from './hooks.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, type LineMembers, SEQ_MAX } from './line/record.ts';
@@ -21,26 +21,26 @@ import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
 import type { Backlog, Done, QueueEntry } from './queue-entry.ts';
-import { encodeEvents, overload, oversize } from './queue-entry.ts';
+import { encodeEvents, explainOversize, overload } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
 import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
 
 /**
- * The writer of one journal. `open` recovers it, `append` queues events, `close` writes what is queued. Failures of the disk are
- * not thrown: they are results of `append`, and `onFailed`.
+ * The writer of one journal. `open` recovers the journal, `append` queues events, `close` writes the queued events. Failures of
+ * the disk are not thrown: they are results of `append`, and passed to `onFailed`.
  */
 export class Journal implements JournalFigures {
   readonly #options: JournalOptions;
   #state: JournalState;
-  /** The total over all journals that share it. */
+  /** The waiting bytes of all journals that share the backlog. */
   readonly #backlog: Backlog;
   readonly #metrics: Metrics;
   readonly #checkHeld: () => void;
   readonly #retention: Retention;
   readonly #callClosed: (lastSeq: number) => Promise<void>;
   readonly #clock: Clock;
-  /** The idempotency keys, and the reports that have one; undefined if keys are not looked up. */
+  /** The idempotency keys, and the reports with keys; both undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
   readonly #keyed: KeyedReports | undefined;
   #queue: QueueEntry[] = [];
@@ -49,15 +49,15 @@ export class Journal implements JournalFigures {
   readonly #encodeBuffer: EncodeBuffer = { bytes: Buffer.alloc(0) };
   /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
-  #probing: NodeJS.Timeout | undefined;
-  /** A failed sync of retention, after which the journal fails: at once, or after the batch that is being written. */
+  #probeTimer: NodeJS.Timeout | undefined;
+  /** A failed sync of retention. The journal then fails: at once, or after the batch that is being written. */
   #failedSync: Error | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
-  readonly #mayLog: (reason: string) => boolean;
-  /** Number of journal files, including the file that is appended to; 0 before the journal is open. */
+  readonly #shouldLog: (reason: string) => boolean;
+  /** Number of journal files, including the newest; 0 before the journal is open. */
   files = 0;
 
-  /** Starts the time of `options.openWaitMs`; reads nothing before `open`. */
+  /** Starts the timer of `options.openWaitMs`; reads nothing before `open`. */
   constructor(options: JournalOptions) {
     this.#options = options;
     this.#backlog = options.backlog ?? { bytes: 0 };
@@ -71,19 +71,19 @@ export class Journal implements JournalFigures {
       this.#failedSync = error;
       this.abandon(error);
     });
-    this.#callClosed = closedCalls(options.hooks, options.notices);
-    this.#mayLog = atMostEvery(options.limits.notAcceptedNoticeMs);
+    this.#callClosed = scheduleClosedCalls(options.hooks, options.notices);
+    this.#shouldLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
     this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
     const { openWaitMs } = options;
-    this.#state = { kind: 'starting', reason: OPENING, queueing: openWaitMs !== undefined };
+    this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
   }
 
   /**
-   * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, then waits for
+   * Recovers the journal in the folder, which the caller has locked. On a full disk it applies retention first, and then waits for
    * enough free space or for `close`.
    * @throws DamagedError, or the error of a system call
    */
@@ -96,17 +96,17 @@ export class Journal implements JournalFigures {
       keys: this.#keys,
       retention: this.#retention,
       checkHeld: this.#checkHeld,
-      isClosed: () => this.#closed,
+      isClosed: () => this.#isClosed,
       failedSync: () => this.#failedSync,
       onFull: (error) => {
         const reason = 'the disk is full; the service waits for space to open its journal';
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error) });
         this.#refuseUntilOpen(reason);
       },
-    }).finally(() => (this.#closed ? this.#keys?.close() : undefined)); // what it read was not there yet when `close` did that
+    }).finally(() => (this.#isClosed ? this.#keys?.close() : undefined)); // `close` ran before the keys were loaded
     if (recovered === undefined) return;
     const { files, ...segment } = recovered;
-    if (this.#closed) return await segment.file.close();
+    if (this.#isClosed) return await segment.file.close();
     this.#opened(segment, files);
   }
 
@@ -123,7 +123,7 @@ export class Journal implements JournalFigures {
     if (this.#queue.length > 0) this.#running ??= this.#run();
   }
 
-  /** Says why the journal is not open yet, to the reports that are refused until then; does nothing once it is open. */
+  /** Sets the reason that is given to reports until the journal opens; has no effect once it is open. */
   explainDelay(reason = OPENING): void {
     if (this.#state.kind === 'starting') this.#state = { ...this.#state, reason };
   }
@@ -132,27 +132,27 @@ export class Journal implements JournalFigures {
   get trouble(): string | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble?.reason ?? this.#retention.refusal;
-    return state.kind === 'starting' && state.queueing ? undefined : state.reason;
+    return state.kind === 'starting' && state.isQueueing ? undefined : state.reason;
   }
 
-  /** The seq of the last durable line, 0 in a new journal. Valid only while the journal is open. */
+  /** The seq of the last durable line; 0 in a new journal. Valid only while the journal is open. */
   get lastSeq(): number {
     return (this.#state as OpenState).segment.chain.seq - 1;
   }
 
-  /** The seq of the next line, before which all lines are durable; undefined until the journal is open. */
+  /** The seq of the next line; all earlier lines are durable. Undefined until the journal is open. */
   get nextSeq(): number | undefined {
     const state = this.#state;
     if (state.kind === 'open') return state.segment.chain.seq;
     return state.kind === 'failed' ? state.nextSeq : undefined;
   }
 
-  /** Approximate memory of the events that wait to be recorded, in bytes. */
+  /** Approximate memory of the waiting events, in bytes. */
   get queueBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** Retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
+  /** Runs retention at once, for a disk with less free space than `Retain.keepFree`. Never rejects. */
   async makeSpace(): Promise<void> {
     await this.#retention.makeSpace();
   }
@@ -162,9 +162,9 @@ export class Journal implements JournalFigures {
     this.#retention.run();
   }
 
-  /** Why an event of so many bytes of memory can not be queued, as a sentence for the client; undefined if it can. */
+  /** Why an event with `bytes` of memory cannot be queued, as a sentence for the client; undefined if it can. */
   refusal(bytes: number): string | undefined {
-    if (!this.#queueing) return this.trouble;
+    if (!this.#isQueueing) return this.trouble;
     return this.#retention.refusal ?? overload(bytes, this.#waitingBytes, this.#backlog, this.#options.limits);
   }
 
@@ -172,14 +172,14 @@ export class Journal implements JournalFigures {
    * Queues events for the next batch, as one entry: they get consecutive seqs in one write, and all are recorded or none. An
    * entry that is larger than `limits.batchBytesMax` is written alone.
    * @param events at least one
-   * @param done called before `append` returns if the events can not be queued
-   * @param onConflict whether the events are recorded if idempotency keys of others among them belong to other events
+   * @param done called before `append` returns if the events cannot be queued
+   * @param onConflict whether the other events are recorded if the idempotency keys of some belong to different events
    */
   append(events: readonly Event[], done: Done, onConflict: ConflictHandling = 'refuse all'): void {
     const { limits } = this.#options;
     const encoded = encodeEvents(events, limits);
-    // Before what may pass: a client that is asked to retry would retry forever.
-    const excess = oversize(events.length, encoded, limits);
+    // Checked before the temporary reasons: a client that is asked to retry would retry forever.
+    const excess = explainOversize(events.length, encoded, limits);
     if (excess !== undefined) {
       done({ kind: 'too large', reason: excess });
       return;
@@ -202,7 +202,7 @@ export class Journal implements JournalFigures {
     if (this.#state.kind === 'open') this.#running ??= this.#run();
   }
 
-  /** Queues reports with idempotency keys only after their keys were looked up. */
+  /** The reports that are queued only after their idempotency keys were looked up. */
   #createKeyedReports(keys: JournalKeys): KeyedReports {
     const { disk, limits, notices } = this.#options;
     return new KeyedReports({
@@ -211,30 +211,34 @@ export class Journal implements JournalFigures {
       notices,
       keys,
       queue: (entry) => {
-        const refusal = this.#queueing ? undefined : this.trouble; // a lookup may have taken a while
+        const refusal = this.#isQueueing ? undefined : this.trouble; // the state might have changed during the lookup
         if (refusal === undefined) this.#enqueue(entry);
         else this.#finish(entry, refused(refusal));
       },
       hold: (bytes) => {
         this.#hold(bytes);
-        if (bytes < 0 && this.#waitingBytes === 0 && this.#running === undefined) this.#safely(this.#options.onIdle);
+        if (bytes < 0 && this.#waitingBytes === 0 && this.#running === undefined)
+          this.#callSafely(this.#options.onIdle);
       },
-      answer: (done, ...result) => this.#safely(done, ...result),
+      answer: (done, ...result) => this.#callSafely(done, ...result),
       onReplayed: (count) => this.#metrics.replayed(count),
     });
   }
 
-  /** The folder is no longer locked: fails the journal, unless a batch is being written, which checks the lock itself. */
+  /**
+   * Fails the journal, because the folder is no longer locked or a sync of retention failed. Has no effect while batches are being
+   * written: they check for both.
+   */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
     this.#fail(error);
-    this.#safely(this.#options.onFailed, error);
+    this.#callSafely(this.#options.onFailed, error);
   }
 
   /**
-   * Writes all queued events, closes the file and marks the stop as clean. `append` must not be called again.
-   * @param reason given to the reports that are refused, such as `the service is stopping`: those that wait for the journal to
-   *   open, and all later ones
+   * Writes all queued events, closes the file and marks the stop as clean. If the journal is not open yet, the queued events are
+   * refused instead.
+   * @param reason given to the refused reports, and to all later reports
    */
   async close(reason = 'the service is stopping'): Promise<void> {
     clearTimeout(this.#openTimeout);
@@ -244,9 +248,9 @@ export class Journal implements JournalFigures {
       await this.#keys?.close();
       return;
     }
-    await this.#keyed?.settled(); // what they queue is written as well
+    await this.#keyed?.settled(); // it queues more events
     await this.#running;
-    clearInterval(this.#probing);
+    clearInterval(this.#probeTimer);
     await this.#retention.stop();
     await this.#keys?.close();
     const state = this.#state;
@@ -267,20 +271,20 @@ export class Journal implements JournalFigures {
     }
   }
 
-  get #closed(): boolean {
+  get #isClosed(): boolean {
     return this.#state.kind === 'closed';
   }
 
-  /** Whether reports are queued. They are not if it is unknown when the queue will be written. */
-  get #queueing(): boolean {
+  /** Whether reports are queued: only if the queue will be written soon. */
+  get #isQueueing(): boolean {
     const state = this.#state;
     if (state.kind === 'open') return state.trouble === undefined || state.trouble.kind === 'refusing';
-    return state.kind === 'starting' && state.queueing;
+    return state.kind === 'starting' && state.isQueueing;
   }
 
   #refuseUntilOpen(reason?: string): void {
     if (this.#state.kind !== 'starting') return;
-    this.#state = { kind: 'starting', reason: reason ?? this.#state.reason, queueing: false };
+    this.#state = { kind: 'starting', reason: reason ?? this.#state.reason, isQueueing: false };
     this.#refuseQueue(this.#state.reason);
   }
 
@@ -291,7 +295,7 @@ export class Journal implements JournalFigures {
       this.#finish(entry, refused(reason));
     }
     this.#keyed?.refuseEarly(reason);
-    this.#safely(this.#options.onIdle);
+    this.#callSafely(this.#options.onIdle);
   }
 
   #hold(bytes: number): void {
@@ -299,51 +303,51 @@ export class Journal implements JournalFigures {
     this.#backlog.bytes += bytes;
   }
 
-  /** Commits batches until the queue is empty. If it is empty at the start, makes a test write instead. Never rejects. */
+  /** Commits batches until the queue is empty. If the queue is empty at the start, makes a test write instead. Never rejects. */
   async #run(): Promise<void> {
     // Events that arrive in the same iteration of the event loop share the first batch.
     await new Promise((resolve) => setImmediate(resolve));
-    let next: Committing | undefined = this.#beginBatch();
+    let next: Committing | undefined = this.#startBatch();
     while (next !== undefined) {
       const { batch, committed }: Committing = next;
       const result = await committed;
       let seq = (this.nextSeq ?? 1) - batch.lines.length;
-      next = this.#beginNext(); // the next write overlaps with sending the replies
+      next = this.#startNext(); // the next write overlaps with sending the replies
       for (const entry of batch.entries) {
         this.#hold(-entry.heldBytes);
         this.#finish(entry, result, seq);
         seq += entry.lines.length;
       }
-      next ??= this.#beginNext();
+      next ??= this.#startNext();
     }
     this.#running = undefined;
     if (this.#failedSync !== undefined && this.#state.kind === 'open') this.#fail(this.#failedSync);
     const state = this.#state;
-    if (state.kind === 'failed') this.#safely(this.#options.onFailed, state.error);
-    else this.#safely(this.#options.onIdle);
+    if (state.kind === 'failed') this.#callSafely(this.#options.onFailed, state.error);
+    else this.#callSafely(this.#options.onIdle);
   }
 
   /**
-   * Gives an entry its result, and the reports that joined it. From then on its keys are remembered, or free.
-   * @param first the seq of its first line, if it is recorded
+   * Passes the result to an entry and to the reports that joined it, and releases the keys of the entry.
+   * @param first the seq of the entry's first line, if it is recorded
    */
   #finish({ lines, keys, done, joined }: QueueEntry, result: RecordResult, first = 0): void {
     const last = first + lines.length - 1;
     if (keys !== undefined) this.#keyed?.release(keys);
-    this.#safely(done, result, first, last);
-    if (joined !== undefined) for (const one of joined) this.#safely(one, result, first, last);
+    this.#callSafely(done, result, first, last);
+    if (joined !== undefined) for (const joinedDone of joined) this.#callSafely(joinedDone, result, first, last);
   }
 
-  #beginNext(): Committing | undefined {
-    return this.#queue.length > 0 ? this.#beginBatch() : undefined;
+  #startNext(): Committing | undefined {
+    return this.#queue.length > 0 ? this.#startBatch() : undefined;
   }
 
-  #beginBatch(): Committing {
+  #startBatch(): Committing {
     const batch = this.#takeBatch();
     return { batch, committed: this.#commit(batch) };
   }
 
-  /** Takes as many whole entries as one write may have, and at least one. */
+  /** Takes whole entries from the queue, up to `batchBytesMax`, but at least one. */
   #takeBatch(): Batch {
     const { batchBytesMax } = this.#options.limits;
     const seqsLeft = this.#seqsLeft;
@@ -367,7 +371,7 @@ export class Journal implements JournalFigures {
     return { entries, lines, ids };
   }
 
-  /** How many lines the journal can still take; 0 unless it is open. */
+  /** Number of seqs up to SEQ_MAX; 0 unless the journal is open. */
   get #seqsLeft(): number {
     return this.#state.kind === 'open' ? SEQ_MAX + 1 - this.#state.segment.chain.seq : 0;
   }
@@ -377,11 +381,11 @@ export class Journal implements JournalFigures {
     if (this.#state.kind !== 'open') return refused(this.#state.reason);
     if (lines.length > this.#seqsLeft) return refused(USED_UP.reason);
     const { segmentBytes } = this.#options;
-    const stalled = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
+    const stallTimer = setTimeout(() => this.#stall(), this.#options.limits.diskAnswerMs).unref();
     try {
       if (this.#state.segment.bytes >= this.#retention.closeAtBytes(segmentBytes))
         await this.#rotate(this.#state.segment);
-      if (this.#failedSync !== undefined) throw this.#failedSync; // retention may have failed meanwhile
+      if (this.#failedSync !== undefined) throw this.#failedSync; // retention might have failed during the rotation
       const { segment } = this.#state;
       const startedMs = performance.now();
       const after =
@@ -391,25 +395,25 @@ export class Journal implements JournalFigures {
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
-      this.#taken(after);
+      this.#continueAfterWrite(after);
       this.#keys?.addDurable(entries, segment);
       return recorded;
     } catch (error) {
-      if (error instanceof NotEncoded) return this.#notEncoded(error);
+      if (error instanceof NotEncoded) return this.#refuseUnencoded(error);
       return error instanceof NotWritten ? this.#refuse(error) : this.#fail(error as Error);
     } finally {
-      clearTimeout(stalled);
+      clearTimeout(stallTimer);
     }
   }
 
-  /** Begins the next file. The directory entry is durable when this resolves, so its first batch may be acknowledged. */
+  /** Creates the next file. Its directory entry is durable when this resolves, so its first batch may be acknowledged. */
   async #rotate(full: Segment): Promise<void> {
     const { disk, notices } = this.#options;
     const seq = full.chain.seq;
-    checkUntouched(full); // another program may have replaced the folder
+    checkUntouched(full); // another program might have replaced the folder
     this.#checkHeld();
     const file = await disk.createLog(segmentName(seq)).catch((error: Error) => {
-      if (lacksDescriptors(error)) this.#safely(this.#options.onNoDescriptor);
+      if (lacksDescriptors(error)) this.#callSafely(this.#options.onNoDescriptor);
       throw error instanceof SyncError ? error : new NotWritten(describe(error));
     });
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, chain: { seq, crc: 0 } } };
@@ -421,16 +425,16 @@ export class Journal implements JournalFigures {
     this.#retention.run();
   }
 
-  /** The disk is unchanged, so the client may retry. The journal probes the disk with a test write at an interval. */
+  /** The disk is unchanged, so the client may retry. The journal makes a test write every `limits.probeMs`. */
   #refuse(error: NotWritten): RecordResult {
     const reason = 'the disk refuses writes; send the report again later';
     const { segment, trouble } = this.#state as OpenState;
     if (trouble?.kind !== 'refusing') {
-      this.#options.notices.error('the disk refuses writes; reports get 503 until it takes one', {
+      this.#options.notices.error('the disk refuses writes; reports get 503 until a write succeeds', {
         problem: error.message,
       });
-      clearInterval(this.#probing);
-      this.#probing = setInterval(() => {
+      clearInterval(this.#probeTimer);
+      this.#probeTimer = setInterval(() => {
         this.#running ??= this.#run();
       }, this.#options.limits.probeMs).unref();
     }
@@ -438,15 +442,15 @@ export class Journal implements JournalFigures {
     return refused(reason);
   }
 
-  /** Nothing was written, and the disk did not fail. A smaller report, or a later one with more free memory, may succeed. */
-  #notEncoded({ message }: Error): RecordResult {
-    if (this.#mayLog('not encoded')) {
+  /** Nothing was written, and the disk did not fail. A smaller report might succeed, or a later attempt with more free memory. */
+  #refuseUnencoded({ message }: Error): RecordResult {
+    if (this.#shouldLog('not encoded')) {
       this.#options.notices.error('reports could not be encoded and get 503; is memory short?', { problem: message });
     }
     return refused('the service is short of memory; send the report again later');
   }
 
-  /** The write has stalled. Queued reports keep waiting, since they may still be recorded; new reports are refused. */
+  /** The write has stalled. Queued reports keep waiting, since they might still be recorded; new reports are refused. */
   #stall(): void {
     const seconds = this.#options.limits.diskAnswerMs / 1000;
     const reason = `the disk has not answered for ${seconds} s; send the report again later`;
@@ -454,24 +458,24 @@ export class Journal implements JournalFigures {
     this.#state = { ...(this.#state as OpenState), trouble: { kind: 'stalled', reason } };
   }
 
-  #taken(segment: Segment): void {
+  #continueAfterWrite(segment: Segment): void {
     if ((this.#state as OpenState).trouble !== undefined) {
-      clearInterval(this.#probing);
-      this.#options.notices.info('the disk takes writes again');
+      clearInterval(this.#probeTimer);
+      this.#options.notices.info('writes to the disk succeed again');
     }
     this.#continueAt(segment);
   }
 
   #continueAt(segment: Segment): void {
     const { notices, onRecorded } = this.#options;
-    const usedUp = segment.chain.seq > SEQ_MAX;
-    this.#state = usedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
-    if (usedUp) notices.error(USED_UP.reason);
-    this.#safely(onRecorded, segment.chain.seq);
+    const isUsedUp = segment.chain.seq > SEQ_MAX;
+    this.#state = isUsedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
+    if (isUsedUp) notices.error(USED_UP.reason);
+    this.#callSafely(onRecorded, segment.chain.seq);
   }
 
-  /** Runs a callback. Its exception changes nothing on the disk and must not prevent the other callbacks, so it is only logged. */
-  #safely<Values extends unknown[]>(callback: ((...values: Values) => void) | undefined, ...values: Values): void {
+  /** Runs a callback. An exception is only logged: it is no failure of the disk, and must not prevent the other callbacks. */
+  #callSafely<Values extends unknown[]>(callback: ((...values: Values) => void) | undefined, ...values: Values): void {
     try {
       callback?.(...values);
     } catch (error) {
@@ -483,8 +487,8 @@ export class Journal implements JournalFigures {
 
   #fail(error: Error): RecordResult {
     const { segment } = this.#state as OpenState;
-    clearInterval(this.#probing); // otherwise each probe would report the failure again
-    segment.file.close().catch(() => {}); // the journal has failed already
+    clearInterval(this.#probeTimer); // otherwise each probe would report the failure again
+    segment.file.close().catch(() => {}); // the journal has already failed
     void this.#retention.stop();
     const reason = 'the disk failed; send the report again when the service is back';
     this.#metrics.journals.delete(this);

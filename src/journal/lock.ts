@@ -1,19 +1,19 @@
 /**
- * One writer for a folder. The lock is a listening Unix socket file: the kernel stops the listening when the process ends, for
- * any reason. Unlike an abstract socket or a port it is visible from every network namespace that shares the folder.
+ * One writer for a folder. The lock is a listening Unix socket file: the kernel closes the socket when the process ends, for any
+ * reason. Unlike an abstract socket or a port it is visible from every network namespace that shares the folder.
  *
- * Each starting process listens on a socket file of its own (`.lock-<id>`) and only then connects to the others in the folder:
+ * Each starting process listens on its own socket file (`.lock-<id>`) and only then connects to the others in the folder:
  *
- * 1. a socket file that refuses the connection is left over from a process that died: it is removed;
- * 2. a process that answers `held` has the folder: give up;
- * 3. of two processes that answer `starting`, the process with the lower id continues, the other gives up;
- * 4. no other socket file in the folder: the lock is held. Until then the process lists the folder again.
+ * 1. a socket file that refuses the connection is left over from a dead process: it is removed;
+ * 2. another process answers `held`: give up;
+ * 3. another process with a lower id answers `starting`: give up;
+ * 4. the folder has no other socket file: the lock is held. Until then the process lists the folder again.
  *
- * Of two processes the later to publish finds the socket file of the earlier, so at most one reaches 4. The lowest id never
- * gives up to another starting process, so of any number that start at the same moment exactly one reaches 4.
+ * If two processes publish, the later one finds the socket file of the earlier one, so at most one reaches 4. The lowest id never
+ * gives up to another starting process, so exactly one of several simultaneous starts reaches 4.
  *
- * On a file system without socket files (FAT, exFAT) the lock is an abstract socket named after the folder's inode. Binding it
- * takes the lock; it is visible only in its own network namespace.
+ * On a file system without socket files (FAT, exFAT) the lock is an abstract socket named after the folder's inode, which is
+ * visible only in its own network namespace.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -36,44 +36,42 @@ import type { Limits } from '../config/limits.ts';
 import { namesNothing } from './disk.ts';
 import { giveSocketToOwner } from './open/owner.ts';
 
-/** The longest wait for an answer in milliseconds, and its bytes. */
 export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
-/** As `AskLimits`, and how long a start waits for others that start, in milliseconds. */
 export type LockLimits = AskLimits & Pick<Limits, 'lockMs'>;
 
 /** Another process writes to the folder. */
 export class InUseError extends Error {}
 
-/** Another program removed the lock file, so a second process may have taken the folder. */
+/** Another program removed the lock file, so a second process might have locked the folder. */
 export class LockLostError extends Error {}
 
 /** The lock of a folder, held until `release` or the end of the process. */
 export interface Lock {
-  /** Which processes the lock does not exclude, as a sentence for the operator. */
+  /** A sentence for the operator, if the lock does not exclude all processes. */
   readonly hazard?: string;
   /**
-   * Checks that the lock file still exists. Bytes that were synced before this check are in the copy that a second process makes
-   * of the journal, since that process begins only after it found no lock file. Synchronous: the system keeps the entry of a
-   * bound socket in memory, so no disk access is necessary.
+   * Checks that the lock file still exists. A second process starts to copy the journal only after it found no lock file, so the
+   * copy has all bytes that were synced before this check. Synchronous, since the system keeps the entry of a bound socket in
+   * memory.
    * @throws LockLostError, or the error of a system call
    */
   checkHeld(): void;
   /**
-   * Checks the lock file every `checkMs` milliseconds, which covers times in which nothing is written.
-   * @param onLost called at each check after the lock is lost, with what `checkHeld` would throw
+   * Checks the lock file every `checkMs` milliseconds, for periods without writes.
+   * @param onLost called at each check after the lock is lost, with the error of `checkHeld`
    */
   watch(checkMs: number, onLost: (error: Error) => void): void;
-  /** Makes the lock answer how far the journal is durable: see `askHolder`. The getter is called for each connection. */
+  /** Lets other processes ask how far the journal is durable: see `askHolder`. The getter is called for each connection. */
   shareDurable(nextSeq: () => number | undefined): void;
-  /** Removes the lock file, if there is one. Resolves when another process can take the folder. May be called more than once. */
+  /** Removes the lock file, if it exists. Resolves when another process can lock the folder. Can be called more than once. */
   release(): Promise<void>;
 }
 
-/** As `lockFolder`. */
+/** The type of `lockFolder`. */
 export type LockFolder = (folder: string, limits: LockLimits) => Promise<Lock>;
 
 /**
- * Takes the lock of a folder: creates the socket file `.lock-<id>` in it, or returns a lock with a `hazard`.
+ * Locks a folder: creates the socket file `.lock-<id>` in it, or returns a lock with a `hazard`.
  * @param folder must exist
  * @throws InUseError within a second; the error of a system call if no lock can be created
  */
@@ -89,18 +87,18 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
   };
   const server = createServer((asker) => {
     asker.on('error', () => asker.destroy()); // a client that disconnected needs no answer
-    // The connection is destroyed as soon as the kernel has the answer. A stalled client would otherwise delay `close`, and many
-    // of them would use up the file descriptors. So more than one connection at a time is rare.
+    // Destroyed as soon as the kernel has the answer: otherwise a stalled client would delay `close`, and many stalled clients
+    // would use up the file descriptors.
     asker.end(`${answer} ${nextSeq() ?? ''}`.trimEnd(), () => asker.destroy());
   });
-  server.on('error', () => {}); // no file descriptor to accept a client with: its connection ends, and it asks again
+  server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  let watching: NodeJS.Timeout | undefined;
-  let released = false;
+  let watchTimer: NodeJS.Timeout | undefined;
+  let isReleased = false;
   const release = async () => {
-    if (released) return;
-    released = true;
-    clearInterval(watching);
+    if (isReleased) return;
+    isReleased = true;
+    clearInterval(watchTimer);
     removeSocket(path);
     await new Promise((resolve) => server.close(resolve));
     closeSync(directory);
@@ -112,29 +110,29 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
       await listen(server, socketPath(folder, directory, unpublished));
     } catch (error) {
       if (!NO_SOCKET_FILES.has((error as NodeJS.ErrnoException).code ?? '')) {
-        // The folder may be locked although no file can be created in it, as on a full disk.
-        const holder = (await lookAround(folder, directory, published, limits)).find(
+        // The folder might be locked although no file can be created in it, for example on a full disk.
+        const holder = (await findRivals(folder, directory, published, limits)).find(
           ({ state }) => state === 'held' || state === DENIED,
         );
-        throw holder === undefined ? error : inUse(folder, holder);
+        throw holder === undefined ? error : inUseError(folder, holder);
       }
-      removeSocket(join(folder, unpublished)); // some file systems leave a regular file
+      removeSocket(join(folder, unpublished)); // some file systems leave a regular file behind
       await listenAbstract(server, folder, directory);
       answer = `held ${process.pid}`;
       server.unref();
       return { hazard: ABSTRACT_HAZARD, checkHeld: () => {}, watch: () => {}, shareDurable, release }; // no file to check
     }
     giveSocketToOwner(folder, directory, unpublished);
-    // Published only now: a socket between bind and listen refuses connections, like one whose process died.
+    // Published only now: a socket between bind and listen refuses connections, like the socket of a dead process.
     publish(folder, unpublished, published);
     own = lstatSync(path, { bigint: true });
     const deadline = Date.now() + limits.lockMs;
     for (;;) {
-      const rivals = await lookAround(folder, directory, published, limits);
+      const rivals = await findRivals(folder, directory, published, limits);
       if (rivals.length === 0) break;
       const holder = rivals.find(({ state, name }) => state === 'held' || (state === 'starting' && name < published));
       if (holder !== undefined || Date.now() > deadline) {
-        throw inUse(folder, holder ?? rivals[0]);
+        throw inUseError(folder, holder ?? rivals[0]);
       }
       await sleep(10);
     }
@@ -148,7 +146,7 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
   return {
     checkHeld: () => checkSame(path, own, lstatSync(path, { bigint: true, throwIfNoEntry: false })),
     watch: (checkMs, onLost) => {
-      watching = watchFile(path, own, checkMs, onLost);
+      watchTimer = watchFile(path, own, checkMs, onLost);
     },
     shareDurable,
     release,
@@ -156,8 +154,8 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
 }
 
 /**
- * What the process that writes a journal reports: the seq of the first line that is not durable yet · `unsaid` if no process
- * writes it, the process has not opened the journal, or is of an older version · `unanswered` if it is suspended or overloaded.
+ * The answer of the process that writes a journal: the seq of the first line that is not durable yet · `unsaid` if there is no
+ * such process, it has not opened the journal, or is of an older version · `unanswered` if it is suspended or overloaded.
  */
 export type Durable =
   | { readonly kind: 'before'; readonly seq: number }
@@ -166,34 +164,35 @@ export type Durable =
 
 /**
  * Asks the holder of a folder's lock how far the journal is durable, with a timeout of `limits.lockAnswerMs`. Changes nothing in
- * the folder.
- * @throws the error of a system call; a missing folder is no error, but `unsaid`
+ * the folder. The answer for a missing folder is `unsaid`.
+ * @throws the error of a system call
  */
 export async function askHolder(folder: string, limits: AskLimits): Promise<Durable> {
-  const answers = await answersIn(folder, limits);
+  const answers = await askAll(folder, limits);
   const held = answers.find((answer) => answer?.startsWith('held '));
   if (held === undefined) return { kind: answers.some((answer) => UNANSWERED.has(answer)) ? 'unanswered' : 'unsaid' };
   const seq = Number(held.split(' ')[2]);
   return Number.isSafeInteger(seq) && seq > 0 ? { kind: 'before', seq } : { kind: 'unsaid' };
 }
 
-/** A process that has a folder; its `pid` is undefined if it does not answer. */
+/** A process that holds the lock of a folder; `pid` is undefined if the process does not answer. */
 export interface Holder {
   readonly pid: number | undefined;
 }
 
 /**
- * Finds out which live process has the folder, or is about to take it. Changes nothing in the folder.
- * @throws the error of a system call; a missing folder has no holder
+ * Finds the live process that holds or is about to hold the lock of the folder. Changes nothing in the folder. A missing folder
+ * has no holder.
+ * @throws the error of a system call
  */
 export async function holderOf(folder: string, limits: AskLimits): Promise<Holder | undefined> {
-  const answers = (await answersIn(folder, limits)).filter((answer) => answer !== undefined);
+  const answers = (await askAll(folder, limits)).filter((answer) => answer !== undefined);
   const pid = answers.map((answer) => Number(answer.split(' ')[1])).find((pid) => pid > 0);
   return answers.length === 0 ? undefined : { pid };
 }
 
-/** @returns what each lock of the folder answers; undefined for one whose process has ended, or that can not be asked */
-async function answersIn(folder: string, limits: AskLimits): Promise<(string | undefined)[]> {
+/** @returns the answer of each lock in the folder; undefined if its process has ended or cannot be asked */
+async function askAll(folder: string, limits: AskLimits): Promise<(string | undefined)[]> {
   let directory: number;
   try {
     directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
@@ -202,9 +201,9 @@ async function answersIn(folder: string, limits: AskLimits): Promise<(string | u
     throw error;
   }
   try {
-    const paths = socketsIn(folder, LOCK).map((name) => socketPath(folder, directory, name));
+    const paths = listSockets(folder, LOCK).map((name) => socketPath(folder, directory, name));
     if (process.platform === 'linux') paths.push(abstractPath(directory));
-    return await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // another user's lock may refuse
+    return await Promise.all(paths.map((path) => ask(path, limits).catch(() => undefined))); // the lock of another user might refuse
   } finally {
     closeSync(directory);
   }
@@ -216,21 +215,21 @@ interface Rival {
   readonly pid: string | undefined;
 }
 
-function inUse(folder: string, rival: Rival | undefined): InUseError {
+function inUseError(folder: string, rival: Rival | undefined): InUseError {
   if (rival?.state === DENIED) {
     return new InUseError(
-      `${folder} is in use by a process of another user, whose ${rival.name} can not be asked; stop it, or remove that file if it has ended`,
+      `${folder} is in use by a process of another user, whose ${rival.name} cannot be asked; stop the process, or remove the file if the process has ended`,
     );
   }
   return new InUseError(`${folder} is in use by process ${rival?.pid ?? 'unknown'}; stop it, or use another --data`);
 }
 
-/** State of a lock that this user may not connect to: it is unknown whether its process, maybe in another namespace, is alive. */
+/** State of a lock that this user may not connect to. Its process might be alive, perhaps in another namespace. */
 const DENIED = 'denied';
 /** Error codes of file systems without socket files. */
 const NO_SOCKET_FILES: ReadonlySet<string> = new Set(['EPERM', 'EOPNOTSUPP', 'ENOTSUP', 'ENOSYS', 'EINVAL', 'EIO']);
 const ABSTRACT_HAZARD =
-  'the file system of the data folder takes no socket files: the lock keeps out other processes of this network namespace only';
+  'the file system of the data folder supports no socket files: the lock keeps out only processes in this network namespace';
 /** Results of `ask` for a holder that does not answer. */
 const UNANSWERED: ReadonlySet<string | undefined> = new Set(['held', 'unclear']);
 const LOCK = '.lock-';
@@ -238,9 +237,9 @@ const UNPUBLISHED = '.unlocked-';
 /** `sun_path` holds 108 bytes on Linux and 104 elsewhere, with a closing zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** @returns the locks of other processes that are alive. Removes the lock files of processes that ended. */
-async function lookAround(folder: string, directory: number, own: string, limits: AskLimits): Promise<Rival[]> {
-  const names = socketsIn(folder, LOCK).filter((name) => name !== own);
+/** @returns the locks of other live processes. Removes the lock files of processes that ended. */
+async function findRivals(folder: string, directory: number, own: string, limits: AskLimits): Promise<Rival[]> {
+  const names = listSockets(folder, LOCK).filter((name) => name !== own);
   const rivals = await Promise.all(
     names.map(async (name): Promise<Rival | undefined> => {
       const answer = await ask(socketPath(folder, directory, name), limits);
@@ -255,8 +254,8 @@ async function lookAround(folder: string, directory: number, own: string, limits
   return rivals.filter((rival) => rival !== undefined);
 }
 
-/** @returns the names with this prefix. A link is no lock: it would make root connect to whatever it names. */
-function socketsIn(folder: string, prefix: string): string[] {
+/** @returns the names with this prefix. Links are excluded, since root would connect to their target. */
+function listSockets(folder: string, prefix: string): string[] {
   const entries = readdirSync(folder, { withFileTypes: true });
   return entries.filter((entry) => entry.name.startsWith(prefix) && !entry.isSymbolicLink()).map(({ name }) => name);
 }
@@ -280,45 +279,45 @@ function publish(folder: string, unpublished: string, published: string): void {
     renameSync(join(folder, unpublished), join(folder, published));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    throw new InUseError(`${folder} was taken by another process at the same moment; stop it, or use another --data`);
+    throw new InUseError(`${folder} was locked by another process at the same moment; stop it, or use another --data`);
   }
 }
 
-/** @param there the file that has the lock file's name now @throws LockLostError if it is not the lock file */
-function checkSame(path: string, own: BigIntStats, there: BigIntStats | undefined): void {
-  if (there?.ino === own.ino && there.dev === own.dev) return;
+/** @param current the file that now has the lock file's name @throws LockLostError if it is not the lock file */
+function checkSame(path: string, own: BigIntStats, current: BigIntStats | undefined): void {
+  if (current?.ino === own.ino && current.dev === own.dev) return;
   throw new LockLostError(
-    `the lock file ${path} was removed or replaced by another program, so a second process may write to the folder`,
+    `the lock file ${path} was removed or replaced by another program, so a second process might write to the folder`,
   );
 }
 
-/** Asynchronous: on a network file system that hangs, `lstat` may never return, and must not block the event loop. */
+/** Asynchronous: `lstat` might never return on a network file system that hangs, and must not block the event loop. */
 function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (error: Error) => void): NodeJS.Timeout {
-  let looking = false;
-  const look = async () => {
-    if (looking) return;
-    looking = true;
+  let isChecking = false;
+  const check = async () => {
+    if (isChecking) return;
+    isChecking = true;
     try {
-      checkSame(path, own, await lstat(path, { bigint: true }).catch(undefinedIfNone));
+      checkSame(path, own, await lstat(path, { bigint: true }).catch(undefinedIfAbsent));
     } catch (error) {
       onLost(error as Error);
     } finally {
-      looking = false;
+      isChecking = false;
     }
   };
-  return setInterval(() => void look(), checkMs).unref();
+  return setInterval(() => void check(), checkMs).unref();
 }
 
-function undefinedIfNone(error: NodeJS.ErrnoException): undefined {
+function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
   if (!namesNothing(error)) throw error;
 }
 
 /**
- * Removes socket files of processes that died before they published them. A process that is alive fails to publish its removed
- * file, and gives up.
+ * Removes socket files of processes that died before they published them. A live process fails to publish a removed file, and
+ * gives up.
  */
 async function removeUnpublished(folder: string, directory: number, limits: AskLimits): Promise<void> {
-  for (const name of socketsIn(folder, UNPUBLISHED)) {
+  for (const name of listSockets(folder, UNPUBLISHED)) {
     if ((await ask(socketPath(folder, directory, name), limits)) === undefined) removeSocket(join(folder, name));
   }
 }
@@ -328,11 +327,11 @@ function removeSocket(path: string): void {
   try {
     rmSync(path, { force: true });
   } catch {
-    // such as on a read-only file system; the next start tries again
+    // for example on a read-only file system; the next start tries again
   }
 }
 
-/** @returns the answer of the lock's owner, such as `held 4711 12`; `held` if it does not answer in time; undefined if it ended */
+/** @returns the answer of the process, such as `held 4711 12`; `held` after the timeout; undefined if the process has ended */
 function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     let answer = '';
@@ -342,8 +341,8 @@ function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Pro
       resolve(state);
     };
     // A timeout for the whole answer: an idle timeout would restart with each byte.
-    const late = setTimeout(() => settle('held'), lockAnswerMs);
-    socket.on('close', () => clearTimeout(late));
+    const timer = setTimeout(() => settle('held'), lockAnswerMs);
+    socket.on('close', () => clearTimeout(timer));
     socket.on('data', (chunk) => {
       answer += chunk.toString('latin1');
       if (answer.length > lockAnswerBytesMax) settle('held');
@@ -351,7 +350,7 @@ function ask(path: string, { lockAnswerMs, lockAnswerBytesMax }: AskLimits): Pro
     socket.on('end', () => settle(answer));
     socket.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') resolve(undefined);
-      // An owner that is closing resets the connection; one with a full backlog refuses with EAGAIN. The caller asks again.
+      // A closing process resets the connection; a full backlog refuses with EAGAIN. The caller asks again.
       else if (error.code === 'ECONNRESET' || error.code === 'EAGAIN') resolve('unclear');
       else if (error.code === 'EACCES' || error.code === 'EPERM') resolve(DENIED);
       else reject(error);

@@ -8,32 +8,32 @@ import type { HashKey } from './keys/table.ts';
 import type { Backlog } from './queue-entry.ts';
 import type { Retain } from './retention.ts';
 
-/** What a journal needs. */
+/** The options of a `Journal`. */
 export interface JournalOptions {
   readonly disk: Disk;
   readonly notices: Notices;
-  /** Size at which a file is closed and the next one begun. */
+  /** Size at which a file is closed and the next one created. */
   readonly segmentBytes: number;
   readonly retain?: Retain;
   readonly limits: Limits;
   /** Throws if the folder is no longer locked; see `Lock.checkHeld`. If omitted, no other process uses the folder. */
   readonly checkHeld?: (() => void) | undefined;
-  /** Shared by the journals that have one common memory limit for waiting events. */
+  /** Shared by journals with a common memory limit for waiting events. */
   readonly backlog?: Backlog;
   /**
-   * How long from construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
-   * it is.
+   * How long after construction, in milliseconds, reports are queued before the journal is open. By default they are refused until
+   * the journal is open.
    */
   readonly openWaitMs?: number;
   /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
-  /** The idempotency keys of all journals of the service. If omitted, keys are recorded and not looked up. */
+  /** The idempotency keys of all journals of the service. If omitted, keys are recorded but not looked up. */
   readonly keyMemory?: KeyMemory | undefined;
-  /** What forwarding needs; undefined if nothing is forwarded from or to the journal. */
+  /** Undefined if nothing is forwarded from or to the journal. */
   readonly hooks?: JournalHooks | undefined;
-  /** Only tests hand in another one than `hashKey`. */
+  /** `hashKey` by default; only tests pass another function. */
   readonly hashKey?: HashKey | undefined;
   /** Called when no descriptor was free to begin the next file, which is tried again every `limits.probeMs`. */
   readonly onNoDescriptor?: () => void;

@@ -1,6 +1,6 @@
 /**
- * What a reader knows of the process that writes the journal: how far the journal is durable, and when there are new lines. A
- * reader in another process asks the holder of the lock, and polls. One in the same process gets both from the journal.
+ * Tells a reader how far the journal is durable, and when there are new lines. A reader in another process asks the holder of the
+ * lock, and polls; a reader in the same process gets both from the journal.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,43 +11,42 @@ import { type AskLimits, askHolder, type Durable } from './lock.ts';
 /** The writer's progress, for one reader. */
 export interface Progress {
   /**
-   * How far the journal is durable. Lines from that seq on are not yielded: after a failed write
-   * they are truncated, also during a read.
+   * How far the journal is durable. Lines from that seq on are not yielded: a failed write truncates them, even during a read.
    */
   durable(): Promise<Durable>;
-  /** Resolves when there may be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
+  /** Resolves when there might be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
 
 /**
  * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
- * no process holds it, `durable` resolves to `{ kind: 'unsaid' }`.
+ * no process holds the lock, `durable` resolves to `{ kind: 'unsaid' }`.
  */
 export function pollProgress(folder: string, limits: AskLimits & Pick<Limits, 'followMs'>): Progress {
   return {
     durable: () => askHolder(folder, limits),
-    more: (signal) => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // it rejects only when it is aborted
+    more: (signal) => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // rejects only when aborted
   };
 }
 
 /**
- * Asks the writer how far the journal is durable, and again if it does not answer: one that is starting or stopping may miss a
- * question.
+ * Asks the writer how far the journal is durable, and repeats the question if there is no answer: a process that is starting or
+ * stopping might miss it.
  */
 export async function askDurable(progress: Progress): Promise<Durable> {
-  for (let asked = 1; ; asked += 1) {
+  for (let attempt = 1; ; attempt += 1) {
     const answer = await progress.durable();
-    if (answer.kind !== 'unanswered' || asked >= ASKED_MAX) return answer;
+    if (answer.kind !== 'unanswered' || attempt >= ATTEMPTS_MAX) return answer;
   }
 }
 
-const ASKED_MAX = 3;
+const ATTEMPTS_MAX = 3;
 
 /** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
 export class OwnProgress {
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
-  /** By folder: the same when the journal was opened first. */
+  /** By folder: the next seq when this process first opened the journal. */
   readonly #openedSeqs = new Map<string, number>();
   /** The folders whose journals are about to be opened, or are being opened: see `ofOpen`. */
   readonly #opening = new Set<string>();
@@ -55,7 +54,7 @@ export class OwnProgress {
   readonly #readers = new Map<string, Waiters>();
   #onRecorded: (() => void) | undefined;
 
-  /** The lines before `nextSeq` are durable now: wakes the readers that wait for more. */
+  /** Call when the lines before `nextSeq` are durable: wakes the waiting readers. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
     if (!this.#openedSeqs.has(folder)) this.#openedSeqs.set(folder, nextSeq);
@@ -64,7 +63,7 @@ export class OwnProgress {
     this.#readers.get(folder)?.wake();
   }
 
-  /** A journal is about to be opened, perhaps once more: the next `recorded` says that it is open. */
+  /** Call when a journal is about to be opened or reopened; the next `recorded` means that it is open. */
   opening(folder: string): void {
     this.#opening.add(folder);
   }
@@ -74,7 +73,7 @@ export class OwnProgress {
     this.#onRecorded = callback;
   }
 
-  /** Forgets how far a journal is durable, because another journal replaces it, or may replace it. */
+  /** Forgets how far a journal is durable, because another journal replaces it, or might replace it. */
   forget(folder: string): void {
     this.#nextSeqs.delete(folder);
     this.#openedSeqs.delete(folder);
@@ -95,7 +94,7 @@ export class OwnProgress {
     return this.#progressOf(folder, () => this.#nextSeqs.get(folder));
   }
 
-  /** @returns the same, with `unsaid` also while the journal is being opened again: it may then keep lines of a failed write */
+  /** Like `of`, but `unsaid` also while the journal is being reopened: the recovery might keep lines of a failed write. */
   ofOpen(folder: string): Progress {
     return this.#progressOf(folder, () => (this.#opening.has(folder) ? undefined : this.#nextSeqs.get(folder)));
   }

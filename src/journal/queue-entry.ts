@@ -1,4 +1,4 @@
-/** What waits in the queue of a journal: the events of a report, how much memory they take, and whether they fit. */
+/** The entries in the queue of a journal: their events, their memory, and whether they fit. */
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
@@ -7,40 +7,40 @@ import type { HashedKey } from './keys/table.ts';
 import { type LineMembers, lineBytesMax } from './line/record.ts';
 
 /**
- * Called once for each call of `append`, with the result of all its events. If they are recorded, `first` and `last` are a range of
- * seqs that has all of them but those that were recorded before, and `before` has the seqs of these. The range is empty, with
- * `first` above `last`, if all were.
+ * Called once for each call of `append`, with the result of all its events. If they are recorded: `before` has the seqs of the
+ * events that were recorded earlier, and the range from `first` to `last` has all other events. The range is empty, with `first`
+ * above `last`, if all events were recorded earlier.
  */
 export type Done = (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void;
 
 /**
  * The events of one call of `append`, which are written together, and recorded or refused together. All entries have the same
- * members, and so one hidden class.
+ * members, so that V8 uses one hidden class.
  */
 export interface QueueEntry {
   /** The members of each line, `Event.encoded`. */
   readonly lines: readonly LineMembers[];
-  /** Upper bound of the bytes of its lines. */
+  /** Upper bound of the bytes of the lines. */
   readonly lineBytes: number;
-  /** Approximate memory that it takes while it waits, in bytes. */
+  /** Approximate memory of the waiting entry, in bytes. */
   readonly heldBytes: number;
   readonly done: Done;
-  /** For each line the id that it has in the journal which recorded it first, undefined for a new one; undefined if all are new. */
+  /** For each line its id in the journal that recorded it first, undefined for a new line; undefined if all lines are new. */
   readonly ids: readonly (string | undefined)[] | undefined;
-  /** For each line its idempotency key, undefined for a line without one; undefined if no line has one, or keys are not looked up. */
+  /** For each line its idempotency key, if it has one; undefined if no line has a key, or keys are not looked up. */
   readonly keys: readonly (HashedKey | undefined)[] | undefined;
-  /** Reports that repeat one of the keys while the entry waits: they get its result after `done`. Undefined if there is none. */
+  /** Reports that repeat one of the keys while the entry waits: they get its result after `done`. Undefined if there are none. */
   joined: Done[] | undefined;
 }
 
-/** An entry of which at least one line has an idempotency key. */
+/** An entry with at least one idempotency key. */
 export interface KeyedEntry extends QueueEntry {
   readonly keys: readonly (HashedKey | undefined)[];
 }
 
-/** The events of a report as their lines will have them, without what depends on the position in the journal. */
+/** The events of a report in the form of journal lines, without the members that depend on the position in the journal. */
 export interface EncodedEvents extends Pick<QueueEntry, 'lines' | 'lineBytes' | 'heldBytes' | 'ids'> {
-  /** Whether an event has an idempotency key that is looked up here, and not by the journal that recorded the event first. */
+  /** Whether an event has an idempotency key that this journal looks up. Keys of forwarded events are not looked up. */
   readonly hasKey: boolean;
 }
 
@@ -71,10 +71,15 @@ export interface Backlog {
 }
 
 /**
- * @returns why so many events can never be recorded together, undefined if they can: their lines must not exceed what a start
- *   explains as torn by a crash, and they must fit into an empty queue. One event always can, see `limitsFor`
+ * A start must be able to explain the lines as one torn write (`tornBytesMax`), and the events must fit into an empty queue. A
+ * single event always fits, see `limitsFor`.
+ * @returns why the events can never be recorded together; undefined if they can
  */
-export function oversize(count: number, { lineBytes, heldBytes }: EncodedEvents, limits: Limits): string | undefined {
+export function explainOversize(
+  count: number,
+  { lineBytes, heldBytes }: EncodedEvents,
+  limits: Limits,
+): string | undefined {
   if (count === 1) return undefined;
   const { tornBytesMax, queueBytesMax, queueEventBytes } = limits;
   if (lineBytes > tornBytesMax) {
@@ -87,8 +92,9 @@ export function oversize(count: number, { lineBytes, heldBytes }: EncodedEvents,
 }
 
 /**
+ * @param bytes memory of the new events
  * @param waitingBytes memory of the events that wait for this journal
- * @returns why events of so many bytes would exceed a limit of the queue, as a clause for the client; undefined if they fit
+ * @returns why the new events would exceed a limit of the queue, as a clause for the client; undefined if they fit
  */
 export function overload(bytes: number, waitingBytes: number, backlog: Backlog, limits: Limits): string | undefined {
   const { queueBytesMax, backlogBytesMax, queueEventBytes } = limits;

@@ -1,13 +1,13 @@
 /**
- * Retention: removes files beyond the size or age limit, or for a disk that fills up, from the beginning of a journal: whole
- * closed files, oldest first, never the newest.
+ * Retention removes files of a journal that exceed the size or age limit, or because the disk is filling up: whole closed files,
+ * oldest first, never the newest.
  *
- * An empty marker file `events-1-<last>.removed` says that the journal begins after the seq `last`; without it a start and
+ * The empty marker file `events-1-<last>.removed` means that the journal starts after the seq `last`; without it a start and
  * `verify` treat a missing file as damage. The marker is durable before the first file is removed, and it names the last seq
  * that will be removed. So the journal is valid after an interruption at any step, and the next run completes the removal.
  *
- * Files with events that are still to be forwarded stay. If the limits ask for such a file, the journal takes no more reports:
- * `refusal` says why, until the destination has received them or the limits no longer ask.
+ * Files with events that are still to be forwarded stay. If the limits ask for the removal of such a file, the journal refuses
+ * reports with the reason in `refusal`, until the destination has received the events or the limits are met.
  */
 
 import type { Config } from '../config/config.ts';
@@ -36,26 +36,26 @@ export class Retention {
   readonly #journal: { files: number };
   readonly #onRemoving: (lastSeq: number) => void;
   readonly #onSyncFailed: (error: SyncError) => void;
-  /** A run is scheduled and has not begun: it will see all changes until then. */
-  #due = false;
+  /** A run is scheduled and has not started: it will see all changes until then. */
+  #isDue = false;
   #running = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
-  /** The next run, while files are held back: the destination may have received more, or space may be free again. */
-  #again: NodeJS.Timeout | undefined;
+  /** The next run while files are held back: by then the destination might have received more, or space might be free. */
+  #nextRun: NodeJS.Timeout | undefined;
   #refusal: string | undefined;
-  #stopped = true;
-  /** Number of files removed. */
+  #isStopped = true;
+  /** Number of removed files. */
   #removed = 0;
-  /** The disk has too little free space, and the only file is the newest. */
+  /** The disk has too little free space, and the newest file is the only one. */
   #closesEarly = false;
-  /** The last failure that was logged, and when (monotonic clock): while the disk is low, there is a run every second. */
+  /** The last logged failure and its time (monotonic clock): while the disk is low, a run every second would repeat it. */
   #logged = { text: '', atMs: Number.NEGATIVE_INFINITY };
 
   /**
    * @param journal its `files` is decremented for each removed file
-   * @param onRemoving called before files are removed, with the last seq that the journal no longer has
-   * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later sync that succeeds would
-   *   prove nothing, and without a durable marker a removed file is damage
+   * @param onRemoving called before files are removed, with their last seq
+   * @param onSyncFailed called when a sync has failed, after which nothing more is removed: a later successful sync would prove
+   *   nothing, and without a durable marker a removed file is damage
    */
   constructor(
     options: RetentionOptions,
@@ -69,17 +69,15 @@ export class Retention {
     this.#journal = journal;
   }
 
-  /** Why no report may be recorded now, from `JournalHooks.heldBack`; undefined if none of the files to be removed is held back. */
+  /** Why no report may be recorded now, from `JournalHooks.heldBack`; undefined if no file is held back. */
   get refusal(): string | undefined {
     return this.#refusal;
   }
 
-  /**
-   * Finds out whether files are held back, and removes none: before the first report of a journal is recorded. Never rejects.
-   */
-  async look(): Promise<void> {
+  /** Sets `refusal` before the first report of a journal is recorded, without removing files. Never rejects. */
+  async checkHeldBack(): Promise<void> {
     const { disk, hooks } = this.#options;
-    if (hooks === undefined || !this.#mayRemove()) return;
+    if (hooks === undefined || !this.#hasLimits()) return;
     try {
       this.#refuse((await this.#choose(contentsOf(await disk.list()))).refusal);
     } catch (error) {
@@ -88,27 +86,27 @@ export class Retention {
   }
 
   /**
-   * Runs at once, and again every `limits.retainCheckMs`, since files may become too old without a rotation. Does
-   * nothing without limits.
-   * @param lastSeq the last seq of the journal, as for `JournalHooks.opened`
+   * Runs at once, and again every `limits.retainCheckMs`, since files can become too old without a rotation. Without limits it
+   * does nothing.
+   * @param lastSeq the last seq of the journal, passed to `JournalHooks.opened`
    */
   start(lastSeq: number): void {
-    if (!this.#mayRemove()) return;
+    if (!this.#hasLimits()) return;
     this.#options.hooks?.opened(lastSeq);
-    this.#stopped = false;
+    this.#isStopped = false;
     this.#timer = setInterval(() => this.run(), this.#options.limits.retainCheckMs).unref();
     this.run();
   }
 
-  /** One run before the journal is open, for a disk without the space to open it. Never rejects. @returns as `makeSpace` */
+  /** `makeSpace` before the journal is open, for a disk without the space to open it. Never rejects. */
   async makeSpaceToOpen(): Promise<boolean> {
-    if (!this.#mayRemove()) return false;
-    this.#stopped = false;
+    if (!this.#hasLimits()) return false;
+    this.#isStopped = false;
     return this.makeSpace();
   }
 
   /**
-   * One run at once, between `start` and `stop`. Never rejects.
+   * Runs once, between `start` and `stop`. Never rejects.
    * @returns whether a file was removed: `false` if the newest is the only file
    */
   async makeSpace(): Promise<boolean> {
@@ -119,53 +117,51 @@ export class Retention {
   }
 
   /**
-   * @param segmentBytes the size at which files are closed as a rule
-   * @returns the size at which the newest file is to be closed now: the same, or at most `limits.earlyCloseBytes` if it is the only
-   *   file and the disk has too little space
+   * @param segmentBytes the configured size
+   * @returns the size at which the newest file is closed: `segmentBytes`, or at most `limits.earlyCloseBytes` if the newest is the
+   *   only file and the disk has too little space
    */
   closeAtBytes(segmentBytes: number): number {
     return this.#closesEarly ? Math.min(segmentBytes, this.#options.limits.earlyCloseBytes) : segmentBytes;
   }
 
   /**
-   * Schedules a run after the current run. A second call before it begins has no effect. Never throws: failures are logged, but
-   * for a failed sync.
+   * Schedules a run after the current run. Another call before its start has no effect. Never throws: failures are logged, but a
+   * failed sync is passed to `onSyncFailed`.
    */
   run(): void {
-    if (this.#stopped || this.#due) return;
-    this.#due = true;
-    clearTimeout(this.#again);
+    if (this.#isStopped || this.#isDue) return;
+    this.#isDue = true;
+    clearTimeout(this.#nextRun);
     this.#running = this.#running
       .then(() => this.#removeOld())
       .catch((error: Error) => {
         if (!(error instanceof SyncError)) return this.#logFailure(error);
-        this.#stopped = true;
+        this.#isStopped = true;
         this.#onSyncFailed(error);
       })
       .then(() => {
-        if (this.#refusal === undefined || this.#stopped || this.#timer === undefined) return;
-        this.#again = setTimeout(() => this.run(), this.#options.limits.spaceCheckMs).unref();
+        if (this.#refusal === undefined || this.#isStopped || this.#timer === undefined) return;
+        this.#nextRun = setTimeout(() => this.run(), this.#options.limits.spaceCheckMs).unref();
       });
   }
 
-  /**
-   * Stops after the current removal; the next start completes the run. Nothing more is removed after it resolves. Never rejects.
-   */
+  /** Stops after the current removal; the next start completes the run. Nothing is removed after this resolves. Never rejects. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#isStopped = true;
     clearInterval(this.#timer);
-    clearTimeout(this.#again);
+    clearTimeout(this.#nextRun);
     await this.#running;
   }
 
-  #mayRemove(): boolean {
+  #hasLimits(): boolean {
     const { retainBytes, retainDays, keepFree } = this.#options.retain ?? {};
     return (retainBytes ?? retainDays ?? keepFree) !== undefined;
   }
 
   async #removeOld(): Promise<void> {
-    this.#due = false;
-    if (this.#stopped) return;
+    this.#isDue = false;
+    if (this.#isStopped) return;
     const { disk, notices } = this.#options;
     const names = await disk.list();
     const contents = contentsOf(names);
@@ -174,17 +170,17 @@ export class Retention {
     const last = Math.max(removedLast, files.at(-1)?.last_seq ?? 0);
     const marker = goneName({ first: 1, last }, 'removed');
     const stale = names.filter((name) => name !== marker && goneRange(name, 'removed'));
-    // A sidecar may have been written after an earlier run had removed its file.
+    // A sidecar might have been written after an earlier run had removed its file.
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
     if (last === removedLast) this.#refuse(refusal);
     else if (!(await this.#prepareRemoval(Math.max(removedLast + 1, files[0]!.first_seq), last, refusal))) return;
     if (files.length + stale.length + sidecars.length === 0) return;
-    // An existing marker may be from a run that was interrupted before the marker was durable.
+    // An existing marker might be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();
     else await this.#mark(marker, stale);
     this.#onRemoving(last);
     for (const fields of files) {
-      if (this.#stopped) return;
+      if (this.#isStopped) return;
       const { file } = fields;
       try {
         await disk.remove(file);
@@ -199,7 +195,7 @@ export class Retention {
     await this.#syncFolder();
   }
 
-  /** @param refusal why reports are refused anyway @returns whether the files may be removed */
+  /** @param refusal why reports are refused even if the files are removed @returns whether the files may be removed */
   async #prepareRemoval(firstSeq: number, lastSeq: number, refusal: string | undefined): Promise<boolean> {
     let reason = refusal;
     try {
@@ -214,7 +210,7 @@ export class Retention {
     }
   }
 
-  /** @param stale the markers of earlier runs; one that is renamed is removed from the array */
+  /** @param stale the markers of earlier runs; a renamed marker is removed from the array */
   async #mark(marker: string, stale: string[]): Promise<void> {
     const { disk } = this.#options;
     try {
@@ -222,8 +218,8 @@ export class Retention {
     } catch (error) {
       const old = isFull(error as Error) ? stale.shift() : undefined;
       if (old === undefined) throw error;
-      // A full disk may have no inode for another file, so an old marker is renamed. A reader that lists the folder during the
-      // rename may see neither name, so this is done only on a full disk.
+      // A full disk might have no inode for another file, so an old marker is renamed. Only on a full disk, since a reader that
+      // lists the folder during the rename might see neither name.
       await disk.rename(old, marker);
       await this.#syncFolder();
     }
@@ -236,9 +232,8 @@ export class Retention {
   }
 
   /**
-   * Chooses the files to be removed, and finds out whether a file that the limits ask for is held back.
-   * @param contents its `removedLast` is the last seq that an earlier run was to remove
-   * @returns the files, and why reports are refused; undefined if they are not
+   * Chooses the files to be removed: those beyond the limits, up to the first that is held back.
+   * @returns the files; `refusal` is why reports are refused, if a file is held back
    */
   async #choose({
     segments,
@@ -264,23 +259,23 @@ export class Retention {
         why = '--retain-days';
       else if (freeBytes < keepFree) why = '--keep-free';
       else break;
-      // What a repair lost after it holds nothing back: a destination passes that with the next event, which would be refused.
+      // Lost events at the end hold nothing back: a destination passes them only with the next event, which would be refused.
       const last_seq = beforeGone(next.firstSeq - 1, lost);
       files.push({ file, first_seq: firstSeq, last_seq, bytes, why });
       left -= bytes;
-      freeBytes += bytes; // not measured: a reader may hold a removed file open, and then the others would be removed too
+      freeBytes += bytes; // not measured: while a reader holds a removed file open, too many files would be removed
     }
-    return this.#withoutHeldBack(files);
+    return this.#excludeHeldBack(files);
   }
 
-  /** @param files that the limits ask for; files that an earlier run has begun to remove are gone already */
-  #withoutHeldBack(files: readonly OldFile[]) {
+  /** @param files beyond the limits; files of an interrupted run are never held back, since its marker is already durable */
+  #excludeHeldBack(files: readonly OldFile[]) {
     const held = files.length > 0 ? this.#options.hooks?.heldBack() : undefined;
     const count = files.findIndex(({ why, last_seq }) => held && why !== INTERRUPTED && last_seq >= held.fromSeq);
     return count === -1 ? { files, refusal: undefined } : { files: files.slice(0, count), refusal: held?.reason };
   }
 
-  /** @returns the age of a file's last event; NaN if its last line has no time, which a start would refuse */
+  /** @returns the age of a file's last event; NaN if the last line has no time, as in a damaged file */
   async #ageMs(file: string, bytes: number): Promise<number> {
     const { disk, limits } = this.#options;
     const end = await lastLine(disk, file, bytes, limits);
@@ -301,7 +296,7 @@ export class Retention {
   }
 
   #logFailure(error: Error, file?: string): void {
-    const again = this.#stopped ? 'at the next start' : 'later';
+    const again = this.#isStopped ? 'at the next start' : 'later';
     const text = `${file}: ${error.message}`;
     const nowMs = performance.now();
     if (text === this.#logged.text && nowMs - this.#logged.atMs < this.#options.limits.notAcceptedNoticeMs) return;

@@ -1,28 +1,28 @@
-/** The names of the files of a journal, and what they alone say about its content. */
+/** The names of the files of a journal, and the content of the journal as far as the names show it. */
 
-/** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; names sort as seqs do */
+/** @returns the name of the file whose first line has this seq: `events-00000000000000000007.jsonl`; names sort in seq order */
 export function segmentName(firstSeq: number): string {
   return `events-${String(firstSeq).padStart(20, '0')}.jsonl`;
 }
 
 /** @returns the seq in a segment's name (`7` for `events-00000000000000000007.jsonl`), or undefined for a name of another kind */
 export function segmentFirstSeq(name: string): number | undefined {
-  return seqIn(name, SEGMENT_NAME);
+  return parseSeq(name, SEGMENT_NAME);
 }
 
-/** @param pattern of names, with the digits as its first group */
-function seqIn(name: string, pattern: RegExp): number | undefined {
+/** @param pattern matches a name, with the digits of the seq as its first group */
+function parseSeq(name: string, pattern: RegExp): number | undefined {
   const seq = Number(pattern.exec(name)?.[1]);
   return Number.isSafeInteger(seq) && seq >= 1 ? seq : undefined;
 }
 
 const SEGMENT_NAME = /^events-([0-9]{20})\.jsonl$/;
-/** The suffixes that assetlog itself gives to copies and to ends of files are left out. */
+/** Excludes the suffixes that assetlog itself gives to copies and to ends of files. */
 const RENAMED = /^events-([0-9]{20})\.jsonl\.(?!(?:torn(?:-\d+)?|rewrite|repair|partial)$)/;
-/** Why the journal no longer has events: `lost` by damage, `removed` by retention. */
+/** Why events are gone: `lost` by damage, `removed` by retention. */
 export type Gone = 'lost' | 'removed';
 
-/** Seqs, both inclusive, of events that the journal is known to no longer have. */
+/** The first and the last seq, both inclusive, of events that are known to be gone from the journal. */
 export interface GoneRange {
   readonly first: number;
   readonly last: number;
@@ -30,7 +30,7 @@ export interface GoneRange {
 
 /**
  * @returns the name of the marker for events that are gone, such as
- *   `events-00000000000000000001-00000000000000000053.removed`; it sorts to the position of their file
+ *   `events-00000000000000000001-00000000000000000053.removed`; it sorts to the position of the events' file
  */
 export function goneName({ first, last }: GoneRange, why: Gone): string {
   return `events-${String(first).padStart(20, '0')}-${String(last).padStart(20, '0')}.${why}`;
@@ -52,23 +52,23 @@ export interface SegmentName {
 /** The journal files of a folder, and the events known to be gone before and between them, each in order. */
 export interface Contents {
   readonly segments: readonly SegmentName[];
-  /** Files under another name (`events-….jsonl.gz`) that are missing under their own; `firstSeq` is that of the missing file. */
+  /** Renamed files, such as `events-….jsonl.gz`, whose original is missing; `firstSeq` is from the original name. */
   readonly renamed: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
-  /** The last seq that retention removed, 0 if it removed nothing. */
+  /** The last seq that retention removed; 0 if it removed nothing. */
   readonly removedLast: number;
   /** The lost and the removed ranges together. */
   readonly gone: readonly GoneRange[];
 }
 
-/** @param names of all entries of the folder; other files than those of a journal are ignored */
+/** @param names of all entries of the folder; files that are not of a journal are ignored */
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
-  const lost = rangesIn(names, 'lost');
-  const last = rangesIn(names, 'removed').at(-1)?.last ?? 0;
+  const lost = parseRanges(names, 'lost');
+  const last = parseRanges(names, 'removed').at(-1)?.last ?? 0;
   const present = new Set(firstSeqs);
   const renamed = names
-    .map((name) => ({ name, firstSeq: seqIn(name, RENAMED) ?? 0 }))
+    .map((name) => ({ name, firstSeq: parseSeq(name, RENAMED) ?? 0 }))
     .filter(({ firstSeq }) => firstSeq > 0 && !present.has(firstSeq));
   return {
     segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
@@ -79,12 +79,12 @@ export function contentsOf(names: readonly string[]): Contents {
   };
 }
 
-function rangesIn(names: readonly string[], why: Gone): GoneRange[] {
+function parseRanges(names: readonly string[], why: Gone): GoneRange[] {
   const ranges = names.map((name) => goneRange(name, why)).filter((range) => range !== undefined);
   return ranges.sort((a, b) => a.first - b.first || a.last - b.last);
 }
 
-/** @returns the next expected seq: `seq` itself, or the seq after the range if it is known to be gone */
+/** @returns `seq`, or the next seq after it that is not known to be gone */
 export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   let next = seq;
   for (const { first, last } of gone) if (first <= next && next <= last) next = last + 1;
@@ -107,16 +107,16 @@ export function sidecarName(firstSeq: number): string {
 }
 
 /**
- * @returns the seq in a sidecar's name, also of one that was not written to its end: `7` for
- *   `keys-00000000000000000007.idx.new`; undefined for a name of another kind
+ * @returns the seq in the name of a sidecar, even if it is incomplete: `7` for `keys-00000000000000000007.idx.new`; undefined for
+ *   a name of another kind
  */
 export function sidecarFirstSeq(name: string): number | undefined {
-  return seqIn(name, SIDECAR_NAME);
+  return parseSeq(name, SIDECAR_NAME);
 }
 
 const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
 
-/** Whether assetlog gives a file, or a folder, of a journal this name. */
+/** Whether assetlog uses this name for a file or folder of a journal. */
 export function isOwnName(name: string): boolean {
   return OWN_NAME.test(name);
 }

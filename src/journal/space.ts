@@ -1,10 +1,9 @@
-/** The space of a file system. */
+/** The space of a file system, in bytes. */
 
-/** In bytes. */
 export interface Space {
-  /** For a user who is not root. */
+  /** For users other than root. */
   readonly freeBytes: number;
-  /** What this process can still write: root may also use the blocks that a file system reserves for root. */
+  /** For this process: root may also use the blocks that a file system reserves for root. */
   readonly usableBytes: number;
   readonly totalBytes: number;
 }

@@ -1,4 +1,4 @@
-/** The states of a journal, and what it writes at a time. */
+/** The states of a journal. */
 
 import type { RecordResult } from '../event/record-result.ts';
 import type { LinesToAppend } from './append.ts';
@@ -7,7 +7,7 @@ import type { Segment } from './open/recovery.ts';
 import type { QueueEntry } from './queue-entry.ts';
 
 export type JournalState =
-  | { readonly kind: 'starting'; readonly reason: string; readonly queueing: boolean }
+  | { readonly kind: 'starting'; readonly reason: string; readonly isQueueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
   /** The content of the disk is unknown. */
@@ -15,7 +15,7 @@ export type JournalState =
 
 export interface Trouble {
   /**
-   * `refusing`: the last write failed, the next may succeed, so reports are still queued. `stalled`: the current write has
+   * `refusing`: the last write failed, but the next might succeed, so reports are still queued. `stalled`: the current write has
    * stalled. `used up`: the largest seq is assigned.
    */
   readonly kind: 'refusing' | 'stalled' | 'used up';
@@ -26,12 +26,12 @@ export type OpenState = Extract<JournalState, { kind: 'open' }>;
 
 export const USED_UP: Trouble = {
   kind: 'used up',
-  reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest there is; give the service a new --data folder`,
+  reason: `the journal is full: its last event has seq ${SEQ_MAX}, the largest possible seq; give the service a new --data folder`,
 };
 
 export const OPENING = 'the journal is being opened';
 
-/** What one write takes: whole entries, and the lines of all of them. */
+/** One write: whole entries, and their lines. */
 export interface Batch extends LinesToAppend {
   readonly entries: readonly QueueEntry[];
 }

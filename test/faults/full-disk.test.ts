@@ -57,7 +57,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     mount.free();
     await eventually('ready again', async () => (await ask(service.port, READY)).status === 200);
     await load.stop();
-    assert.match(service.stderr(), /"the disk takes writes again"/);
+    assert.match(service.stderr(), /"writes to the disk succeed again"/);
     assert.equal((await service.kill()).code, 0);
     assertExact(service.data, load.acknowledged);
   });

@@ -119,7 +119,7 @@ test('a write that is refused gets 503 with a reason, and the next that is taken
     await assertNotReady(service.port, /the disk refuses writes/, askedMs);
     assert.equal(await report(service.port, 'c'), 200);
     assert.equal((await ready(service.port)).status, 200);
-    assert.match(service.stderr(), /"problem":"[^"]+, write"(.*\n)+.*"the disk takes writes again"/);
+    assert.match(service.stderr(), /"problem":"[^"]+, write"(.*\n)+.*"writes to the disk succeed again"/);
     await assertStops(service);
     assertOnly(service.events(), ['a', 'c']);
     assertOrder(strace, service, ['a', 'c']);

@@ -134,7 +134,7 @@ test('a file system without socket files leaves a lock for this network namespac
     const first = await startService(t, { data, ...refusing() });
     assert.match(
       first.stderr(),
-      /takes no socket files: the lock keeps out other processes of this network namespace only/,
+      /supports no socket files: the lock keeps out only processes in this network namespace/,
     );
     assert.equal(await report(first.port, `a${round}`), 200);
     const second = await runWithin(HANG_MS, ['--port', '0', '--data', data], refusing());
@@ -145,7 +145,7 @@ test('a file system without socket files leaves a lock for this network namespac
 });
 
 const LOST =
-  /"problem":"the lock file \S+ was removed or replaced by another program, so a second process may write to the folder"/;
+  /"problem":"the lock file \S+ was removed or replaced by another program, so a second process might write to the folder"/;
 
 function removeLock(folder: string): void {
   const [lock = ''] = readdirSync(folder).filter((name) => name.startsWith('.lock-'));

@@ -1,4 +1,4 @@
-/** What a journal says about the clock of its machine. */
+/** The warnings of a journal about the clock of its machine. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,4 @@
-/** What every disk has to do: the real one, and the simulated one for tests in which a disk has to fail. */
+/** The contract of every disk: the real disk, and the simulated disk of tests in which a disk must fail. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -15,7 +15,7 @@ import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 
 const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk': (t) => openDisk(`${newFolder(t)}/a/b`),
-  'the real disk where no write syncs': (t) => openDisk(`${newFolder(t)}/a/b`, false),
+  'the real disk without syncing writes': (t) => openDisk(`${newFolder(t)}/a/b`, false),
   'the simulated disk': () => new SimulatedDisk(),
 };
 
@@ -37,7 +37,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.deepEqual(await disk.list(), ['copy']);
   });
 
-  test(`${kind}: bytes are written where they are to be, cut and read back, whole and in part`, async (t) => {
+  test(`${kind}: bytes are written at their position, truncated, and read back in whole and in part`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     await disk.prepare();
@@ -59,7 +59,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.equal(await textOf(disk, 'x', 4, 4), '');
   });
 
-  test(`${kind}: the next chunk of a file takes the memory of the one before [disk-3]`, async (t) => {
+  test(`${kind}: the chunks of a file share the same memory [disk-3]`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     await writeFile(disk, 'x', [Buffer.from('one two three')]);
@@ -91,7 +91,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     await assert.rejects(disk.createLog('x'), withCode('EEXIST'));
   });
 
-  test(`${kind}: each name is of one file, and what is not there is ENOENT`, async (t) => {
+  test(`${kind}: each name has one file, and a missing name is ENOENT`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     const old = await disk.createLog('x');
@@ -108,19 +108,19 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.equal(await textOf(disk, 'side/x'), 'er');
     assert.deepEqual((await disk.list()).sort(), ['side', 'x']);
     await disk.remove('x');
-    const asked = [
+    const calls = [
       () => disk.remove('x'),
       () => disk.openLog('x'),
       () => disk.rename('x', 'y'),
       () => disk.size('x'),
       () => textOf(disk, 'x'),
     ];
-    for (const ask of asked) await assert.rejects(ask, withCode('ENOENT'));
+    for (const call of calls) await assert.rejects(call, withCode('ENOENT'));
     const { freeBytes = 0, totalBytes = 0 } = (await disk.space()) ?? {};
     assert.ok(0 < freeBytes && freeBytes <= totalBytes, `${freeBytes} of ${totalBytes}`);
   });
 
-  test(`${kind}: a file that could not be written whole is removed`, async (t) => {
+  test(`${kind}: a partially written file is removed`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     async function* breaking() {
@@ -132,7 +132,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
   });
 }
 
-/** A system whose write, or sync, does its work or not and then fails, once. */
+/** Lets the next write, or sync, fail once. @param works whether the call has its effect before it fails */
 function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): void {
   const call = fs[name] as (...args: unknown[]) => void;
   const failing = (...args: unknown[]) => {
@@ -151,7 +151,7 @@ function failOnce(t: TestContext, name: 'write' | 'fdatasync', works: boolean): 
   });
 }
 
-test('a write that failed and a sync that failed are distinguished [disk-2]', async (t) => {
+test('a failed write and a failed sync are distinguished [disk-2]', async (t) => {
   const table = [
     { name: 'write', works: false, syncingWrites: true, unsynced: false },
     { name: 'write', works: true, syncingWrites: true, unsynced: true },
@@ -172,17 +172,17 @@ test('a write that failed and a sync that failed are distinguished [disk-2]', as
   }
 });
 
-test('a short write is asked again, and a disk that takes nothing is given up', async () => {
+test('a short write is continued, and a write of no bytes fails', async () => {
   const disk = new SimulatedDisk();
   disk.fault = (call) => (call === 'write' && disk.count('write') < 2 ? { shortBy: 2 } : undefined);
   await writeFile(disk, 'x', [Buffer.from('hello')]);
   assert.equal(disk.text('x'), 'hello');
   disk.fault = (call) => (call === 'write' ? { shortBy: 100 } : undefined);
-  await assert.rejects(writeFile(disk, 'y', [Buffer.from('hello')]), /the disk takes nothing more of y/);
+  await assert.rejects(writeFile(disk, 'y', [Buffer.from('hello')]), /the disk accepts no more bytes of y/);
 });
 
-test('a quota has no name in Node, and is reported as a quota', {
-  skip: process.platform !== 'linux' && 'its number is that of Linux',
+test('a used-up quota, which has no code in Node, is reported as a quota', {
+  skip: process.platform !== 'linux' && 'the errno is from Linux',
 }, () => {
   const quota = Object.assign(new Error('Unknown system error -122'), { errno: -122, syscall: 'write' });
   assert.equal(describe(quota), 'EDQUOT: the disk quota is used up, write');
@@ -212,12 +212,12 @@ test('the real disk: only regular files are opened [disk-1]', { skip: process.pl
   await assert.rejects(disk.openSlots('fifo'), irregular);
   await assert.rejects(openDisk(newFolder(t)).copyFrom(disk, 'fifo', 'fifo'), irregular);
   await disk.replace('small', Buffer.from('x'));
-  assert.equal(await textOf(disk, 'small'), 'x', 'it is made new');
+  assert.equal(await textOf(disk, 'small'), 'x', 'a new file is created');
   const device = openDisk('/dev');
   await assert.rejects(textOf(device, 'zero'), new IrregularFileError('/dev/zero'));
 });
 
-/** A folder, and a file elsewhere that nothing in it may reach. */
+/** A folder, and a file outside of it that must not be reached. */
 function besideSecret(t: TestContext): { disk: Disk; secret: string } {
   const secret = join(newFolder(t), 'secret');
   fs.writeFileSync(secret, 'secret', { mode: 0o640 });
@@ -238,7 +238,7 @@ test('the real disk: no link is followed, whatever it names [disk-4]', {
     symlinkSync(target, join(disk.folder, name));
     const link = new LinkError(join(disk.folder, name));
     await assert.rejects(textOf(disk, name), link);
-    await assert.rejects(readSmall(disk, name, 512), link, 'it counts for no damaged file');
+    await assert.rejects(readSmall(disk, name, 512), link, 'a link does not count as a damaged file');
     await assert.rejects(disk.size(name), link);
     await assert.rejects(disk.openLog(name), link);
     await assert.rejects(disk.openSlots(name), link);
@@ -253,7 +253,7 @@ test('the real disk: no link is followed, whatever it names [disk-4]', {
   assert.equal(fs.readFileSync(secret, 'utf8'), 'secret');
 });
 
-test('the real disk: what replaces a file is made new, and no link in its place is written through [disk-5]', {
+test('the real disk: a replaced file is a new file, and a link in its place is not followed [disk-5]', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);
@@ -266,7 +266,7 @@ test('the real disk: what replaces a file is made new, and no link in its place 
   assert.deepEqual([fs.readFileSync(secret, 'utf8'), fs.statSync(secret).mode & 0o777], ['secret', 0o640]);
 });
 
-test('the real disk: the path of a folder may contain links, but not that of a folder in it [disk-6]', {
+test('the real disk: the path of a folder may contain links, but a subfolder may not be a link [disk-6]', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);
@@ -282,7 +282,7 @@ test('the real disk: the path of a folder may contain links, but not that of a f
   assert.deepEqual(fs.readdirSync(elsewhere), ['secret']);
 });
 
-test('the real disk: a listing names a link that has the name of a file of a journal, if it is to [disk-7]', {
+test('the real disk: a listing refuses a link under the name of a journal file, if asked to [disk-7]', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);
@@ -291,7 +291,7 @@ test('the real disk: a listing names a link that has the name of a file of a jou
   assert.equal(
     (await disk.list(true)).length,
     3,
-    'no file of a journal, a deployment, and a folder that a repair made',
+    'not a file of a journal, a deployment, and a folder that a repair created',
   );
   symlinkSync(secret, join(disk.folder, 'dead-hub.jsonl'));
   await assert.rejects(disk.list(true), new LinkError(join(disk.folder, 'dead-hub.jsonl')));

@@ -1,4 +1,4 @@
-/** Writes and syncs that fail or hang, a file that another program changes, and a lock that is lost: no report gets a 200 for nothing. */
+/** Writes and syncs that fail or hang, a file that another program changes, and a lost lock: a 200 is always durable. */
 
 import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { FIRST } from '../support/segments.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
-test('a failed write is cut back and refused, and the next one is recorded without a gap [journal-5]', async () => {
+test('a failed write is truncated and refused, and the next one is recorded without a gap [journal-5]', async () => {
   for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {
     const { disk, report, journal, notices } = await openSimulated();
     await report('a');
@@ -27,24 +27,24 @@ test('a failed write is cut back and refused, and the next one is recorded witho
     assert.deepEqual(await recorded(disk), ['a', 'b']);
     await journal.close();
     assert.equal(notices.filter((line) => line.includes('the disk refuses writes')).length, 1);
-    assert.equal(notices.filter((line) => line.includes('the disk takes writes again')).length, 1);
+    assert.equal(notices.filter((line) => line.includes('writes to the disk succeed again')).length, 1);
   }
 });
 
-test('a disk that takes writes again is noticed without a report', async () => {
+test('a recovered disk is noticed without a report', async () => {
   const { disk, report, journal } = await openSimulated();
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   await report('lost');
-  await eventually('an attempt to write', () => disk.count('write') > 1);
+  await eventually('a test write', () => disk.count('write') > 1);
   assert.notEqual(journal.trouble, undefined);
   disk.fault = () => undefined;
-  await eventually('writes are taken again', () => journal.trouble === undefined);
-  assert.equal(disk.text(FIRST), '', 'the attempt left something behind');
+  await eventually('writes succeed again', () => journal.trouble === undefined);
+  assert.equal(disk.text(FIRST), '', 'the test write left bytes behind');
   assert.equal(await report('a'), undefined);
   assert.deepEqual(await recorded(disk), ['a']);
 });
 
-test('a failed sync is never believed again: all waiting reports are refused and the journal has failed [journal-2]', async () => {
+test('a failed sync is never repeated: all waiting reports are refused and the journal has failed [journal-2]', async () => {
   const { disk, report, journal, failures } = await openSimulated();
   await report('a');
   let syncs = 0;
@@ -58,7 +58,7 @@ test('a failed sync is never believed again: all waiting reports are refused and
   const reason = 'the disk failed; send the report again when the service is back';
   assert.deepEqual(await Promise.all([during, queued]), [reason, reason]);
   assert.equal(await report('d'), reason);
-  assert.equal(syncs, 1, 'the sync was tried again');
+  assert.equal(syncs, 1, 'the sync was repeated');
   await turn();
   assert.deepEqual(
     failures.map(({ message }) => message),
@@ -69,9 +69,9 @@ test('a failed sync is never believed again: all waiting reports are refused and
   assert.equal(disk.names().includes('.stopped-cleanly'), false);
 });
 
-test('memory that can not be allocated is not a failed disk: the batch is refused, and the journal continues', async (t) => {
+test('a failed allocation of memory is not a failed disk: the batch is refused, and the journal continues', async (t) => {
   const { disk, journal, report, notices, failures } = await openSimulated();
-  // It makes the buffer of a batch.
+  // It allocates the buffer of a batch.
   const mocked = t.mock.method(Buffer, 'allocUnsafeSlow', () => {
     throw new RangeError('Array buffer allocation failed');
   });
@@ -84,7 +84,7 @@ test('memory that can not be allocated is not a failed disk: the batch is refuse
   assert.equal(notices.filter((line) => line.includes('Array buffer allocation failed')).length, 1);
 });
 
-test('a write that can not be cut back is as bad as a failed sync', async () => {
+test('a failed write that cannot be truncated fails the journal like a failed sync', async () => {
   const { disk, report, failures } = await openSimulated();
   disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
   assert.match((await report('a')) ?? '', /^the disk failed/);
@@ -102,7 +102,7 @@ test('a disk that refused and then failed is reported once', async () => {
   assert.equal(failures.length, 1);
 });
 
-test('a new file that can not be made is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
+test('a new file that cannot be created is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
   const { disk, report, failures } = await openSimulated({ segmentBytes: 100 });
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('EMFILE') : undefined);
@@ -116,7 +116,7 @@ test('a new file that can not be made is refused and tried again; an unsynced en
   assert.equal(failures.length, 1);
 });
 
-test('a disk that does not answer is reported, further reports are refused, and those that wait still count', async () => {
+test('a disk that does not answer is reported, further reports are refused, and waiting reports are still recorded', async () => {
   const { disk, report, journal, notices } = await openSimulated({ limits: { ...quickLimits, diskAnswerMs: 50 } });
   const release = hold(disk, 'sync');
   const first = report('a');
@@ -134,7 +134,7 @@ test('a disk that does not answer is reported, further reports are refused, and 
   assert.equal(notices.filter((line) => line.includes('the disk does not answer')).length, 1);
 });
 
-test('a stop that can not be noted is still a stop', async () => {
+test('a stop succeeds although its marker cannot be written', async () => {
   const { disk, report, journal, notices } = await openSimulated();
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
@@ -142,7 +142,7 @@ test('a stop that can not be noted is still a stop', async () => {
   assert.match(notices.at(-1) ?? '', /the stop could not be noted/);
 });
 
-test('a journal that another program removes, replaces, moves or cuts is noticed before the next 200 [journal-8]', async (t) => {
+test('a journal that another program removes, replaces, moves or truncates is noticed before the next 200 [journal-8]', async (t) => {
   const attacks: Record<string, (path: string) => void> = {
     removes: (path) => rmSync(path),
     replaces: (path) => {
@@ -150,17 +150,17 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
       renameSync(`${path}.new`, path);
     },
     moves: (path) => renameSync(path, `${path}.old`),
-    cuts: (path) => truncateSync(path, 0),
-    'cuts a byte off': (path) => truncateSync(path, statSync(path).size - 1),
+    truncates: (path) => truncateSync(path, 0),
+    'truncates the last byte of': (path) => truncateSync(path, statSync(path).size - 1),
     'appends to': (path) => appendFileSync(path, 'x'.repeat(1000)),
     'removes the folder of': (path) => rmSync(dirname(path), { recursive: true }),
-    'puts another folder in place of that of': (path) => {
+    'replaces the folder of': (path) => {
       renameSync(dirname(path), `${dirname(path)}-moved`);
       mkdirSync(dirname(path));
     },
   };
   for (const [verb, attack] of Object.entries(attacks)) {
-    // Also where the next batch begins the next file.
+    // With 100 bytes the next batch creates the next file.
     for (const segmentBytes of [64 * 1024 * 1024, 100]) {
       const folder = join(newFolder(t), 'data');
       mkdirSync(folder);
@@ -179,7 +179,7 @@ test('a journal that another program removes, replaces, moves or cuts is noticed
   }
 });
 
-test('a journal that is removed while its sync runs is not acknowledged either', async () => {
+test('a batch whose file is removed during the sync is not acknowledged', async () => {
   const { disk, report, failures } = await openSimulated();
   disk.fault = (call) => {
     if (call === 'sync') disk.drop(FIRST);
@@ -190,18 +190,18 @@ test('a journal that is removed while its sync runs is not acknowledged either',
   assert.match(failures[0]?.message ?? '', /was removed or replaced by another program/);
 });
 
-/** What `Lock.checkHeld` does once the lock file is gone. */
-function lost(): never {
+/** Like `Lock.checkHeld` once the lock file is gone. */
+function failCheck(): never {
   throw new Error('the lock file was removed');
 }
 
-test('a batch during whose sync the lock is lost is refused, and the journal has failed [journal-6]', async () => {
+test('a batch is refused if the lock is lost during its sync, and the journal has failed [journal-6]', async () => {
   const disk = new SimulatedDisk();
   let checkHeld = () => {};
   const { report, failures, journal } = await openJournal(disk, { checkHeld: () => checkHeld() });
   assert.equal(await report('a'), undefined);
   disk.fault = (call) => {
-    if (call === 'sync') checkHeld = lost;
+    if (call === 'sync') checkHeld = failCheck;
     return undefined;
   };
   assert.match((await report('b')) ?? 'acknowledged', /^the disk failed/);
@@ -211,25 +211,25 @@ test('a batch during whose sync the lock is lost is refused, and the journal has
   assert.equal(failures.length, 1);
 });
 
-test('without the lock no file is begun, and no stop is noted, in a folder that another process may have [journal-7]', async () => {
+test('without the lock no file is created and no clean stop is marked, since another process might have the folder [journal-7]', async () => {
   const disk = new SimulatedDisk();
   let checkHeld = () => {};
   const options = { checkHeld: () => checkHeld(), segmentBytes: 1 };
   const { report } = await openJournal(disk, options);
   assert.equal(await report('a'), undefined);
-  checkHeld = lost;
+  checkHeld = failCheck;
   assert.match((await report('b')) ?? 'acknowledged', /^the disk failed/);
   assert.deepEqual(disk.names(), [FIRST]);
 
   checkHeld = () => {};
   const { journal, notices } = await openJournal(disk, options);
-  checkHeld = lost;
+  checkHeld = failCheck;
   await journal.close();
   assert.deepEqual(disk.names(), [FIRST]);
   assert.match(notices.at(-1) ?? '', /the stop could not be noted.*the lock file was removed/);
 });
 
-test('a journal with nothing to write fails when it is abandoned; a batch on its way finds out itself', async () => {
+test('an idle journal fails when it is abandoned; a batch that is being written checks by itself', async () => {
   const error = new Error('the lock file was removed');
   const idle = await openJournal(new SimulatedDisk());
   idle.journal.abandon(error);

@@ -42,7 +42,7 @@ async function read(disk: Disk): Promise<Line[]> {
   return lines;
 }
 
-test('a forwarded line has the id and the time of its first recorder, also beside own lines in one batch [forwarded-1]', async (t) => {
+test('a forwarded line has the id and the time of its first recorder, even in one batch with own lines [forwarded-1]', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const together = [
@@ -69,18 +69,18 @@ for (const segmentBytes of [1_000_000, 1]) {
   const where = segmentBytes === 1 ? 'in sidecars' : 'in the last file';
   test(`the idempotency key of a forwarded event is recorded and not looked up, ${where} [forwarded-2]`, async (t) => {
     const disk = openDisk(newFolder(t));
-    const yes = { kind: 'recorded' };
+    const ok = { kind: 'recorded' };
     const before = await open(disk, segmentBytes);
-    assert.deepEqual(await before.append(forwarded(1, 'k'), forwarded(2, 'k')), yes);
-    assert.deepEqual(await before.append(own('a', 'own')), yes);
-    assert.deepEqual(await before.append(forwarded(3, 'own')), yes, 'no conflict with an own event');
+    assert.deepEqual(await before.append(forwarded(1, 'k'), forwarded(2, 'k')), ok);
+    assert.deepEqual(await before.append(own('a', 'own')), ok);
+    assert.deepEqual(await before.append(forwarded(3, 'own')), ok, 'no conflict with an own event');
     await before.journal.close();
     if (segmentBytes === 1) assert.ok((await disk.list()).includes(sidecarName(1)));
     const after = await open(disk, segmentBytes);
-    assert.deepEqual(await after.append(own('b', 'k')), yes, 'it is not taken for the forwarded one');
-    assert.deepEqual(await after.append(own('a', 'own')), { ...yes, replayed: [0] });
+    assert.deepEqual(await after.append(own('b', 'k')), ok, 'the forwarded event is a different one');
+    assert.deepEqual(await after.append(own('a', 'own')), { ...ok, replayed: [0] });
     const mixed = await after.append(own('a', 'own'), forwarded(4, 'k'), own('c', 'new'));
-    assert.deepEqual(mixed, { ...yes, replayed: [0] });
+    assert.deepEqual(mixed, { ...ok, replayed: [0] });
     await after.journal.close();
     const lines = (await read(disk)).map(({ event }) => [event.asset_key[0], event.idempotency_key, event.from?.[1]]);
     assert.deepEqual(lines, [
@@ -97,6 +97,10 @@ for (const segmentBytes of [1_000_000, 1]) {
       ],
     ]);
     const [f4] = (await read(disk)).filter(({ event }) => event.from?.[1] === 4);
-    assert.equal(f4?.event.id, idOf(4), 'an id stays with its event if others of its report were recorded before');
+    assert.equal(
+      f4?.event.id,
+      idOf(4),
+      'an id stays with its event if other events of the report were recorded earlier',
+    );
   });
 }

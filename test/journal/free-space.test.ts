@@ -24,7 +24,7 @@ async function troubleWith(space: Space, minFreeBytes?: number, keepFree?: numbe
   return watch.trouble;
 }
 
-test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below what was asked for', async () => {
+test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below --min-free-bytes', async () => {
   const large = { usableBytes: 0, totalBytes: 100_000 * MIB };
   assert.equal(await troubleWith({ ...large, freeBytes: 64 * MIB }), undefined);
   assert.equal(
@@ -36,12 +36,12 @@ test('there is trouble below 64 MiB, below 5 % of a smaller disk, or below what 
   assert.match((await troubleWith({ ...small, freeBytes: MIB - 1 })) ?? '', /asks for 1048576$/);
   assert.match((await troubleWith({ ...large, freeBytes: 5_000 * MIB }, 6_000 * MIB)) ?? '', /nearly full/);
   assert.equal(await troubleWith({ ...large, freeBytes: 0 }, 0), undefined);
-  // Where files are removed to keep space free, the free space stays near that.
+  // With `keepFree` the free space stays near that value.
   assert.equal(await troubleWith({ ...large, freeBytes: MIB }, undefined, 2 * MIB), undefined);
   assert.match((await troubleWith({ ...large, freeBytes: MIB - 1 }, undefined, 2 * MIB)) ?? '', /asks for 1048576$/);
 });
 
-test('the space is looked at again and again, each change is reported once, and a failure to look is trouble', async () => {
+test('the space is checked repeatedly, each change is reported once, and a failed check is trouble', async () => {
   const disk = new SimulatedDisk();
   const logged: string[] = [];
   const notices = createNotices('info', false, (line) => logged.push(line));
@@ -55,7 +55,7 @@ test('the space is looked at again and again, each change is reported once, and 
   disk.freeSpace = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
   await until(/^none$/);
   disk.space = () => Promise.reject(new Error('ENOENT'));
-  await until(/^the free space of the disk is not known: ENOENT$/);
+  await until(/^the free space of the disk is unknown: ENOENT$/);
   watch.stop();
   assert.equal(logged.filter((line) => line.includes('not ready')).length, 2);
   assert.equal(logged.filter((line) => line.includes('enough free space again')).length, 1);
@@ -79,7 +79,7 @@ test('a file system that reports no free space is no trouble, and is reported on
   assert.match(logged[0] ?? '', /"warn".*the file system reports no free space/);
 });
 
-test('each check that finds less than the space to keep free calls for files to be removed', async () => {
+test('each check that finds less free space than keepFree calls onLow', async () => {
   const disk = new SimulatedDisk();
   let calls = 0;
   let spaceChecks = 0;

@@ -1,4 +1,4 @@
-/** What a journal does for forwarding: it holds files back, and reports what it removes and closes. */
+/** A journal with hooks of forwarding: it holds files back, and reports removed and closed files. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ import { verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
 
 const limits = { ...standardLimits, spaceCheckMs: 20 };
-/** Of two events. */
+/** The size of two events. */
 const SEGMENT_BYTES = 500;
 const RETAIN: Retain = { retainBytes: 2_000 };
 const REASON = 'the destination hub has not received event';
@@ -62,7 +62,7 @@ function firstSeqs(disk: SimulatedDisk): number[] {
   return contentsOf(disk.names()).segments.map(({ firstSeq }) => firstSeq);
 }
 
-/** Appends until an event is refused. @returns why, and how many were recorded */
+/** Appends until an event is refused. @returns the reason, and the number of recorded events */
 async function fill({ report }: TestJournal): Promise<{ reason: string; count: number }> {
   for (let count = 0; count < 100; count += 1) {
     const reason = await report(TEXT);
@@ -72,7 +72,7 @@ async function fill({ report }: TestJournal): Promise<{ reason: string; count: n
   throw new Error('nothing was refused');
 }
 
-test('at the limit of retention, a file that is held back stays, and reports are refused until it is not [hooks-1]', async () => {
+test('at the limit of retention, a held back file stays, and reports are refused until it may be removed [hooks-1]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   hooks.fromSeq = 4;
@@ -82,7 +82,11 @@ test('at the limit of retention, a file that is held back stays, and reports are
   assert.ok(count > 6, `${count} events`);
   assert.equal(opened.journal.trouble, reason);
   assert.equal(opened.journal.refusal(10), reason);
-  assert.deepEqual(firstSeqs(disk).slice(0, 2), [3, 5], 'the file with events 1 and 2 went, that with 4 stayed');
+  assert.deepEqual(
+    firstSeqs(disk).slice(0, 2),
+    [3, 5],
+    'the file with events 1 and 2 is removed, the file with event 4 stays',
+  );
   hooks.fromSeq = 5;
   opened.journal.retain();
   await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
@@ -100,11 +104,11 @@ test('at the limit of retention, a file that is held back stays, and reports are
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('events that a repair has lost at the end of the journal hold no file before them back [hooks-6]', async () => {
+test('events that a repair gave up at the end of the journal do not hold back earlier files [hooks-6]', async () => {
   const lost = goneName({ first: 3, last: 4 }, 'lost');
   const disk = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), [segmentName(5)]: Buffer.alloc(0) });
   const hooks = new Calls();
-  hooks.fromSeq = 3; // the destination passes what is lost with the next event
+  hooks.fromSeq = 3; // the destination passes lost events only with the next event
   const opened = await open(disk, hooks, { retainBytes: 1 });
   await settled();
   assert.deepEqual(firstSeqs(disk), [5]);
@@ -113,7 +117,7 @@ test('events that a repair has lost at the end of the journal hold no file befor
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the refusal ends by itself soon after the destination has moved on, or space is free again', async () => {
+test('the refusal ends soon after the destination has received more events, or space is free again', async () => {
   for (const retain of [RETAIN, { keepFree: 1_000 }]) {
     const disk = new SimulatedDisk();
     const hooks = new Calls();
@@ -133,7 +137,7 @@ test('the refusal ends by itself soon after the destination has moved on, or spa
   }
 });
 
-test('reports that wait for a journal to be opened are refused if a file is held back then [hooks-2]', async () => {
+test('reports that wait for a journal to open are refused if it holds a file back [hooks-2]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   hooks.fromSeq = 1;
@@ -147,13 +151,13 @@ test('reports that wait for a journal to be opened are refused if a file is held
   assert.equal(again.journal.lastSeq, count, 'nothing was recorded');
   await again.journal.close();
   const later = create(disk, new Calls());
-  const taken = later.report(TEXT);
+  const accepted = later.report(TEXT);
   await later.journal.open();
-  assert.equal(await taken, undefined);
+  assert.equal(await accepted, undefined);
   await later.journal.close();
 });
 
-test('nothing is removed before the hook has resolved, and nothing at all if it rejects, until it is called again [hooks-3]', async () => {
+test('no file is removed before the hook resolves; if it rejects, no file is removed before a later call resolves [hooks-3]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   const removing = gate();
@@ -187,7 +191,7 @@ test('nothing is removed before the hook has resolved, and nothing at all if it 
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the hook learns of closed files without delaying a batch, and of a stop before it is noted [hooks-5]', async () => {
+test('the hook is called for closed files without delaying a batch, and before a clean stop is marked [hooks-5]', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   let resolve = () => {};
@@ -200,22 +204,22 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
   assert.deepEqual(hooks.log, ['closed 2'], 'one call at a time');
   resolve();
   await settled();
-  assert.deepEqual(hooks.log, ['closed 2', 'closed 8'], 'only the last file that was closed meanwhile');
+  assert.deepEqual(hooks.log, ['closed 2', 'closed 8'], 'only the last file closed during the call');
   resolve();
   await settled();
   hooks.onClosed = () => Promise.reject(systemError('EIO'));
   assert.equal(await opened.report(TEXT), undefined);
   assert.equal(await opened.report(TEXT), undefined);
   await settled();
-  assert.ok(opened.notices.some((line) => /could not note how far the journal is.*EIO/.test(line)));
-  let notedBefore: boolean | undefined;
+  assert.ok(opened.notices.some((line) => /could not record the last seq of the journal.*EIO/.test(line)));
+  let isMarkedBefore: boolean | undefined;
   hooks.onClosed = async () => {
-    notedBefore = disk.names().includes(CLEAN_STOP);
+    isMarkedBefore = disk.names().includes(CLEAN_STOP);
     await settled();
-    notedBefore ||= disk.names().includes(CLEAN_STOP);
+    isMarkedBefore ||= disk.names().includes(CLEAN_STOP);
   };
   await opened.journal.close();
-  assert.deepEqual([hooks.log.at(-1), notedBefore], ['closed 11', false]);
+  assert.deepEqual([hooks.log.at(-1), isMarkedBefore], ['closed 11', false]);
   assert.ok(disk.names().includes(CLEAN_STOP));
   const failing = await open(disk, hooks, {});
   hooks.onClosed = () => Promise.reject(systemError('EIO'));
@@ -224,7 +228,7 @@ test('the hook learns of closed files without delaying a batch, and of a stop be
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: what is held back stays, and the rest goes only after the hook [hooks-4]`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: held back files stay, and the others are removed only after the hook [hooks-4]`, async () => {
     for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
       const hooks = new Calls();

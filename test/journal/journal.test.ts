@@ -1,4 +1,4 @@
-/** Group commit, rotation and order: what a journal acknowledges, and when. */
+/** Group commit, rotation, order and acknowledgement. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 for (const [kind, makeDisk] of Object.entries(bothDisks)) {
-  test(`${kind}: a full file is followed by the next, and lines continue over files and starts [journal-1]`, async (t) => {
+  test(`${kind}: a full file is followed by the next, and lines continue across files and starts [journal-1]`, async (t) => {
     const disk = makeDisk(t);
     const names: string[] = [];
     for (let start = 0; start < 3; start += 1) {
@@ -33,12 +33,12 @@ for (const [kind, makeDisk] of Object.entries(bothDisks)) {
     assert.ok(files.length >= 4, files.join());
   });
 
-  test(`${kind}: a close finishes the reports that were accepted [journal-15]`, async (t) => {
+  test(`${kind}: a close records all accepted reports [journal-15]`, async (t) => {
     const disk = makeDisk(t);
     const { journal, report } = await openJournal(disk);
-    const taken = ['a', 'b', 'c'].map((name) => report(name));
+    const accepted = ['a', 'b', 'c'].map((name) => report(name));
     await journal.close();
-    assert.deepEqual(await Promise.all(taken), [undefined, undefined, undefined]);
+    assert.deepEqual(await Promise.all(accepted), [undefined, undefined, undefined]);
     assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
   });
 
@@ -53,20 +53,20 @@ for (const [kind, makeDisk] of Object.entries(bothDisks)) {
 test('nothing is acknowledged before the sync that covers it has returned', async () => {
   const { disk, report, journal } = await openSimulated();
   const release = hold(disk, 'sync');
-  let acknowledged = false;
+  let isAcknowledged = false;
   const done = report('a').then(() => {
-    acknowledged = true;
+    isAcknowledged = true;
   });
   await eventually('the sync', () => disk.count('sync') === 1);
   assert.match(disk.text(FIRST), /"description":"a"/);
-  assert.equal(acknowledged, false);
+  assert.equal(isAcknowledged, false);
   release();
   await done;
-  assert.equal(acknowledged, true);
+  assert.equal(isAcknowledged, true);
   await journal.close();
 });
 
-test('what arrives during a sync is one batch: one write and one sync for all of it', async () => {
+test('events that arrive during a sync form one batch, with one write and one sync', async () => {
   const { disk, report } = await openSimulated();
   const release = hold(disk, 'sync');
   const first = report('0');
@@ -84,7 +84,7 @@ test('what arrives during a sync is one batch: one write and one sync for all of
   );
 });
 
-test('no write has more bytes than a batch may have, whatever the characters, unless it is one line [journal-11]', async () => {
+test('no write of several lines has more than batchBytesMax bytes, whatever the characters [journal-11]', async () => {
   const batchBytesMax = 20_000;
   for (const text of ['x', 'é', '\u2028', '😀']) {
     const { disk, report, journal } = await openSimulated({ limits: { ...quickLimits, batchBytesMax } });
@@ -106,7 +106,7 @@ test('no write has more bytes than a batch may have, whatever the characters, un
   }
 });
 
-test('a callback that throws keeps no report from an answer, is logged, and does not stop the journal [journal-4]', async () => {
+test('a callback that throws is logged, and neither withholds an answer nor stops the journal [journal-4]', async () => {
   const disk = new SimulatedDisk();
   let recordedTo = 0;
   const throwing = {
@@ -155,7 +155,7 @@ test('onRecorded is called when the journal is open and after each sync, and nev
   await journal.close();
 });
 
-test('a new file is acknowledged from only after its directory entry is synced', async () => {
+test('events in a new file are acknowledged only after its directory entry is synced', async () => {
   const { disk, report } = await openSimulated({ segmentBytes: 100 });
   await report('a');
   const before = disk.calls.length;
@@ -169,12 +169,12 @@ test('a new file is acknowledged from only after its directory entry is synced',
   ]);
 });
 
-test('a journal whose last seq is taken refuses what comes, says why, and so does the next start', async () => {
+test('a journal with the largest seq refuses further events with the reason, even after the next start', async () => {
   const disk = new SimulatedDisk();
   const name = segmentName(SEQ_MAX - 2);
   disk.put(name, Buffer.alloc(0));
   disk.put(goneName({ first: 1, last: SEQ_MAX - 3 }, 'removed'), Buffer.alloc(0));
-  const reason = /^the journal is full: its last event has seq 9007199254740991, the largest there is/;
+  const reason = /^the journal is full: its last event has seq 9007199254740991, the largest possible seq/;
   const first = await openJournal(disk);
   const answers = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((name) => first.report(name)));
   assert.deepEqual(answers.slice(0, 3), [undefined, undefined, undefined]);
@@ -191,7 +191,7 @@ test('a journal whose last seq is taken refuses what comes, says why, and so doe
   assert.deepEqual(await recorded(disk), ['a', 'b', 'c']);
 });
 
-test('files and folder are for their owner only', async (t) => {
+test('only the owner can access the folder and its files', async (t) => {
   const folder = join(newFolder(t), 'a/b');
   const disk = openDisk(folder);
   await disk.prepare();

@@ -32,7 +32,7 @@ test('a folder has one holder, and is free again once it is released [lock-1]', 
   await again.release();
 });
 
-test('of twenty that start at once exactly one wins', async (t) => {
+test('exactly one of twenty simultaneous starts gets the lock', async (t) => {
   for (let round = 0; round < 5; round += 1) {
     const folder = newFolder(t);
     const starts = await Promise.allSettled(Array.from({ length: 20 }, () => lockFolder(folder)));
@@ -45,7 +45,7 @@ test('of twenty that start at once exactly one wins', async (t) => {
   }
 });
 
-test('what a dead process left is removed [lock-2]', async (t) => {
+test('the lock file of a dead process is removed [lock-2]', async (t) => {
   const folder = newFolder(t);
   const { execFileSync } = await import('node:child_process');
   const script = `require('net').createServer().listen(${JSON.stringify(join(folder, '.lock-dead'))}, () => process.kill(process.pid, 'SIGKILL'))`;
@@ -72,7 +72,7 @@ test('a link in the place of a lock is not asked, and not removed [lock-link-1]'
   other.close();
 });
 
-test('a holder says how far its journal is durable, as it is at that moment', async (t) => {
+test('a holder reports how far its journal is durable at that moment', async (t) => {
   const folder = newFolder(t);
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
   assert.deepEqual(await askHolder(join(folder, 'nowhere')), { kind: 'unsaid' });
@@ -90,7 +90,7 @@ test('a holder says how far its journal is durable, as it is at that moment', as
   assert.equal(await holderOf(folder), undefined);
 });
 
-test('a holder of an older version, and one that does not answer, are distinguished', async (t) => {
+test('a holder of an older version and a holder that does not answer are distinguished', async (t) => {
   const folder = newFolder(t);
   const older = await listenIn(t, folder, '.lock-older', (asker) => asker.end('held 77'));
   assert.deepEqual(await askHolder(folder), { kind: 'unsaid' });
@@ -102,7 +102,7 @@ test('a holder of an older version, and one that does not answer, are distinguis
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 
-test('a holder that is alive but stalled still holds, and the answer comes within a second', async (t) => {
+test('a stalled holder keeps its lock, and a start is refused within a second', async (t) => {
   const folder = newFolder(t);
   await listenIn(t, folder, '.lock-silent', () => {});
   const tookMs: number[] = [];
@@ -111,11 +111,11 @@ test('a holder that is alive but stalled still holds, and the answer comes withi
     await assert.rejects(lockFolder(folder), InUseError);
     tookMs.push(performance.now() - started);
   }
-  assert.ok(Math.min(...tookMs) < 1_000, `${tookMs} ms: not even one`); // a busy machine delays some
+  assert.ok(Math.min(...tookMs) < 1_000, `${tookMs} ms: none is below a second`); // a busy machine delays some
   assert.deepEqual(readdirSync(folder), ['.lock-silent']);
 });
 
-test('a path longer than a socket address takes is locked too', {
+test('a folder is locked even if its path is longer than a socket address', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const folder = join(newFolder(t), 'x'.repeat(100), 'y'.repeat(100));
@@ -133,7 +133,7 @@ test('a lock file that is removed, replaced or moved away with its folder is not
       renameSync(join(folder, 'other'), join(folder, name));
     },
     'moved away': (folder) => renameSync(folder, `${folder}-moved`),
-    'moved away, and another folder is there': (folder) => {
+    'moved away, and replaced by another folder': (folder) => {
       renameSync(folder, `${folder}-moved-too`);
       mkdirSync(folder);
     },
@@ -149,42 +149,42 @@ test('a lock file that is removed, replaced or moved away with its folder is not
     const [name = ''] = readdirSync(folder);
     lose(folder, name);
     assert.throws(() => lock.checkHeld(), LockLostError, how);
-    await eventually(`it is seen that it is ${how}, again and again`, () => seen.length >= 2);
+    await eventually(`it is reported repeatedly that the lock file is ${how}`, () => seen.length >= 2);
     assert.ok(seen.every((error) => error instanceof LockLostError));
     assert.match(seen[0]?.message ?? '', /^the lock file \S+ was removed or replaced by another program, so a second /);
     await lock.release();
     const { length } = seen;
     await sleep(50);
-    assert.ok(seen.length <= length + 1, 'a released lock is not watched'); // one look may have been on its way
+    assert.ok(seen.length <= length + 1, 'a released lock is not watched'); // one check might have been running
   }
 });
 
-/** Connects to the lock of a folder, keeps its own half open, and reads nothing until its socket is resumed. */
-async function hold(t: Scope, folder: string): Promise<Socket> {
+/** Connects to the lock of a folder, keeps its own side open, and reads nothing until its socket is resumed. */
+async function connectTo(t: Scope, folder: string): Promise<Socket> {
   const [name = ''] = readdirSync(folder).filter((entry) => entry.startsWith('.lock-'));
   const socket = connect({ path: join(folder, name), allowHalfOpen: true });
   t.after(() => socket.destroy());
-  socket.on('error', () => {}); // the lock ends the connection however it likes
+  socket.on('error', () => {}); // the lock might reset the connection
   await once(socket, 'connect');
   return socket;
 }
 
-async function answerOf(socket: Socket): Promise<string> {
+async function readAnswer(socket: Socket): Promise<string> {
   let answer = '';
   for await (const chunk of socket.iterator({ destroyOnReturn: false })) answer += chunk;
   return answer;
 }
 
-test('an asker that never closes its connection gets its answer, and does not keep the lock from being released', async (t) => {
+test('a client that never closes its connection gets an answer, and does not delay the release of the lock', async (t) => {
   const folder = newFolder(t);
   const lock = await lockFolder(folder);
-  const askers = await Promise.all(Array.from({ length: 5 }, () => hold(t, folder)));
-  assert.equal(await answerOf(askers[0] as Socket), `held ${process.pid}`);
+  const askers = await Promise.all(Array.from({ length: 5 }, () => connectTo(t, folder)));
+  assert.equal(await readAnswer(askers[0] as Socket), `held ${process.pid}`);
   await within('a release', HANG_MS, lock.release());
   assert.deepEqual(readdirSync(folder), []);
 });
 
-test('askers that keep their connections use up no descriptors of the holder', {
+test('clients that keep their connections use no descriptors of the holder', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const folder = newFolder(t);
@@ -192,14 +192,17 @@ test('askers that keep their connections use up no descriptors of the holder', {
   t.after(() => lock.release());
   const count = 100;
   const before = readdirSync('/proc/self/fd').length;
-  const askers = await Promise.all(Array.from({ length: count }, () => hold(t, folder)));
-  for (const asker of askers) assert.equal(await answerOf(asker), `held ${process.pid}`);
+  const askers = await Promise.all(Array.from({ length: count }, () => connectTo(t, folder)));
+  for (const asker of askers) assert.equal(await readAnswer(asker), `held ${process.pid}`);
   await assert.rejects(lockFolder(folder), InUseError);
-  // The askers' own ends are in this process too, and stay open.
-  await eventually('only those are open', () => readdirSync('/proc/self/fd').length < before + count + count / 2);
+  // The clients' sides are in this process too, and stay open.
+  await eventually(
+    'only the sides of the clients are open',
+    () => readdirSync('/proc/self/fd').length < before + count + count / 2,
+  );
 });
 
-test('a holder whose answer comes byte by byte, or has no end, still holds', async (t) => {
+test('a holder whose answer arrives byte by byte, or has no end, keeps its lock', async (t) => {
   const slow = (asker: Socket) => {
     const timer = setInterval(() => asker.write('x'), 50);
     asker.on('close', () => clearInterval(timer));
@@ -215,7 +218,7 @@ test('a holder whose answer comes byte by byte, or has no end, still holds', asy
   };
   for (const answer of [slow, endless]) {
     const folder = newFolder(t);
-    await listenIn(t, folder, '.lock-other', (asker) => answer(asker.on('error', () => {}))); // the start goes away
+    await listenIn(t, folder, '.lock-other', (asker) => answer(asker.on('error', () => {}))); // the start disconnects
     const started = performance.now();
     await assert.rejects(lockFolder(folder), InUseError);
     assert.ok(performance.now() - started < 30_000);

@@ -1,6 +1,6 @@
 /**
- * A script of what a service does (batches, a write that comes out short, rotations, a stop and a start) on a disk that fails
- * or loses its power at the first call, then at the second, the third …, until the script goes through untouched.
+ * A script of a service (batches, a short write, rotations, a stop and a start) on a disk that fails or loses its power at the
+ * first call, then at the second, the third …, until the script ends without a fault.
  */
 
 import assert from 'node:assert/strict';
@@ -19,13 +19,13 @@ const SEGMENT_BYTES = 900;
 interface Script {
   /** Reports that got a 200. */
   readonly acknowledged: string[];
-  readonly asked: Set<string>;
+  readonly reported: Set<string>;
 }
 
-const newScript = (): Script => ({ acknowledged: [], asked: new Set() });
+const newScript = (): Script => ({ acknowledged: [], reported: new Set() });
 
 /** Ends early if the journal fails, as the service does. */
-async function play(disk: SimulatedDisk, { acknowledged, asked }: Script): Promise<void> {
+async function play(disk: SimulatedDisk, { acknowledged, reported }: Script): Promise<void> {
   let failed = false;
 
   async function session(name: string, batches: readonly number[]): Promise<void> {
@@ -41,7 +41,7 @@ async function play(disk: SimulatedDisk, { acknowledged, asked }: Script): Promi
       const answers = Array.from({ length: size }, () => {
         count += 1;
         const together = Array.from({ length: 1 + (count % 3) }, (_, item) => `${name}${count}.${item}`);
-        for (const asset of together) asked.add(asset);
+        for (const asset of together) reported.add(asset);
         const description = 'x'.repeat(100 * (size % 3));
         const events = together.map(
           (asset): PlainEvent => ({ type: 'AssetObservation', assetKey: [asset], description }),
@@ -64,7 +64,7 @@ async function play(disk: SimulatedDisk, { acknowledged, asked }: Script): Promi
   if (!failed) await session('b', [2, 4, 1]);
 }
 
-/** A disk on which the fourth write comes out short, and the system writes all of it to the disk before it is cut off. */
+/** A disk on which the fourth write is short, and its bytes are on stable storage before they are truncated. */
 function diskWithShortWrite(): SimulatedDisk {
   const disk = new SimulatedDisk();
   let writes = 0;
@@ -76,8 +76,8 @@ function diskWithShortWrite(): SimulatedDisk {
   return disk;
 }
 
-/** What a start finds, continues with and may not have lost. */
-async function assertIntact(disk: SimulatedDisk, { acknowledged, asked }: Script, when: string): Promise<void> {
+/** Asserts that a start succeeds, and that the journal has all acknowledged events, each once, and no others. */
+async function assertIntact(disk: SimulatedDisk, { acknowledged, reported }: Script, when: string): Promise<void> {
   const { journal, append } = await openJournal(disk, { segmentBytes: SEGMENT_BYTES, limits });
   const result = await append({ type: 'AssetObservation', assetKey: ['after'] });
   assert.deepEqual(result, { kind: 'recorded' }, when);
@@ -87,24 +87,25 @@ async function assertIntact(disk: SimulatedDisk, { acknowledged, asked }: Script
   const assets = verdict.segments.flatMap(({ name }) =>
     splitLines(disk.bytes(name) as Buffer).map((line): string => JSON.parse(line.toString()).asset_key[0]),
   );
-  assert.equal(new Set(assets).size, assets.length, `${when}: something is there twice: ${assets}`);
+  assert.equal(new Set(assets).size, assets.length, `${when}: an event is recorded twice: ${assets}`);
   for (const asset of acknowledged) assert.ok(assets.includes(asset), `${when}: ${asset} was acknowledged and is lost`);
-  for (const asset of assets) assert.ok(asset === 'after' || asked.has(asset), `${when}: ${asset} was never reported`);
+  for (const asset of assets)
+    assert.ok(asset === 'after' || reported.has(asset), `${when}: ${asset} was never reported`);
 }
 
-test('the script goes through on a disk that only writes short once, and all but that batch is acknowledged', async () => {
+test('the script ends well on a disk with one short write, and all other batches are acknowledged', async () => {
   const disk = diskWithShortWrite();
   const script = newScript();
   await play(disk, script);
   disk.fault = () => undefined;
-  assert.ok(script.acknowledged.length >= 13 && script.acknowledged.length < script.asked.size);
+  assert.ok(script.acknowledged.length >= 13 && script.acknowledged.length < script.reported.size);
   assert.ok(disk.names().filter((name) => name.endsWith('.jsonl')).length >= 3);
-  await assertIntact(disk, script, 'untouched');
+  await assertIntact(disk, script, 'without a fault');
 });
 
 for (const what of ['once', 'always'] as const) {
   for (const code of ['EIO', 'ENOSPC']) {
-    test(`${code} at any call, ${what}: what was acknowledged is there after the next start, also after a power cut [power-1]`, async () => {
+    test(`${code} at any call, ${what}: the next start has all acknowledged events, even after a power cut [power-1]`, async () => {
       for (const trial of eachCall(what, code)) {
         const disk = diskWithShortWrite();
         const script = newScript();
@@ -114,7 +115,7 @@ for (const what of ['once', 'always'] as const) {
         for (const share of [0, 0.5, 1]) {
           const cut = disk.afterPowerCut({ entries: 'none', share, behind: 'zeros' });
           await assertIntact(cut, script, `${when}, then a power cut`);
-          // What the next start trusted has to be on the disk by then.
+          // The bytes that the next start relied on must be on stable storage by then.
           const restarted = disk.afterCrash();
           await openJournal(restarted, { segmentBytes: 1, limits });
           await assertIntact(
@@ -128,7 +129,7 @@ for (const what of ['once', 'always'] as const) {
   }
 }
 
-test('the process is killed or the power goes at any call: what was acknowledged is there, whatever is left of the rest', async () => {
+test('a kill or a power cut at any call: the next start has all acknowledged events, whatever remains of the others', async () => {
   for (const trial of eachCall('power', undefined, 2)) {
     const disk = diskWithShortWrite();
     const script = newScript();

@@ -1,4 +1,4 @@
-/** What waits for the disk is bounded, and events that are appended together are recorded together or not at all. */
+/** The queue is bounded, and events that are appended together are recorded together or not at all. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,13 +10,13 @@ import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
-test('more than may wait for the disk is refused at once, and what waits is recorded [journal-12]', async () => {
+test('reports beyond the bound of the queue are refused at once, and waiting reports are recorded [journal-12]', async () => {
   const { disk, report } = await openSimulated({ limits: { ...quickLimits, queueBytesMax: 10_000 } });
   const release = hold(disk, 'sync');
   const first = report('first');
   await eventually('the sync', () => disk.count('sync') === 1);
   const waiting = Array.from({ length: 10 }, (_, index) => report(`${index}`));
-  const refused = await Promise.all(waiting.slice(3)); // the one that is on its way is counted as well
+  const refused = await Promise.all(waiting.slice(3)); // the report that is being written counts as well
   assert.deepEqual(new Set(refused), new Set(['the disk does not keep up: too many reports are waiting for it']));
   release();
   assert.deepEqual(await Promise.all([first, ...waiting.slice(0, 3)]), Array(4).fill(undefined));
@@ -24,7 +24,7 @@ test('more than may wait for the disk is refused at once, and what waits is reco
   assert.equal(await report('again'), undefined);
 });
 
-test('journals that share a backlog share its bound, and each gives back what it took [journal-13]', async () => {
+test('journals that share a backlog share its bound, and release their part [journal-13]', async () => {
   const disks = [new SimulatedDisk(), new SimulatedDisk()] as const;
   const shared = { backlog: { bytes: 0 }, limits: { ...quickLimits, backlogBytesMax: 10_000 } };
   const [slow, other] = [await openJournal(disks[0], shared), await openJournal(disks[1], shared)];
@@ -46,7 +46,7 @@ function batch(name: string, count: number): PlainEvent[] {
 const tenA = Array.from({ length: 10 }, (_, index) => `a${index}`);
 
 for (const [kind, makeDisk] of Object.entries(bothDisks)) {
-  test(`${kind}: events that are appended together follow each other, beside others, and have one result`, async (t) => {
+  test(`${kind}: events that are appended together are consecutive, even beside others, and have one result`, async (t) => {
     const disk = makeDisk(t);
     const { journal, report } = await openJournal(disk);
     let results = 0;
@@ -66,7 +66,7 @@ for (const [kind, makeDisk] of Object.entries(bothDisks)) {
   });
 }
 
-test('events that are appended together share one write, also if they are larger than a batch [journal-9]', async () => {
+test('events that are appended together share one write, even if they are larger than a batch [journal-9]', async () => {
   const disk = new SimulatedDisk();
   const nextSeqs: number[] = [];
   const onRecorded = (nextSeq: number) => nextSeqs.push(nextSeq);
@@ -84,7 +84,7 @@ test('events that are appended together share one write, also if they are larger
 });
 
 for (const fault of ['ENOSPC', 'short'] as const) {
-  test(`of events that are appended together none is recorded if their write fails (${fault})`, async () => {
+  test(`no event of an append is recorded if its write fails (${fault})`, async () => {
     const { disk, journal, report } = await openSimulated({ limits: { ...quickLimits, batchBytesMax: 400 } });
     assert.equal(await report('before'), undefined);
     disk.fault = (call) => (call !== 'write' ? undefined : fault === 'short' ? { shortBy: 500 } : systemError(fault));
@@ -96,7 +96,7 @@ for (const fault of ['ENOSPC', 'short'] as const) {
   });
 }
 
-test('events that are appended together count against the queue before any of them is taken [journal-10]', async () => {
+test('events that are appended together count against the queue before any is accepted [journal-10]', async () => {
   const { disk, journal, report } = await openSimulated({
     limits: { ...quickLimits, queueBytesMax: 10_000, queueLineBytes: 1_000 },
   });
@@ -110,7 +110,7 @@ test('events that are appended together count against the queue before any of th
   assert.deepEqual(await recorded(disk), ['a0', 'a1', 'alone']);
 });
 
-test('events that would be a longer write than a crash explains are refused, with what to do', async () => {
+test('events with more than tornBytesMax bytes in one write are refused, and the reason names a remedy', async () => {
   const { report } = await openSimulated({ limits: { ...quickLimits, tornBytesMax: 1_500 } });
   assert.match(
     (await report(batch('a', 10))) ?? '',

@@ -1,4 +1,4 @@
-/** What retention removes, and that a journal is sound whatever was the last step of it. */
+/** The files that retention removes; the journal is valid after an interruption at any step. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,7 +18,7 @@ import { eventually } from '../support/tools.ts';
 const DAY_MS = 24 * 3_600_000;
 const removed = (last: number) => goneName({ first: 1, last }, 'removed');
 
-/** Four files of ten events each, of 5, 3 and 2 days ago and of now. */
+/** Four files of ten events each: from 5, 3 and 2 days ago, and from now. */
 function fourFiles(): Files {
   return Object.fromEntries(
     [5, 3, 2, 0].map((days, at) => [segmentName(10 * at + 1), aged(10 * at + 1, 10, days * DAY_MS)]),
@@ -26,7 +26,7 @@ function fourFiles(): Files {
 }
 
 const FREE_BYTES = 1_000_000;
-const FILE_BYTES = aged(1, 10, 0).length; // a digit more of seq is nothing here
+const FILE_BYTES = aged(1, 10, 0).length; // more digits of a seq do not matter here
 
 function journalNames(disk: SimulatedDisk): string[] {
   return disk
@@ -43,7 +43,7 @@ interface Ran {
   readonly failedSyncs: readonly string[];
 }
 
-/** One run, to its end. */
+/** Waits for the end of one run. */
 async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   const lines: string[] = [];
   const notices = createNotices('info', false, (line) => lines.push(line));
@@ -64,7 +64,7 @@ async function retain(disk: SimulatedDisk, limit: Retain): Promise<Ran> {
   };
 }
 
-test('the oldest files go, as many as either limit asks for, and never the newest [program-retention-1]', async () => {
+test('the oldest files beyond any limit are removed, but never the newest [program-retention-1]', async () => {
   const all = [1, 11, 21, 31];
   const table: readonly (readonly [limit: Retain, stay: readonly number[], why?: string])[] = [
     [{}, all],
@@ -110,7 +110,7 @@ test('the oldest files go, as many as either limit asks for, and never the newes
   }
 });
 
-test('a file of which one event is young enough stays, and so do all later ones', async () => {
+test('a file with one event within the age limit stays, and so do all later files', async () => {
   const disk = diskWith({
     [segmentName(1)]: timed(1, Date.now() - 9 * DAY_MS, Date.now() - 9 * DAY_MS, Date.now()),
     [segmentName(4)]: aged(4, 3, 9 * DAY_MS),
@@ -120,7 +120,7 @@ test('a file of which one event is young enough stays, and so do all later ones'
   assert.deepEqual(journalNames(disk), [1, 4, 7].map(segmentName));
 });
 
-test('what an earlier run was about to remove goes, whatever the limits are now, and not before its marker is durable [program-retention-3]', async () => {
+test('a run completes an interrupted removal whatever its limits, but only after the marker is durable [program-retention-3]', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0), [removed(20)]: Buffer.alloc(0) });
   const { notices } = await retain(disk, { retainDays: 100 });
   assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
@@ -136,7 +136,7 @@ test('what an earlier run was about to remove goes, whatever the limits are now,
   ]);
 });
 
-test('one marker remains, however often files go, and lost events before and between them stay accounted for', async () => {
+test('one marker remains after several removals, and the markers of lost events stay', async () => {
   const lost = goneName({ first: 11, last: 20 }, 'lost');
   const { [segmentName(11)]: _, ...files } = fourFiles();
   const disk = diskWith({ ...files, [lost]: Buffer.alloc(0) });
@@ -148,7 +148,7 @@ test('one marker remains, however often files go, and lost events before and bet
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
-test('without its marker a missing beginning is damage, and so is a missing middle with one', async () => {
+test('a missing first file without a marker is damage, and so is a missing file in the middle', async () => {
   const { [segmentName(1)]: _, ...later } = fourFiles();
   await assert.rejects(recover(diskWith(later), quiet), /the events 1 to 10 before it are missing/);
   assert.equal((await recover(diskWith({ ...later, [removed(10)]: Buffer.alloc(0) }), quiet)).chain.seq, 41);
@@ -162,15 +162,15 @@ test('without its marker a missing beginning is damage, and so is a missing midd
     /the events 21 to 30 before it/,
   );
   assert.equal((await verify(diskWith({ ...gap, [removed(10)]: Buffer.alloc(0) }))).findings[0]?.kind, 'missing file');
-  // Retention never removes the newest file: a marker alone is not what it left.
+  // Retention never removes the newest file, so it never leaves a marker alone.
   await assert.rejects(
     recover(diskWith({ [removed(40)]: Buffer.alloc(0) }), quiet),
     /all journal files are missing: the events from 41 on/,
   );
 });
 
-/** Nothing is wrong with what is left, no event of the newest two files is gone, and another run comes to the same end. */
-async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
+/** Asserts that the journal is valid up to its last event, and that another run has the usual result. */
+async function assertValid(disk: SimulatedDisk, when: string): Promise<void> {
   const { findings, last } = await verify(disk);
   assert.deepEqual(findings, [], when);
   assert.equal(last?.seq, 40, when);
@@ -182,32 +182,32 @@ async function assertSound(disk: SimulatedDisk, when: string): Promise<void> {
   for (const { level } of notices) assert.equal(level, 'info', when);
 }
 
-/** Each removes all but the newest file: the simulated disk never has so much free space. */
+/** Each removes all files but the newest: 1 PiB is more than the free space of the simulated disk. */
 const ALL_CLOSED: readonly Retain[] = [{ retainDays: 1 }, { keepFree: 2 ** 50 }];
 
 for (const limit of ALL_CLOSED) {
-  test(`the process dies or the power goes at any call: the next start goes well, and the next run finishes it: ${Object.keys(limit)}`, async () => {
+  test(`a kill or a power cut at any call: the next start succeeds, and the next run completes the removal: ${Object.keys(limit)}`, async () => {
     for (const trial of eachCall('power')) {
       const disk = diskWith(fourFiles());
-      await retain(disk, { retainDays: 4 }); // so that there is an older marker
+      await retain(disk, { retainDays: 4 }); // leaves an older marker
       await trial.run(disk, () => retain(disk, limit));
-      await assertSound(disk.afterCrash(), trial.when);
-      // What the next run finds may be in memory only.
+      await assertValid(disk.afterCrash(), trial.when);
+      // The state that the next run finds might not be on stable storage.
       for (const again of eachCall('power')) {
         const second = disk.afterCrash();
         await again.run(second, () => retain(second, limit));
         const entries = again.number % 2 === 0 ? 'none' : 'half';
         const cut = second.afterPowerCut({ entries, share: 0, behind: 'nothing' });
-        await assertSound(cut, `${trial.when}, then ${again.when}`);
+        await assertValid(cut, `${trial.when}, then ${again.when}`);
       }
       for (const remains of remainsOf([0, 0.5, 1], ['nothing']))
-        await assertSound(disk.afterPowerCut(remains), `${trial.when}, ${JSON.stringify(remains)}`);
+        await assertValid(disk.afterPowerCut(remains), `${trial.when}, ${JSON.stringify(remains)}`);
     }
   });
 }
 
 for (const what of ['once', 'always'] as const) {
-  test(`a call that fails, ${what}, is reported and hurts nothing [program-retention-2]`, async () => {
+  test(`a call that fails, ${what}, is reported and does no harm [program-retention-2]`, async () => {
     for (const trial of eachCall(what)) {
       const disk = diskWith(fourFiles());
       const end = await trial.run(disk, () => retain(disk, { retainDays: 1 }));
@@ -219,13 +219,13 @@ for (const what of ['once', 'always'] as const) {
         [...warnings, ...failedSyncs].some((problem) => problem.includes('EIO')),
         trial.when,
       );
-      await assertSound(disk.afterCrash(), trial.when);
-      await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), trial.when);
+      await assertValid(disk.afterCrash(), trial.when);
+      await assertValid(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), trial.when);
     }
   });
 }
 
-test('after a failed sync nothing is removed, and no sync is made again', async () => {
+test('after a failed sync nothing is removed, and no sync is repeated', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call) => (call === 'syncFolder' ? systemError('EIO') : undefined);
   const { notices, failedSyncs, retention } = await retain(disk, { retainDays: 1 });
@@ -235,10 +235,10 @@ test('after a failed sync nothing is removed, and no sync is made again', async 
   await settled();
   assert.deepEqual([disk.count('remove'), disk.count('syncFolder')], [0, syncs]);
   assert.deepEqual([notices, failedSyncs], [[], ["EIO: simulated, 'file'"]]);
-  await assertSound(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
+  await assertValid(disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' }), 'then a power cut');
 });
 
-test('a folder that can not be opened for a sync of retention is no failed sync', async () => {
+test('a folder that cannot be opened for a sync of retention is not a failed sync', async () => {
   const disk = diskWith({ ...fourFiles(), [removed(10)]: Buffer.alloc(0) });
   const error = Object.assign(systemError('EMFILE'), { syscall: 'open' });
   disk.fault = (call) => (call === 'syncFolder' && disk.count('remove') > 0 ? error : undefined);
@@ -248,7 +248,7 @@ test('a folder that can not be opened for a sync of retention is no failed sync'
   await retention.stop();
 });
 
-test('a failed sync of retention ends the journal: while it is idle, after the batch that is written, and at a start [program-retention-5]', async () => {
+test('a failed sync of retention fails the journal: while it is idle, after the current batch, and at a start [program-retention-5]', async () => {
   const retained = { retainDays: 1, retainBytes: undefined };
   for (const isWriting of [false, true]) {
     const disk = diskWith(fourFiles());
@@ -284,7 +284,7 @@ test('a failed sync of retention ends the journal: while it is idle, after the b
   await assert.rejects(openJournal(disk, { retain: retained }), /EIO/);
 });
 
-test('nothing is written after a sync of retention has failed while the next file was created [program-retention-6]', async () => {
+test('nothing is written after a sync of retention failed during a rotation [program-retention-6]', async () => {
   const disk = diskWith(fourFiles());
   const retain = { retainDays: 1, retainBytes: undefined };
   const { journal, report, failures } = createJournal(disk, { segmentBytes: FILE_BYTES, retain });
@@ -312,7 +312,7 @@ test('nothing is written after a sync of retention has failed while the next fil
   assert.deepEqual([disk.count('write'), failures.map(String)], [writes, ["Error: EIO: simulated, 'file'"]]);
 });
 
-test('a file that can not be removed keeps no other from going, and is tried again', async () => {
+test('a file that cannot be removed does not prevent the removal of others, and is tried again', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call, name) => (call === 'remove' && name === segmentName(11) ? systemError('EPERM') : undefined);
   const { notices, retention } = await retain(disk, { retainDays: 1 });
@@ -325,7 +325,7 @@ test('a file that can not be removed keeps no other from going, and is tried aga
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
 });
 
-test('a journal continues while files are removed, also by rotations, and its close waits for the step that is under way [program-retention-4]', async () => {
+test('a journal continues and rotates while files are removed, and its close waits for the current removal [program-retention-4]', async () => {
   const disk = diskWith(fourFiles());
   const { opened: removing, open: release } = gate();
   disk.fault = (call: Call, name) => (call === 'remove' && name.endsWith('.jsonl') ? removing : undefined);
@@ -334,7 +334,7 @@ test('a journal continues while files are removed, also by rotations, and its cl
   const { journal, report, failures } = await openJournal(disk, { segmentBytes: FILE_BYTES, retain: retainOptions });
   const text = 'x'.repeat(1_000);
   for (let count = 0; count < 10; count += 1) assert.equal(await report(text), undefined);
-  assert.ok(journalNames(disk).includes(segmentName(1)), 'its removal is under way');
+  assert.ok(journalNames(disk).includes(segmentName(1)), 'the removal is not finished yet');
   release();
   await settled();
   for (let count = 0; count < 10; count += 1) assert.equal(await report(text), undefined);
@@ -360,7 +360,7 @@ test('a journal continues while files are removed, also by rotations, and its cl
   assert.deepEqual([failures, (await verify(disk)).findings], [[], []]);
 });
 
-test('files become too old without a rotation', async () => {
+test('a file that becomes too old is removed without a rotation', async () => {
   const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 300), [segmentName(4)]: aged(4, 3, 0) };
   const disk = diskWith(files);
   const limits = { ...standardLimits, retainCheckMs: 20 };
@@ -374,7 +374,7 @@ test('files become too old without a rotation', async () => {
   await retention.stop();
 });
 
-test('verify begins again where retention removes what it was about to read', async () => {
+test('verify starts again if retention removes the file that it is about to read', async () => {
   const disk = diskWith(fourFiles());
   disk.fault = (call, name) => {
     if (call === 'read' && name === segmentName(11) && disk.names().includes(name)) {
@@ -385,7 +385,7 @@ test('verify begins again where retention removes what it was about to read', as
   };
   const { findings, events, first, removedLast } = await verify(disk);
   assert.deepEqual([findings, events, first?.seq, removedLast], [[], 20, 21, 20]);
-  // A listing of a large folder is not of one moment: it may have neither the marker nor the file.
+  // The listing of a large folder is not atomic: it can have neither the marker nor the file.
   const list = disk.list.bind(disk);
   let listings = 0;
   disk.list = async () => {
@@ -397,10 +397,10 @@ test('verify begins again where retention removes what it was about to read', as
     if (call === 'read' && name === segmentName(31)) disk.drop(name);
     return undefined;
   };
-  await assert.rejects(verify(disk), { code: 'ENOENT' }, 'no marker says that this file may go');
+  await assert.rejects(verify(disk), { code: 'ENOENT' }, 'no marker explains the missing file');
 });
 
-test('repair of a journal that begins later calls nothing lost that retention removed', async () => {
+test('a repair does not report events as lost that retention removed', async () => {
   const lines = makeLines(10, { seq: 21, crc: 0 });
   const files = {
     [segmentName(21)]: flip(lines.bytes, 60),
@@ -423,7 +423,7 @@ test('repair of a journal that begins later calls nothing lost that retention re
   );
 });
 
-test('below the space to keep free the only file is closed at 64 KiB, so that it can be removed, and else never early', async () => {
+test('the only file is closed early, at 64 KiB, if and only if the free space is below keepFree', async () => {
   for (const [keepFree, firstSeqs, closeAtBytes] of [
     [FREE_BYTES, [1], 1_000_000],
     [FREE_BYTES + 1, [1], 65_536],

@@ -36,7 +36,7 @@ test('the same seed gives the same life, in which every promise is kept', async 
 
 test('a source that is broken on purpose breaks a promise, and so does the replay that is printed', async (t) => {
   const bundle = join(newFolder(t), 'simulation.mjs');
-  const mutant = allMutants().find(({ breaks }) => breaks === 'acknowledges before the sync');
+  const mutant = allMutants().find(({ breaks }) => breaks === 'an event is acknowledged before the sync');
   await bundleSimulation(bundle, mutant);
   const found: Replay = { seed: 7, steps: 2_000 };
   const { code, outcome } = await live(bundle, optionsOf(found));

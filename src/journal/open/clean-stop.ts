@@ -1,10 +1,10 @@
 /**
- * The marker of a clean stop: everything in the folder was synced, and the journal ended as the marker says. A start and
- * `verify` compare the journal with it: nothing else shows that the last file was truncated at a line end, or deleted.
+ * The marker of a clean stop: everything in the folder was synced, and the marker records the end of the journal. A start and
+ * `verify` compare the journal with it: only this shows that the last file was truncated at a line end, or deleted.
  *
  * An empty marker is a clean stop with an unknown end of the journal: version 0.1.0 wrote empty markers, a full disk has no block
- * for the content, and a power cut may occur between the directory entry and the content. It is still correct, since all lines
- * were synced before. A marker with incomplete or other content counts as no clean stop.
+ * for the content, and a power cut can occur between the directory entry and the content. It is still correct, since all lines
+ * were synced before. A marker with incomplete or other content is ignored.
  */
 
 import { crc32 } from 'node:zlib';
@@ -13,27 +13,26 @@ import { readSmall } from '../file-io.ts';
 import { type ChainPosition, hex } from '../line/record.ts';
 import { segmentFirstSeq } from '../segments.ts';
 
-/** Name of the marker file. */
 export const CLEAN_STOP = '.stopped-cleanly';
 
-/** How the journal ended at the stop. */
+/** The end of the journal at the stop. */
 export interface StopEnd {
   /** The last file and its length. */
   readonly file: string;
   readonly bytes: number;
-  /** The seq of the next line, and the crc of the last line of that file: 0 if it has none. */
+  /** The seq of the next line, and the crc of the last line of the file; 0 if it has no lines. */
   readonly chain: ChainPosition;
 }
 
 /**
- * Marks the stop as clean: everything in the folder is synced. The last step before the lock is released. If the disk is full,
- * the marker stays empty.
+ * Marks the stop as clean, as the last step before the lock is released: everything in the folder must be synced. If the disk is
+ * full, the marker stays empty.
  * @throws the error of a system call, such as EEXIST if there is a marker
  */
 export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void> {
   const marker = await disk.create(CLEAN_STOP);
   try {
-    await marker.write(Buffer.from(encode(end)), 0); // a short write leaves a marker that counts as no clean stop
+    await marker.write(Buffer.from(encode(end)), 0); // after a short write the marker is ignored
     await marker.sync();
   } catch (error) {
     if (isFull(error as NodeJS.ErrnoException)) return; // an empty marker: the next start needs no space for a copy
@@ -45,7 +44,7 @@ export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void>
 }
 
 /**
- * Removes the marker, durably. A start does so after recovery, since the journal is about to change.
+ * Removes the marker, durably: after the recovery of a start, since the journal is about to change.
  * @throws the error of a system call, such as ENOENT if there is no marker
  */
 export async function forgetCleanStop(disk: Disk): Promise<void> {
@@ -53,18 +52,18 @@ export async function forgetCleanStop(disk: Disk): Promise<void> {
   await disk.syncFolder();
 }
 
-/** The last stop: undefined if it was not clean; `end` is undefined if it was clean but the end of the journal is unknown. */
+/** The last clean stop, undefined if the last stop was not clean; `end` is undefined if the marker is empty. */
 export type LastStop = { readonly end: StopEnd | undefined } | undefined;
 
 /**
  * Reads the marker, if the folder has one.
  * @param names of all entries of the folder
- * @throws the error of a system call; a marker that is gone meanwhile is no error
+ * @throws the error of a system call, unless the marker is gone by now
  */
 export async function readLastStop(disk: ReadableDisk, names: readonly string[]): Promise<LastStop> {
   if (!names.includes(CLEAN_STOP)) return undefined;
   const text = (await readSmall(disk, CLEAN_STOP, MARKER_BYTES_MAX + 1))?.toString('latin1');
-  if (text === undefined) return undefined; // a service has started since the folder was listed
+  if (text === undefined) return undefined; // a service started after the folder was listed
   if (text === '') return { end: undefined };
   const end = decode(text);
   return end && { end };

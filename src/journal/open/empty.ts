@@ -1,18 +1,18 @@
-/** Empties the folder of a journal, so that the next journal in it begins with seq 1. Only a service for tests does that. */
+/** Empties the folder of a journal, so that the next journal in it starts at seq 1. Only for services in test mode. */
 
 import type { Disk } from '../disk.ts';
 import { CLEAN_STOP } from './clean-stop.ts';
 
 /**
- * Files of a journal: its lines, its markers of events that are gone, its idempotency keys, copies of damaged ends, and what it
- * has of other journals.
+ * The files of a journal: lines, markers of events that are gone, idempotency keys, copies of damaged ends, and the state of its
+ * sources.
  */
 const OWN_NAME = /^(?:(?:events|keys)-[0-9]{20}|forward-(?:sources|seen)\.json)/;
 
 /**
- * Removes the files of a journal that no process has open, durably; other files stay. The marker of the clean stop goes first
- * and then the newest file: whenever it is interrupted, what is left is a journal that can be started.
- * @throws the error of a system call, after which the oldest files are still there
+ * Removes the files of a journal, durably; other files stay. No process may have the journal open. The marker of the clean stop is
+ * removed first, then the files from the newest to the oldest: after an interruption the rest is still a valid journal.
+ * @throws the error of a system call, after which the oldest files still exist
  */
 export async function emptyJournal(disk: Disk): Promise<void> {
   const names = await disk.list();

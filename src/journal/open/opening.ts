@@ -1,4 +1,4 @@
-/** Opens the journal of a folder. On a full disk it makes space by retention, or waits for space. */
+/** Opens the journal of a folder. On a full disk, retention makes space, or the start waits for space. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
@@ -8,7 +8,6 @@ import type { JournalKeys } from '../keys/keys.ts';
 import type { Retention } from '../retention.ts';
 import { NoSpaceError, type Recovered, type RecoveryLimits, recover } from './recovery.ts';
 
-/** What opening needs of a journal. */
 export interface Opening {
   readonly disk: Disk;
   readonly notices: Notices;
@@ -16,17 +15,17 @@ export interface Opening {
   readonly checkHeld: () => void;
   readonly keys: JournalKeys | undefined;
   readonly retention: Retention;
-  /** Whether the journal was closed, which ends the wait for space. */
+  /** If true, the wait for space ends. */
   readonly isClosed: () => boolean;
-  /** The error of a sync of retention that failed. */
+  /** The error of a failed sync of retention. */
   readonly failedSync: () => Error | undefined;
-  /** Called after each attempt for which the disk has too little space. */
+  /** Called after each attempt that failed because the disk is full. */
   readonly onFull: (error: Error) => void;
 }
 
 /**
  * @returns the recovered journal; undefined if the journal was closed while the disk was full
- * @throws DamagedError, a failed sync of retention, or the error of a system call
+ * @throws DamagedError, the error of a failed sync of retention, or the error of a system call
  */
 export async function openWithSpace(opening: Opening): Promise<Recovered | undefined> {
   const { limits, retention, isClosed, failedSync } = opening;
@@ -54,7 +53,7 @@ async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: O
     await recovered.file.close();
     throw error;
   });
-  await retention.look();
+  await retention.checkHeldBack();
   return recovered;
 }
 

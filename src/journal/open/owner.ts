@@ -15,30 +15,30 @@ export interface Owner {
 
 /**
  * @param owner of the folder
- * @returns the owner to whom an entry that this process creates in the folder must be given: for root these ids; undefined if
- *   no change is necessary, as for every other user and in a folder of root
+ * @returns the owner to whom new entries of the folder must be given; undefined if no change is necessary, because this process is
+ *   not root or the folder belongs to root
  */
 export function heirOf({ uid, gid }: Owner): Owner | undefined {
   return isRoot() && uid !== ROOT ? { uid, gid } : undefined;
 }
 
 /**
- * Gives a new file or folder to the owner of the folder that it is in.
- * @param entries an open handle of that folder
- * @throws the error of a system call, unless the owner can not be changed: see `unlessImpossible`
+ * Gives a new file or folder to the owner of its parent folder.
+ * @param entries an open handle of the parent folder
+ * @throws the error of a system call, unless the owner cannot be changed: see `unlessImpossible`
  */
 export async function giveToOwner(made: FileHandle, entries: FileHandle): Promise<void> {
   const heir = await heirIn(entries);
   if (heir !== undefined) await made.chown(heir.uid, heir.gid).catch(unlessImpossible);
 }
 
-/** As `heirOf`, for an open folder. @throws the error of a system call */
+/** Like `heirOf`, for an open folder. @throws the error of a system call */
 export async function heirIn(entries: FileHandle): Promise<Owner | undefined> {
   return isRoot() ? heirOf(await entries.stat()) : undefined;
 }
 
 /**
- * Like `giveToOwner`, for a socket file, which can not be opened for reading.
+ * Like `giveToOwner`, for a socket file, which cannot be opened for reading.
  * @param directory a file descriptor of the folder
  */
 export function giveSocketToOwner(folder: string, directory: number, name: string): void {
@@ -49,7 +49,7 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
       lchownSync(join(folder, name), heir.uid, heir.gid);
       return;
     }
-    // Not by its path: the folder's owner could replace it by a link to any file, and would become the owner of that file.
+    // Not by path: the folder's owner could replace the socket by a link to any file, and would become the owner of that file.
     const socket = openSync(join(entryPath(folder, directory), name), O_PATH | constants.O_NOFOLLOW);
     try {
       if (fstatSync(socket).isSocket()) chownSync(`/proc/self/fd/${socket}`, heir.uid, heir.gid);
@@ -62,8 +62,8 @@ export function giveSocketToOwner(folder: string, directory: number, name: strin
 }
 
 /**
- * @returns a path to an open file or folder through its descriptor, so that another one in its place has no effect:
- *   `entryPath('/data', 21)` is `/proc/self/fd/21`, and `/data` on a system without that
+ * @returns a path to an open file or folder through its descriptor, so that replacing the entry has no effect:
+ *   `entryPath('/data', 21)` is `/proc/self/fd/21`, or `/data` on a system without /proc
  */
 export function entryPath(path: string, descriptor: number): string {
   const open = `/proc/self/fd/${descriptor}`;
@@ -71,7 +71,7 @@ export function entryPath(path: string, descriptor: number): string {
 }
 
 const ROOT = 0;
-/** The flag O_PATH of Linux: opens any file without access to its content. Node has no constant for it. */
+/** The flag O_PATH of Linux, for which Node has no constant: opens any file without access to its content. */
 const O_PATH = 0o10000000;
 
 function isRoot(): boolean {
@@ -79,8 +79,8 @@ function isRoot(): boolean {
 }
 
 /**
- * Ignores errors that mean that the owner can not be changed, such as EPERM: root has no CAP_CHOWN, /proc is missing, or the
- * file system has no owners or none for root. The entry keeps root as its owner.
+ * Ignores errors that mean that the owner cannot be changed, such as EPERM: root has no CAP_CHOWN, /proc is missing, or the file
+ * system has no owners or ignores root. The entry keeps root as its owner.
  * @throws any other error, such as EIO
  */
 export function unlessImpossible(error: NodeJS.ErrnoException): void {

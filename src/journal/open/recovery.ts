@@ -1,6 +1,6 @@
 /**
- * Recovery of a journal at a start: checks the folder and decides by the table `decisions`. It reads all of the last file, and
- * only the last line of each earlier one; `verify.ts` reads everything.
+ * Recovery of a journal at a start: checks the folder and decides by the table `decisions`. It reads the whole last file, but only
+ * the last line of each earlier file; `verify.ts` reads everything.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -22,12 +22,12 @@ import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd 
 import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
 
 /**
- * `use` it as it is · `leave` it alone · `truncate` it and keep the removed bytes in another file · `refuse` to start: no crash explains
- * it, so acknowledged events may be lost, and the operator has to decide.
+ * `use` the file unchanged · `leave` it alone · `truncate` it and keep the removed bytes in another file · `refuse` to start: no
+ * crash explains the finding, so acknowledged events might be lost, and the operator has to decide.
  */
 export type RecoveryDecision = 'use' | 'leave' | 'truncate' | 'refuse';
 
-/** What can be wrong with a journal: in one file, or between its files. */
+/** A kind of deviation from a valid journal: in one file, or between files. */
 export type FindingKind =
   | Flaw
   | 'long bad end'
@@ -37,7 +37,7 @@ export type FindingKind =
   | 'other end than at the stop'
   | 'foreign file';
 
-/** Which file of the journal it is: the last one after a crash, the last one after a clean stop, or an earlier one. */
+/** The last file of the journal after a crash, the last file after a clean stop, or an earlier file. */
 export type SegmentPosition = 'afterCrash' | 'afterStop' | 'earlier';
 
 interface DecisionRow extends Readonly<Record<SegmentPosition, RecoveryDecision>> {
@@ -45,25 +45,25 @@ interface DecisionRow extends Readonly<Record<SegmentPosition, RecoveryDecision>
 }
 
 /**
- * The decision for each kind in each position, and why. The columns on the left say how `scan.ts` recognises the kind. After a
+ * The decision for each kind in each position, and why. The columns on the left show how `scan.ts` recognises the kind. After a
  * clean stop every line is synced, so a crash explains nothing.
  */
 // biome-ignore format: a table, with one row a line
 export const decisions: Readonly<Record<FindingKind, DecisionRow>> = {
 // where                newline  crc, seq      kind                           a crash     a clean stop  an earlier file
-/* end of the file      no       –          */ 'torn end':                    row('truncate', 'refuse', 'refuse', 'a crash interrupts a write anywhere; a file was whole when the next one was begun'),
+/* end of the file      no       –          */ 'torn end':                    row('truncate', 'refuse', 'refuse', 'a crash interrupts a write anywhere; a file was whole when the next one was created'),
 /* end of the file      no       –          */ 'zeros at the end':            row('truncate', 'refuse', 'refuse', 'a power cut kept the new length of the file and lost the bytes: ext4 and XFS read them as zeros'),
-/* last line            yes      bad        */ 'bad last line':               row('truncate', 'refuse', 'refuse', 'an interrupted write may reach its newline'),
-/* end of the file      either   bad        */ 'long bad end':                row('refuse',   'refuse', 'refuse', 'one of the three above with more bytes than one write has, and a crash interrupts one write'),
+/* last line            yes      bad        */ 'bad last line':               row('truncate', 'refuse', 'refuse', 'an interrupted write can reach its newline'),
+/* end of the file      either   bad        */ 'long bad end':                row('refuse',   'refuse', 'refuse', 'one of the three above, but longer than one write, and a crash interrupts only one write'),
 /* lines after it       yes      bad        */ 'bad line inside':             row('refuse',   'refuse', 'refuse', 'lines follow it, so it was once whole'),
 /* beside a line        any      good       */ 'bytes between lines':         row('refuse',   'refuse', 'refuse', 'a program converted the line ends or added bytes; the line itself is good'),
 /* any line             yes      seq ahead  */ 'gap':                         row('refuse',   'refuse', 'refuse', 'lines were removed'),
 /* any line             yes      seq again  */ 'repeat':                      row('refuse',   'refuse', 'refuse', 'lines were inserted'),
 /* lines after it       yes      seq ahead  */ 'swapped lines':               row('refuse',   'refuse', 'refuse', 'the order of the lines was changed'),
 /* first line           yes      seq other  */ 'name and first seq disagree': row('refuse',   'refuse', 'refuse', 'the file was renamed, or its first lines are gone'),
-/* no line              –        –          */ 'empty file':                  row('use',      'use',    'refuse', 'a crash during a rotation leaves it; the next file is begun only after this one has lines'),
-/* between files        –        seq ahead  */ 'missing file':                row('refuse',   'refuse', 'refuse', 'the file before it ends too early to be the one before it'),
-/* between files        –        seq again  */ 'overlapping file':            row('refuse',   'refuse', 'refuse', 'the file before it holds the same events already'),
+/* no line              –        –          */ 'empty file':                  row('use',      'use',    'refuse', 'a crash during a rotation leaves it; the next file is created only after this one has lines'),
+/* between files        –        seq ahead  */ 'missing file':                row('refuse',   'refuse', 'refuse', 'the previous file ends too early'),
+/* between files        –        seq again  */ 'overlapping file':            row('refuse',   'refuse', 'refuse', 'the previous file already has the same events'),
 /* end of the journal   yes      good       */ 'other end than at the stop':  row('use',      'refuse', 'use',    'lines were removed from the end of the journal, or changed there, after the clean stop'),
 /* in the folder        –        –          */ 'foreign file':                row('leave',    'leave',  'leave',  'assetlog did not create it'),
 };
@@ -82,14 +82,14 @@ export interface Finding {
   readonly kind: FindingKind;
   readonly decision: RecoveryDecision;
   readonly file: string;
-  /** Where the valid lines end: the number of the first line after them, from 1, and its first byte, from 0. */
+  /** The first line after the valid lines, counted from 1, and its first byte, counted from 0. */
   readonly line: number;
   readonly byte: number;
   /** A clause for the operator. */
   readonly problem: string;
 }
 
-/** The journal has damage that no crash explains. The message says file, line, byte and what to do. */
+/** The journal has damage that no crash explains. The message names file, line and byte, and what to do. */
 export class DamagedError extends Error {
   readonly finding: Finding;
 
@@ -97,13 +97,13 @@ export class DamagedError extends Error {
     const { file, line, byte, problem } = finding;
     super(
       `the journal is damaged: ${folder}/${file}, line ${line}, byte ${byte}: ${problem}; nothing was changed. ` +
-        `assetlog repair --data ${shellWord(folder)} shows how to mend it`,
+        `assetlog repair --data ${shellWord(folder)} shows how to repair it`,
     );
     this.finding = finding;
   }
 }
 
-/** Too little free space to rewrite the last file, which is necessary before the journal is written to. Nothing was changed. */
+/** Too little free space to rewrite the last file, which must precede all writes to the journal. Nothing was changed. */
 export class NoSpaceError extends Error {
   readonly neededBytes: number;
 
@@ -113,7 +113,7 @@ export class NoSpaceError extends Error {
   }
 }
 
-/** The segment that the next batch is appended to. */
+/** The file of the next batch. */
 export interface Segment {
   readonly file: LogFile;
   /** Length of the file. */
@@ -122,28 +122,27 @@ export interface Segment {
   readonly chain: ChainPosition;
 }
 
-/** The segment that a start found or created. */
+/** The last segment, which a start found or created. */
 export interface Recovered extends Segment {
-  /** Number of journal files, including this one. */
+  /** Number of all journal files. */
   readonly files: number;
 }
 
-/** In bytes: the longest line, the longest end that a start truncates, and the space that it leaves free. */
 export type RecoveryLimits = Pick<Limits, 'lineBytesMax' | 'tornBytesMax' | 'openReserveBytes'>;
 
 /**
  * Finds the end of the journal, makes its content durable, and opens the last file for appends. The caller holds the lock. In an
  * empty folder it creates the first file.
  * @param checkHeld throws if the folder is no longer locked
- * @param take called with each good line of the last file
- * @throws DamagedError, NoSpaceError, or the error of a system call, after which it may be called again
+ * @param onGoodLine called with each good line of the last file
+ * @throws DamagedError, NoSpaceError, or the error of a system call; it can be called again after each
  */
 export async function recover(
   disk: Disk,
   notices: Notices,
   limits: RecoveryLimits,
   checkHeld: () => void = () => {},
-  take?: TakeGoodLine,
+  onGoodLine?: TakeGoodLine,
 ): Promise<Recovered> {
   const names = await disk.list(true);
   const contents = contentsOf(names);
@@ -153,12 +152,12 @@ export async function recover(
     const [missing] = findingsOfNone(contents, lastStop?.end);
     if (missing !== undefined) throw new DamagedError(disk.folder, missing);
     if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
-    return begin(disk);
+    return createFirst(disk);
   }
 
-  const scan = await scanSegment(disk.read(last.name), last.firstSeq, limits, take);
+  const scan = await scanSegment(disk.read(last.name), last.firstSeq, limits, onGoodLine);
   const findings = [
-    ...foreignIn(names),
+    ...foreignFindings(names),
     ...(await findingsBefore(disk, contents, limits)),
     ...findingsInLast(last, scan, lastStop, contents, limits),
   ];
@@ -168,7 +167,7 @@ export async function recover(
     notices.debug('a file that assetlog did not create is ignored', { file });
   }
   const torn = findings.find(({ decision }) => decision === 'truncate');
-  // After an unclean stop the page cache may hold bytes that are not on stable storage, since a sync may have failed before it.
+  // After an unclean stop the page cache might hold bytes that are not on stable storage, since a sync might have failed.
   if (positionOfLast(lastStop, scan) === 'afterCrash') {
     const aside = await rewrite(disk, last.name, scan, limits.openReserveBytes, checkHeld);
     if (torn !== undefined) logTruncated(notices, torn, aside);
@@ -179,16 +178,16 @@ export async function recover(
 
 /**
  * @param scan of the last journal file
- * @returns its position: without a marker it is `afterCrash`. If the journal has lines after the end that the marker records,
- *   it was written to since then: the marker is stale, as in a copy of the folder that was updated without deleting files
+ * @returns the position of the last journal file: `afterCrash` without a marker, and with a stale marker. A marker is stale if the
+ *   journal has lines after the recorded end, as in a copy of the folder that was updated without deleting files
  */
 function positionOfLast(lastStop: LastStop, scan: Scan): 'afterCrash' | 'afterStop' {
   if (lastStop === undefined) return 'afterCrash';
-  const isLeftOver = lastStop.end !== undefined && scan.chain.seq > lastStop.end.chain.seq;
-  return isLeftOver ? 'afterCrash' : 'afterStop';
+  const isStale = lastStop.end !== undefined && scan.chain.seq > lastStop.end.chain.seq;
+  return isStale ? 'afterCrash' : 'afterStop';
 }
 
-/** @returns the findings about the last file of the journal, whose end is compared with the end at the last clean stop */
+/** @returns the findings about the last file of the journal, including a difference from the end at the last clean stop */
 export function findingsInLast(
   segment: SegmentName,
   scan: Scan,
@@ -201,7 +200,7 @@ export function findingsInLast(
   return after === undefined ? [...found, ...endFindings(segment, scan, lastStop)] : [...found, missingFile(after)];
 }
 
-/** @returns how the end of the journal differs from the end at the clean stop; nothing if the last file has a flaw of its own */
+/** @returns the difference between the end of the journal and the end at the clean stop; nothing if the last file has a flaw */
 function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Finding[] {
   const { lines, bytes, chain, flaw } = scan;
   const end = lastStop?.end;
@@ -210,15 +209,17 @@ function endFindings({ name }: SegmentName, scan: Scan, lastStop: LastStop): Fin
   const found = { kind, decision: decisions[kind].afterStop, file: name, line: lines + 1, byte: bytes } as const;
   if (chain.seq < end.chain.seq) {
     const missing = `the events ${chain.seq} to ${end.chain.seq - 1}`;
-    return [{ ...found, problem: `${missing} are missing, which were there at the last clean stop, in ${end.file}` }];
+    return [
+      { ...found, problem: `${missing} are missing, which the journal had at the last clean stop, in ${end.file}` },
+    ];
   }
-  // If the last file has another name, a new file was begun or an empty one removed: no event is affected.
+  // If the last file has another name, an empty file was created or removed: no event is affected.
   if (name !== end.file || (bytes === end.bytes && chain.crc === end.chain.crc)) return [];
-  const problem = `it ends with other lines than at the last clean stop, where it had ${end.bytes} bytes`;
+  const problem = `it ends with other lines than at the last clean stop, when it had ${end.bytes} bytes`;
   return [{ ...found, problem }];
 }
 
-/** @returns the findings about a file that was read whole, at most one; none if the file is valid */
+/** @returns at most one finding about a file that was read whole; none if the file is valid */
 export function findingsIn(
   { name }: SegmentName,
   scan: Scan,
@@ -241,8 +242,8 @@ export function findingsIn(
 }
 
 /**
- * Findings in a folder without journal files whose markers show that there were some. Retention never removes the newest file,
- * and a repair writes one, so neither leaves its marker without a journal file.
+ * Findings in a folder without journal files, but with markers of missing files. Retention never removes the newest file, and a
+ * repair writes a file, so neither leaves its marker without a journal file.
  * @param end of the journal at the last clean stop, if known
  */
 export function findingsOfNone({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
@@ -262,10 +263,10 @@ export function findingsOfNone({ segments, renamed, lost, removedLast, gone }: C
   return [{ ...found, file: marker, problem: `all journal files are missing: the events from ${due} on, if not more` }];
 }
 
-/** @returns the finding about a file that is there under another name only */
+/** @returns the finding about a file that exists only under another name */
 function missingFile({ name, firstSeq }: SegmentName): Finding {
   const kind = 'missing file';
-  const problem = `${segmentName(firstSeq)} is missing, and this may be it; bring it back, such as with gunzip`;
+  const problem = `${segmentName(firstSeq)} is missing, and this file might be it; restore it, for example with gunzip`;
   return { kind, decision: decisions[kind].afterCrash, file: name, line: 1, byte: 0, problem };
 }
 
@@ -286,18 +287,18 @@ export function joinFindings(
   const [kind, problem]: [FindingKind, string] =
     firstSeq > due
       ? ['missing file', `the events ${due} to ${firstSeq - 1} before it are missing`]
-      : ['overlapping file', `it begins with seq ${firstSeq}, but the file before it continues to ${expected - 1}`];
+      : ['overlapping file', `it starts at seq ${firstSeq}, but the file before it continues to ${expected - 1}`];
   return [{ kind, decision: decisions[kind].earlier, file: name, line: 1, byte: 0, problem }];
 }
 
-function foreignIn(names: readonly string[]): Finding[] {
+function foreignFindings(names: readonly string[]): Finding[] {
   const kind = 'foreign file';
   return names
     .filter((name) => !isOwnName(name))
     .map((file) => ({ kind, decision: decisions[kind].earlier, file, line: 1, byte: 0, problem: decisions[kind].why }));
 }
 
-/** The first findings in the files before the last one, and in how each file continues the previous one. */
+/** Stops at the first file with a finding, in the file itself or between it and the previous file. */
 async function findingsBefore(disk: Disk, contents: Contents, limits: RecoveryLimits): Promise<Finding[]> {
   let expected = 1;
   let before: SegmentName | undefined;
@@ -319,7 +320,7 @@ async function findingsBefore(disk: Disk, contents: Contents, limits: RecoveryLi
   return [];
 }
 
-async function begin(disk: Disk): Promise<Recovered> {
+async function createFirst(disk: Disk): Promise<Recovered> {
   const file = await disk.createLog(segmentName(1));
   return { file, bytes: 0, chain: { seq: 1, crc: 0 }, files: 1 };
 }
@@ -341,31 +342,31 @@ async function rewrite(
   await copyFile(disk, name, fresh, 0, scan.bytes);
   let aside: string | undefined;
   try {
-    if (scan.flaw !== undefined) aside = await keepAside(disk, name, scan.bytes);
+    if (scan.flaw !== undefined) aside = await copyAside(disk, name, scan.bytes);
   } catch (error) {
     await disk.remove(fresh); // a full disk gets its space back until the next attempt
     throw error;
   }
-  checkHeld(); // without the lock another process may have appended to the file since it was read
+  checkHeld(); // without the lock another process might have appended to the file since it was read
   await disk.rename(fresh, name);
   await disk.syncFolder();
   return aside;
 }
 
-/** Checked before copying, since each attempt on a full disk would otherwise take all free space from other programs. */
+/** Otherwise each attempt on a full disk would use all free space, which other programs need. */
 async function checkSpace(disk: Disk, name: string, neededBytes: number): Promise<void> {
   const { usableBytes = Number.POSITIVE_INFINITY } = (await disk.space()) ?? {};
   if (usableBytes < neededBytes) throw new NoSpaceError(name, neededBytes, usableBytes);
 }
 
-/** Logs that the file was truncated. The message does not say whether it was acknowledged, since that is unknown. */
+/** The message does not mention whether the removed events were acknowledged, since that is unknown. */
 function logTruncated(notices: Notices, { file, line, byte, problem }: Finding, kept: string | undefined): void {
-  const why = 'the last stop was not clean, and an interrupted write explains what was there';
+  const why = 'the last stop was not clean, and the removed bytes are from an interrupted write';
   notices.warn(`the end of the journal was truncated: ${why}`, { file, line, byte, problem, kept });
 }
 
 /** Copies the bytes from `start` to a new file, durably. @returns its name, such as `<name>.torn` or `<name>.torn-2` */
-async function keepAside(disk: Disk, name: string, start: number): Promise<string> {
+async function copyAside(disk: Disk, name: string, start: number): Promise<string> {
   const names = await disk.list();
   let aside = `${name}.torn`;
   for (let number = 2; names.includes(aside); number += 1) aside = `${name}.torn-${number}`;

@@ -1,4 +1,4 @@
-/** Reads journal files and finds where their valid lines end, and the first flaw after them. */
+/** Reads journal files and finds the end of their valid lines, and the first flaw after them. */
 
 import type { Limits } from '../../config/limits.ts';
 import type { ReadableDisk } from '../disk.ts';
@@ -7,7 +7,7 @@ import { checkLine, findMisplaced, type LineForm, readForm } from '../line/chain
 import { LineCutter } from '../line/lines.ts';
 import type { ChainPosition } from '../line/record.ts';
 
-/** What can be wrong in one file. The consequence depends on the file's position in the journal: see `recovery.ts`. */
+/** A flaw of one file. The consequence depends on the file's position in the journal: see `recovery.ts`. */
 export type Flaw =
   | 'torn end'
   | 'zeros at the end'
@@ -24,15 +24,15 @@ export interface Scan {
   /** Bytes and lines up to the first flaw. */
   readonly bytes: number;
   readonly lines: number;
-  /** The chain position after them. */
+  /** The chain position after these lines. */
   readonly chain: ChainPosition;
-  /** The first flaw, which begins where the valid lines end, and how many bytes the file has from there on. */
+  /** The first flaw, directly after the valid lines, and the number of bytes from there to the end of the file. */
   readonly flaw?: { readonly kind: Flaw; readonly problem: string; readonly bytes: number };
 }
 
 /**
- * Takes a good line, which begins at `start` of `bytes` and ends before the newline at `end`.
- * @param offset of the line in its file
+ * Called with a good line, which starts at `start` of `bytes` and ends before the newline at `end`.
+ * @param offset of the line in its file, in bytes
  */
 export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
 
@@ -40,28 +40,28 @@ export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: numb
  * Checks every line of one file.
  * @param chunks all bytes of the file, in order; at most one line is held in memory besides the current chunk
  * @param firstSeq the seq in the file's name
- * @param take called with each line before the first flaw
- * @throws what `chunks` throws
+ * @param onGoodLine called with each line before the first flaw
+ * @throws the errors of `chunks`
  */
 export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
   firstSeq: number,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
-  take?: TakeGoodLine,
+  onGoodLine?: TakeGoodLine,
 ): Promise<Scan> {
-  const scanner = new Scanner(firstSeq, lineBytesMax, take);
-  const lines = new LineCutter((bytes, start, end) => scanner.take(bytes, start, end), lineBytesMax);
+  const scanner = new Scanner(firstSeq, lineBytesMax, onGoodLine);
+  const lines = new LineCutter((bytes, start, end) => scanner.addLine(bytes, start, end), lineBytesMax);
   for await (const chunk of chunks) {
     lines.push(chunk);
-    scanner.look(chunk);
+    scanner.addChunk(chunk);
   }
   return scanner.result(lines.carriedBytes > 0, lines.carried());
 }
 
 /**
  * Reads the last line that ends before `end`, without checking its crc.
- * @param end of a line: the byte after its newline
- * @returns the line without its newline; undefined if no bytes before `end` have the form of a line
+ * @param end the byte after the newline of a line
+ * @returns the line without its newline; undefined if the bytes before `end` do not have the form of a line
  * @throws the error of a system call
  */
 export async function lastLine(
@@ -74,7 +74,7 @@ export async function lastLine(
     const read = await readBytes(disk, name, Math.max(0, end - bytes), end);
     if (read.at(-1) !== LINE_FEED) return undefined;
     const start = read.lastIndexOf(LINE_FEED, read.length - 2) + 1;
-    if (start === 0 && bytes < end && bytes <= lineBytesMax) continue; // a longer line
+    if (start === 0 && bytes < end && bytes <= lineBytesMax) continue; // the line is longer
     const form = readForm(read, start, read.length - 1);
     return form && { ...form, line: read.subarray(start, read.length - 1) };
   }
@@ -82,87 +82,87 @@ export async function lastLine(
 
 const LINE_FEED = 0x0a;
 
-/** Checks the lines of one file up to the first bad one, and then collects what is necessary to classify the flaw. */
+/** Checks the lines of one file up to the first bad line, and then collects the facts that classify the flaw. */
 class Scanner {
   readonly #firstSeq: number;
   readonly #lineBytesMax: number;
-  readonly #take: TakeGoodLine | undefined;
+  readonly #onGoodLine: TakeGoodLine | undefined;
   #chain: ChainPosition;
   #bytes = 0;
   #lines = 0;
   #problem: string | undefined;
-  /** The first bad line if it has the form of a line, and the first line after it that has. */
+  /** The first bad line and the first line after it; each only if it has the form of a line. */
   #bad: LineForm | undefined;
   #next: LineForm | undefined;
-  #misnamed = false;
-  /** What is wrong around the first bad line, if the line itself is valid. */
+  #isMisnamed = false;
+  /** The problem around the first bad line, if the line itself is valid. */
   #misplaced: string | undefined;
-  #read = 0;
-  /** So far all bytes after the valid lines are zeros. */
-  #zeros = true;
+  #readBytes = 0;
+  /** Whether all bytes after the valid lines are zeros so far. */
+  #hasOnlyZeros = true;
 
-  constructor(firstSeq: number, lineBytesMax: number, take: TakeGoodLine | undefined) {
-    this.#take = take;
+  constructor(firstSeq: number, lineBytesMax: number, onGoodLine: TakeGoodLine | undefined) {
+    this.#onGoodLine = onGoodLine;
     this.#firstSeq = firstSeq;
     this.#lineBytesMax = lineBytesMax;
     this.#chain = { seq: firstSeq, crc: 0 };
   }
 
-  take(bytes: Buffer, start: number, end: number): void {
+  addLine(bytes: Buffer, start: number, end: number): void {
     if (this.#problem !== undefined) {
       this.#next ??= readForm(bytes, start, end);
       return;
     }
     const check = checkLine(bytes, start, end, this.#chain);
     if (check.kind === 'good') {
-      this.#take?.(bytes, start, end, this.#chain.seq, this.#bytes);
+      this.#onGoodLine?.(bytes, start, end, this.#chain.seq, this.#bytes);
       this.#chain = check.chain;
       this.#bytes += end - start + 1;
       this.#lines += 1;
-      this.#zeros = true;
+      this.#hasOnlyZeros = true;
       return;
     }
     this.#problem = check.problem;
     this.#bad = readForm(bytes, start, end);
     // Only a correct crc distinguishes a wrong file name from a bad line.
-    this.#misnamed =
+    this.#isMisnamed =
       this.#lines === 0 &&
       this.#bad !== undefined &&
       checkLine(bytes, start, end, { seq: this.#bad.seq, crc: 0 }).kind === 'good';
     this.#misplaced = findMisplaced(bytes, start, end, this.#chain, this.#lineBytesMax);
   }
 
-  /** Called after the lines of each chunk. */
-  look(chunk: Buffer): void {
-    const rest = chunk.subarray(Math.max(0, this.#bytes - this.#read));
-    this.#read += chunk.length;
-    this.#zeros &&= isZero(rest);
+  /** Call after `addLine` with the lines of the chunk. */
+  addChunk(chunk: Buffer): void {
+    const rest = chunk.subarray(Math.max(0, this.#bytes - this.#readBytes));
+    this.#readBytes += chunk.length;
+    this.#hasOnlyZeros &&= isZero(rest);
   }
 
   /**
-   * @param torn whether bytes follow the last newline
-   * @param rest these bytes, or the beginning of them
+   * @param isTorn whether bytes follow the last newline
+   * @param rest the bytes after the last newline, or the start of them
    */
-  result(torn: boolean, rest: Buffer): Scan {
+  result(isTorn: boolean, rest: Buffer): Scan {
     const good = { bytes: this.#bytes, lines: this.#lines, chain: this.#chain };
     if (this.#problem === undefined) {
-      if (!torn) return good;
+      if (!isTorn) return good;
       this.#misplaced = findMisplaced(rest, 0, rest.length, this.#chain, this.#lineBytesMax);
     }
-    const kind = this.#kind(torn);
-    return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#read - this.#bytes } };
+    const kind = this.#classify(isTorn);
+    return { ...good, flaw: { kind, problem: this.#describe(kind), bytes: this.#readBytes - this.#bytes } };
   }
 
-  #kind(torn: boolean): Flaw {
+  #classify(isTorn: boolean): Flaw {
     const expected = this.#chain.seq;
     const [bad, next] = [this.#bad, this.#next];
-    if (this.#misnamed) return 'name and first seq disagree';
+    if (this.#isMisnamed) return 'name and first seq disagree';
     if (this.#misplaced !== undefined) return 'bytes between lines';
     if (next === undefined) {
       // An interrupted write leaves zero bytes in place of digits, never other digits.
       if (bad !== undefined && bad.seq !== expected) return bad.seq > expected ? 'gap' : 'repeat';
-      if (this.#read > this.#bytes && this.#zeros) return 'zeros at the end';
-      return torn ? 'torn end' : 'bad last line';
+      if (this.#readBytes > this.#bytes && this.#hasOnlyZeros) return 'zeros at the end';
+      return isTorn ? 'torn end' : 'bad last line';
     }
     if (bad === undefined || bad.seq === expected) return 'bad line inside';
     if (bad.seq < expected) return 'repeat';
@@ -179,13 +179,13 @@ class Scanner {
       case 'zeros at the end':
         return 'only zeros follow';
       case 'name and first seq disagree':
-        return `its first seq is ${seq}, its name says ${this.#firstSeq}`;
+        return `its first seq is ${seq}, but its name has ${this.#firstSeq}`;
       case 'bytes between lines':
         return this.#misplaced ?? 'there are bytes between lines';
       case 'gap':
         return `its seq is ${seq}, expected ${expected}: lines are missing`;
       case 'repeat':
-        return `its seq is ${seq}, which was there before, expected ${expected}`;
+        return `its seq is ${seq}, which an earlier line has, expected ${expected}`;
       case 'swapped lines':
         return `its seq is ${seq}, and ${expected} comes after it`;
       default:

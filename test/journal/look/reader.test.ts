@@ -250,7 +250,7 @@ test('what is damaged is reported with its position, and lines after it whose cr
       'a file twice',
       { [FIRST]: bytes, [segmentName(8)]: segment(8, 5) },
       upTo(12),
-      [/^events-0+8\.jsonl: it begins with seq 8, but the file before it continues to 10$/],
+      [/^events-0+8\.jsonl: it starts at seq 8, but the file before it continues to 10$/],
     ],
     [
       'a bad line at the end, with a seq that no crash explains',

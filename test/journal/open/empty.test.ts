@@ -5,7 +5,7 @@ import { emptyJournal } from '../../../src/journal/open/empty.ts';
 import { openJournal } from '../../support/journal.ts';
 import { newFolder } from '../../support/program.ts';
 
-/** Opens the journal, records so many events, and closes it. @returns the seq of the first of them */
+/** Opens the journal, records `count` events, and closes it. @returns the seq of the first event */
 async function record(disk: Disk, count: number): Promise<number> {
   const { journal, report, failures } = await openJournal(disk, { segmentBytes: 512 });
   const first = journal.nextSeq ?? 0;
@@ -15,7 +15,7 @@ async function record(disk: Disk, count: number): Promise<number> {
   return first;
 }
 
-test('an emptied journal begins with seq 1, and what is not of it stays', async (t) => {
+test('an emptied journal starts at seq 1, and other files stay', async (t) => {
   const disk = openDisk(newFolder(t));
   await disk.prepare();
   await record(disk, 10);
@@ -25,7 +25,7 @@ test('an emptied journal begins with seq 1, and what is not of it stays', async 
   assert.equal(await record(disk, 1), 1);
 });
 
-test('whenever emptying a journal fails, what is left can be started, and is the beginning of it', async (t) => {
+test('if emptying a journal fails at any file, the rest is a valid journal with the oldest events', async (t) => {
   for (let failing = 1; ; failing += 1) {
     const disk = openDisk(newFolder(t));
     await disk.prepare();
@@ -45,7 +45,7 @@ test('whenever emptying a journal fails, what is left can be started, and is the
     );
     const next = await record(disk, 1);
     assert.ok(next <= 11 && next >= 1, `seq ${next}`);
-    if (outcome === 'EIO') assert.ok(next > 1, 'the oldest is there');
+    if (outcome === 'EIO') assert.ok(next > 1, 'the oldest file is left');
     else break;
   }
 });

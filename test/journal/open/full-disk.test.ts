@@ -1,4 +1,4 @@
-/** A start on a full disk waits for space, and writes nothing before it fits. */
+/** A start on a full disk waits for space, and writes nothing before there is enough. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -29,16 +29,16 @@ test('a start on a full disk waits for space, logs it once, and then opens', asy
   await second.close();
 });
 
-/** A journal file of which the next start makes a copy, and a start on it that waits for space. */
+/** Starts on a disk without the space for the copy of the last file. @returns also `waits`, which resolves once the start waits */
 function openWithoutSpace(disk: SimulatedDisk, options: Partial<JournalOptions> = {}) {
-  const soon = { ...quickLimits, probeMs: 1, openRetryMs: 1, openRetryMsMax: 4 };
-  const created = createJournal(disk, { limits: soon, ...options });
+  const limits = { ...quickLimits, probeMs: 1, openRetryMs: 1, openRetryMsMax: 4 };
+  const created = createJournal(disk, { limits, ...options });
   const { journal } = created;
-  const waits = () => eventually('it waits', () => journal.trouble?.startsWith('the disk is full') === true);
+  const waits = () => eventually('the start waits', () => journal.trouble?.startsWith('the disk is full') === true);
   return { ...created, opening: journal.open(), waits };
 }
 
-test('a start looks at the free space before it copies, and opens as soon as there is enough', async () => {
+test('a start checks the free space before it copies, and opens as soon as there is enough', async () => {
   const { bytes } = makeLines(20);
   const torn = Buffer.from('{"seq":21,');
   const disk = diskWith({ [FIRST]: Buffer.concat([bytes, torn]) });
@@ -87,7 +87,7 @@ test('a close ends the wait for space', async () => {
   assert.deepEqual([disk.count('write'), disk.names()], [0, [FIRST]]);
 });
 
-test('what retention may remove makes space for a start, also on a disk without an inode for a marker', async () => {
+test('retention makes space for a start, even on a disk without an inode for a marker', async () => {
   const files = Object.fromEntries([9, 12, 15].map((firstSeq) => [segmentName(firstSeq), segment(firstSeq, 3)]));
   const marker = goneName({ first: 1, last: 8 }, 'removed');
   const disk = diskWith({ ...files, [marker]: Buffer.alloc(0) });

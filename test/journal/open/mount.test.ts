@@ -16,7 +16,7 @@ const MOUNTINFO = `\
 34 33 0:29 / /twice rw - xfs /dev/sdb rw
 `;
 
-test('a folder is on the longest mount point above it, and on the last of those on the same point', () => {
+test('a folder is on the longest mount point above it, and on the last mount of the same point', () => {
   const typeOf = (path: string) => mountOf(MOUNTINFO, path)?.type;
   assert.deepEqual(['/', '/x', '/database', '/data', '/data/x/y'].map(typeOf), [
     'ext4',
@@ -30,7 +30,7 @@ test('a folder is on the longest mount point above it, and on the last of those 
   assert.deepEqual(mountOf(MOUNTINFO, '/data')?.options, ['rw', 'nosuid', 'rw', 'size=1024k']);
 });
 
-test('file systems that break a promise are named, with what to do; others are not', () => {
+test('file systems that break a guarantee are named, with a remedy; others are not', () => {
   const hazard = (type: string, ...options: string[]) => hazardOf({ type, options });
   assert.match(hazard('tmpfs') ?? '', /in memory \(tmpfs\).*--data$/);
   assert.match(hazard('ramfs') ?? '', /in memory \(ramfs\)/);
@@ -44,9 +44,9 @@ test('file systems that break a promise are named, with what to do; others are n
   }
 });
 
-const withoutMounts = (process.platform !== 'linux' || process.getuid?.() !== 0) && 'it needs root on Linux to mount';
+const withoutMounts = (process.platform !== 'linux' || process.getuid?.() !== 0) && 'a mount needs root on Linux';
 
-test('a real tmpfs and a real volatile overlay are found out', { skip: withoutMounts }, async (t) => {
+test('a real tmpfs and a real volatile overlay are recognised', { skip: withoutMounts }, async (t) => {
   const folder = newFolder(t);
   const points: string[] = [];
   const mounted = async (name: string, ...args: string[]) => {

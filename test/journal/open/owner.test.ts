@@ -1,4 +1,4 @@
-/** What root makes in the folder of another user belongs to that user, and what root left blocks no start. */
+/** Entries that root creates in the folder of another user belong to that user, and do not prevent the user's next start. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -32,9 +32,9 @@ const TARGET = '/report_asset_materialization/';
 /** A report that fills a file of 4096 bytes. */
 const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
 
-/** Everything in the folder, with its owner. */
-function ownersIn(folder: string): Record<string, number> {
-  // A sidecar that is being written may have no owner yet, or none after a kill; the next start removes it, whatever its owner.
+/** Each entry of the folder, with its owner. */
+function readOwners(folder: string): Record<string, number> {
+  // A sidecar that is being written might not be given away yet, or never after a kill; the next start removes it anyway.
   const entries = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
     (name) => !name.endsWith('.idx.new'),
   );
@@ -48,10 +48,10 @@ function ownersIn(folder: string): Record<string, number> {
 }
 
 function assertUsers(folder: string): void {
-  for (const [entry, uid] of Object.entries(ownersIn(folder))) assert.equal(uid, USER, entry);
+  for (const [entry, uid] of Object.entries(readOwners(folder))) assert.equal(uid, USER, entry);
 }
 
-test('files, folders and the lock that root makes belong to the owner of the folder', {
+test('files, folders and locks that root creates belong to the owner of the folder', {
   skip: withoutRoot,
 }, async (t) => {
   const folder = userFolder(t);
@@ -62,12 +62,12 @@ test('files, folders and the lock that root makes belong to the owner of the fol
   await copyFile(disk, 'file', 'side/copy');
   await openDisk(join(folder, 'deployment')).prepare();
   const lock = await lockFolder(folder);
-  assert.equal(Object.keys(ownersIn(folder)).length, 6);
+  assert.equal(Object.keys(readOwners(folder)).length, 6);
   assertUsers(folder);
   await lock.release();
 });
 
-test('what root gives away is made in the folder that was opened, whatever has its name by then [owner-1]', {
+test('root creates a file in the opened folder, even if another folder has its name by then [owner-1]', {
   skip: withoutRoot,
 }, async (t) => {
   const folder = userFolder(t);
@@ -82,17 +82,17 @@ test('what root gives away is made in the folder that was opened, whatever has i
   rmSync(folder);
 });
 
-test('in a folder of root everything stays with root', { skip: withoutRoot }, async (t) => {
+test('in a folder of root everything belongs to root', { skip: withoutRoot }, async (t) => {
   const folder = newFolder(t);
   await openDisk(join(folder, 'data')).prepare();
   const disk = openDisk(join(folder, 'data'));
   await (await disk.create('file')).close();
   const lock = await lockFolder(disk.folder);
-  assert.deepEqual([...new Set(Object.values(ownersIn(folder)))], [0]);
+  assert.deepEqual([...new Set(Object.values(readOwners(folder)))], [0]);
   await lock.release();
 });
 
-test('what a service and a repair of root leave, whatever their end, belongs to the user, who can start on it', {
+test('a service and a repair of root leave files of the user, even after a kill, and the user can start on them', {
   skip: withoutRoot || withoutBuilt,
 }, async (t) => {
   const data = userFolder(t);
@@ -121,7 +121,7 @@ test('what a service and a repair of root leave, whatever their end, belongs to 
   assert.equal((await ask(user.port, post(`${TARGET}d`))).status, 200, user.stderr);
 });
 
-test('a lock that the user may not ask holds, and one of them that was never published does not', {
+test('a lock that the user may not connect to prevents a start, but an unpublished lock does not', {
   skip: withoutRoot || withoutBuilt,
 }, async (t) => {
   for (const [name, code] of [
@@ -147,19 +147,19 @@ test('the folder of a deployment belongs to the owner of the data folder', { ski
   const { port } = await startService(t, { data, args });
   const report = post(`/prod${TARGET}a`, undefined, [headerOf('prod')]);
   assert.equal((await ask(port, report)).status, 200);
-  assert.ok(Object.keys(ownersIn(data)).includes('prod'));
+  assert.ok(Object.keys(readOwners(data)).includes('prod'));
   assertUsers(data);
 });
 
-test('verify leaves everything as it is', async (t) => {
+test('verify changes nothing', async (t) => {
   const data = newFolder(t);
   mkdirSync(join(data, 'damaged-before'));
   writeFileSync(join(data, FIRST), Buffer.concat([makeLines(3).bytes, Buffer.from('torn')]));
-  const look = () => {
+  const readTimes = () => {
     const names = ['.', ...readdirSync(data)];
     return names.map((name) => [name, lstatSync(join(data, name), { bigint: true }).ctimeNs]);
   };
-  const before = look();
+  const before = readTimes();
   assert.equal((await run(['verify', '--data', data])).code, 0);
-  assert.deepEqual(look(), before);
+  assert.deepEqual(readTimes(), before);
 });

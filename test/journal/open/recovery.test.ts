@@ -39,7 +39,7 @@ const SEVENTH = segmentName(7);
 const whole = { [FIRST]: three, [FOURTH]: segment(4, 3) };
 const four = makeLines(4).lines as [Buffer, Buffer, Buffer, Buffer];
 
-/** The marker of a clean stop after which the journal ended so. */
+/** The file of the marker of a clean stop with this end. */
 async function markerOf(end: StopEnd): Promise<Files> {
   const disk = new SimulatedDisk();
   await rememberCleanStop(disk, end);
@@ -48,7 +48,7 @@ async function markerOf(end: StopEnd): Promise<Files> {
 
 const stoppedAfterThree = await markerOf({ file: FIRST, bytes: three.length, chain: afterThree });
 
-/** Of each kind, a folder in which the last file is so, and one in which an earlier file is. */
+/** For each kind, a folder with the finding in the last file, and a folder with the finding in an earlier file. */
 const examples: Readonly<Record<FindingKind, { readonly last: Files; readonly earlier: Files }>> = {
   'torn end': {
     last: { [FIRST]: Buffer.concat([one, two, last.subarray(0, 20)]) },
@@ -112,13 +112,13 @@ const examples: Readonly<Record<FindingKind, { readonly last: Files; readonly ea
   },
 };
 
-/** What a start finds only in the last file: of those before it, it reads the last line. */
+/** A start finds these kinds only in the last file: it reads only the last line of earlier files. */
 const seenByVerifyOnly: readonly FindingKind[] = ['bad line inside', 'gap', 'repeat', 'swapped lines'];
 
 const CLEAN_STOP = { '.stopped-cleanly': Buffer.alloc(0) };
 
-/** The examples of each position. */
-function* positions(): Generator<[kind: FindingKind, position: SegmentPosition, files: Files]> {
+/** The examples of each kind in each position. */
+function* listExamples(): Generator<[kind: FindingKind, position: SegmentPosition, files: Files]> {
   for (const [kind, { last, earlier }] of Object.entries(examples) as [FindingKind, (typeof examples)[FindingKind]][]) {
     const { '.stopped-cleanly': _, ...withoutMarker } = last;
     yield [kind, 'afterCrash', withoutMarker];
@@ -127,7 +127,7 @@ function* positions(): Generator<[kind: FindingKind, position: SegmentPosition, 
   }
 }
 
-test('every kind of finding has its examples, and a start decides about each as the table says [recovery-4]', async () => {
+test('every kind of finding has examples, and a start decides about each by the table [recovery-4]', async () => {
   assert.deepEqual(Object.keys(examples).sort(), Object.keys(decisions).sort());
   const outcomes: Readonly<Record<RecoveryDecision, (files: Files, kind: FindingKind) => Promise<void>>> = {
     use: startsUnchanged,
@@ -135,15 +135,15 @@ test('every kind of finding has its examples, and a start decides about each as 
     truncate: startsWithoutTheEnd,
     refuse: isRefused,
   };
-  for (const [kind, position, files] of positions()) {
+  for (const [kind, position, files] of listExamples()) {
     if (position === 'earlier' && seenByVerifyOnly.includes(kind)) continue;
     await outcomes[decisions[kind][position]](files, kind);
   }
 });
 
-test('reading everything finds each kind as well, at the same place', async () => {
-  for (const [kind, position, files] of positions()) {
-    if (kind === 'foreign file') continue; // nothing is wrong with it
+test('verify finds each kind as well, at the same place', async () => {
+  for (const [kind, position, files] of listExamples()) {
+    if (kind === 'foreign file') continue; // not a finding of verify
     if (kind === 'other end than at the stop' && position !== 'afterStop') continue; // nothing to compare with
     const { findings } = await verify(diskWith(files));
     assert.equal(findings[0]?.kind, kind, position);
@@ -153,7 +153,7 @@ test('reading everything finds each kind as well, at the same place', async () =
   }
 });
 
-test('a journal that a service begins to write while it is verified is judged as that of a running service', async () => {
+test('a journal whose service starts during verify is judged like the journal of a running service', async () => {
   const disk = diskWith({ [FIRST]: three.subarray(0, -20), ...CLEAN_STOP });
   disk.fault = (call, name) => {
     if (call === 'read' && name === FIRST) disk.drop('.stopped-cleanly');
@@ -187,7 +187,7 @@ async function startOn(files: Files): Promise<Started> {
 
 async function startsUnchanged(files: Files): Promise<void> {
   const { disk, name, bytes, notices } = await startOn(files);
-  const { '.stopped-cleanly': _, ...journal } = files; // it says something of the last stop only
+  const { '.stopped-cleanly': _, ...journal } = files; // removed by the start
   assert.deepEqual(filesOf(disk), journal);
   assert.equal(bytes, files[name]?.length);
   assert.equal(notices, '');
@@ -199,7 +199,7 @@ async function startsWithoutTheEnd(files: Files, kind: FindingKind): Promise<voi
   assert.deepEqual(disk.bytes(name), before.subarray(0, bytes), kind);
   assert.deepEqual(disk.bytes(`${name}.torn`), before.subarray(bytes), kind);
   assert.match(notices, /^\{[^\n]*"level":"warn","message":"the end of the journal was truncated[^\n]*\}\n$/);
-  assert.doesNotMatch(notices, /acknowledged/); // nothing says whether it was
+  assert.doesNotMatch(notices, /acknowledged/); // unknown
   assert.match(notices, new RegExp(`"file":"${name}","line":\\d,"byte":${bytes},.*"kept":"${name}.torn"`));
   assert.deepEqual(disk.names().sort(), [...Object.keys(files), `${name}.torn`].sort());
   const { findings } = await verify(disk);
@@ -212,7 +212,7 @@ async function isRefused(files: Files, kind: FindingKind): Promise<void> {
   assert.equal(refused.finding.kind, kind);
   assert.match(
     refused.message,
-    /^the journal is damaged: \/simulated\/events-\d{20}\.jsonl, line \d, byte \d+: [^;]+; nothing was changed\. assetlog repair --data \/simulated shows how to mend it$/,
+    /^the journal is damaged: \/simulated\/events-\d{20}\.jsonl, line \d, byte \d+: [^;]+; nothing was changed\. assetlog repair --data \/simulated shows how to repair it$/,
   );
   assert.deepEqual(filesOf(disk), files, kind);
 }
@@ -227,21 +227,21 @@ async function refusal(files: Files | SimulatedDisk): Promise<DamagedError> {
   return refused;
 }
 
-test('an empty folder begins at 1, and good lines are continued', async () => {
+test('a journal starts at seq 1 in an empty folder, and continues after good lines', async () => {
   assert.deepEqual((await startOn({})).next, START);
   const found = await startOn({ [FIRST]: three });
   assert.deepEqual([found.next, found.notices], [afterThree, '']);
 });
 
-test('events that are known to be lost are no gap', async () => {
+test('events that are known to be lost are not a gap', async () => {
   const lost = { [goneName({ first: 4, last: 6 }, 'lost')]: Buffer.alloc(0) };
   assert.equal((await startOn({ [FIRST]: three, ...lost, [SEVENTH]: segment(7, 2) })).next.seq, 9);
-  // A file that was found again has the name of a file whose events were lost.
+  // The file of lost events was found again.
   assert.equal((await startOn({ [FIRST]: three, ...lost, [FOURTH]: segment(4, 3) })).next.seq, 7);
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
 });
 
-test('a folder without a journal file, but with what accounts for events of one, misses files [recovery-3]', async () => {
+test('a folder without journal files, but with markers of gone events, has missing files [recovery-3]', async () => {
   const markers = [
     [goneName({ first: 1, last: 3 }, 'removed')],
     [goneName({ first: 1, last: 3 }, 'lost')],
@@ -261,7 +261,7 @@ test('a folder without a journal file, but with what accounts for events of one,
   }
 });
 
-test('a file that is there under another name only is a missing file, and is named [recovery-11]', async () => {
+test('a file that exists only under another name is a missing file, and is named [recovery-11]', async () => {
   const gz = (seq: number) => ({ [`${segmentName(seq)}.gz`]: Buffer.from('packed') });
   const folders: readonly (readonly [Files, number])[] = [
     [{ [FIRST]: three, ...gz(4), [SEVENTH]: segment(7, 2) }, 4],
@@ -275,23 +275,23 @@ test('a file that is there under another name only is a missing file, and is nam
     const disk = diskWith(files);
     const { finding } = await refusal(disk);
     assert.deepEqual([finding.kind, finding.file], ['missing file', `${segmentName(seq)}.gz`]);
-    assert.ok(finding.problem.startsWith(`${segmentName(seq)} is missing, and this may be it`));
+    assert.ok(finding.problem.startsWith(`${segmentName(seq)} is missing, and this file might be it`));
     assert.deepEqual((await verify(disk)).findings, [finding]);
     assert.deepEqual(filesOf(disk), files);
   }
-  // Of events that retention removed, and of a file that is there, it is a copy.
+  // A renamed file is ignored if retention removed its events, or if the original exists.
   const removed = { [goneName({ first: 1, last: 6 }, 'removed')]: Buffer.alloc(0) };
   assert.equal((await startOn({ ...gz(1), ...gz(4), ...removed, [SEVENTH]: segment(7, 2) })).next.seq, 9);
   assert.equal((await startOn({ ...gz(1), [FIRST]: three })).next.seq, 4);
 });
 
-test('a torn end is kept aside byte for byte, wherever it was torn', async () => {
+test('a torn end of any length is copied to a .torn file byte for byte', async () => {
   for (let length = 1; length < last.length; length += 1) {
     await startsWithoutTheEnd({ [FIRST]: Buffer.concat([one, two, last.subarray(0, length)]) }, 'torn end');
   }
 });
 
-test('after a crash a last line that is bad but reached its newline is cut, whichever byte but its seq is bad [recovery-5]', async () => {
+test('after a crash a bad last line with a newline is truncated, whichever byte outside its seq is bad [recovery-5]', async () => {
   const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
     const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]) };
@@ -300,7 +300,7 @@ test('after a crash a last line that is bad but reached its newline is cut, whic
   }
 });
 
-test('after a clean stop a last line with a flipped bit is refused, whichever bit it is', async () => {
+test('after a clean stop a last line with any bad byte is refused', async () => {
   const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
     const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]), ...CLEAN_STOP };
@@ -313,7 +313,7 @@ test('after a clean stop a last line with a flipped bit is refused, whichever bi
   assert.match(finding.problem, /^its crc is [0-9a-f]{8}, computed [0-9a-f]{8}, although the last stop was clean$/);
 });
 
-test('after a clean stop a journal that was cut at a line end, or lost its last file, is refused [recovery-6]', async () => {
+test('after a clean stop a journal that was truncated at a line end, or lost its last file, is refused [recovery-6]', async () => {
   const atSeven = segment(4, 3);
   const afterSix = makeLines(3, { seq: 4, crc: 0 }).chain;
   const stopped = await markerOf({ file: FOURTH, bytes: atSeven.length, chain: { ...afterSix, seq: 7 } });
@@ -323,7 +323,7 @@ test('after a clean stop a journal that was cut at a line end, or lost its last 
       FIRST,
       4,
       three.length,
-      /^the events 4 to 6 are missing, which were there at the last/,
+      /^the events 4 to 6 are missing, which the journal had at the last/,
     ],
     [{ [FIRST]: three, [FOURTH]: Buffer.alloc(0), ...stopped }, FOURTH, 1, 0, /^the events 4 to 6 are missing/],
     [
@@ -356,7 +356,7 @@ test('after a clean stop a journal that was cut at a line end, or lost its last 
   assert.equal((await startOn(await markerOf({ file: FIRST, bytes: 0, chain: START }))).next.seq, 1);
 });
 
-test('a marker that is torn, changed or left over is no clean stop, and never damage; an empty one is as before [recovery-7]', async () => {
+test('a torn, changed or stale marker is ignored and is never damage; an empty marker is a clean stop [recovery-7]', async () => {
   const marker = stoppedAfterThree[MARKER] as Buffer;
   const torn = { [FIRST]: Buffer.concat([three, Buffer.from('torn')]) };
   const notWhole = [
@@ -367,8 +367,8 @@ test('a marker that is torn, changed or left over is no clean stop, and never da
   for (const bytes of notWhole) {
     assert.equal(await readLastStop(diskWith({ [MARKER]: bytes }), [MARKER]), undefined, `${bytes}`);
   }
-  const leftOver = (await markerOf({ file: FIRST, bytes: one.length, chain: { seq: 2, crc: 0 } }))[MARKER] as Buffer;
-  for (const bytes of [...notWhole.slice(0, 3), leftOver]) {
+  const stale = (await markerOf({ file: FIRST, bytes: one.length, chain: { seq: 2, crc: 0 } }))[MARKER] as Buffer;
+  for (const bytes of [...notWhole.slice(0, 3), stale]) {
     const { disk, next } = await startOn({ ...torn, [MARKER]: bytes });
     assert.equal(next.seq, 4);
     assert.deepEqual(disk.names().sort(), [FIRST, `${FIRST}.torn`]);
@@ -392,7 +392,7 @@ test('a stop on a full disk leaves an empty marker, so that the next start needs
   }
 });
 
-test('a crash explains what one write leaves, and not a byte more', async () => {
+test('a crash explains a bad end of at most tornBytesMax bytes', async () => {
   for (const byte of [0, 0xff]) {
     const most = { [FIRST]: Buffer.concat([three, Buffer.alloc(limits.tornBytesMax, byte)]) };
     await startsWithoutTheEnd(most, 'torn end');
@@ -406,7 +406,7 @@ test('a crash explains what one write leaves, and not a byte more', async () => 
   await recover(disk, quiet, { ...limits, tornBytesMax: 11 });
 });
 
-test('a converted file is refused at its first line, whatever its line ends became, and what a crash left is not', async () => {
+test('a file with any converted line ends is refused at its first line, but not the end that a crash leaves', async () => {
   const text = three.toString();
   const converted = [
     text.replaceAll('\n', '\r\n'),
@@ -432,7 +432,7 @@ test('a converted file is refused at its first line, whatever its line ends beca
     await startsWithoutTheEnd({ [FIRST]: Buffer.concat([withoutNewline, rest]) }, 'torn end');
 });
 
-test('a last line that skips a seq or repeats one is no interrupted write, whether its crc is right or not', async () => {
+test('a last line that skips or repeats a seq is not an interrupted write, even if its crc is good', async () => {
   const rechained = (seq: number) => makeLines(1, { seq, crc: makeLinesBefore.crc }).bytes;
   const { bytes: firstTwo, chain: makeLinesBefore } = makeLines(2);
   await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(4)]) }, 'gap');
@@ -442,24 +442,24 @@ test('a last line that skips a seq or repeats one is no interrupted write, wheth
   await isRefused({ [FIRST]: Buffer.concat([firstTwo, rechained(4), Buffer.from('{"se')]) }, 'gap');
 });
 
-test('a file with nothing but a torn end begins again', async () => {
+test('a file with only a torn end starts again', async () => {
   const found = await startOn({ [FIRST]: last.subarray(0, 10) });
   assert.deepEqual([found.bytes, found.next], [0, START]);
 });
 
-test('bytes kept aside before are not overwritten', async () => {
+test('an existing .torn file is not overwritten', async () => {
   const before = { [FIRST]: Buffer.concat([one, Buffer.from('torn now')]), [`${FIRST}.torn`]: Buffer.from('before') };
   const { disk } = await startOn(before);
   assert.equal(disk.text(`${FIRST}.torn`), 'before');
   assert.equal(disk.text(`${FIRST}.torn-2`), 'torn now');
 });
 
-test('the command in a refusal can be pasted whatever the folder is called', () => {
+test('the command in a refusal is quoted for the shell, whatever the name of the folder', () => {
   const finding = { kind: 'gap', decision: 'refuse', file: FIRST, line: 1, byte: 0, problem: 'p' } as const;
   assert.match(new DamagedError("/a b/it's", finding).message, /repair --data '\/a b\/it'\\''s' shows/);
 });
 
-test('after any stop but a clean one the last file is rewritten, and only then [recovery-1]', async () => {
+test('the last file is rewritten after an unclean stop, and only then [recovery-1]', async () => {
   const disk = diskWith({ [FIRST]: three });
   await recover(disk, quiet);
   assert.deepEqual(
@@ -489,7 +489,7 @@ test('after any stop but a clean one the last file is rewritten, and only then [
   ]);
 });
 
-test('a torn end is durable beside the journal before it is truncated', async () => {
+test('a torn end is durable in its .torn file before it is truncated', async () => {
   const { disk } = await startOn({ [FIRST]: Buffer.concat([three, Buffer.from('x')]) });
   const aside = disk.calls.indexOf(`sync ${FIRST}.torn`);
   const cut = disk.calls.indexOf(`rename ${FIRST}.rewrite`);
@@ -502,9 +502,9 @@ for (const [what, stop] of [
   ['power', {}],
   ['power', CLEAN_STOP],
 ] as const) {
-  const fails = what === 'power' ? 'is the last before a kill' : `fails, ${what},`;
+  const fault = what === 'power' ? 'a kill' : `a failure, ${what},`;
   const after = stop === CLEAN_STOP ? 'after a clean stop' : 'with a torn end';
-  test(`whatever call ${fails} of a start ${after}, the next start finds every good line`, async () => {
+  test(`after ${fault} at any call of a start ${after}, the next start finds every good line`, async () => {
     const end = stop === CLEAN_STOP ? '' : 'torn';
     for (const trial of eachCall(what)) {
       const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from(end)]), ...stop });
@@ -523,7 +523,7 @@ for (const [what, stop] of [
   });
 }
 
-test('a start that lost its lock while it read does not replace the file, to which another process may append [recovery-2]', async () => {
+test('a start that lost its lock while reading does not replace the file, since another process might append to it [recovery-2]', async () => {
   for (const end of ['', '{"seq":4,"torn']) {
     const files = { [FIRST]: Buffer.concat([three, Buffer.from(end)]) };
     const disk = diskWith(files);
@@ -537,7 +537,7 @@ test('a start that lost its lock while it read does not replace the file, to whi
   }
 });
 
-test('a start that finds no space leaves no unfinished file', async () => {
+test('a start without enough space leaves no partial file', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: Buffer.concat([three, Buffer.from('torn')]) });
     let writes = 0;

@@ -8,7 +8,7 @@ import { newFolder } from '../../support/program.ts';
 import { diskWith, FIRST, flip, makeLines, START, segment } from '../../support/segments.ts';
 import { lastLine, scanSegment } from '../../support/standard-limits.ts';
 
-/** As a disk does, it takes the memory of a chunk back when the next is asked for. */
+/** Like a disk, it reuses the memory of a chunk when the next is requested. */
 async function* inChunks(bytes: Buffer, length: number): AsyncIterable<Buffer> {
   for (let at = 0; at < bytes.length; at += length) {
     const chunk = Buffer.from(bytes.subarray(at, at + length));
@@ -17,7 +17,7 @@ async function* inChunks(bytes: Buffer, length: number): AsyncIterable<Buffer> {
   }
 }
 
-test('lines are found whole however the chunks cut them, and nothing of a chunk is kept [scan-1]', async () => {
+test('lines are read correctly across chunks of any length, and no memory of a chunk is kept [scan-1]', async () => {
   const { bytes, chain } = makeLines(5);
   const torn = Buffer.concat([bytes, Buffer.alloc(300)]);
   const bad = Buffer.concat([makeLines(2).bytes, flip(makeLines(1).bytes, 40), bytes]);
@@ -31,7 +31,7 @@ test('lines are found whole however the chunks cut them, and nothing of a chunk 
   }
 });
 
-test('a torn end as long as a disk is read without being held in memory', async (t) => {
+test('a torn end of 400 MiB is read without being held in memory', async (t) => {
   const disk = openDisk(newFolder(t));
   const { bytes } = makeLines(3);
   const file = await disk.createLog(FIRST);
@@ -40,17 +40,17 @@ test('a torn end as long as a disk is read without being held in memory', async 
   await file.close();
   const before = process.memoryUsage().arrayBuffers;
   let most = 0;
-  const watched = setInterval(() => {
+  const timer = setInterval(() => {
     most = Math.max(most, process.memoryUsage().arrayBuffers - before);
   }, 5);
   const scan = await scanSegment(disk.read(FIRST), 1);
-  clearInterval(watched);
+  clearInterval(timer);
   assert.deepEqual([scan.bytes, scan.lines, scan.flaw?.kind], [bytes.length, 3, 'zeros at the end']);
   t.diagnostic(`${most} bytes`);
   assert.ok(most < 16 * 1024 * 1024, `${most} bytes at a time`);
 });
 
-test('a line as long as the largest report makes it is read, and is found as the last line', async () => {
+test('a line of the largest report is read, and is found as the last line', async () => {
   const metadata = JSON.stringify({ a: '\u0085'.repeat(500_000) });
   const event = { type: 'AssetObservation', assetKey: ['a'], metadata } as const;
   const { bytes } = encodeBatch([encodeMembers(event)], START, new Date());
@@ -66,7 +66,7 @@ test('a line as long as the largest report makes it is read, and is found as the
   assert.equal(found?.seq, 1);
 });
 
-test('the last line is found before any end of a line, and only there', async () => {
+test('the last line is found before the end of any line, and only there', async () => {
   const { bytes, lines } = makeLines(3);
   const disk = diskWith({ [FIRST]: bytes, empty: Buffer.alloc(0), text: Buffer.from('no line\n') });
   let end = 0;
@@ -80,13 +80,13 @@ test('the last line is found before any end of a line, and only there', async ()
   assert.equal(await lastLine(disk, 'text', 8), undefined);
 });
 
-test('a lookalike of a line inside metadata does not count as a line after a bad one', async () => {
+test('the form of a line inside metadata does not count as a line after a bad line', async () => {
   const { lines } = makeLines(2);
   const bytes = Buffer.concat([lines[0]!, flip(lines[1]!, 100)]);
   assert.equal((await scanSegment(inChunks(bytes, 64), 1)).flaw?.kind, 'bad last line');
 });
 
-test('the contents of a folder are its journal files in order, and nothing else', () => {
+test('the contents of a folder are only its journal files, in order', () => {
   const own = [
     segmentName(100),
     segmentName(9),
@@ -112,7 +112,7 @@ test('the contents of a folder are its journal files in order, and nothing else'
   });
 });
 
-test('what retention removed is distinguished from what is lost, and both are passed', () => {
+test('removed and lost events are distinguished, and both are skipped', () => {
   const names = [
     goneName({ first: 9, last: 12 }, 'lost'),
     goneName({ first: 1, last: 3 }, 'removed'),
@@ -126,7 +126,7 @@ test('what retention removed is distinguished from what is lost, and both are pa
   );
 });
 
-test('lost ranges are passed one after the other', () => {
+test('consecutive lost ranges are skipped together', () => {
   const lost = [
     { first: 3, last: 5 },
     { first: 6, last: 6 },
@@ -138,7 +138,7 @@ test('lost ranges are passed one after the other', () => {
   );
 });
 
-test('a scan that begins in the middle of a journal counts from there', async () => {
+test('a scan that starts in the middle of a journal continues its seqs', async () => {
   const scan = await scanSegment(inChunks(segment(1_000, 3), 50), 1_000);
   assert.deepEqual([scan.chain.seq, scan.flaw], [1_003, undefined]);
 });

@@ -174,7 +174,7 @@ test('a file that was packed is not called lost, and one that is back is not cal
   writeFileSync(packed, gzipSync(segment(11, 5)));
   writeFileSync(join(data, segmentName(16)), segment(16, 2));
   const before = readdirSync(data);
-  const problem = `${SECOND}.gz, line 1, byte 0: ${SECOND} is missing, and this may be it; bring it back, such as with gunzip`;
+  const problem = `${SECOND}.gz, line 1, byte 0: ${SECOND} is missing, and this file might be it; restore it, for example with gunzip`;
   const found = await runHere(['verify', data]);
   assert.equal(found.code, 3);
   assert.ok(

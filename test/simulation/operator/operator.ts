@@ -127,7 +127,8 @@ export class Operator {
     if (error?.message.startsWith('ENOSPC: simulated,')) return;
     if (machine.disk.isUnreadable && error?.message.startsWith('EIO: simulated,')) return;
     this.#tries = error === undefined ? 0 : this.#tries + 1;
-    if (error === undefined || (/simulated,|takes nothing more/.test(error.message) && this.#tries < TRIES_MAX)) return;
+    if (error === undefined || (/simulated,|accepts no more bytes/.test(error.message) && this.#tries < TRIES_MAX))
+      return;
     this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
   }
 
