@@ -1,4 +1,4 @@
-/** All commands, and the texts that are made of their descriptions. */
+/** All commands, with the help and completion texts made from their descriptions. */
 
 import type { Command } from './cli/command.ts';
 import { completionOf, completionScripts } from './cli/completion.ts';
@@ -19,7 +19,7 @@ import { verifyCommand } from './upkeep/verify.ts';
 /** The commands, in the order in which the help lists them. */
 const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
-  'Report to one': { report },
+  'Send reports': { report },
   'Look at a journal': { events, assets, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Test with it': { pytest },
@@ -32,12 +32,12 @@ type Texts = Readonly<Record<string, string>>;
 
 /** @returns the help of the program and of its commands, and the completion scripts: by `help`, `help events`, `completion bash` … */
 export function texts(): Texts {
-  const named = (kind: string, texts: Texts) =>
+  const withPrefix = (kind: string, texts: Texts) =>
     Object.fromEntries(Object.entries(texts).map(([name, text]) => [`${kind} ${name}`, text]));
   const helps = Object.entries(commands).map(([name, command]) => [name, commandHelp(name, command)]);
   return {
     help: generalHelp(groups, serveNotes),
-    ...named('help', Object.fromEntries(helps)),
-    ...named('completion', completionScripts(commands)),
+    ...withPrefix('help', Object.fromEntries(helps)),
+    ...withPrefix('completion', completionScripts(commands)),
   };
 }

@@ -11,8 +11,8 @@ export const healthcheck = defineCommand(
   {
     summary: 'check whether a running service accepts reports',
     about:
-      'Requests /readyz of the service that runs with the same options or environment. Exits with 0 when it is ready,\n' +
-      'else with 1 and the reason on standard error. For container health checks.',
+      'Requests /readyz of the service that runs with the same options or environment. Exits with 0 if it is ready,\n' +
+      'otherwise with 1 and the reason on standard error. For container health checks.',
     notes: [
       'Examples:',
       '  assetlog healthcheck --port 3000',
@@ -40,5 +40,5 @@ export const healthcheck = defineCommand(
   },
 );
 
-/** How much of the body is shown, since it may be the page of another server. */
+/** Limit for the shown part of the body, since the body might be the page of another server. */
 const SHOWN_CHARACTERS = 300;

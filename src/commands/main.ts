@@ -8,7 +8,7 @@ import { type Command, type Environment, type Output, refuse } from './cli/comma
 import { healthcheck } from './healthcheck.ts';
 import { serve } from './serve.ts';
 
-/** The commands that a service or its container runs are loaded at the start. The others are loaded when one of them is called. */
+/** The commands of a container are loaded at startup, the others only when one of them is called. */
 const resident: Readonly<Record<string, Command>> = { serve, healthcheck };
 
 const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'version']);
@@ -19,10 +19,10 @@ const versionWords: ReadonlySet<string> = new Set(['--version', '-v', '-V', 'ver
  *   written; a closed pipe (EPIPE) is no failure
  */
 export async function main(args: readonly string[], env: Environment): Promise<ExitCode> {
-  // The error of a stream must not stop a running service, or end a command with a stack trace.
+  // A stream error must not stop a running service, or end a command with a stack trace.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   let failure: Error | undefined;
-  const out = output((error) => {
+  const out = openOutput((error) => {
     if (failure === undefined) out.complain(`standard output cannot be written: ${error.message}`);
     failure ??= error;
   });
@@ -34,36 +34,36 @@ export async function main(args: readonly string[], env: Environment): Promise<E
   return failure !== undefined && code === exitCodes.done ? exitCodes.diskFailed : code;
 }
 
-/** As `main`, wherever its output goes. */
+/** Like `main`, with any output. */
 export async function runCommand(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
   const [first = ''] = args;
-  const named = first !== '' && !first.startsWith('-');
-  const name = named ? first : 'serve';
-  const rest = named ? args.slice(1) : args;
-  const say = (text: string) => {
-    output.say(text);
+  const isNamed = first !== '' && !first.startsWith('-');
+  const name = isNamed ? first : 'serve';
+  const rest = isNamed ? args.slice(1) : args;
+  const print = (text: string) => {
+    output.print(text);
     return exitCodes.done;
   };
 
-  if (versionWords.has(first)) return say(`assetlog ${version}`);
-  if (first === 'help') return say(await helpFor(args[1]));
+  if (versionWords.has(first)) return print(`assetlog ${version}`);
+  if (first === 'help') return print(await helpFor(args[1]));
   const commands = Object.hasOwn(resident, name) ? resident : (await import('./all-commands.ts')).commands;
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     return refuse(output, `unknown command ${JSON.stringify(name)}${didYouMean(name, Object.keys(commands))}`);
   }
   const outcome = await command.run(rest, env, output);
-  if (outcome.kind === 'help') return say(await helpFor(named ? first : undefined));
+  if (outcome.kind === 'help') return print(await helpFor(isNamed ? first : undefined));
   return outcome.kind === 'ended' ? outcome.exitCode : refuse(output, ...outcome.problems);
 }
 
-/** @returns the line of standard error that says a problem */
+/** @returns the line on standard error that reports a problem */
 export function complaint(problem: string): string {
   return `assetlog: ${printable(problem)}\n`;
 }
 
-/** @param failed called with each error of standard output, but not for a closed pipe */
-function output(failed: (error: Error) => void): Output & { readonly written: () => Promise<unknown> } {
+/** @param onError called with each error of standard output, except for a closed pipe */
+function openOutput(onError: (error: Error) => void): Output & { readonly written: () => Promise<unknown> } {
   const { stderr, stdout } = process;
   let last: Promise<unknown> = Promise.resolve();
   const write = (text: string | Buffer) => {
@@ -71,7 +71,7 @@ function output(failed: (error: Error) => void): Output & { readonly written: ()
       stdout.write(text, (error) => {
         if (!error) return resolve(true);
         if ((error as NodeJS.ErrnoException).code === 'EPIPE') return resolve(false);
-        failed(error);
+        onError(error);
         reject(error);
       });
     });
@@ -79,7 +79,7 @@ function output(failed: (error: Error) => void): Output & { readonly written: ()
     return written;
   };
   return {
-    say: (text) => void write(`${text}\n`).catch(() => {}),
+    print: (text) => void write(`${text}\n`).catch(() => {}),
     complain: (problem) => void stderr.write(complaint(problem)),
     progress: stderr.isTTY ? (text) => void stderr.write(`\r${text}\x1b[K`) : () => {},
     written: () => last,

@@ -1,4 +1,4 @@
-/** `assetlog pytest`: prints fixtures for tests in Python, for a `conftest.py`, which need no package but pytest. */
+/** `assetlog pytest`: prints pytest fixtures for a `conftest.py`. They need no package but pytest. */
 
 import { version } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
@@ -7,8 +7,7 @@ import { defineCommand } from './cli/command.ts';
 export const pytest = defineCommand<object>(
   {
     summary: 'print fixtures for pytest that start a service for tests',
-    about:
-      'Prints what belongs into a conftest.py. It is of this version, and needs pytest and the standard library alone.',
+    about: 'Prints fixtures for a conftest.py. They match this version, and need only pytest and the standard library.',
     notes: [
       'Examples:',
       '  assetlog pytest >> tests/conftest.py',
@@ -19,8 +18,8 @@ export const pytest = defineCommand<object>(
     ],
     options: {},
   },
-  async (_values, { say }) => {
-    say(FIXTURES);
+  async (_values, { print }) => {
+    print(FIXTURES);
     return exitCodes.done;
   },
 );
@@ -47,7 +46,7 @@ class Assetlog:
             raise AssertionError(json.load(error)["error"]) from None
 
     def events(self, after_seq=0, **filters):
-        """As GET /events takes them: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False"""
+        """With the filters of GET /events: key="warehouse/orders" or key=["warehouse", "orders"], type="check", passed=False"""
         found, page = [], {"events": [None], "next_after_seq": after_seq}
         while page["events"]:
             page = self.ask("GET", "/events", after_seq=page["next_after_seq"], limit=1000, **filters)
@@ -59,7 +58,7 @@ class Assetlog:
         while len(found) < count and time.monotonic() < end:
             page = self.ask("GET", "/events", after_seq=after, wait=1, **filters)
             found, after = found + page["events"], page["next_after_seq"]
-        assert len(found) >= count, (f"{len(found)} of {count} events were {filters}; recorded: {self.events()}; "
+        assert len(found) >= count, (f"{len(found)} of {count} events matched {filters}; recorded: {self.events()}; "
                                      f"refused: {self.refused()}")
         return found[:count]
 
@@ -68,7 +67,7 @@ class Assetlog:
         return self.ask("GET", "/refusals")["refusals"]
 
     def fail(self, *faults):
-        """Adds faults, as POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""
+        """Adds faults like POST /test/faults: {"times": 2, "then": {"status": 503}}; fail([]) removes all"""
         if faults in ((), ([],)):
             self.ask("DELETE", "/test/faults")
         else:
@@ -88,7 +87,7 @@ class Assetlog:
 def stand_in():
     path = os.environ.get("ASSETLOG_PROGRAM") or shutil.which("assetlog")
     if not path:
-        pytest.fail("no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or that of server.js", False)
+        pytest.fail("no assetlog on the PATH; set ASSETLOG_PROGRAM to its path or to the path of server.js", False)
     node = ["node"] if path.endswith(".js") else []
     command = [*node, path, "serve", "--test", "--port", "0", "--exit-with-stdin"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -37,46 +37,45 @@ export const serveNotes: readonly string[] = [
   'Limits:',
   `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
   `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
-  `  a kept connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
-  `  in hosted mode ${limits.failuresMax} requests without a good token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
+  `  a keep-alive connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
+  `  in hosted mode ${limits.failuresMax} requests without a valid token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
   '',
   'Exit codes:',
   '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
   '  4 the data folder is in use, 5 the disk failed',
   '',
   'Signals:',
-  '  SIGTERM, SIGINT and a terminal that closes (SIGHUP) stop it cleanly; a second SIGTERM or SIGINT ends it at once and',
-  '  by that signal. SIGHUP reads the deployments and the destinations again; a service without them whose input and',
-  '  outputs are no terminal ignores SIGHUP. If a system call of the disk never returns, it ends by SIGKILL (137 in a',
+  '  SIGTERM, SIGINT and a closed terminal (SIGHUP) stop the service cleanly; a second SIGTERM or SIGINT ends it at once',
+  '  by that signal. SIGHUP reloads the deployments and the destinations; a service with neither, whose input and outputs',
+  '  are no terminal, ignores SIGHUP. If a system call of the disk never returns, the service ends by SIGKILL (137 in a',
   '  shell) instead of an exit code.',
 ];
 
-/** The command that runs if none is named. */
+/** Runs if the command line names no command. */
 export const serve = defineCommand(
   {
-    summary: 'take reports and write them to the journal (the default)',
+    summary: 'accept reports and write them to the journal (the default)',
     about:
-      'Takes reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
+      'Accepts reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
       'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
     notes: serveNotes,
-    // Empty if it is not given, so that a service for tests does not keep its events in the folder of another one.
+    // Empty by default, so that a service for tests does not write into the folder of another service.
     options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },
   },
   async (given, output, _operands, env) => {
     const isForTests = given.test && given.deployments === '';
-    const data = given.data || (isForTests ? makeOwnFolder() : options.data.initial); // the exit of the process removes an own one
+    const data = given.data || (isForTests ? makeOwnFolder() : options.data.initial); // removed when the process exits
     return runService({ ...given, data }, output, env);
   },
 );
 
-const IGNORED =
-  'SIGHUP is ignored: there is no terminal that closes and no file to read again; SIGTERM stops the service';
+const IGNORED = 'SIGHUP is ignored: the service has no terminal and no file to reload; SIGTERM stops the service';
 
 /** Before the URL in the line on standard output. */
 const READY = 'assetlog listening on ';
 
 async function runService(config: Config, output: Output, env: Environment): Promise<ExitCode> {
-  const { say, complain, stdout } = output;
+  const { print, complain, stdout } = output;
   const passed = readPassedSocket(env, process.pid);
   const problems = [...contradictionsIn(config), ...(passed.kind === 'invalid' ? passed.problems : [])];
   const misspelt = misspeltVariables(env);
@@ -89,7 +88,8 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   const { notices, write } = openLog(config.logLevel, isTerminal, process.stderr, limits);
   const terminal = isTerminal ? { write, colours: showsColours(env) } : undefined;
 
-  for (const one of misspelt) notices.warn('a variable is not read; its name is nearly that of an option', { ...one });
+  for (const one of misspelt)
+    notices.warn('a variable is not read: its name is nearly the name of an option; rename it', { ...one });
 
   // Until the service has started, a stop exits at once: no report has been acknowledged.
   let stop = () => void endWith(exitCodes.done, limits.lastCallMs, complain);
@@ -133,8 +133,8 @@ async function runService(config: Config, output: Output, env: Environment): Pro
     stop = () => void service.stop();
     reload = () => void service.reload();
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
-    say(`${READY}${service.url}${config.test ? ' (test mode)' : ''}`);
-    if (stdout.columns !== undefined) say(firstSteps(config, service));
+    print(`${READY}${service.url}${config.test ? ' (test mode)' : ''}`);
+    if (stdout.columns !== undefined) print(firstSteps(config, service));
     const code = await service.ended;
     notices.info('stopped', { exit_code: code });
     return code;
@@ -145,7 +145,7 @@ async function runService(config: Config, output: Output, env: Environment): Pro
   }
 }
 
-/** @returns limits and garbage collectors for the memory that the process may use */
+/** @returns limits and garbage collectors for the memory that the process can use */
 function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
   const chosen = limitsFor(memoryBytes);
   if (chosen === limits) return { limits, onForwarded: collectForwarded(limits, new YoungGeneration(limits)) };
@@ -169,7 +169,7 @@ function limitsForHosted(limits: Limits, descriptors: number | undefined, notice
   return { ...limits, openJournalsMax };
 }
 
-/** Hints for a user at a terminal. Into a pipe, `serve` prints only the line with its address. */
+/** Hints for a user at a terminal. Without a terminal `serve` prints only the line with its address. */
 function firstSteps(config: Config, { url, deployment }: Service): string {
   const { data, tokenHeader } = config;
   const isShown = isReadingOn(config, new URL(url).hostname.replace(/[[\]]/g, ''));
@@ -180,6 +180,8 @@ function firstSteps(config: Config, { url, deployment }: Service): string {
     `  events go to  ${printable(resolve(data, hosted ? deployment : ''))}`,
     ...(isShown ? [`  the page is   ${url}${under}/`] : []),
     `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
-    ...(hosted ? ['                (TOKEN is what assetlog token printed; the deployments file has its SHA-256)'] : []),
+    ...(hosted
+      ? ['                (TOKEN is the output of assetlog token; the deployments file has its SHA-256)']
+      : []),
   ].join('\n');
 }

@@ -19,21 +19,21 @@ export const token = defineCommand<TokenValues>(
   {
     summary: 'print a fresh token and its entry for the deployments file',
     about:
-      'Prints two lines: the token, which is for the client and is stored nowhere but in the file of --out, and its entry\n' +
-      'for the tokens of a deployment. A deployment may have any number of tokens, so you can issue a new one before you\n' +
-      'revoke the old one; its member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" says\n' +
-      'what its clients may do: report, read, and forward what other journals have. Without it they may report and forward.',
+      'Prints two lines: the token for the client, which is stored only in the file of --out, and its entry for the tokens\n' +
+      'of a deployment. A deployment can have any number of tokens, so you can issue a new token before you revoke the old\n' +
+      'one. The member "notAfter" makes a token expire: at the end of a day in UTC, or at a time. "may" lists the rights of\n' +
+      'its clients: report, read, and forward (the events of other journals). Without it they may report and forward.',
     notes: [
       'Examples:',
       '  assetlog token --name cron --not-after 2027-01-31',
       '  assetlog token --name dashboard --may read',
-      '  assetlog token --name device-17 --may forward --out hub.token      the token is on no screen',
+      '  assetlog token --name device-17 --may forward --out hub.token      the token is not shown',
       '',
       'A deployments file:',
       '  {"deployments": [{"name": "prod", "tokens": [{"name": "ci", "sha256": "…", "may": ["report", "read"]}]}]}',
       '',
       'Exit codes:',
-      '  0 printed; 2 flags, or the file of --out cannot be made: it never replaces one',
+      '  0 printed; 2 flags, or the file of --out cannot be created: an existing file is never replaced',
     ],
     options: {
       name: {
@@ -49,7 +49,7 @@ export const token = defineCommand<TokenValues>(
         (text) => {
           const ms = readNotAfter(text);
           if (ms === undefined) throw new Error(`is not ${NOT_AFTER}`);
-          if (ms <= Date.now()) throw new Error('is in the past; give a later one');
+          if (ms <= Date.now()) throw new Error('is in the past; give a later date');
           return text;
         },
       ),
@@ -63,27 +63,27 @@ export const token = defineCommand<TokenValues>(
       },
       out: flagOption(
         'FILE',
-        'write the token to this new file, which only its owner may read, and print the entry alone',
+        'write the token to this new file, which only its owner may read, and print only the entry',
         pathOf('the file for the token'),
       ),
     },
   },
   async ({ name, notAfter, may, out }, output) => {
-    const { say } = output;
+    const { print } = output;
     const { token: secret, digest } = newToken();
     try {
-      if (out === undefined) say(secret);
+      if (out === undefined) print(secret);
       else await writeSecret(out, `${secret}\n`);
     } catch (error) {
       const { code, message } = error as NodeJS.ErrnoException;
-      return refuse(output, code === 'EEXIST' ? `${out} is there, and is not replaced; name a new file` : message);
+      return refuse(output, code === 'EEXIST' ? `${out} exists, and is not replaced; name a new file` : message);
     }
-    say(JSON.stringify({ name, sha256: digest, notAfter, may }));
+    print(JSON.stringify({ name, sha256: digest, notAfter, may }));
     return exitCodes.done;
   },
 );
 
-/** For `parse`. @throws Error if a word is no right */
+/** @throws Error if a word is not a right */
 function readRights(text: string): readonly Right[] {
   const words = text.split(',');
   const may = rights.filter((right) => words.includes(right));

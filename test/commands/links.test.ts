@@ -1,4 +1,4 @@
-/** Root runs commands on the folder of a user who was broken into, and who has put links in the place of files. */
+/** Root runs commands on the folder of a compromised user, in which links replace files. */
 
 import assert from 'node:assert/strict';
 import { cpSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { withoutRoot } from '../support/tools.ts';
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
 const SECRET = 'root:$6$not-for-the-user\n';
 
-/** Of every kind of file that is ever in the folder. */
+/** One or more names of every kind of file in the folder. */
 const NAMES = [
   ...[FIRST, segmentName(9), ...['.rewrite', '.torn', '.repair', '.partial'].map((end) => FIRST + end)],
   ...[goneName({ first: 1, last: 1 }, 'removed'), goneName({ first: 9, last: 9 }, 'lost')],
@@ -32,8 +32,8 @@ const NAMES = [
   ...['seen', 'sources'].flatMap((of) => [`forward-${of}.json`, `forward-${of}.json.new`]),
 ];
 
-/** What each command that has a folder is asked to do there; `serve` is started by itself. */
-const ASKED: Readonly<Record<string, readonly string[][]>> = {
+/** The arguments of each command with a folder; `serve` is started separately. */
+const CALLS: Readonly<Record<string, readonly string[][]>> = {
   serve: [],
   events: [[]],
   assets: [[]],
@@ -50,11 +50,11 @@ const ASKED: Readonly<Record<string, readonly string[][]>> = {
     ],
   ],
 };
-/** They change nothing, whichever file is a link. */
+/** Commands that change nothing if any file is a link. */
 const REFUSING: readonly string[] = ['backup', 'verify', 'repair'];
 const REFUSED = /is a link; move the file that it names back here/;
 
-/** A journal that is forwarded, and that takes events of others. */
+/** Writes a journal that is forwarded, and that accepts events of other journals. */
 async function writeJournal(folder: string): Promise<void> {
   const { bytes, lines } = makeLines(4, START, eventWithLaterMembers);
   writeFileSync(join(folder, FIRST), bytes);
@@ -71,11 +71,11 @@ async function writeJournal(folder: string): Promise<void> {
   writeFileSync(join(folder, 'dead-hub.jsonl'), `${encodeDeadLetter(letter)}\n`);
 }
 
-/** Each entry with what is in it; links as links. */
+/** Each entry with its content; links are not followed. */
 function contentOf(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
-  const of = (path: string) => (lstatSync(path).isFile() ? readFileSync(path, 'latin1') : 'no file');
-  return Object.fromEntries(names.map((name) => [name, of(join(folder, name))]));
+  const read = (path: string) => (lstatSync(path).isFile() ? readFileSync(path, 'latin1') : 'no file');
+  return Object.fromEntries(names.map((name) => [name, read(join(folder, name))]));
 }
 
 async function startRefused(t: Scope, data: string): Promise<{ code: number; stderr: string; stdout: string }> {
@@ -88,13 +88,13 @@ async function startRefused(t: Scope, data: string): Promise<{ code: number; std
   return assert.fail('it has started');
 }
 
-test('each command with a folder is asked for each kind of file', () => {
+test('the table has each command with a folder, and each kind of file', () => {
   const withFolder = Object.entries(commands).filter(([, { options }]) => 'data' in options);
-  assert.deepEqual(withFolder.map(([name]) => name).sort(), Object.keys(ASKED).sort());
+  assert.deepEqual(withFolder.map(([name]) => name).sort(), Object.keys(CALLS).sort());
   for (const name of NAMES) assert.ok(isOwnName(name), name);
 });
 
-test('no command reads or writes what a link in the place of a file names, and none calls it damage [links-1]', async (t) => {
+test('no command reads or writes the target of a link in place of a file, or reports it as damage [links-1]', async (t) => {
   const made = newFolder(t);
   await writeJournal(made);
   const secret = join(newFolder(t), 'secret');
@@ -105,8 +105,8 @@ test('no command reads or writes what a link in the place of a file names, and n
     cpSync(made, given, { recursive: true });
     rmSync(join(given, name), { force: true });
     symlinkSync(secret, join(given, name));
-    for (const [command, asked] of Object.entries(ASKED)) {
-      for (const args of command === 'serve' ? [undefined] : asked) {
+    for (const [command, calls] of Object.entries(CALLS)) {
+      for (const args of command === 'serve' ? [undefined] : calls) {
         const data = withoutRoot === false ? userFolder(t) : newFolder(t);
         const to = join(newFolder(t), 'to');
         cpSync(given, data, { recursive: true, verbatimSymlinks: true });
@@ -115,7 +115,7 @@ test('no command reads or writes what a link in the place of a file names, and n
         const what = `${name}: ${all.join(' ')}: exit code ${code}, ${stderr}`;
         const isRefused = args === undefined || REFUSING.includes(command);
         assert.ok(isRefused ? code === 5 : code !== 3, what);
-        if (code === 5 && !all.includes('status')) assert.match(stderr, REFUSED, what); // that has no line for it
+        if (code === 5 && !all.includes('status')) assert.match(stderr, REFUSED, what); // `status` has no line for it
         if (isRefused) assert.deepEqual(contentOf(data), contentOf(given), what);
         const after = statSync(secret);
         assert.deepEqual([after.ino, after.mtimeMs, after.mode, after.uid], [ino, mtimeMs, mode, uid], what);

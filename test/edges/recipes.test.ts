@@ -137,7 +137,7 @@ def test_says_what_is_wrong(assetlog):
     with pytest.raises(AssertionError, match="did you mean key"):
         assetlog.events(keys="a")
     report(assetlog.url, "observation/a")
-    with pytest.raises(AssertionError, match=r"0 of 1 events were {'key': 'b'}; recorded: .*'asset_key': \\['a'\\]"):
+    with pytest.raises(AssertionError, match=r"0 of 1 events matched {'key': 'b'}; recorded: .*'asset_key': \\['a'\\]"):
         assetlog.wait_for(key="b", timeout=0.5)
 `;
 const UNMET = `

@@ -161,7 +161,7 @@ test('an event is a row as it was recorded, a bad one gets a dead letter, and th
   // A bad one can be sent again after the table was changed, and does not move what is asked.
   await engine.run('ALTER TABLE assets.events MODIFY COLUMN event_time Nullable(String)');
   const { code, stdout } = await runHere(['forward', 'retry', 'events', '--data', device.data]);
-  assert.deepEqual([code, stdout], [0, '2 of 2 were taken\n']);
+  assert.deepEqual([code, stdout], [0, '2 of 2 were accepted\n']);
   assert.deepEqual(await countsOf(engine), [7, 7, 7]);
 });
 

@@ -149,10 +149,10 @@ test('at a quarter of --retain-bytes a destination with too many dead letters st
   assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);
   isGood = true;
   const { stdout, stderr } = await run(['forward', 'retry', '--data', edge.data]);
-  assert.equal(stdout, `${dead_letters} of ${dead_letters} were taken\n`, stderr);
+  assert.equal(stdout, `${dead_letters} of ${dead_letters} were accepted\n`, stderr);
   await eventually('the others arrive without a restart', () => upstream.events.length === 14);
   const last = await run(['forward', 'retry', '--data', edge.data]);
-  assert.equal(last.stdout, '1 of 1 were taken\n', 'the one whose letter had no space');
+  assert.equal(last.stdout, '1 of 1 were accepted\n', 'the one whose letter had no space');
   assert.equal(upstream.events.length, 15);
   assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);
 });

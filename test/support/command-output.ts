@@ -19,7 +19,7 @@ export function collectOutput(): CollectedOutput {
     return true;
   };
   const output = {
-    say: (text: string) => void said.push(text),
+    print: (text: string) => void said.push(text),
     complain: (problem: string) => void complaints.push(problem),
     progress: (text: string) => void progress.push(text),
     stdout: { columns: undefined, write },
@@ -41,7 +41,7 @@ export async function runHere(
     args,
     { ...process.env, ...env },
     {
-      say: (text) => {
+      print: (text) => {
         stdout += `${text}\n`;
       },
       complain: (problem) => {

@@ -13,10 +13,10 @@ export async function assertLineByLine(t: Scope, port: number): Promise<void> {
   assert.deepEqual([whole.code, whole.stdout, whole.stderr], [0, '3 recorded, 0 refused\n', '']);
   const { code, stderr } = await report(proxy.url, ['observation', 'once']);
   assert.equal(code, 75);
-  assert.match(stderr, /; it may have been recorded, and sending it again may record it twice\n$/);
+  assert.match(stderr, /; it might have been recorded, and sending it again might record it twice\n$/);
   const keyed = await report(proxy.url, ['observation', 'key', '--idempotency-key', 'x']);
   assert.equal(keyed.code, 0);
-  assert.match(keyed.stderr, /does not know Idempotency-Key: what is sent to it again is recorded again\n$/);
+  assert.match(keyed.stderr, /does not know Idempotency-Key: a report that is sent again is recorded again\n$/);
   const posts = proxy.sent().match(/POST \S+(?= HTTP\/1\.1\r\n)/g);
   assert.deepEqual(posts, Array(5).fill('POST /report_asset_observation/'));
 }

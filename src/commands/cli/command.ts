@@ -3,10 +3,9 @@
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { asksForHelp, type Invalid, type Operands, type Options, readOptions } from '../../config/options.ts';
 
-/** The output channels of a command. */
 export interface Output {
   /** Writes lines to standard output. */
-  readonly say: (text: string) => void;
+  readonly print: (text: string) => void;
   /** Writes one line to standard error, after `assetlog: `. */
   readonly complain: (problem: string) => void;
   /** Replaces the progress line, on a terminal only. An empty text removes the line at the end of the work. */
@@ -19,14 +18,14 @@ export interface Stdout {
   /** Width of the terminal; undefined for a pipe or a file. */
   readonly columns: number | undefined;
   /**
-   * Resolves when the text is written, so that a caller that waits for that holds no more than one text in memory.
+   * Resolves when the text is written. A caller that awaits it holds at most one text in memory.
    * @returns false if the reading end of the pipe is closed (EPIPE)
    * @throws the error of a system call
    */
   write(text: string | Buffer): Promise<boolean>;
 }
 
-/** Reports what is wrong with a call, and what to do. @returns the exit code of a command that was called so: 2 */
+/** Prints the problems of a call, each with what to do. @returns the exit code for a wrong call: 2 */
 export function refuse({ complain }: Pick<Output, 'complain'>, ...problems: readonly string[]): ExitCode {
   for (const problem of problems) complain(problem);
   return exitCodes.configuration;
@@ -34,7 +33,7 @@ export function refuse({ complain }: Pick<Output, 'complain'>, ...problems: read
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the help and the completion know of a command; `Values` are the values of its options by name. */
+/** The entry of a command in the help and the completion; `Values` are the values of its options by name. */
 export interface Description<Values> {
   /** One line for the list of all commands, without a period. */
   readonly summary: string;
@@ -42,7 +41,7 @@ export interface Description<Values> {
   readonly about: string;
   readonly operands?: Operands;
   readonly options: Options<Values>;
-  /** Lines of the help below the options: examples, limits, exit codes; an array in it has lines that commands share. */
+  /** Lines of the help below the options: examples, limits, exit codes; an inner array has lines that several commands share. */
   readonly notes: readonly (string | readonly string[])[];
 }
 
@@ -56,15 +55,15 @@ interface HelpWanted {
   readonly kind: 'help';
 }
 
-/** A command, whatever its options. */
+/** A command with any options. */
 export interface Command extends Description<Readonly<Record<string, unknown>>> {
   /** @returns the exit code of the process, or the problems of the arguments */
   run(args: readonly string[], env: Environment, output: Output): Promise<CommandEnd | HelpWanted | Invalid>;
 }
 
 /**
- * @param act runs the command with valid values; resolves to the exit code when the command has finished. Its last parameter has the
- *   arguments as given
+ * @param act runs the command with valid values; resolves to the exit code when the command has finished; `args` are the
+ *   arguments before they were parsed
  */
 export function defineCommand<Values extends object>(
   description: Description<Values>,

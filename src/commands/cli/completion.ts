@@ -13,7 +13,7 @@ export function completionOf(scriptFor: (shell: Shell) => string): Command {
   return defineCommand<object>(
     {
       summary: 'print a script that makes bash or zsh complete commands, options and files',
-      about: 'Prints a script for the shell. It knows the commands of this version, and does not run assetlog again.',
+      about: 'Prints a script for the shell. It contains the commands of this version, and does not run assetlog.',
       notes: [
         'Examples:',
         "  echo 'source <(assetlog completion bash)' >> ~/.bashrc",
@@ -31,7 +31,7 @@ export function completionOf(scriptFor: (shell: Shell) => string): Command {
       if (shell === undefined) {
         return refuse(output, `name a shell: assetlog completion ${shells.join('|')}${didYouMean(word, shells)}`);
       }
-      output.say(scriptFor(shell));
+      output.print(scriptFor(shell));
       return exitCodes.done;
     },
   );
@@ -78,7 +78,7 @@ _assetlog_paths() { local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPL
 _assetlog() {
   local IFS=$' \\t\\n' command=\${COMP_WORDS[1]} word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
   COMPREPLY=()
-  # bash takes --flag=value for three words
+  # bash splits --flag=value into three words
   if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then before=\${COMP_WORDS[COMP_CWORD-2]}; fi
   if ((COMP_CWORD == 1)); then command=none; elif [[ $command == -* ]]; then command=serve; fi
   case $command/$before in
@@ -127,7 +127,7 @@ _assetlog() {
 ${cases.join('\n')}
   esac
 }
-# In a folder of functions this file is the function; read by a shell it says whose completion it is.\nif [[ $funcstack[1] == _assetlog ]]; then _assetlog "$@"; else compdef _assetlog assetlog; fi`;
+# In a folder of functions this file is the function; sourced by a shell it registers the completion.\nif [[ $funcstack[1] == _assetlog ]]; then _assetlog "$@"; else compdef _assetlog assetlog; fi`;
 }
 
 function quote(text: string): string {

@@ -1,4 +1,4 @@
-/** What the folder of a command holds: a journal, or in hosted mode a journal for each deployment in a subfolder. */
+/** Finds the journals in the folder of a command: one, or in hosted mode one for each deployment in a subfolder. */
 
 import { join } from 'node:path';
 import { deploymentName, options } from '../../config/config.ts';
@@ -12,7 +12,6 @@ import { contentsOf } from '../../journal/segments.ts';
 import { shellWord } from '../../telemetry/printable.ts';
 import { type Output, refuse } from './command.ts';
 
-/** The journal of a deployment. */
 export interface DeploymentFolder {
   readonly name: string;
   readonly disk: Disk;
@@ -29,10 +28,10 @@ interface NoJournal {
   readonly kind: 'none';
   /** Absolute path of the folder. */
   readonly folder: string;
-  /** What to do: `there is no journal in /data; give its folder with --data`. */
+  /** With what to do: `there is no journal in /data; give its folder with --data`. */
   readonly problem: string;
-  /** Whether the path may become a folder with a journal: not if it is a file, or a path through a file. */
-  readonly mayBegin: boolean;
+  /** Whether a service can create a journal here: not if the path is a file, or leads through a file. */
+  readonly canHoldJournal: boolean;
 }
 
 /** The folder as an argument. It sets the option `data`. */
@@ -48,7 +47,7 @@ export const folderOption: Option<string> = {
   help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
 };
 
-/** Finds out what a folder holds, without reading a journal. @throws the error of a system call, but not of a missing folder */
+/** Finds the journals in a folder without reading them. @throws the error of a system call, except for a missing folder */
 export async function surveyFolder(path: string): Promise<FolderWithJournal | NoJournal> {
   const disk = openDisk(path);
   const { folder } = disk;
@@ -59,18 +58,18 @@ export async function surveyFolder(path: string): Promise<FolderWithJournal | No
     if (!namesNothing(error as NodeJS.ErrnoException)) throw error;
     const { message, code } = error as NodeJS.ErrnoException;
     const problem = `there is no journal in ${folder}: ${message}; give its folder with --data`;
-    return { kind: 'none', folder, problem, mayBegin: code === 'ENOENT' };
+    return { kind: 'none', folder, problem, canHoldJournal: code === 'ENOENT' };
   }
   if (await holdsJournal(disk, names)) return { kind: 'journal', disk };
   const deployments = await deploymentsIn(disk);
   if (deployments.length > 0) return { kind: 'hosted', folder, deployments };
   const problem = `there is no journal in ${folder}; give its folder with --data`;
-  return { kind: 'none', folder, problem, mayBegin: true };
+  return { kind: 'none', folder, problem, canHoldJournal: true };
 }
 
 /**
- * Runs `act` on what a folder holds, and reports its errors on standard error.
- * @param beforeJournal called if no service has begun a journal there yet; without it that is a mistake
+ * Runs `act` with the journals of a folder, and reports its errors on standard error.
+ * @param beforeJournal called if no service has created a journal there yet; without it a missing journal is refused
  * @returns the exit code of `act`; 2 if the folder has no journal, 4 if a service uses it, 5 if a system call failed
  */
 export function withFolder(
@@ -82,12 +81,12 @@ export function withFolder(
   return reportErrors(data, output, async () => {
     const found = await surveyFolder(data);
     if (found.kind !== 'none') return act(found);
-    if (found.mayBegin && beforeJournal !== undefined) return beforeJournal(found.folder);
+    if (found.canHoldJournal && beforeJournal !== undefined) return beforeJournal(found.folder);
     return refuse(output, found.problem);
   });
 }
 
-/** As `withFolder`, for a command that needs one journal. @returns also 2 if the folder holds a journal for each deployment */
+/** Like `withFolder`, for a command that needs one journal. @returns 2 also if the folder has a journal for each deployment */
 export function withOneJournal(
   data: string,
   output: Output,
@@ -99,8 +98,8 @@ export function withOneJournal(
   return withFolder(data, output, actOnOne, beforeJournal);
 }
 
-/** Runs `act` under the lock that a service has. @throws InUseError beside a service, the error of a system call, or that of `act` */
-export async function locked<Result>({ folder }: Disk, act: () => Promise<Result>): Promise<Result> {
+/** Runs `act` with the lock of a service. @throws InUseError while a service runs, the error of a system call or of `act` */
+export async function withLock<Result>({ folder }: Disk, act: () => Promise<Result>): Promise<Result> {
   const lock = await lockFolder(folder, limits);
   return act().finally(() => lock.release());
 }

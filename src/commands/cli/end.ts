@@ -8,7 +8,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 
 /**
  * Ends the process with an exit code, or by SIGKILL if a thread is still inside a system call after `waitMs`.
- * @param complain called before SIGKILL with a sentence for the operator, which has the lost exit code
+ * @param complain called before SIGKILL with a sentence for the operator that contains the lost exit code
  */
 export async function endWith(code: ExitCode, waitMs: number, complain: (problem: string) => void): Promise<never> {
   const lateMs = performance.now() + waitMs;
@@ -34,7 +34,7 @@ export function endBySignal(signal: NodeJS.Signals): never {
 }
 
 const POLL_MS = 10;
-/** Requests of the thread pool that may never finish: file operations and name resolution. */
+/** Requests of the thread pool that might never finish: file operations and name resolution. */
 const THREAD_REQUEST = /^(FSReq|FileHandleCloseReq|GetAddrInfoReq)/;
 
 function hasBusyThread(): boolean {

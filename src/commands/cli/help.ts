@@ -3,7 +3,7 @@
 import { flagOf, hasVariable, variableOf } from '../../config/options.ts';
 import type { Command } from './command.ts';
 
-/** By heading, and in a group by the name of the command. */
+/** By heading, then by the name of the command. */
 export type CommandGroups = Readonly<Record<string, Readonly<Record<string, Command>>>>;
 
 /** @returns the help of one command, without its last newline */

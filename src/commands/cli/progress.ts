@@ -6,7 +6,7 @@ const SHOWN_MS = 100;
 
 /**
  * Limits the rate of a progress line to ten texts a second.
- * @returns a function to call at each step. It makes the text from the seconds since the start.
+ * @returns a function to call at each step; `textAt` gets the seconds since the start
  */
 export function createProgress(progress: Output['progress']): (textAt: (seconds: number) => string) => void {
   const startedMs = performance.now();
@@ -19,7 +19,7 @@ export function createProgress(progress: Output['progress']): (textAt: (seconds:
   };
 }
 
-/** Shows how many bytes of all are read: `40 %  81.2 MB of 203.0 MB, 310 MB/s`. */
+/** Shows the bytes that are read so far: `40 %  81.2 MB of 203.0 MB, 310 MB/s`. */
 export function createByteProgress(progress: Output['progress']): (readBytes: number, totalBytes: number) => void {
   const show = createProgress(progress);
   return (read, total) =>

@@ -23,7 +23,7 @@ const LOCAL = 'http://127.0.0.1:3000';
 export const serviceOptions = {
   url: {
     argument: 'URL',
-    help: 'base URL, with the path prefix and the deployment if there are any',
+    help: 'base URL, with the path prefix and the deployment, if any',
     initial: LOCAL,
     parse: (text) => {
       if (/^https?:\/\//.test(text) && URL.canParse(text)) return text;
@@ -58,7 +58,7 @@ export const serviceOptions = {
 /** For a command that reads a folder, or a service if `--url` is given. */
 export const readingOptions = {
   ...serviceOptions,
-  // Its variable counts only if no folder is meant: see `chooseJournal`.
+  // Its variable applies only if no folder is given: see `chooseJournal`.
   url: {
     ...serviceOptions.url,
     help: 'read a service instead of a folder: its base URL; ASSETLOG_URL if there is no journal',
@@ -67,7 +67,7 @@ export const readingOptions = {
   },
   timeout: {
     ...serviceOptions.timeout,
-    help: 'with --url: how long to wait for a connection, a reply or more of it',
+    help: 'with --url: how long to wait for a connection, a reply or its next part',
   },
   retryFor: {
     ...serviceOptions.retryFor,
@@ -76,8 +76,8 @@ export const readingOptions = {
 };
 
 /**
- * @returns what each request has: the user agent, and the token
- * @throws Error if the file holds no valid token. Its message does not contain the token
+ * @returns the headers of each request and its token
+ * @throws Error if the file holds no valid token; the message does not contain the token
  */
 export async function callerOf(
   { tokenFile, tokenHeader }: Pick<ServiceOptions, 'tokenFile' | 'tokenHeader'>,

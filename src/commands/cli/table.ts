@@ -2,25 +2,25 @@
 
 import { printable } from '../../telemetry/printable.ts';
 
-/** Which part of a text that is too long is shown: `beginning` gives `wareho…`, `end` gives `…orders`. */
-type ShownPart = 'beginning' | 'end';
+/** The part of a text that is shown if it is too long: `start` gives `wareho…`, `end` gives `…orders`. */
+type ShownPart = 'start' | 'end';
 
 export interface Column {
   readonly title: string;
   /** Minimum width in terminal columns. A column with this member is never cut; other columns get narrower instead. */
   readonly whole?: number;
-  /** Which part of a value is shown if the column is too narrow for it; its beginning by default. */
+  /** The part of a value that is shown if the column is too narrow; the start by default. */
   readonly shownPart?: ShownPart;
 }
 
 /**
- * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, so that the
- * rows after that are aligned with each other. On a narrow terminal each value has a line of its own.
+ * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, and the rows
+ * from there on are aligned with each other. On a narrow terminal each value has its own line.
  */
 export class Table {
   readonly #columns: readonly Column[];
   readonly #width: number;
-  /** For each column, how wide its cells would be if none were cut. At most the width of the terminal. */
+  /** For each column, the width of its widest cell before cutting; at most the width of the terminal. */
   #wanted: number[];
   #widths: readonly number[] = [];
   #isFirst = true;
@@ -35,7 +35,7 @@ export class Table {
   /** @returns the rows as lines with their newlines; the first call puts the titles before them */
   print(rows: readonly (readonly string[])[]): string {
     if (rows.length === 0) return '';
-    // A cell may have a mebibyte of text. Only as much of it is processed as can be shown.
+    // A cell can have a mebibyte of text. Only the part that can be shown is processed.
     const lengthMax = STACKED_LINES_MAX * this.#width + NARROWEST;
     const cells = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
     const isFirst = this.#isFirst;
@@ -97,15 +97,15 @@ function widthOf(text: string): number {
   return Array.from(text).length;
 }
 
-/** Cuts a text that takes more columns than `widthMax`. */
-function cutTo(text: string, widthMax: number, shownPart: ShownPart = 'beginning'): string {
+/** Cuts a text that is wider than `widthMax` columns. */
+function cutTo(text: string, widthMax: number, shownPart: ShownPart = 'start'): string {
   const characters = Array.from(text);
   if (characters.length <= widthMax) return text;
   if (shownPart === 'end') return `…${characters.slice(1 - widthMax).join('')}`;
   return `${characters.slice(0, widthMax - 1).join('')}…`;
 }
 
-/** @returns the text, cut or padded with spaces to exactly this many columns */
+/** @returns the text, cut or padded with spaces to exactly `width` columns */
 function fitTo(text: string, width: number, shownPart?: ShownPart): string {
   const cut = cutTo(text, width, shownPart);
   return cut + ' '.repeat(width - widthOf(cut));
@@ -124,10 +124,10 @@ export function minuteOf(time: string): string {
 /** Width of a table that goes into a pipe, since the width of the final display is unknown. */
 export const PIPE_COLUMNS = 120;
 const GAP = '  ';
-/** Terminal columns that a column which may be cut has at least. */
+/** Minimum width of a column that can be cut, in terminal columns. */
 const NARROWEST = 6;
-/** On a terminal with fewer columns each value has a line of its own. */
+/** On a terminal with fewer columns each value has its own line. */
 const SIDE_BY_SIDE_MIN = 80;
-/** Lines of a narrow terminal that one value may take. */
+/** Maximum lines of one value on a narrow terminal. */
 const STACKED_LINES_MAX = 3;
 const GROWTH_COLUMNS = 4;

@@ -1,4 +1,4 @@
-/** What `assetlog forward` does for one destination of one journal, besides `status`. */
+/** The actions of `assetlog forward` on one destination of one journal, except `status`. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -16,7 +16,7 @@ import { holderOf } from '../../journal/lock.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
-import { locked } from '../cli/data-folder.ts';
+import { withLock } from '../cli/data-folder.ts';
 import { type Column, secondOf, Table } from '../cli/table.ts';
 import { isServed } from './status.ts';
 
@@ -30,21 +30,22 @@ export interface ForwardValues {
 
 interface ForwardAction {
   readonly disk: Disk;
-  /** The name of the destination. */
   readonly name: string;
   readonly values: ForwardValues;
   readonly output: Output;
 }
 
-/** The actions by name. The last three throw InUseError beside a service, but `skip` only for events without a letter. */
+/** By name. The last three throw InUseError while a service runs, but `skip` only for events without a letter. */
 export const actions = {
   dead: showDead,
   retry: retryDeadLetters,
   skip: giveUp,
   from: (action: ForwardAction) =>
-    stopped(action, '--seq N', action.values.seq, ({ first }) => continueFrom(action.disk, action.name, first, limits)),
+    changeLocked(action, '--seq N', action.values.seq, ({ first }) =>
+      continueFrom(action.disk, action.name, first, limits),
+    ),
   identity: (action: ForwardAction) =>
-    stopped(action, '--new', action.values.new || undefined, () =>
+    changeLocked(action, '--new', action.values.new || undefined, () =>
       newIdentity(action.disk, action.values.seq?.first, limits),
     ),
 };
@@ -59,7 +60,7 @@ const columns: readonly Column[] = [
   { title: 'reason' },
 ];
 
-/** Lists the open letters, or prints those of one event, or all, as they are. @returns 0 @throws Error for a damaged file */
+/** Lists the open letters, or prints the letters of one event, or all, unchanged. @returns 0 @throws Error for a damaged file */
 async function showDead({ disk, name, values: { seq, json }, output }: ForwardAction): Promise<ExitCode> {
   const { columns: width, write } = output.stdout;
   const isWhole = json || (seq !== undefined && seq.first === seq.last);
@@ -69,18 +70,18 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
     if (isOpen(state)) open.set(state.at, [...(open.get(state.at) ?? []), state]);
   }
   const table = new Table(columns, width);
-  /** What the last letter with a line says of the event, by its seq: a later letter may have no line. */
+  /** The event by its seq, from its last letter with a line: a later letter might have none. */
   const events = new Map<number, readonly [type: string, key: string]>();
   let at = -1;
   for await (const letter of readDeadLetters(disk, name, limits)) {
     at += 1;
-    const isAsked = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
-    if (isWhole && !isAsked(seqsOf(letter))) continue;
+    const isRequested = ({ first, last }: GoneRange) => seq === undefined || (last >= seq.first && first <= seq.last);
+    if (isWhole && !isRequested(seqsOf(letter))) continue;
     if (letter.line !== undefined && states.of(seqsOf(letter).first) !== undefined) {
       const { type, asset_key: key } = JSON.parse(letter.line);
       events.set(seqsOf(letter).first, [findEndpoint(endpoints, type)?.name ?? type, keyText(key)]);
     }
-    const rows = (open.get(at) ?? []).filter(isAsked).map((state) => rowOf(letter, state, events.get(state.first)));
+    const rows = (open.get(at) ?? []).filter(isRequested).map((state) => rowOf(letter, state, events.get(state.first)));
     if (!isWhole && rows.length === 0) continue;
     const text = encodeDeadLetter(letter);
     const line = `${width === undefined ? text : printable(text)}\n`;
@@ -90,8 +91,8 @@ async function showDead({ disk, name, values: { seq, json }, output }: ForwardAc
 }
 
 /**
- * @param state of the events that the letter still speaks for
- * @param event its type and key, if they are known
+ * @param state the events whose latest letter this is
+ * @param event its type and key; empty if they are unknown
  */
 function rowOf(letter: DeadLetter, { first, last }: GoneRange, event: readonly [string, string] = ['', '']): string[] {
   const { time, outcome, became, status = '', reason } = letter;
@@ -100,9 +101,9 @@ function rowOf(letter: DeadLetter, { first, last }: GoneRange, event: readonly [
   return [seqs, secondOf(time), what, `${status}`, ...event, reason];
 }
 
-/** Asks the service to send dead letters again, and waits until it has. @returns 0 if all were taken, 1 if some were not, 75 if no service takes it up @throws the error of a system call */
+/** Makes the service send dead letters again, and waits for it. @returns 0 if all were accepted, 1 if some were not, 75 if no service handles the request @throws the error of a system call */
 async function retryDeadLetters({ disk, name, values: { seq }, output }: ForwardAction): Promise<ExitCode> {
-  const { say, complain } = output;
+  const { print, complain } = output;
   const wanted = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seq));
   if (wanted.length > 0) {
     const status = await statusOf(disk, name);
@@ -114,13 +115,13 @@ async function retryDeadLetters({ disk, name, values: { seq }, output }: Forward
   }
   const after = await readLetterStates(disk, name, limits);
   const sent = wanted.filter(({ first }) => after.of(first) === undefined).length;
-  say(`${sent} of ${wanted.length} were taken`);
+  print(`${sent} of ${wanted.length} were accepted`);
   if (sent === wanted.length) return exitCodes.done;
-  complain(`assetlog forward dead ${name} says why the others were not`);
+  complain(`assetlog forward dead ${name} shows why the others were not`);
   return exitCodes.refused;
 }
 
-/** Gives up dead letters, through the service if that forwards to the destination; without a service also what comes next. */
+/** Gives up dead letters, through the service if it forwards to the destination; without a service also the next event. */
 async function giveUp(action: ForwardAction): Promise<ExitCode> {
   const { disk, name, values, output } = action;
   const { seq } = values;
@@ -128,10 +129,10 @@ async function giveUp(action: ForwardAction): Promise<ExitCode> {
   const open = await count();
   const status = open === 0 ? undefined : await statusOf(disk, name);
   if (status === undefined || !isServed(status))
-    return stopped(action, '--seq N', seq, (seqs) => skip(disk, name, seqs, limits));
+    return changeLocked(action, '--seq N', seq, (seqs) => skip(disk, name, seqs, limits));
   if (!(await askService(action, { seqs: seq, givesUp: true }))) return exitCodes.tryLater;
   const left = await count();
-  output.say(`given up: ${open - left}`);
+  output.print(`given up: ${open - left}`);
   return left === 0 ? exitCodes.done : exitCodes.refused;
 }
 
@@ -140,7 +141,7 @@ async function statusOf(disk: Disk, name: string): Promise<DestinationStatus | u
   return statuses.find((one) => one.name === name);
 }
 
-/** Leaves a request for the service, and waits until that is done with it. @returns whether it was left */
+/** Writes a request for the service, and waits until it is handled. @returns false if another request is under way */
 async function askService(
   { disk, name, output }: Pick<ForwardAction, 'disk' | 'name' | 'output'>,
   request: Retry,
@@ -156,17 +157,17 @@ async function askService(
   return true;
 }
 
-/** Runs a change under the lock, which a service has as long as it forwards the journal. */
-async function stopped<Given>(
+/** Runs a change with the lock, which a service holds while it forwards the journal. */
+async function changeLocked<Given>(
   { disk, output }: ForwardAction,
   option: string,
   given: Given | undefined,
   change: (given: Given) => Promise<string>,
 ): Promise<ExitCode> {
   if (given === undefined) return refuse(output, `add ${option}`);
-  return locked(disk, async () => {
+  return withLock(disk, async () => {
     try {
-      output.say(await change(given));
+      output.print(await change(given));
       return exitCodes.done;
     } catch (error) {
       if (!(error instanceof NotPossibleError)) throw error;

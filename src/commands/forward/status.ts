@@ -13,7 +13,7 @@ import { type Column, minuteOf, PIPE_COLUMNS, Table } from '../cli/table.ts';
 
 /**
  * Prints the destinations of a journal, or of the journals of all deployments.
- * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters can not be read, 2 if there is none with the name
+ * @returns 0 if all is well, 1 if a destination is stopped or has no service, 5 if dead letters cannot be read, 2 if no destination has the name
  */
 export async function showStatus(
   found: FolderWithJournal,
@@ -21,7 +21,7 @@ export async function showStatus(
   name: string | undefined,
   output: Output,
 ): Promise<ExitCode> {
-  const { say, stdout } = output;
+  const { print, stdout } = output;
   const journals: readonly (DeploymentFolder | { readonly name: null; readonly disk: Disk })[] =
     found.kind === 'journal' ? [{ name: null, disk: found.disk }] : found.deployments;
   const all: ShownDestination[] = [];
@@ -34,8 +34,8 @@ export async function showStatus(
   }
   if (json) {
     const text = JSON.stringify({ destinations: all.map(({ status }) => status) });
-    say(stdout.columns === undefined ? text : printable(text));
-  } else if (all.length === 0) say('nothing is forwarded; serve --forward-to URL begins to');
+    print(stdout.columns === undefined ? text : printable(text));
+  } else if (all.length === 0) print('nothing is forwarded; start a service with --forward-to URL to forward');
   else await stdout.write(screenOf(all, stdout.columns ?? PIPE_COLUMNS));
   if (all.some(({ status }) => status.dead_letters === null)) return exitCodes.diskFailed;
   return all.every(({ status }) => isWell(status)) ? exitCodes.done : exitCodes.refused;
@@ -46,7 +46,7 @@ export function isServed({ state }: Pick<DestinationStatus, 'state'>): boolean {
   return !state.startsWith('not ');
 }
 
-/** A destination that does not answer is well: forwarding continues by itself. */
+/** Whether the operator has nothing to do. If a destination does not answer, forwarding continues as soon as it does. */
 function isWell(status: DestinationStatus): boolean {
   return isServed(status) && status.state !== 'stopped';
 }
@@ -60,7 +60,6 @@ const columns: readonly Column[] = [
   { title: 'dead', whole: 4 },
 ];
 
-/** A destination, and the folder of its journal. */
 interface ShownDestination {
   readonly status: DestinationStatus;
   readonly folder: string;
@@ -82,7 +81,7 @@ function screenOf(all: readonly ShownDestination[], width: number): string {
   return new Table(columns, width).print(rows) + all.map((shown) => notesOf(shown, width)).join('');
 }
 
-/** What does not fit a row: the URL, why forwarding does not continue, and what to do. */
+/** The notes below the table: the URL, why forwarding does not continue, and what to do. */
 function notesOf({ status, folder }: ShownDestination, width: number): string {
   const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
   const at = `event ${seq ?? '?'} of ${last_seq}, last success ${shownMinute(last_success)}`;
@@ -92,15 +91,15 @@ function notesOf({ status, folder }: ShownDestination, width: number): string {
     notes.push(`tries again at ${next_try.slice(11, 19)} UTC, or on SIGHUP`);
   if (lost_events) notes.push(`events that were removed before it confirmed them: ${lost_events}`);
   if (dead_letters !== 0) notes.push(`assetlog forward dead ${name} --data ${shellWord(folder)}`);
-  // Broken between words, but for a command, which is to be pasted.
+  // Lines break between words, except in a command, so that an operator can paste it.
   const fitting = new RegExp(`(.{1,${width - 2}})( |$)`, 'g');
   const fit = (note: string) => (COMMAND.test(note) ? note : note.replace(fitting, '$1\n  ').trimEnd());
   return `\n${notes.map((note) => fit(printable(note))).join('\n  ')}\n`;
 }
 
-/** Only words, since a reason can have text of a server in it. */
+/** Only plain words, since a reason can contain text of a server. */
 const COMMAND = /^(?:assetlog|nats)(?: (?:[\w./:=-]+|'[^']*'))+$/;
-/** The space before it, where it ends a reason: `; run: nats stream add …`. */
+/** The space before a command that ends a reason: `; run: nats stream add …`. */
 const LAST_COMMAND = new RegExp(`(?<=\\brun:?) (?=${COMMAND.source.slice(1)})`);
 
 function titleOf({ deployment, name }: DestinationStatus): string {

@@ -1,4 +1,4 @@
-/** `assetlog forward test`: whether each destination works, before anything is forwarded. */
+/** `assetlog forward test`: tries each destination before anything is forwarded. */
 
 import { join } from 'node:path';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -20,9 +20,9 @@ export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'
 }
 
 /**
- * Tries the destinations that a service with the same options has, all at once.
- * @param name of the only one to try; undefined for all
- * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong, or there is none
+ * Tries all destinations of a service with the same options at once.
+ * @param name of the only destination to try; undefined for all
+ * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong or have no destination
  */
 export async function tryDestinations(values: TryValues, name: string | undefined, output: Output): Promise<ExitCode> {
   let all: readonly (readonly [Destination, Deployment])[];
@@ -35,20 +35,20 @@ export async function tryDestinations(values: TryValues, name: string | undefine
     return refuse(output, 'there is no destination; give --forward-to URL, or --forward FILE, as to the service');
   const wanted = all.filter(([destination]) => (name ?? destination.name) === destination.name);
   if (wanted.length === 0) return refuse(output, `there is no destination ${name}; leave the name out to try all`);
-  // Ends several requests; the limit of one says what did not come.
+  // Ends several requests. The limit of a single request ends earlier, and its error names the missing reply.
   const signal = AbortSignal.timeout(2 * limits.attemptMs);
-  const own = { ...limits, forwardRequestMs: limits.attemptMs };
+  const probeLimits = { ...limits, forwardRequestMs: limits.attemptMs };
   const tried = await Promise.all(
     wanted.map(async ([destination, deployment]) => {
       const source = await sourceOf(join(values.data, deployment ?? ''));
-      const { kind, works, reason } = await probe(destination, { deployment, source, limits: own }, signal);
+      const { kind, works, reason } = await probe(destination, { deployment, source, limits: probeLimits }, signal);
       return { name: destination.name, deployment: deployment ?? null, to: destination.to, kind, works, reason };
     }),
   );
-  if (values.json) output.say(JSON.stringify({ destinations: tried }));
+  if (values.json) output.print(JSON.stringify({ destinations: tried }));
   else
     for (const { name, deployment, to, works, reason } of tried)
-      output.say(
+      output.print(
         printable(
           `${name}${deployment === null ? '' : ` (${deployment})`}: ${works ? 'works' : 'DOES NOT WORK'}: ${to}: ${reason}`,
         ),
@@ -65,21 +65,22 @@ async function readWanted(values: TryValues): Promise<(readonly [Destination, De
     file.stop();
     deployments = [...file.current.tokensOf.keys()];
   }
-  const of = (destination: Destination) => deployments.filter((deployment) => appliesTo(destination, deployment));
+  const deploymentsFor = (destination: Destination) =>
+    deployments.filter((deployment) => appliesTo(destination, deployment));
   const options = { ...values, whenBehind: 'refuse', ack: '' } as const;
   const found = await watchDestinations(
     options,
     shared,
-    (destination) => of(destination).length,
+    (destination) => deploymentsFor(destination).length,
     () => {},
   );
   found?.stop();
   return (found?.current ?? []).flatMap((destination) =>
-    of(destination).map((deployment) => [resolved(destination, deployment), deployment] as const),
+    deploymentsFor(destination).map((deployment) => [resolved(destination, deployment), deployment] as const),
   );
 }
 
-/** @returns the id of the journal in a folder; another one if there is none, which a hub does not keep */
+/** @returns the id of the journal in a folder; a random id if there is none, which a hub does not store */
 async function sourceOf(folder: string): Promise<string> {
   const source = await readSource(openDisk(folder)).catch(() => undefined);
   return source ?? uuids(new Date())();

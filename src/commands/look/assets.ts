@@ -62,10 +62,9 @@ export const assets = defineCommand<AssetsOptions>(
   {
     summary: 'show the latest events and the state of the checks of each asset',
     about:
-      'Shows for each asset, in the order of their keys, how many events of each kind there are, the latest of each, and the\n' +
-      'state of its checks, which is the latest result of each check, whatever its partition. Reads the whole journal, or with\n' +
-      '--since and --until the events in that range. Takes memory for each asset and check, not for each event. Takes no lock,\n' +
-      'as assetlog events.',
+      'Shows for each asset, ordered by key, the number of events of each kind, the latest of each, and the state of its\n' +
+      'checks: the latest result of each check, in any partition. Reads the whole journal, or with --since and --until the\n' +
+      'events in that range. Needs memory for each asset and check, not for each event. Locks nothing, like assetlog events.',
     notes: [
       'Examples:',
       '  assetlog assets --failing',
@@ -74,18 +73,18 @@ export const assets = defineCommand<AssetsOptions>(
       '  assetlog assets --by event_time --until 2026-11-20',
       '',
       lookNotes,
-      '  with --stale also 1: there is one, or none under the key',
+      '  with --stale also 1: an asset is stale, or no asset has the key',
     ],
     operands: folderOperand,
     options: {
       data: journalOption,
       key: keyOption('only this asset'),
-      keyPrefix: keyOption('only assets whose key begins with these parts'),
+      keyPrefix: keyOption('only assets whose key starts with these parts'),
       failing: switchOption('only assets with a check that failed when it last ran'),
       source: sourceOption(searches.source.what),
       stale: flagOption(
         'DURATION',
-        'only assets without an event for so long, such as 26h; ends with 1 if there is one',
+        'only assets without an event for this long, such as 26h; exits with 1 if there is one',
         (word) => {
           if (durationMs(word) === undefined) throw new Error('is not a duration such as 30m, 26h or 2d');
           return word;
@@ -108,16 +107,16 @@ async function showAssets(
 ): Promise<ExitCode> {
   const values = problemWith(given, folder) ?? (await chooseJournal(given, env, output));
   if (typeof values === 'string') return refuse(output, values);
-  let isAlarming = false;
+  let hasAlarm = false;
   const act = async (sources: JournalSources) => {
-    isAlarming = (await listAssets(sources, values, args, output)) && values.stale !== undefined;
+    hasAlarm = (await listAssets(sources, values, args, output)) && values.stale !== undefined;
     return undefined;
   };
   const code = await withJournals(values, output, undefined, act);
-  return code === exitCodes.done && isAlarming ? exitCodes.refused : code;
+  return code === exitCodes.done && hasAlarm ? exitCodes.refused : code;
 }
 
-/** @returns whether there are any, or there is none under the keys or of the source that was asked for */
+/** @returns whether an asset was listed, or the requested keys or source have no asset in any state */
 async function listAssets(
   { kind, all }: JournalSources,
   values: AssetsOptions,
@@ -153,7 +152,7 @@ async function listAssets(
   return (source !== undefined && states.size === 0) || (stale !== undefined && (await isKeyUnknown(all, values)));
 }
 
-/** @returns whether an asset has the state that was asked for */
+/** @returns a test for the requested state of an asset */
 function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>): (asset: Asset) => boolean {
   const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
   return (asset) => (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
@@ -163,18 +162,18 @@ function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>)
 async function readEvents(
   sources: readonly JournalSource[],
   read: (source: JournalSource) => AsyncIterable<readonly Line[]>,
-  take: (event: Recorded, deployment: string | undefined) => void,
+  onEvent: (event: Recorded, deployment: string | undefined) => void,
   afterPage: () => void,
 ): Promise<void> {
   for (const source of sources) {
     for await (const lines of read(source)) {
-      for (const { event } of lines) take(event, source.deployment);
+      for (const { event } of lines) onEvent(event, source.deployment);
       afterPage();
     }
   }
 }
 
-/** @returns the assets that match as a service knows them, without reading its events; undefined if they depend on times */
+/** @returns the matching assets from the states that a service keeps; undefined if its events must be read for them */
 function knownAssets(
   [journal]: readonly JournalSource[],
   { by, since, until, key, keyPrefix, failing, stale, source }: AssetsOptions,
@@ -185,23 +184,23 @@ function knownAssets(
     : onlyKey(journal.assets({ keyPrefix: key, failing, stale }), key, keyPrefix);
 }
 
-/** Of the assets whose keys begin with a key, that one is the first. */
+/** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(
   pages: AsyncGenerator<readonly Asset[]>,
   key: readonly string[],
   keyPrefix: readonly string[] = [],
 ): AsyncGenerator<readonly Asset[]> {
   for await (const [first] of pages) {
-    if (first !== undefined && keyOf(first).length === key.length && begins(first, keyPrefix)) yield [first];
+    if (first !== undefined && keyOf(first).length === key.length && startsWith(first, keyPrefix)) yield [first];
     return;
   }
 }
 
-function begins(asset: Asset, parts: readonly string[]): boolean {
+function startsWith(asset: Asset, parts: readonly string[]): boolean {
   return parts.every((part, at) => keyOf(asset)[at] === part);
 }
 
-/** @returns whether no asset has the key that was asked for, whatever its state and whenever its events were */
+/** @returns whether no asset has the requested key, in any state and at any time */
 async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
   const { key, keyPrefix } = values;
   if ((key ?? keyPrefix) === undefined) return false;
@@ -212,10 +211,10 @@ async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOpt
   return true;
 }
 
-/** @throws Error if the states of the assets of a service take too much memory: it may send assets without end */
+/** @throws Error for more than `assetBytesMax` of states: a service could send assets without end */
 function checkMemory({ bytes }: AssetStates, { url }: AssetsOptions): void {
   if (url === '' || bytes <= limits.assetBytesMax) return;
-  throw new Error(`its assets take more than ${limits.assetBytesMax / MIB} MiB of memory; give --key or --key-prefix`);
+  throw new Error(`its assets need more than ${limits.assetBytesMax / MIB} MiB of memory; give --key or --key-prefix`);
 }
 
 /** @param by the time of the latest events that the table shows. By `event_time`, JSON and CSV have it beside the `time`. */
@@ -268,7 +267,7 @@ function whenAndHowOften(kind: Latest | undefined, by: By): string {
   return `${minuteOf((by === 'event_time' ? kind.eventTime : undefined) ?? recordedAt(kind))} ×${kind.count}`;
 }
 
-/** @returns how many checks there are, and how many failed, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
+/** @returns the number of checks, or of the failed ones, in capitals: `2 passed`, `1 FAILED of 3`; empty without checks */
 function outcomeOf(asset: Asset): string {
   const count = asset.checks?.size ?? 0;
   const failed = failingOf(asset).length;

@@ -1,4 +1,4 @@
-/** Sorts events by the time at which they happened: `event_time`, or for an event without one the time of its recording. */
+/** Sorts events by the time at which they happened: `event_time`, or the time of recording for an event without it. */
 
 import { MIB } from '../../config/limits.ts';
 import { happenedAt, sortKeyOf } from '../../event/event-time.ts';
@@ -6,7 +6,7 @@ import { Line } from '../../journal/look/reading.ts';
 import { rangeTest, type TimeRange } from './options.ts';
 import type { DeploymentLine } from './source.ts';
 
-/** The events that are wanted. The bounds are of the time at which they happened. */
+/** Which events are wanted. The bounds apply to the time at which they happened. */
 export interface EventTimeRange extends TimeRange {
   /** Only the newest events, at most this many; undefined for all. */
   readonly last: number | undefined;
@@ -14,11 +14,11 @@ export interface EventTimeRange extends TimeRange {
   readonly bytesMax: number;
 }
 
-/** Too many events for the memory. The message says what to do. */
+/** The events do not fit into `bytesMax`. The message includes what to do. */
 export class TooManyToSort extends Error {}
 
 /**
- * Reads all pages before it yields the first event in order, since the last one of a journal may have happened first.
+ * Reads all pages before it yields the first event in order, since the last event of a journal might have happened first.
  * @param pages in the order of recording, which is kept for events of the same time
  * @returns arrays of at most 1,000 events. They are copies: an original line keeps its chunk of the file in memory.
  * @throws TooManyToSort if the events in the range, or the last ones of them, do not fit into `bytesMax`
@@ -54,7 +54,7 @@ interface SortEntry {
   readonly text: string;
 }
 
-/** The events that are in memory: all of them, or if only the last ones are wanted at most twice as many. */
+/** The events in memory: all, or at most twice as many as the last ones that are wanted. */
 class SortBuffer {
   readonly #last: number;
   readonly #bytesMax: number;
@@ -72,7 +72,7 @@ class SortBuffer {
     if (this.#entries.length > 2 * this.#last) this.#prune();
     if (this.#bytes <= this.#bytesMax) return;
     this.#prune();
-    // If little were left free, the next events would each sort all others again.
+    // With little free memory left, each of the next events would sort all others again.
     if (this.#bytes > this.#bytesMax / 2) throw new TooManyToSort(tooMany(this.#bytesMax));
   }
 

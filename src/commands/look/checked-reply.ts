@@ -1,4 +1,4 @@
-/** Checks what a service sends of its journal, before a command shows it: any server may be at a URL. */
+/** Checks the lines of a reply before a command shows them: any server might be at a URL. */
 
 import { isObject, readObject } from '../../config/json-file.ts';
 import { readForm } from '../../journal/line/chain.ts';
@@ -14,7 +14,7 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
   const line = new Line(bytes, start, end, seq);
   try {
     JSON.parse(line.text); // with its metadata, which `event` leaves out
-    return line.event.seq === seq && has(line.event, EVENT) ? line : undefined;
+    return line.event.seq === seq && hasMembers(line.event, EVENT) ? line : undefined;
   } catch {
     return undefined;
   }
@@ -23,26 +23,26 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
 /** @param text a line of `GET /assets` @returns undefined for anything else */
 export function readAsset(text: string): Asset | undefined {
   const json = readObject(text);
-  return has(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
+  return hasMembers(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
 }
 
 /** @param text a line of `GET /sources` @returns undefined for anything else */
 export function readSourceState(text: string): SourceState | undefined {
   const json = readObject(text);
-  return has(json, SOURCE) ? (json as unknown as SourceState) : undefined;
+  return hasMembers(json, SOURCE) ? (json as unknown as SourceState) : undefined;
 }
 
 /** @param text the data of an event `gap` @returns undefined for anything else */
 export function readGap(text: string): GoneRange | undefined {
   const json = readObject(text);
-  if (!has(json, { first: isSeq, last: isSeq })) return undefined;
+  if (!hasMembers(json, { first: isSeq, last: isSeq })) return undefined;
   const { first, last } = json as unknown as GoneRange;
   return first <= last ? { first, last } : undefined;
 }
 
 type Test = (value: unknown) => boolean;
 
-function has(value: unknown, tests: Readonly<Record<string, Test>>): value is Readonly<Record<string, unknown>> {
+function hasMembers(value: unknown, tests: Readonly<Record<string, Test>>): value is Readonly<Record<string, unknown>> {
   return isObject(value) && Object.entries(tests).every(([name, test]) => test(value[name]));
 }
 
@@ -67,7 +67,7 @@ const listOf =
 const objectWith =
   (tests: Readonly<Record<string, Test>>): Test =>
   (value) =>
-    has(value, tests);
+    hasMembers(value, tests);
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 

@@ -57,8 +57,8 @@ export const events = defineCommand<EventsOptions>(
     summary: 'show what was recorded',
     about:
       'Shows the events of a journal, oldest first: a table on a terminal, the lines of the journal byte for byte into a pipe.\n' +
-      'Takes no lock: it may run beside the service that writes the folder, and on a copy of it. An event is shown if it\n' +
-      'matches all filters that are given.',
+      'Locks nothing: it can run while a service writes the folder, and on a copy of it. An event is shown if it matches all\n' +
+      'given filters.',
     notes: [
       'Examples:',
       '  assetlog events ./assetlog-data --last 20',
@@ -75,8 +75,8 @@ export const events = defineCommand<EventsOptions>(
       ...rangeOptions,
       by: byOption('time (recorded) or event_time (happened): the order, also for --since, --until and --last'),
       afterSeq: count('SEQ', searches.afterSeq.what, 0, 0, Number.MAX_SAFE_INTEGER),
-      limit: count('COUNT', 'stop after so many', undefined, 1, Number.MAX_SAFE_INTEGER),
-      last: count('COUNT', 'only the newest so many', undefined, 1, limits.lastEventsMax),
+      limit: count('COUNT', 'stop after this many events', undefined, 1, Number.MAX_SAFE_INTEGER),
+      last: count('COUNT', 'only this many of the newest events', undefined, 1, limits.lastEventsMax),
       follow: switchOption(
         'then show events as they are recorded, until it is interrupted; the folder need not exist yet',
       ),
@@ -172,7 +172,7 @@ async function printAll(
   return isEmpty ? 'none' : 'some';
 }
 
-/** @returns the lines that match, in the order of their times; of all, or the last ones of all sources together */
+/** @returns the matching lines, ordered by time: all, or the last ones of all sources together */
 async function* linesOf(
   { kind, all, added }: JournalSources,
   filter: Filter,
@@ -197,12 +197,12 @@ async function* linesOf(
   yield* mergeByTime({ sources: all, filterOf: filterFor, follow, added: addedUpToMax, followMs: limits.followMs });
 }
 
-/** A line that may be one of the last ones. */
+/** A line that might be one of the last ones. */
 interface Candidate extends TimedSeq {
   readonly source: JournalSource;
 }
 
-/** @returns for each source the seq before the first of the last `count` events of all sources that match */
+/** @returns for each source the seq before its first event among the last `count` matching events of all sources */
 async function startsOfLast(
   sources: readonly JournalSource[],
   count: number,
@@ -219,7 +219,7 @@ async function startsOfLast(
   return starts;
 }
 
-/** @param by the time that the table shows, which is that of the order */
+/** @param by the time that the table shows, and that orders it */
 function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
   const forms: Forms<DeploymentLine> = {
     columns: [
@@ -236,7 +236,7 @@ function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
       outcomeOf(event),
       keyText(event.asset_key),
       event.partition ?? '',
-      whatItSays(event, metadata),
+      detailsOf(event, metadata),
     ],
     header: [
       ...['seq', 'time', 'type', 'asset_key', 'partition', 'check_name', 'passed', 'severity', 'data_version'],
@@ -283,7 +283,7 @@ function outcomeOf({ type, passed, severity }: Recorded): string {
   return passed ? 'check passed' : `FAILED (${severity})`;
 }
 
-function whatItSays({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
+function detailsOf({ check_name, tags, description }: Recorded, metadata: string | undefined): string {
   const version = tags && `version ${tags.data_version}`;
   return [check_name, version, description, metadata].filter((word) => word !== undefined).join('  ');
 }

@@ -15,9 +15,9 @@ import { withServiceJournal } from './remote.ts';
 import type { JournalSources } from './source.ts';
 
 /**
- * Chooses what is read. A URL or a folder that is given wins, then a journal in the default folder, then the service of
- * `ASSETLOG_URL`, which is reported: a variable that is set for reports must not hide a journal.
- * @returns the values with a folder, and with a URL if a service is to be read; or what is wrong with the variable
+ * Chooses the journal to read: a given URL or folder, otherwise a journal in the default folder, otherwise the service of
+ * `ASSETLOG_URL`, which is reported. A variable that is set for `assetlog report` must not hide a journal.
+ * @returns the values with a folder, and with a URL to read a service; or the problem of the variable
  */
 export async function chooseJournal<Values extends { readonly data: string; readonly url: string }>(
   values: Values,
@@ -46,7 +46,7 @@ function readVariable(text: string): { readonly url: string; readonly problem?: 
   return read.kind === 'valid' ? read.values : { url: '', problem: read.problems.join('; ') };
 }
 
-/** Opens the journals of a folder, or that of a service, and runs `act`: see `withLocalJournals`. */
+/** Opens the journals of a folder, or the journal of a service, and runs `act`: see `withLocalJournals`. */
 export function withJournals(
   values: ServiceOptions & Pick<LookOptions, 'data'>,
   output: Output,
@@ -90,7 +90,7 @@ export function withDeployment<Row>(
 }
 
 /**
- * @param given the options that leave something out, undefined if they are not given
+ * @param given the options that leave something out, undefined if not given
  * @param args of the command
  * @returns a sentence for a listing without rows, with a command that looks for the other spelling of a key
  */
@@ -114,7 +114,7 @@ export function jsonLines(objects: readonly object[]): string {
 /** Prints rows, with the titles before the first rows. @returns false if the reading end of the pipe is closed */
 export type Print<Row> = (rows: readonly Row[]) => Promise<boolean>;
 
-/** @returns a function that prints in the format that was asked for, or in the default format of the output */
+/** @returns a function that prints in the requested format, or in the default format of the output */
 export function printerOf<Row>(
   { json, table, csv }: FormatOptions,
   { columns, write }: Stdout,

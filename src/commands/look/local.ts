@@ -1,4 +1,4 @@
-/** Opens the journals of a folder for reading, and reports what their reader finds wrong. */
+/** Opens the journals of a folder for reading, and reports the problems that the reader finds. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -22,7 +22,7 @@ import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './s
  * Opens the journals of a folder, and runs `act`. Reports damage and other remarks of the reader on
  * standard error, each once.
  * @param follow if given, a folder without a journal is no error: its first journal is awaited until the signal aborts
- * @param act resolves to an exit code that is returned as it is, or to undefined after it has read what it needs
+ * @param act resolves to the exit code, or to undefined if the problems of the reader decide it
  * @returns 0 if all was read, 2 if there is no journal, 3 if a journal is damaged, 5 if one cannot be read or printed
  */
 export async function withLocalJournals(
@@ -96,15 +96,15 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
   ): AsyncGenerator<readonly Line[]> {
     const polled = pollProgress(disk.folder, limits);
     const progress = { durable: polled.durable, more: follow?.more ?? polled.more };
-    const asked = given.source;
-    const filter = asked ? { ...given, source: await openHubFiles(disk).sightings.filterFor(asked.text) } : given;
+    const wanted = given.source;
+    const filter = wanted ? { ...given, source: await openHubFiles(disk).sightings.filterFor(wanted.text) } : given;
     yield* readJournal(disk, { filter, follow: follow?.signal, progress, limits }, report);
   }
   const source: JournalSource = {
     deployment,
     async *read(filter, follow) {
       try {
-        yield* linesOf(filter, follow, remarks.take);
+        yield* linesOf(filter, follow, remarks.report);
       } catch (error) {
         remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
       }
@@ -118,7 +118,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
   return source;
 }
 
-/** Reads the segments from the newest to the oldest until enough events match. In a large journal that is often the newest alone. */
+/** Reads the segments from the newest to the oldest until enough events match. In a large journal the newest is often enough. */
 async function newestOf(
   disk: Disk,
   source: JournalSource,
@@ -145,13 +145,13 @@ async function newestOf(
   return found;
 }
 
-/** Reads the last file, whose end may be torn. @returns 0 for an empty journal */
+/** Reads the last file, whose end might be torn. @returns 0 for an empty journal */
 async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Promise<number> {
   const [last] = await source.newest(1, {});
   return last?.seq ?? contentsOf(await disk.list()).removedLast;
 }
 
-/** @returns what a hub keeps of its sources in the folder of its journal */
+/** @returns the files about the sources of a hub, in the folder of its journal */
 function openHubFiles(disk: Disk): Pick<ListedJournal, 'sources' | 'sightings'> {
   const notices = createNotices('error', false, () => {}); // the reader of the journal reports its damage
   const options = { disk, progress: () => pollProgress(disk.folder, limits), limits, notices };
@@ -175,7 +175,7 @@ function lastSeqIn(disk: Disk): Promise<number> {
   return lastSeqOf(disk, sourceOf(disk, undefined, new ReaderRemarks(undefined, () => {})));
 }
 
-/** What is wrong with one journal. The number of reports is limited, so that one journal does not hide another. */
+/** Reports the problems of one journal. Their number is limited, so that one journal does not hide another. */
 class ReaderRemarks {
   readonly #about: string;
   readonly #complain: (problem: string) => void;
@@ -189,7 +189,7 @@ class ReaderRemarks {
     this.#complain = complain;
   }
 
-  readonly take = ({ kind, text }: Remark): void => {
+  readonly report = ({ kind, text }: Remark): void => {
     if (kind === 'damage' && this.#code === exitCodes.done) this.#code = exitCodes.damaged;
     if (this.#isNew(text)) {
       this.#reported.add(text);

@@ -7,9 +7,8 @@ import type { Line } from '../../journal/look/reading.ts';
 import type { DeploymentLine, JournalSource } from './source.ts';
 
 export interface MergeInput {
-  /** The journals that are merged from the beginning on. */
+  /** The journals that are merged from the start. */
   readonly sources: readonly JournalSource[];
-  /** @returns which lines of a source are wanted */
   readonly filterOf: (source: JournalSource) => Filter;
   /** If set, later lines are awaited until it aborts. */
   readonly follow: AbortSignal | undefined;
@@ -31,7 +30,7 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly D
     cursors = cursors.filter(({ kind }) => kind !== 'ended');
     const ready = cursors.filter(({ kind }) => kind === 'lines');
     if (ready.length > 0) {
-      // What a journal is still to be read of is not before the last line that was read of it.
+      // Lines not yet read of a journal are never older than the last one read.
       const until = ready.map(({ lastTime }) => lastTime).reduce((least, time) => (time < least ? time : least));
       const entries = ready.flatMap((cursor) => cursor.take(until));
       yield entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
@@ -44,7 +43,7 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly D
   }
 }
 
-/** A line with its time, or with that of an earlier line of its journal if the clock was set back. */
+/** A line with its time, or with the time of an earlier line of its journal if the clock was set back. */
 interface Entry extends DeploymentLine {
   readonly time: string;
 }
@@ -57,9 +56,8 @@ class SourceCursor {
   #settle: () => void = () => {};
   /** Ends the wait of the source for more lines; undefined if it does not wait. */
   #wake: (() => void) | undefined;
-  /** `empty`: it is to be read. `waiting`: everything that is recorded was read. */
+  /** `empty`: to be read next. `waiting`: all recorded lines were read. */
   kind: 'empty' | 'lines' | 'waiting' | 'ended' = 'empty';
-  /** Time of the last line that was read. */
   lastTime = '';
 
   constructor(source: JournalSource, filter: Filter, signal: AbortSignal | undefined) {
@@ -67,7 +65,7 @@ class SourceCursor {
     this.#pages = source.read(filter, signal && { signal, more: () => this.#wait() });
   }
 
-  /** Resolves when there are lines, or none for now, or no more. */
+  /** Resolves when lines were read, or the source waits for more, or it has ended. */
   read(): Promise<void> {
     return new Promise((resolve) => {
       this.#settle = resolve;

@@ -1,4 +1,4 @@
-/** The options of `events` and `assets`, and what the help says about them. */
+/** The options of `events` and `assets`, and the notes of their help. */
 
 import {
   booleanOption,
@@ -25,14 +25,13 @@ import {
 import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
-/** The values of the options that both commands have. */
+/** The values of the options of both commands. */
 export interface LookOptions extends FormatOptions, TimeRange, ServiceOptions {
   readonly data: string;
   /** Which time of an event counts. */
   readonly by: By;
 }
 
-/** Which output format was asked for. */
 export interface FormatOptions {
   readonly json: boolean;
   readonly table: boolean;
@@ -42,7 +41,6 @@ export interface FormatOptions {
 /** Empty if no folder is given: see `chooseJournal`. */
 export const journalOption: Option<string> = { ...folderOption, initial: '', standard: folderOption.initial };
 
-/** The options that both commands have last. */
 export const lastOptions = {
   json: switchOption('JSON lines, which is the default into a pipe or a file'),
   table: switchOption('a table, which is the default on a terminal'),
@@ -59,7 +57,7 @@ export function problemWith(
   return url !== '' && folder !== undefined ? 'give a folder or --url, not both' : undefined;
 }
 
-/** Bounds of time in UTC, with the form of a line's `time`. */
+/** Bounds of time in UTC, in the format of a line's `time`. */
 export interface TimeRange {
   /** Only events of this time or later. */
   readonly since: string | undefined;
@@ -81,7 +79,7 @@ export const byOption = (help: string): Option<By> => ({
   parse: (word) => oneOf(orders, word, 'is no time of an event; use time or event_time'),
 });
 
-/** @returns whether a sort key from `sortKeyOf` is of a time in the range */
+/** @returns a test whether a sort key of `sortKeyOf` is in the range */
 export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boolean {
   const from = since === undefined ? '' : sortKeyOf(since);
   const before = until === undefined ? undefined : sortKeyOf(until);
@@ -91,7 +89,7 @@ export function rangeTest({ since, until }: TimeRange): (sortKey: string) => boo
 export const keyOption = (help: string): Option<readonly string[] | undefined> =>
   flagOption<readonly string[]>('KEY', help, (text) => readKey([text]));
 
-/** The journal that is read then knows which ids have the name. */
+/** A name also matches other ids, which are known only when a journal is read. */
 export const sourceOption = (help: string): Option<SourceFilter | undefined> =>
   flagOption('SOURCE', help, (text) => ({ text, has: (id) => id === text }));
 
@@ -103,7 +101,7 @@ const types = endpoints.map(({ name }) => name);
 /** The options, in the order of the help. */
 export const searchOptions = Object.fromEntries(allSearches.flatMap(optionsOf)) as Options<SearchOptions>;
 
-/** @returns the members of the filter that are no bounds; of an option and its opposite at most one is given */
+/** @returns the members of the filter without its bounds. At most one of an option and its opposite is given. */
 export function membersOf(values: SearchOptions): Filter {
   const given: Readonly<Record<string, unknown>> = values;
   const members = allSearches.map(({ member, option = '', opposite }) => {
@@ -116,17 +114,17 @@ export function membersOf(values: SearchOptions): Filter {
 /** Lines of the help below the options. */
 export const lookNotes: readonly string[] = [
   'Times without a zone are UTC, as in the journal; a duration (500ms, 30s, 15m, 2h, 7d) counts back from now.',
-  'With --since and --until, a file that begins and ends outside of them is skipped, and not checked.',
+  'With --since and --until, a file that starts and ends outside of the range is skipped, and not checked.',
   'With --by event_time an event without an event_time counts by its time, and no file is skipped.',
-  'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that begins like a',
+  'On a terminal, control characters in reported text are shown as \\u001b, also in JSON. In CSV, text that starts like a',
   'formula (= + - @) gets an apostrophe before it, also after a semicolon, a tab or a line break inside.',
   '',
   'Keys:',
   '  warehouse/orders has two parts. A key with a slash in a part is written as a JSON array: \'["warehouse","a/b"]\'.',
   '',
   'Hosted mode:',
-  '  Of the folder of all deployments it shows all of them: a column for the deployment, and in JSON a first member',
-  '  "deployment" in each line. The folder of one deployment, FOLDER/NAME, is shown as any other journal.',
+  '  In the folder of all deployments it shows all of them: a column for the deployment, and in JSON a first member',
+  '  "deployment" in each line. The folder of one deployment, FOLDER/NAME, is shown like any other journal.',
   '',
   'Exit codes:',
   '  0 read, 2 flags or no journal there, 3 the journal is damaged: file, line and byte are reported on standard error,',

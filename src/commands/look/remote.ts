@@ -1,4 +1,4 @@
-/** Reads the journal of a service over HTTP: the source of `assetlog events --url` and `assetlog assets --url`. */
+/** Reads the journal of a service over HTTP, for `assetlog events --url` and `assetlog assets --url`. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readBaseUrl } from '../../client/base-url.ts';
@@ -25,9 +25,9 @@ import { readAsset, readGap, readLine, readSourceState } from './checked-reply.t
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
 
 /**
- * Opens the journal of a service and runs `act`, as `withLocalJournals` does for a folder. Failures are reported on standard error.
- * @param follow if given, the service is tried again without end, until the signal aborts
- * @returns 0 if all was read, 1 if the service refuses or sends something else than a journal, 2 for a wrong URL or token file, 75 if it was unavailable
+ * Opens the journal of a service and runs `act`, like `withLocalJournals` for a folder. Failures are reported on standard error.
+ * @param follow if given, requests are retried until the signal aborts
+ * @returns 0 if all was read, 1 if the service refuses or sends something other than a journal, 2 for a wrong URL or token file, 75 if it was unavailable
  */
 export async function withServiceJournal(
   values: ServiceOptions,
@@ -48,8 +48,8 @@ export async function withServiceJournal(
     output.progress('');
     const { message, syscall } = error as NodeJS.ErrnoException;
     const isFailure = error instanceof ServiceFailure;
-    output.complain(isFailure ? message : `what ${values.url} sent could not be shown: ${message}`);
-    // Without a system call it is no error of the standard output.
+    output.complain(isFailure ? message : `the reply of ${values.url} could not be shown: ${message}`);
+    // An error of standard output names a system call.
     return isFailure ? error.exitCode : syscall === undefined ? exitCodes.refused : exitCodes.diskFailed;
   }
 }
@@ -64,10 +64,10 @@ export class ServiceFailure extends Error {
   }
 }
 
-/** A reply with the media type that was asked for. */
+/** A reply with the requested media type. */
 type ReadingReply = { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | Removed;
 
-/** The first events were removed, up to this one. */
+/** Retention removed the events up to `seq`. */
 interface Removed {
   readonly kind: 'removed';
   readonly seq: number;
@@ -83,7 +83,7 @@ class RemoteJournal implements JournalSource {
   readonly #options: ServiceOptions;
   readonly #output: Output;
   readonly #follow: AbortSignal | undefined;
-  #isAway = false;
+  #isOutageReported = false;
 
   constructor(base: string, caller: Caller, options: ServiceOptions, output: Output, follow: AbortSignal | undefined) {
     this.#base = base;
@@ -98,7 +98,7 @@ class RemoteJournal implements JournalSource {
     const signal = follow?.signal;
     const linesMax = signal === undefined ? PAGE_EVENTS : undefined;
     const position = { seq: filter.afterSeq ?? 0 };
-    let wait = this.#attempts();
+    let wait = this.#startBackoff();
     let removals = 0;
     while (!signal?.aborted) {
       const before = position.seq;
@@ -124,10 +124,10 @@ class RemoteJournal implements JournalSource {
           continue;
         }
       } catch (error) {
-        problem = incomplete(error);
+        problem = problemOf(error);
       }
       if (count === linesMax) continue;
-      if (position.seq !== before) wait = this.#attempts();
+      if (position.seq !== before) wait = this.#startBackoff();
       await wait(problem);
     }
   }
@@ -144,16 +144,19 @@ class RemoteJournal implements JournalSource {
     const query = queryOf(filter);
     let { afterSeq } = filter;
     for (let removals = 1; ; removals += 1) {
-      const found = await this.#few({ ...query, ...(afterSeq ? { after_seq: afterSeq } : {}), last: count }, count);
-      if (found.kind === 'few') return found.lines;
+      const found = await this.#readWhole(
+        { ...query, ...(afterSeq ? { after_seq: afterSeq } : {}), last: count },
+        count,
+      );
+      if (found.kind === 'whole') return found.lines;
       this.#checkRemoved(found.seq, afterSeq ?? 0, removals);
       afterSeq = found.seq;
     }
   }
 
-  /** Reads a reply with at most so many lines as a whole, again if the connection breaks. */
-  async #few(query: Query, linesMax: number): Promise<{ kind: 'few'; lines: TimedSeq[] } | Removed> {
-    for (const wait = this.#attempts(); ; ) {
+  /** Reads a whole reply of at most `linesMax` lines, again if the connection breaks. */
+  async #readWhole(query: Query, linesMax: number): Promise<{ kind: 'whole'; lines: TimedSeq[] } | Removed> {
+    for (const wait = this.#startBackoff(); ; ) {
       const opened = await this.#open('/events', query, LINES);
       if (opened.kind === 'removed') return opened;
       try {
@@ -161,9 +164,9 @@ class RemoteJournal implements JournalSource {
         for await (const some of this.#linesIn(opened.chunks, { seq: 0 }, linesMax)) {
           for (const { event, seq } of some) lines.push({ seq, time: event.time });
         }
-        return { kind: 'few', lines };
+        return { kind: 'whole', lines };
       } catch (error) {
-        await wait(incomplete(error));
+        await wait(problemOf(error));
       }
     }
   }
@@ -172,11 +175,11 @@ class RemoteJournal implements JournalSource {
   async *assets({ keyPrefix, failing, stale }: AssetQuery) {
     const filter = { key_prefix: keyPrefix && JSON.stringify(keyPrefix), failing: failing || undefined, stale };
     let last: Asset | undefined;
-    for (let wait = this.#attempts(); ; ) {
+    for (let wait = this.#startBackoff(); ; ) {
       const query = { ...filter, after_key: last && JSON.stringify(keyOf(last)) };
       let page: Asset[] = [];
       let count = 0;
-      const take = (bytes: Buffer, start: number, end: number) => {
+      const add = (bytes: Buffer, start: number, end: number) => {
         const asset = readAsset(bytes.toString('utf8', start, end));
         if (asset === undefined) throw this.#notAService('with a line that is no asset');
         if (last !== undefined && asset.name <= last.name) throw this.#notAService('with assets that are not in order');
@@ -189,7 +192,7 @@ class RemoteJournal implements JournalSource {
         const opened = await this.#open('/assets', query, LINES);
         if (opened.kind === 'removed') throw this.#notAService('410');
         let bytes = 0;
-        for await (const chunk of this.#cut(opened.chunks, take, limits.assetLineBytesMax)) {
+        for await (const chunk of this.#cut(opened.chunks, add, limits.assetLineBytesMax)) {
           bytes += chunk.length;
           if (bytes <= limits.lineBytesMax || page.length === 0) continue;
           yield page; // to hold little memory, also if the assets have thousands of checks
@@ -198,11 +201,11 @@ class RemoteJournal implements JournalSource {
         }
         if (page.length > 0) yield page;
         if (count < PAGE_EVENTS) return;
-        wait = this.#attempts();
+        wait = this.#startBackoff();
       } catch (error) {
-        const problem = incomplete(error);
+        const problem = problemOf(error);
         if (page.length > 0) yield page;
-        if (count > 0) wait = this.#attempts();
+        if (count > 0) wait = this.#startBackoff();
         await wait(problem);
       }
     }
@@ -210,26 +213,26 @@ class RemoteJournal implements JournalSource {
 
   async sources({ silentMs }: SourceQuery): Promise<readonly SourceState[]> {
     const silent = silentMs === undefined ? undefined : silentMs % 1000 === 0 ? `${silentMs / 1000}s` : `${silentMs}ms`;
-    for (const wait = this.#attempts(); ; ) {
+    for (const wait = this.#startBackoff(); ; ) {
       const opened = await this.#open('/sources', { silent }, LINES);
       if (opened.kind === 'removed') throw this.#notAService('410');
       const found: SourceState[] = [];
-      const take = (bytes: Buffer, start: number, end: number) => {
+      const add = (bytes: Buffer, start: number, end: number) => {
         const source = readSourceState(bytes.toString('utf8', start, end));
         if (source === undefined) throw this.#notAService('with a line that is no source');
         found.push(source);
         if (found.length > limits.forwardSourcesMax) throw this.#notAService('with too many sources');
       };
       try {
-        for await (const _ of this.#cut(opened.chunks, take, limits.lineBytesMax));
+        for await (const _ of this.#cut(opened.chunks, add, limits.lineBytesMax));
         return found;
       } catch (error) {
-        await wait(incomplete(error));
+        await wait(problemOf(error));
       }
     }
   }
 
-  /** @param position the seq of the last line that was yielded; a line up to it is left out */
+  /** @param position the seq of the last line that was yielded; a line up to it is skipped */
   async *#linesIn(
     reply: AsyncIterable<Buffer>,
     position: { seq: number },
@@ -257,7 +260,7 @@ class RemoteJournal implements JournalSource {
       if (event !== 'gap' && event !== 'reset') return add(bytes, colon + 2, end);
       if (event === 'reset') {
         position.seq = 0;
-        return this.#output.complain('the journal began anew with seq 1');
+        return this.#output.complain('the journal was emptied, and starts again with seq 1');
       }
       const gap = readGap(bytes.toString('utf8', colon + 2, end));
       if (gap === undefined) throw this.#notAService('with an event "gap" that names no range of events');
@@ -270,17 +273,17 @@ class RemoteJournal implements JournalSource {
   }
 
   /**
-   * @param times how many replies in a row said so
-   * @throws ServiceFailure if these replies never end
+   * @param times number of such replies in a row
+   * @throws ServiceFailure for more than `removalsMax`, or for a seq that does not advance
    */
   #checkRemoved(seq: number, before: number, times: number): void {
     if (seq > before && times <= limits.removalsMax) return;
     throw this.#notAService(`410 to after_seq=${before} for the ${times}. time in a row, and names ${seq}`);
   }
 
-  /** Hands each line to `take`. @returns the chunks */
-  async *#cut(chunks: AsyncIterable<Buffer>, take: TakeLine, lineBytesMax: number): AsyncGenerator<Buffer> {
-    const cutter = new LineCutter(take, lineBytesMax);
+  /** Passes each line to `onLine`. @returns the chunks */
+  async *#cut(chunks: AsyncIterable<Buffer>, onLine: TakeLine, lineBytesMax: number): AsyncGenerator<Buffer> {
+    const cutter = new LineCutter(onLine, lineBytesMax);
     for await (const chunk of chunks) {
       cutter.push(chunk);
       if (cutter.carriedBytes > lineBytesMax) throw this.#notAService(`with a line of more than ${lineBytesMax} bytes`);
@@ -288,8 +291,8 @@ class RemoteJournal implements JournalSource {
     }
   }
 
-  /** @returns a function that waits after an incomplete reply, and throws ServiceFailure when there were too many */
-  #attempts(): (problem: string) => Promise<void> {
+  /** @returns a function that waits after an incomplete reply, and throws ServiceFailure after `retryFor` */
+  #startBackoff(): (problem: string) => Promise<void> {
     const untilMs = performance.now() + this.#options.retryFor;
     let pauseMs: number = limits.retryMs;
     return async (problem) => {
@@ -299,7 +302,7 @@ class RemoteJournal implements JournalSource {
     };
   }
 
-  /** Sends a request until it is answered with the media type `accept`. @throws ServiceFailure */
+  /** Sends a request until a reply has the media type `accept`. @throws ServiceFailure */
   async #open(path: string, query: Query, accept: string): Promise<ReadingReply> {
     const url = new URL(`${this.#base}${path}`);
     for (const [name, value] of Object.entries(query))
@@ -318,11 +321,11 @@ class RemoteJournal implements JournalSource {
         retryForMs: signal === undefined ? retryFor : Number.POSITIVE_INFINITY,
         stopped: signal ?? NEVER,
         limits,
-        onWait: (reason, waitMs) => this.#waits(reason, waitMs),
+        onWait: (reason, waitMs) => this.#reportWait(reason, waitMs),
       },
     );
     this.#output.progress('');
-    this.#isAway = false;
+    this.#isOutageReported = false;
     if (found.kind === 'long' || found.kind === 'removed') return found;
     if (found.kind === 'unavailable') throw this.#unavailable(found.reason);
     throw new ServiceFailure(`${this.#base} ${found.reason}`, exitCodes.refused);
@@ -335,14 +338,17 @@ class RemoteJournal implements JournalSource {
     if (status === 200) throw this.#notAService(`200 with ${onOneLine(headers['content-type'] ?? 'no media type')}`);
     const found = judge(reply);
     if (status !== 404) return found;
-    return { ...found, reason: `${found.reason}; an older version answers so, whose journal only its folder shows` };
+    return {
+      ...found,
+      reason: `${found.reason}; a service of an older version has no such endpoint: read its folder with --data`,
+    };
   }
 
   /** While a service is followed, an outage is reported once. */
-  #waits(reason: string, waitMs: number): void {
+  #reportWait(reason: string, waitMs: number): void {
     this.#output.progress(`${this.#base} ${reason}; again in ${(waitMs / 1000).toFixed(1)} s`);
-    if (this.#follow === undefined || this.#isAway) return;
-    this.#isAway = true;
+    if (this.#follow === undefined || this.#isOutageReported) return;
+    this.#isOutageReported = true;
     this.#output.complain(`${this.#base} ${reason}; it is tried again until it answers`);
   }
 
@@ -355,19 +361,19 @@ class RemoteJournal implements JournalSource {
   }
 }
 
-/** @returns what a broken reply is reported as @throws ServiceFailure as it is */
-function incomplete(error: unknown): string {
+/** @returns the problem of a broken reply @throws ServiceFailure if the error is one */
+function problemOf(error: unknown): string {
   if (error instanceof ServiceFailure) throw error;
   return `sent no complete reply: ${(error as Error).message}`;
 }
 
 function goneText(first: number, last: number): string {
-  return `the events ${first} to ${last} are not there any more`;
+  return `the events ${first} to ${last} are no longer in the journal`;
 }
 
 const LINES = 'application/x-ndjson';
 const STREAM = 'text/event-stream';
-/** Events or assets in a reply: the most that a service sends. */
+/** Maximum events or assets in a reply of a service. */
 const PAGE_EVENTS = 1_000;
 /** A service sends at least a comment every 15 s. */
 const STREAM_IDLE_MS = 45_000;

@@ -1,4 +1,4 @@
-/** A journal that `events` and `assets` read, of a folder (`local.ts`) or of a service (`remote.ts`). */
+/** A journal that `events` and `assets` read: in a folder (`local.ts`) or of a service (`remote.ts`). */
 
 import type { Filter } from '../../event/search.ts';
 import type { Asset } from '../../journal/look/asset-state.ts';
@@ -9,7 +9,7 @@ import type { Progress } from '../../journal/progress.ts';
 /** The seq of a line, with a time by which the lines of several journals are compared. */
 export interface TimedSeq {
   readonly seq: number;
-  /** Its time, or an earlier one of a later line if the clock was set back, so that times of a journal are in order. */
+  /** Its time, or the earlier time of a later line if the clock was set back, so that the times of a journal are in order. */
   readonly time: string;
 }
 
@@ -20,9 +20,9 @@ export interface JournalSource {
   read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]>;
   /** @returns the last `count` lines that match, or all, in the order of their seqs */
   newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
-  /** @returns the journals that forward to this one, first the one that was not heard of for the longest time */
+  /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
-  /** Only of a service, which knows its assets: the assets that match, in the order of their keys. */
+  /** Only for a service, which keeps the states of its assets. @returns the matching assets, ordered by key */
   assets?(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
 }
 
@@ -36,7 +36,7 @@ export interface AssetQuery {
 export interface FollowOptions {
   /** Ends the reading when it aborts. */
   readonly signal: AbortSignal;
-  /** Resolves when the source is to be read again. By default it is polled. */
+  /** Resolves when the source must be read again. By default it is polled. */
   readonly more?: Progress['more'];
 }
 

@@ -11,7 +11,7 @@ import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
-import { folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
+import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
 import type { ServiceOptions } from '../cli/service-options.ts';
 import { secondOf } from '../cli/table.ts';
 import { chooseJournal, type Forms, jsonLines, printerOf, withDeployment, withJournals } from './listing.ts';
@@ -24,7 +24,7 @@ interface SourcesOptions extends FormatOptions, ServiceOptions {
   readonly silent: number | undefined;
 }
 
-const silent = flagOption('DURATION', 'only those without a request for so long, such as 1h', (text) => {
+const silent = flagOption('DURATION', 'only sources without a request for this long, such as 1h', (text) => {
   const ms = durationMs(text) ?? Number.NaN;
   if (ms < 1e12) return ms;
   throw new Error('is not a duration such as 30m, 1h or 2d');
@@ -35,13 +35,13 @@ export const sources = defineCommand<SourcesOptions>(
     summary: 'show which devices forward to a hub, the silent ones first',
     about:
       'Shows the journals that forward to this one. A device without events makes a request every ten minutes. forget ID is for\n' +
-      'a device that never comes back: its events would be recorded again.',
+      'a device that never returns: later events of it would be recorded again.',
     notes: [
       'Examples:',
       '  assetlog sources --url https://hub.example/prod --token-file token.txt --silent 1h',
       '',
       'Exit codes:',
-      '  0 done, 1 one is silent, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
+      '  0 done, 1 a source is silent, or the service refuses; 2 flags, no journal or source there; 3 damaged, 4 in use,',
       '  5 it cannot be read or written, 75 the service was unavailable',
     ],
     operands: { max: 2, text: '[forget ID]', choices: ['forget'] },
@@ -54,13 +54,13 @@ export const sources = defineCommand<SourcesOptions>(
     const { silent: silentMs = Number.POSITIVE_INFINITY } = values;
     if (silentMs <= limits.forwardIdleMs)
       output.complain(
-        `a device without events makes a request every ${minutes} min, so more than that shows only silent ones`,
+        `a device without events makes a request every ${minutes} min; give --silent more than that to see only silent ones`,
       );
     return withJournals(values, output, undefined, (found) => list(found, values, output));
   },
 );
 
-/** @returns 1 if only silent sources are wanted and there is one; else undefined */
+/** @returns 1 if only silent sources are wanted and there is one; otherwise undefined */
 async function list(
   { kind, all }: JournalSources,
   values: SourcesOptions,
@@ -74,7 +74,7 @@ async function list(
   await print([]);
   await print(rows);
   if (rows.length > 0) return silentMs === undefined ? undefined : exitCodes.refused;
-  complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for so long');
+  complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for that long');
   return undefined;
 }
 
@@ -115,24 +115,24 @@ const forms: Forms<SourceState> = {
 
 const formsByDeployment = withDeployment(forms, 1, ({ deployment }) => deployment ?? '', forms.json);
 
-/** Makes a hub forget a source: the service that has its journal, or this command if none has. */
+/** Makes a hub forget a source, through the service that has its journal, or without a service directly. */
 async function forget({ data }: SourcesOptions, output: Output, [action, id]: readonly string[]): Promise<ExitCode> {
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
   const forgetIn = async (disk: Disk) => {
     if (!(await hasSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
     if ((await holderOf(disk.folder, limits)) !== undefined) await askService(disk, id);
-    else await locked(disk, () => forgetSource(disk, id));
+    else await withLock(disk, () => forgetSource(disk, id));
     if (await hasSource(disk, id)) {
-      output.complain(`${id} is not forgotten; the log of the service says why, or stop the service first`);
+      output.complain(`${id} is not forgotten; the log of the service has the reason. Or stop the service first`);
       return exitCodes.tryLater;
     }
-    output.say(`${id} is forgotten; its events stay`);
+    output.print(`${id} is forgotten; its events stay`);
     return exitCodes.done;
   };
   return withOneJournal(data || folderOption.initial, output, forgetIn);
 }
 
-/** Leaves the id for the service, and waits until that is done with it, or takes too long: it may be of an earlier version. */
+/** Writes the id for the service, and waits until it is handled, at most `forgetWaitMs`: an earlier version ignores it. */
 async function askService(disk: Disk, id: string): Promise<void> {
   await writeForget(disk, id);
   const untilMs = performance.now() + limits.forgetWaitMs;

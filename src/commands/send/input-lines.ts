@@ -30,8 +30,9 @@ export async function* splitLines(
     lineStart = lineEnd + 1;
     lines.push({ line: isTooLong ? undefined : trim(bytes), bytes: lineEnd });
   };
-  const take = (bytes: Buffer, start: number, end: number, lineEnd: number) => add(bytes.subarray(start, end), lineEnd);
-  const cutter = new LineCutter(take, lineBytesMax);
+  const onLine = (bytes: Buffer, start: number, end: number, lineEnd: number) =>
+    add(bytes.subarray(start, end), lineEnd);
+  const cutter = new LineCutter(onLine, lineBytesMax);
   for await (const chunk of chunks) {
     cutter.push(chunk);
     yield lines;
@@ -42,14 +43,14 @@ export async function* splitLines(
   yield lines;
 }
 
-/** @throws Error for an input of another form, in which every line would be wrong */
+/** @throws Error for an input in another format, in which every line would be wrong */
 function checkFirst(line: Buffer): void {
   if (isUtf16(line)) throw new Error('the input is UTF-16; convert it: iconv -f UTF-16 -t UTF-8');
   const text = trim(line).toString();
   if (text === '{' || text === '[') throw new Error(`the input has JSON over several lines${adviceFor(text)}`);
 }
 
-/** Removes surrounding spaces, the CR of a CR LF, and a byte order mark, which Windows may write. A blank line becomes empty. */
+/** Removes surrounding spaces, the CR of a CR LF, and a byte order mark, which programs on Windows write. A blank line becomes empty. */
 function trim(line: Buffer): Buffer {
   let [start, end] = [line.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0, line.length];
   while (end > start && SPACES.includes(line[end - 1]!)) end -= 1;
@@ -58,12 +59,12 @@ function trim(line: Buffer): Buffer {
 }
 
 /**
- * Reads the input ahead, up to one group. An input that pauses, such as `tail -f`, does not hold back what arrived: a group is as
- * large as what arrived while the one before it was being sent.
+ * Reads the input ahead, up to one group. An input that pauses, such as `tail -f`, does not hold back its last lines: a group has
+ * the lines that arrived while the previous group was being sent.
  * @param read turns a line into an entry, in order; undefined to skip it
- * @param limits of one group; an entry that is larger is alone
+ * @param limits of one group; a larger entry gets its own group
  * @returns a function to be called for each group: it waits for at least one entry, resolves to undefined at the end, and throws
- *   what the input throws
+ *   the error of the input
  */
 export function groupLines<Entry extends { readonly sizeBytes: number }>(
   lines: AsyncIterable<readonly InputLine[]>,
@@ -92,7 +93,7 @@ export function groupLines<Entry extends { readonly sizeBytes: number }>(
     isOpen = false;
     arrived.wake();
   });
-  filled.catch(() => {}); // it is thrown after the last group
+  filled.catch(() => {}); // thrown after the last group
 
   return async () => {
     while (group.length === 0 && isOpen) await arrived.wait();

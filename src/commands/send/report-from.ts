@@ -25,15 +25,15 @@ export interface LineRun {
   readonly limits: Pick<Limits, 'lineBytesMax' | 'groupLinesMax' | 'bodyBytesMax'>;
   /** Parses a line into a report. @throws Error whose message is a clause about the line: `it is not a JSON object` */
   readonly read: (line: string) => Submission;
-  /** Finds what the service can do, with retries; called once, before the first report is sent. */
+  /** Finds the features of the service, with retries; called once, before the first report is sent. */
   readonly find: () => Promise<{ readonly kind: 'found'; readonly features: Features } | DeliveryFailure>;
-  /** Sends reports in order, with retries, and yields what became of them; called for one group at a time. */
+  /** Sends reports in order, with retries, and yields their outcomes; called for one group at a time. */
   readonly send: (submissions: readonly Submission[]) => AsyncIterable<readonly Delivery[]>;
   /** Ends the run after the lines that are being sent. */
   readonly stopped: AbortSignal;
 }
 
-/** A line that is not blank: what to send, or why it can not be sent. */
+/** A line that is not blank: its report, or why it cannot be sent. */
 interface InputEntry {
   readonly number: number;
   readonly content: { readonly kind: 'report'; readonly submission: Submission } | DeliveryFailure;
@@ -44,9 +44,9 @@ interface InputEntry {
 
 /**
  * Sends the lines in order. Prints on standard error each line that was not recorded, as `line 7: answers 400: …`, and continues
- * with the next one; stops at a line if the service is unavailable or would refuse every line, and prints where to continue. It
- * also stops if the service knows idempotency keys and it is in doubt whether a line was recorded, since a rerun can tell.
- * @returns 0 if all are recorded; 1 if a line was refused, or the URL or the token is wrong; else 75
+ * with the next line; stops at a line if the service is unavailable or would refuse every line, and prints where to continue.
+ * Also stops if the service knows idempotency keys and it is in doubt whether a line was recorded, since a rerun finds out.
+ * @returns 0 if all are recorded; 1 if a line was refused, or the URL or the token is wrong; otherwise 75
  */
 export async function reportLines(run: LineRun, output: Output): Promise<ExitCode> {
   const { stopped, limits } = run;
@@ -119,7 +119,7 @@ async function sendGroup(group: readonly InputEntry[], run: LineRun, lines: Line
   settleUnsent();
 }
 
-/** @returns how a message names a line: `line 7`, or `lines 7 to 506` that were sent together; undefined if an earlier one named it */
+/** @returns the name of a line in a message: `line 7`, or `lines 7 to 506` if sent together; undefined if an earlier message has it */
 function nameOf(deliveries: readonly Delivery[], index: number, numbers: readonly number[]): string | undefined {
   const delivery = deliveries[index] as Delivery;
   if (delivery.kind !== 'in doubt') return `line ${numbers[index]}`;
@@ -128,7 +128,7 @@ function nameOf(deliveries: readonly Delivery[], index: number, numbers: readonl
   return last === index ? `line ${numbers[index]}` : `lines ${numbers[index]} to ${numbers[last]}`;
 }
 
-/** What became of the lines: messages, counts, progress, and where to continue. */
+/** The outcome of the lines: messages, counts, progress, and where to continue. */
 class LineReport {
   features: Features | undefined;
   readonly #run: LineRun;
@@ -152,14 +152,14 @@ class LineReport {
     return this.#stop !== undefined;
   }
 
-  /** @param bytes of the input that were read */
+  /** @param bytes read of the input */
   progress(bytes: number): void {
     const total = this.#run.bytes;
     const part = total === undefined ? undefined : Math.min(1, bytes / Math.max(1, total));
     this.#showProgress((seconds) => progressText(part, seconds, this.#recorded, this.#refused + this.#doubtful));
   }
 
-  /** @returns the report of a line with the key that identifies it, if the service knows keys and the line has none of its own */
+  /** @returns the report of a line, with a key that identifies it if the service knows keys and the line has none */
   withKey(submission: Submission, number: number): Submission {
     if (this.features?.keys !== true || submission.idempotencyKey !== undefined) return submission;
     return { ...submission, idempotencyKey: `${this.#run.runId}/${number}` };
@@ -167,7 +167,7 @@ class LineReport {
 
   /**
    * Counts a line, or stops the run at it.
-   * @param name of the line in a message: `line 7`; undefined if there was one already
+   * @param name of the line in a message: `line 7`; undefined if an earlier message has it
    */
   settle({ number, bytes, content }: InputEntry, found: Delivery, name: string | undefined): void {
     const isRepeatable = this.features?.keys === true;
@@ -175,8 +175,8 @@ class LineReport {
       this.#recorded += 1;
       if (content.kind === 'report' && content.submission.isWithoutTime) this.#withoutTime += 1;
     } else {
-      const isRun = !isRepeatable && name?.startsWith('lines');
-      const doubt = found.kind === 'in doubt' ? `; ${isRun ? 'they' : 'it'} may have been recorded` : '';
+      const isPlural = !isRepeatable && name?.startsWith('lines');
+      const doubt = found.kind === 'in doubt' ? `; ${isPlural ? 'they' : 'it'} might have been recorded` : '';
       this.#output.progress('');
       if (name !== undefined)
         this.#output.complain(`${isRepeatable ? `line ${number}` : name}: ${found.reason}${doubt}`);
@@ -195,7 +195,9 @@ class LineReport {
     const stop = this.#stop ?? (isAborted ? exitCodes.tryLater : undefined);
     this.#output.progress('');
     if (this.#withoutTime > 0) this.#output.complain(withoutTime(this.#withoutTime));
-    this.#output.say(`${recorded} recorded, ${refused} refused${doubtful > 0 ? `, ${doubtful} perhaps recorded` : ''}`);
+    this.#output.print(
+      `${recorded} recorded, ${refused} refused${doubtful > 0 ? `, ${doubtful} perhaps recorded` : ''}`,
+    );
     if (stop !== undefined) {
       const runId = this.features?.keys === true ? ` --run-id ${shellWord(this.#run.runId)}` : '';
       this.#output.complain(`stopped before line ${this.#next}; continue with --from-line ${this.#next}${runId}`);

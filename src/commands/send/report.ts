@@ -63,7 +63,7 @@ function jsonBoolean(help: string, negated: boolean): Option<ParameterValue> {
   return { ...option, trueOrFalse: true };
 }
 
-/** @returns the options that set a parameter, by name. They exclude each other, as `--passed` and `--failed` do. */
+/** @returns the options that set a parameter, by name. They exclude each other, like `--passed` and `--failed`. */
 function optionsOf(parameter: Parameter): ParameterOptions {
   const { member, takenBy } = parameter;
   const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
@@ -87,7 +87,7 @@ function optionsOf(parameter: Parameter): ParameterOptions {
   }
 }
 
-/** Ignores case. @returns the choice as the API spells it. @throws Error if the word is none of the choices */
+/** Ignores case. @returns the choice in the spelling of the API. @throws Error if the word is none of the choices */
 function choose(word: string, { name, choices }: ChoiceParameter): string {
   const choice = choices.find((known) => known.toLowerCase() === word.toLowerCase());
   if (choice === undefined) throw new Error(`is not a ${name}; use ${choices.join(' or ')}`);
@@ -96,7 +96,7 @@ function choose(word: string, { name, choices }: ChoiceParameter): string {
 
 const metadataOption: Option<ParameterValue> = {
   argument: 'NAME=TEXT',
-  help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; may be repeated',
+  help: 'one member of the metadata, as text; NAME:=JSON for any value, as in rows:=10; repeatable',
   initial: undefined,
   repeated: true,
   flagOnly: true,
@@ -115,15 +115,15 @@ const metadataJsonOption = flagOption<ParameterValue>(
   (text) => readObject(text, limits),
 );
 
-/** @throws Error if the text is empty, too long, or has other characters than an idempotency key may have */
-function visible(text: string, charactersMax: number): string {
+/** @throws Error if the text is empty, too long, or has a character that no idempotency key has */
+function checkVisible(text: string, charactersMax: number): string {
   if (/^[\x21-\x7e]+$/.test(text) && text.length <= charactersMax) return text;
-  throw new Error(`is not 1 to ${charactersMax} visible ASCII characters`);
+  throw new Error(`is not 1 to ${charactersMax} checkVisible ASCII characters`);
 }
 
 const LINE_SUFFIX_CHARACTERS = `/${Number.MAX_SAFE_INTEGER}`.length;
 
-/** The options that are neither parameters nor those of every command that calls a service. */
+/** The options that are neither parameters nor shared by all commands that call a service. */
 const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   from: text('FILE|-', 'report each line of a file, or of standard input'),
   fromLine: {
@@ -136,7 +136,7 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   runId: flagOption(
     'TEXT',
     'with --from: line 7 gets the idempotency key TEXT/7, so a rerun records no line twice [random]',
-    (text) => visible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
+    (text) => checkVisible(text, limits.idempotencyKeyCharactersMax - LINE_SUFFIX_CHARACTERS),
   ),
   keepTimes: switchOption(
     'with --from: send the time of a journal line as event_time, also if it has a key (see below)',
@@ -144,7 +144,7 @@ const ownOptions: Options<Omit<OptionValues, keyof ServiceOptions>> = {
   idempotencyKey: flagOption(
     'TEXT',
     'of a single report: sent again with the same key, it is recorded once [random]',
-    (text) => visible(text, limits.idempotencyKeyCharactersMax),
+    (text) => checkVisible(text, limits.idempotencyKeyCharactersMax),
   ),
 };
 
@@ -156,19 +156,19 @@ export const report = defineCommand<OptionValues>(
     summary: 'report a materialization, a check or an observation, or a file of them',
     about:
       'Sends a report and exits with 0 when it is recorded. Retries while the service cannot be reached or answers 408, 429 or\n' +
-      '503, with exponential backoff and jitter, honouring Retry-After. A report that may have been recorded (after a broken\n' +
+      '503, with exponential backoff and jitter, honouring Retry-After. A report that might have been recorded (after a broken\n' +
       'connection, a missing reply, a 500 or a 502) is sent again only if the service knows the Idempotency-Key that it gets.\n' +
-      'It takes at most --retry-for and one --timeout.',
+      'The command ends after at most --retry-for and one --timeout.',
     notes: [
       keyNotes,
       '',
       'Lines:',
       '  {"type": "check", "asset_key": ["warehouse", "orders"], "check_name": "no_nulls", "passed": true}',
-      '  The members are the parameters of the API; lines of a journal are accepted as they are. Lines are sent in order, up',
-      '  to 500 in a request if the service takes batches. A line that is refused is reported on standard error, and the next',
-      '  one is sent. The time of a journal line is sent as its event_time if it has none. With an idempotency key only by',
-      '  --keep-times, for a journal that moves to another service: a client that repeats such a report there gets 422, as',
-      '  its event has no event_time.',
+      '  The members are the parameters of the API; lines of a journal are accepted unchanged. Lines are sent in order, up to',
+      '  500 in a request if the service accepts batches. A refused line is reported on standard error, and the next line is',
+      '  sent. The time of a journal line is sent as its event_time if it has none; for a line with an idempotency key only',
+      '  with --keep-times, for a journal that moves to another service: a client that repeats such a report there gets 422,',
+      '  because the report of the client has no event_time.',
       '',
       'Examples:',
       '  assetlog report materialization warehouse/orders --partition 2026-11-20 --metadata rows:=10 --metadata by=cron',
@@ -251,8 +251,8 @@ async function reportOne(
 function outlookOf({ kind }: DeliveryFailure, knowsKeys: boolean, key: string): string {
   if (kind === 'unavailable') return '; try again later';
   if (kind !== 'in doubt') return '';
-  if (!knowsKeys) return '; it may have been recorded, and sending it again may record it twice';
-  return `; it may have been recorded; with --idempotency-key ${shellWord(key)} it can be sent again and is recorded once`;
+  if (!knowsKeys) return '; it might have been recorded, and sending it again might record it twice';
+  return `; it might have been recorded; with --idempotency-key ${shellWord(key)} it can be sent again and is recorded once`;
 }
 
 async function reportAll(
@@ -275,8 +275,8 @@ async function reportAll(
   }
   const find: LineRun['find'] = async () => {
     const search = await reporter.find();
-    const isWithout = runId !== undefined && search.kind === 'found' && !search.features.keys;
-    if (isWithout) output.complain(`${base} ${WITHOUT_KEYS}`);
+    const isWithoutKeys = runId !== undefined && search.kind === 'found' && !search.features.keys;
+    if (isWithoutKeys) output.complain(`${base} ${WITHOUT_KEYS}`);
     return search;
   };
   const run: LineRun = {
@@ -297,7 +297,7 @@ async function reportAll(
   }
 }
 
-const WITHOUT_KEYS = 'does not know Idempotency-Key: what is sent to it again is recorded again';
+const WITHOUT_KEYS = 'does not know Idempotency-Key: a report that is sent again is recorded again';
 
 /** @throws Error for operands and parameter options, which cannot be combined with --from */
 function checkAlone({ given, operands, idempotencyKey }: CommandLine): undefined {
@@ -321,7 +321,7 @@ function readOperands({ given, runId, keepTimes, operands: [kind = '', ...words]
   if (endpoint === undefined || words.length === 0) {
     const hint = endpoint === undefined ? didYouMean(kind, kinds) : '';
     throw new Error(
-      `say what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
+      `name what to report: assetlog report ${endpoint?.name ?? kinds.join('|')} KEY, or --from FILE${hint}`,
     );
   }
   const parameters = new Map<string, string>();

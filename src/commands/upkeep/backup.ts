@@ -16,17 +16,17 @@ import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { deploymentsIn, folderOperand, folderOption, surveyFolder } from '../cli/data-folder.ts';
 import { createByteProgress, megabytes } from '../cli/progress.ts';
 
-const to = flagOption('FOLDER', 'folder of the backup, which is made when it is missing (0700, files 0600)', (text) =>
+const to = flagOption('FOLDER', 'folder of the backup, which is created if it is missing (0700, files 0600)', (text) =>
   options.data.parse(text, ''),
 );
 
 export const backup = defineCommand<BackupValues>(
   {
-    summary: 'copy a journal into another folder, beside a service; each run adds what is new',
+    summary: 'copy a journal into another folder while a service runs; each run adds the new events',
     about:
-      'Copies what is on stable storage when it begins, checks the crc and seq of each line as it copies it, and keeps what\n' +
-      'retention removes at the source. A file that is closed is copied once; the newest one again when it has grown.\n' +
-      'It may be interrupted at any moment: run it again. In hosted mode each deployment gets a folder of its name.',
+      'Copies the events that are on stable storage when it starts, checks the crc and seq of each line, and keeps the\n' +
+      'events that retention removes at the source. A closed file is copied once; the newest file again when it has grown.\n' +
+      'You can interrupt it at any moment and run it again. In hosted mode each deployment gets a folder with its name.',
     notes: [
       'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
       '',
@@ -37,7 +37,7 @@ export const backup = defineCommand<BackupValues>(
       '',
       'Exit codes:',
       '  0 copied, 2 flags, no journal there, or --to holds another journal or cannot be used, 3 the journal is damaged:',
-      '  what is before the damage is copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
+      '  the events before the damage are copied, 4 --to is in use, 5 it cannot be read or written, 75 the service does not',
       '  answer: its newest file was left out, try again',
     ],
     operands: folderOperand,
@@ -78,7 +78,7 @@ async function backUpFolder({ data, to }: BackupValues, output: Output): Promise
 }
 
 /**
- * Copies each of the journals. One that is damaged does not keep the others from being copied.
+ * Copies each journal, also after a damaged one.
  * @param names of their folders in both places; the empty name is the folder itself
  */
 async function backUpAll(
@@ -107,7 +107,7 @@ async function backUpAll(
       code = failure.code;
     }
   }
-  if (done.length > 0) output.say(summaryOf(done, source, target));
+  if (done.length > 0) output.print(summaryOf(done, source, target));
   return code;
 }
 
@@ -128,7 +128,7 @@ async function backUpOne(source: Disk, target: Disk, { progress }: Output): Prom
   }
 }
 
-/** The folder of the backup can not be made, or not be written to. */
+/** The folder of the backup cannot be created or written to. */
 class UnusableFolderError extends Error {}
 
 /** @throws UnusableFolderError, InUseError, or the error of a full disk */
@@ -145,23 +145,23 @@ async function prepareAndLock(target: Disk): Promise<Lock> {
   }
 }
 
-/** @returns the sentence for the operator, and the exit code of an error that concerns one journal: the others can be copied */
+/** @returns a sentence for the operator, and an exit code if the error concerns one journal: the others can be copied */
 function failureOf(error: Error, { folder }: Disk): { readonly problem: string; readonly code?: ExitCode } {
   const { message } = error;
   if (error instanceof DamagedError) {
-    return { code: exitCodes.damaged, problem: `${message}; ${folder} has what is before the damage` };
+    return { code: exitCodes.damaged, problem: `${message}; ${folder} has the events before the damage` };
   }
   if (error instanceof OtherJournalError || error instanceof UnusableFolderError) {
     return { code: exitCodes.configuration, problem: message };
   }
   if (error instanceof LinkError) return { code: exitCodes.diskFailed, problem: message };
   if (error instanceof InUseError) {
-    const problem = `a service or another backup uses ${folder}; end it, or give another folder with --to`;
+    const problem = `a service or another backup uses ${folder}; stop it, or give another folder with --to`;
     return { code: exitCodes.inUse, problem };
   }
   const problem = isFull(error)
-    ? `${folder} could not be completed: ${describe(error)}; free space there and run it again, it continues; or give another folder with --to`
-    : `the backup in ${folder} could not be made: ${message}; run it again, it continues`;
+    ? `${folder} could not be completed: ${describe(error)}; free space there and run it again to continue, or give another folder with --to`
+    : `the backup in ${folder} could not be made: ${message}; run it again to continue`;
   return { problem };
 }
 

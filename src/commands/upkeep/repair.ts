@@ -9,7 +9,7 @@ import { verify } from '../../journal/look/verify.ts';
 import { CLEAN_STOP } from '../../journal/open/clean-stop.ts';
 import { segmentName } from '../../journal/segments.ts';
 import { defineCommand, type Output } from '../cli/command.ts';
-import { folderOperand, folderOption, locked, withOneJournal } from '../cli/data-folder.ts';
+import { folderOperand, folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
 import {
   damageOf,
   findingAsText,
@@ -33,14 +33,14 @@ export const repairCommand = defineCommand(
       '  assetlog repair /var/lib/assetlog --yes    repairs it',
       '',
       'Exit codes:',
-      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 damaged: --yes would have something to do,',
+      '  0 good, or with --yes no journal yet, 2 flags or no journal there, 3 damaged and not repaired: see --yes,',
       '  4 the data folder is in use, 5 it cannot be read or written',
     ],
     operands: folderOperand,
     options: {
       data: {
         ...folderOption,
-        help: 'folder of the journal, as FOLDER; in hosted mode that of one deployment, FOLDER/NAME',
+        help: 'as FOLDER; in hosted mode the folder of one deployment, FOLDER/NAME',
       },
       json: switchOption('print one JSON object instead of text'),
       yes: switchOption('repair the journal; without this nothing is changed'),
@@ -54,17 +54,17 @@ interface RepairOptions extends VerifyOptions {
 }
 
 async function repairFolder(values: RepairOptions, output: Output): Promise<ExitCode> {
-  const repair = (disk: Disk) => locked(disk, () => repairJournal(disk, values, output));
+  const repair = (disk: Disk) => withLock(disk, () => repairJournal(disk, values, output));
   // Unattended devices run `repair --yes` before each start, also before the first one.
   const beforeJournal = (folder: string) => {
     const nothing = { damaged: [], written: [], newly_lost: [], done: false };
-    output.say(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
+    output.print(values.json ? JSON.stringify(nothing) : `nothing to repair: there is no journal in ${folder} yet`);
     return exitCodes.done;
   };
   return withOneJournal(values.data, output, repair, values.yes ? beforeJournal : undefined);
 }
 
-/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, as without `--yes` */
+/** @returns 0 if the journal is undamaged, before or after the repair; 3 if damage is left, such as without `--yes` */
 async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: Output): Promise<ExitCode> {
   const verdict = await verifyWithProgress(disk, output);
   const plan = await planRepair(disk, verdict, limits);
@@ -74,7 +74,7 @@ async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: O
   const done = needed && yes && renamed === undefined;
   if (done) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
   const after = done ? await verify(disk, limits) : verdict;
-  output.say(
+  output.print(
     json
       ? JSON.stringify({ ...planAsJson(plan, side), done, after: verdictAsJson(disk, after) })
       : [...planAsText(plan, side, needed, done), verdictAsText(disk, after)].join('\n'),
@@ -82,7 +82,7 @@ async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: O
   if (renamed !== undefined) {
     const name = segmentName(renamed.firstSeq);
     output.complain(
-      `${renamed.name} may have events that this repair would call lost, so --yes does not do it; make ${name} of it, such as with gunzip, or move it to another folder`,
+      `${renamed.name} might have events that this repair would mark as lost, so --yes repairs nothing; restore it as ${name}, such as with gunzip, or move it to another folder`,
     );
   }
   return damageOf(after).length === 0 ? exitCodes.done : exitCodes.damaged;

@@ -16,9 +16,9 @@ export const verifyCommand = defineCommand(
   {
     summary: 'read the whole journal and print what is in it and what is wrong',
     about:
-      'Checks every line of every file: its crc, its seq, and that each file continues the one before it. Prints how many\n' +
-      'files and events there are, the first and last seq and time, and the first thing wrong. Changes nothing, and may run\n' +
-      'beside a service. Of a folder with deployments it verifies the journal of each, and the exit code is the greatest one.',
+      'Checks every line of every file: its crc, its seq, and that each file continues the previous one. Prints the numbers\n' +
+      'of files and events, the first and last seq and time, and the first problem. Changes nothing, and can run while a\n' +
+      'service runs. In a folder with deployments it verifies each journal, and exits with the greatest exit code.',
     notes: [
       'Examples:',
       '  assetlog verify /var/lib/assetlog',
@@ -30,19 +30,18 @@ export const verifyCommand = defineCommand(
     operands: folderOperand,
     options: {
       data: folderOption,
-      json: switchOption('print a JSON object instead of text, and for each deployment one in a line of its own'),
+      json: switchOption('print a JSON object instead of text; for deployments one line with an object for each'),
     },
   },
   verifyFolder,
 );
 
-/** The values of the options of `verify`. */
 export interface VerifyOptions {
   readonly data: string;
   readonly json: boolean;
 }
 
-/** @returns 0 if a service would start on each journal of the folder, else the greatest exit code of a journal */
+/** @returns 0 if a service would start on each journal of the folder, otherwise the greatest exit code of a journal */
 async function verifyFolder({ data, json }: VerifyOptions, output: Output): Promise<ExitCode> {
   return withFolder(data, output, async (found) => {
     if (found.kind === 'journal') return verifyJournal(found.disk, json, output, undefined);
@@ -52,7 +51,7 @@ async function verifyFolder({ data, json }: VerifyOptions, output: Output): Prom
     }
     const bad = found.deployments.filter((_, at) => codes[at] !== exitCodes.done).map(({ name }) => name);
     const count = `${codes.length} deployments: ${codes.length - bad.length} good`;
-    if (!json) output.say(bad.length === 0 ? count : `${count}; damaged or not read: ${bad.join(', ')}`);
+    if (!json) output.print(bad.length === 0 ? count : `${count}; damaged or not read: ${bad.join(', ')}`);
     return Math.max(...codes) as ExitCode;
   });
 }
@@ -66,8 +65,8 @@ async function verifyJournal(
 ): Promise<ExitCode> {
   const verdict = await verifyWithProgress(disk, output);
   const name = deployment === undefined ? {} : { deployment };
-  if (json) output.say(JSON.stringify({ ...name, ...verdictAsJson(disk, verdict) }));
-  else output.say(`${verdictAsText(disk, verdict)}${deployment === undefined ? '' : '\n'}`);
+  if (json) output.print(JSON.stringify({ ...name, ...verdictAsJson(disk, verdict) }));
+  else output.print(`${verdictAsText(disk, verdict)}${deployment === undefined ? '' : '\n'}`);
   return damageOf(verdict).length === 0 ? exitCodes.done : exitCodes.damaged;
 }
 
@@ -78,7 +77,7 @@ export async function verifyWithProgress(disk: Disk, { progress }: Output): Prom
   return verdict;
 }
 
-/** @returns the findings on which a start would refuse the journal. A torn end is none of them: the start truncates it. */
+/** @returns the findings on which a start would refuse the journal. A torn end is not among them: the start truncates it. */
 export function damageOf({ findings }: Verdict): Finding[] {
   return findings.filter(({ decision }) => decision === 'refuse');
 }
@@ -101,11 +100,11 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   if (lost.length > 0) lines.push(`  lost    ${lost.map(rangeAsText).join(', ')}: a repair could not find them`);
   for (const finding of findings.filter(({ decision }) => decision === 'truncate')) {
     lines.push(
-      `  end     ${findingAsText(finding)}: the next start truncates the file there and keeps the bytes; a running service may be writing it`,
+      `  end     ${findingAsText(finding)}: the next start truncates the file there and keeps the bytes; a running service might be writing it`,
     );
   }
   if (damage[0] !== undefined) {
-    lines.push(`first thing wrong: ${findingAsText(damage[0])}`);
+    lines.push(`first problem: ${findingAsText(damage[0])}`);
     if (damage.length > 1) lines.push(`and ${damage.length - 1} more findings`);
     for (const range of badRangesCount > 1 ? badRanges : []) {
       lines.push(`  bad     ${findingAsText(range)}; ${range.lines} ${range.lines === 1 ? 'line' : 'lines'}`);
@@ -117,7 +116,6 @@ export function verdictAsText(disk: Disk, verdict: Verdict): string {
   return lines.join('\n');
 }
 
-/** @returns what `--json` prints */
 export function verdictAsJson({ folder }: Disk, verdict: Verdict): object {
   const { segments, bytes, events, first, last, lost, removedLast, findings } = verdict;
   return {

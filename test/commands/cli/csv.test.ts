@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { csvRecord } from '../../../src/commands/cli/csv.ts';
 import { processorMs } from '../../support/processor-time.ts';
 
-test('a CSV record is quoted where it has to be, and no cell of it is a formula', () => {
+test('a CSV record is quoted if necessary, and none of its cells is a formula', () => {
   assert.equal(csvRecord(['a', undefined, 1, true, '', 'x,y', 'x"y', 'x\ny']), 'a,,1,true,"","x,y","x""y","x\ny"\r\n');
   for (const first of ['=', '+', '-', '@', '\t', '\r', '＝']) {
     assert.match(csvRecord([`${first}1`]), /^"?'/, first);
@@ -11,7 +11,7 @@ test('a CSV record is quoted where it has to be, and no cell of it is a formula'
   assert.equal(csvRecord([-1]), '-1\r\n');
 });
 
-/** As a spreadsheet reads it in a locale with another separator: quotes count only at the beginning of a cell. */
+/** Splits like a spreadsheet in a locale with another separator: quotes count only at the start of a cell. */
 function cellsOf(record: string, separator: string): string[] {
   const cells: string[] = [];
   for (let at = 0; at < record.length; at += 1) {
@@ -30,7 +30,7 @@ function cellsOf(record: string, separator: string): string[] {
   return cells;
 }
 
-test('no cell of a CSV record is a formula, whatever separates cells', () => {
+test('no cell of a CSV record is a formula, with any separator', () => {
   assert.deepEqual(cellsOf('1,"a;=b"\r\n', ';'), ['1,"a', '=b"', ''], 'quotes alone do not help');
   const starts = ['', ';', '; ', ';"', ';""', '\t', '\n', '\r\n', ';;', ';\n', '" ', 'a;b;', ' ', 'x\u00a0;\u00a0'];
   for (const start of starts) {
@@ -46,7 +46,7 @@ test('no cell of a CSV record is a formula, whatever separates cells', () => {
     }
   }
   assert.equal(csvRecord(['a;b', 'cold;-5', 'x-y=z']), `"a;b","cold;'-5",x-y=z\r\n`);
-  const beganMs = processorMs();
+  const startedMs = processorMs();
   csvRecord(['\n'.repeat(1_000_000), ';'.repeat(1_000_000), `;${' '.repeat(1_000_000)}`]);
-  assert.ok(processorMs() - beganMs < 5_000, 'a long run of separators takes too long');
+  assert.ok(processorMs() - startedMs < 5_000, 'a long run of separators takes too long');
 });

@@ -1,4 +1,4 @@
-/** How the process ends while a system call does not return: a FIFO that nothing writes to holds a thread as a disk does that hangs. */
+/** Ends of the process while a system call does not return: a FIFO without a writer blocks a thread like a disk that hangs. */
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Runs a script in which `hang` opens the FIFO. @returns how it ends, once it has said that it is ready */
+/** Runs a script in which `hang` opens the FIFO, and calls `act` after its `ready`. @returns how the script ends */
 async function runScript(
   t: TestContext,
   script: string,
@@ -46,11 +46,11 @@ function newFifo(t: TestContext): string {
   return fifo;
 }
 
-test('a process whose threads are done ends with its exit code', async (t) => {
+test('a process whose threads are idle ends with its exit code', async (t) => {
   assert.deepEqual(await runScript(t, 'endWith(5, 60_000, complain);'), { code: 5, signal: null, stderr: '' });
 });
 
-test('a system call that returns in time is waited for [end-1]', async (t) => {
+test('the exit waits for a system call that returns in time [end-1]', async (t) => {
   const fifo = newFifo(t);
   const act = () => closeSync(openSync(fifo, 'w'));
   const ended = await runScript(t, 'hang(); endWith(5, 60_000, complain); ready();', { fifo, act });
@@ -65,7 +65,7 @@ test('a system call that does not return ends the process by SIGKILL after a whi
   });
 });
 
-test('an end by a signal waits for nothing, although the signal had handlers [end-2]', async (t) => {
+test('an end by a signal waits for nothing, even if the signal has handlers [end-2]', async (t) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const script = `process.on('${signal}', () => endBySignal('${signal}')); hang(); setInterval(ready, 100);`;
     const ended = await runScript(t, script, { act: (child) => child.kill(signal) });
@@ -73,7 +73,7 @@ test('an end by a signal waits for nothing, although the signal had handlers [en
   }
 });
 
-test('the first process of a container, which can not signal itself, ends all the same', {
+test('the first process of a container, which cannot signal itself, ends too', {
   skip: withoutPidNamespaces,
 }, async (t) => {
   const idle = await runScript(t, "endBySignal('SIGTERM');", { under: IN_OTHER_PIDS });

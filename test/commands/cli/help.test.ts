@@ -1,10 +1,10 @@
-/** The text of a help, from the options of a command. */
+/** The help of a command, from its options. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandHelp, generalHelp } from '../../../src/commands/cli/help.ts';
 
-test('the help of an option has its default and its variable, if there are any', () => {
+test('the help of an option has its default and its variable, if any', () => {
   const option = { argument: 'N', help: 'how many', parse: (text: string) => text };
   const end = { kind: 'ended', exitCode: 0 } as const;
   const command = { summary: 'do it', about: 'Does it.', notes: ['Examples:'], run: async () => end };

@@ -16,7 +16,7 @@ test('a text is cut between two characters', () => {
   assert.equal(second, `12345  plain${' '.repeat(32)}👍 and more than fits and more than …`);
 });
 
-test('a column that a later page needs wider is wider from then on, never beyond the terminal', () => {
+test('a column widens for a later page and stays wide, never beyond the terminal', () => {
   const table = new Table(COLUMNS, 80);
   assert.equal(table.print([['1', 'a', 'b']]), 'n    name  rest\n1    a     b\n');
   assert.equal(table.print([]), '');
@@ -32,7 +32,7 @@ test('a column that a later page needs wider is wider from then on, never beyond
   assert.ok(long.indexOf('y') < 50, 'the last column keeps its share');
 });
 
-test('below 80 columns each value that is there has a line of its own, and at most three', () => {
+test('below 80 columns each value that is not empty has its own line, and at most three lines', () => {
   const table = new Table(COLUMNS, 40);
   assert.equal(table.print([['1', '', 'b']]), 'n     1\nrest  b\n');
   assert.equal(table.print([['2', '日本', '']]), '\nn     2\nname  日本\n');
@@ -40,14 +40,14 @@ test('below 80 columns each value that is there has a line of its own, and at mo
   assert.equal(long, `\nn     3\nname  ${'x'.repeat(119)}…\n`);
 });
 
-test('of a key that is too long the end is shown', () => {
+test('the end of a too long key is shown', () => {
   const table = new Table([{ title: 'key', shownPart: 'end' }, { title: 'rest' }], 80);
   const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
   assert.match(line ?? '', /^…x+\/orders {2}y{30}$/);
   assert.equal(line?.length, 80);
 });
 
-test('what is not to be seen is shown as the escape that JSON has for it [table-1]', () => {
+test('an invisible character is shown as its JSON escape [table-1]', () => {
   assert.equal(
     printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
     'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',

@@ -22,7 +22,7 @@ function pageOf(days: readonly number[]): readonly Line[] {
   return splitLines(bytes).map((line, index) => new Line(line, 0, line.length - 1, index + 1));
 }
 
-async function sorted(
+async function sortPages(
   pages: Iterable<readonly Line[]>,
   range: { bytesMax: number; last?: number; since?: string },
 ): Promise<Line[]> {
@@ -37,37 +37,37 @@ async function sorted(
   return found;
 }
 
-/** Days of 4,000 events in an order that is neither that of the days nor its reverse. */
+/** Days of 4,000 events, neither ascending nor descending. */
 const mixed = Array.from({ length: 4_000 }, (_, index) => 1 + ((index * 1_237) % 4_000));
 
-test('events beyond the memory are refused with what to do, and events outside of the range take no memory [by-event-time-1]', async () => {
+test('events beyond the memory are refused with what to do, and events outside the range use no memory [by-event-time-1]', async () => {
   const page = pageOf(mixed);
   const bytesMax = 1024 * 1024;
   await assert.rejects(
-    sorted([page], { bytesMax }),
+    sortPages([page], { bytesMax }),
     (error) =>
       error instanceof TooManyToSort &&
       /have to fit into 1 MiB .* ask for fewer with --since, --until, --last, --key/.test(error.message),
   );
   const since = '3800-01-01T00:00:00.000Z';
-  const few = await sorted([page], { bytesMax, since });
+  const few = await sortPages([page], { bytesMax, since });
   assert.deepEqual([few.length, few[0]?.event.event_time], [201, '3800-01-01T00:00:00Z']);
 });
 
-test('of many events the last ones are found in the memory of twice as many, byte for byte', async () => {
+test('the last of many events are found in the memory of twice as many, byte for byte', async () => {
   const page = pageOf(mixed);
-  const last = await sorted([page.slice(0, 1_000), page.slice(1_000)], { bytesMax: 1024 * 1024, last: 200 });
+  const last = await sortPages([page.slice(0, 1_000), page.slice(1_000)], { bytesMax: 1024 * 1024, last: 200 });
   const wanted = page.toSorted((a, b) => (a.event.event_time! < b.event.event_time! ? -1 : 1)).slice(-200);
   assert.deepEqual(
     last.map(({ text, seq }) => [seq, text]),
     wanted.map(({ text, seq }) => [seq, text]),
   );
-  await assert.rejects(sorted([page], { bytesMax: 1024 * 1024, last: 1_000 }), TooManyToSort);
+  await assert.rejects(sortPages([page], { bytesMax: 1024 * 1024, last: 1_000 }), TooManyToSort);
 });
 
-test('all events come in order, and events of the same time as they were recorded', async () => {
+test('all events are yielded in order, and events of the same time in the order of recording', async () => {
   const page = pageOf([...mixed, ...mixed]);
-  const found = await sorted([page], { bytesMax: 64 * 1024 * 1024 });
+  const found = await sortPages([page], { bytesMax: 64 * 1024 * 1024 });
   const days = found.map(({ event, seq }) => `${event.event_time} ${String(seq).padStart(5, '0')}`);
   assert.equal(days.length, 8_000);
   assert.deepEqual(days, days.toSorted());

@@ -1,4 +1,4 @@
-/** What a command reads of a service at a URL, which may be any server: bounded, checked, and never its own token. */
+/** Commands that read a service at a URL, which can be any server: replies are bounded and checked, and no token is printed. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -33,11 +33,11 @@ function runCommand(name: string, args: readonly string[]) {
   return within(args.join(' '), HANG_MS, runHere([name, ...args]));
 }
 
-/** Sends the same text again and again, as fast as the client takes it, until the client has enough. */
-function endless(type: string, text: string, begin = ''): Answer {
+/** Sends the same text repeatedly, as fast as the client reads it, until the client disconnects. */
+function endless(type: string, text: string, start = ''): Answer {
   return (_, response) => {
     response.writeHead(200, { 'Content-Type': type });
-    response.write(begin);
+    response.write(start);
     const piece = Buffer.from(text.repeat(Math.ceil(65_536 / text.length)));
     const more = () => {
       while (!response.destroyed && response.write(piece));
@@ -63,9 +63,9 @@ const eventWith = (
 const assetWith = (more: string) => `{"asset_key":["a"],"checks":[]${more}}\n`;
 const LATEST = '"count":1,"seq":1,"time":"2026-11-20T15:19:45.266Z"';
 
-test('of an endless reply a command takes little, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
+test('a command reads little of an endless reply, and ends with 1 and one sentence [commands-remote-2]', async (t) => {
   const padding = 'x'.repeat(1_000);
-  for (const [command, args, answer, said] of [
+  for (const [command, args, answer, problem] of [
     ['assets', [], endless(LINES, padding), /with a line of more than \d+ bytes/],
     ['assets', [], endless(LINES, '\n'), /with a line that is no asset/],
     ['assets', [], endless(LINES, assetWith('')), /with assets that are not in order/],
@@ -90,13 +90,13 @@ test('of an endless reply a command takes little, and ends with 1 and one senten
     const { url, sentBytes } = await serve(t, answer);
     const { code, stderr } = await runCommand(command, ['--url', url, ...args]);
     assert.deepEqual([code, stderr.split('\n').length], [1, 2], stderr.slice(0, 1_000));
-    assert.match(stderr.trimEnd(), said);
+    assert.match(stderr.trimEnd(), problem);
     assert.ok(stderr.length < 2_500, `${stderr.length} characters`);
-    assert.ok(sentBytes() < 40 * MIB, `${args} ${said}: ${sentBytes()} bytes`);
+    assert.ok(sentBytes() < 40 * MIB, `${args} ${problem}: ${sentBytes()} bytes`);
   }
 });
 
-test('what is no journal ends with 1 and one sentence, and nothing of it is shown', async (t) => {
+test('a reply that is not a journal ends the command with 1 and one sentence, and nothing of it is shown', async (t) => {
   const key = '"type":"AssetObservation","asset_key"';
   const lines = [
     'nonsense\n',
@@ -198,12 +198,12 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   );
 });
 
-test('the last events are asked for again when the connection breaks', async (t) => {
-  let asked = 0;
+test('the last events are requested again when the connection breaks', async (t) => {
+  let requests = 0;
   const { url } = await serve(t, (_, response) => {
-    asked += 1;
+    requests += 1;
     response.writeHead(200, { 'Content-Type': LINES });
-    if (asked > 1) response.end(eventWith(7));
+    if (requests > 1) response.end(eventWith(7));
     else response.write(eventWith(7).slice(0, 20), () => response.destroy());
   });
   const { code, stdout, stderr } = await runCommand('events', ['--url', url, '--last', '1', '--json']);
@@ -218,12 +218,12 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
   let status = 401;
   let type = 'application/json';
   let location: string | undefined;
-  let body = (said: string) => JSON.stringify({ error: `no ${said}` });
+  let body = (received: string) => JSON.stringify({ error: `no ${received}` });
   const { url } = await serve(t, ({ headers }, response) => {
-    const said = headers['service-cloud-api-token'];
-    got.add(said);
+    const received = headers['service-cloud-api-token'];
+    got.add(received);
     response.writeHead(status, { 'Content-Type': type, ...(location !== undefined && { Location: location }) });
-    response.end(body(String(said)));
+    response.end(body(String(received)));
   });
   const file = join(newFolder(t), 'lines');
   writeFileSync(file, '{"type":"observation","asset_key":"a"}\n');
@@ -233,12 +233,12 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
     () => ([status, type] = [404, 'text/html']),
     () => ([status, type] = [200, `text/html; ${token}`]),
     () => ([status, location] = [301, `http://localhost/${token}?x`]),
-    () => ([status, location, body] = [503, undefined, (said) => `<html>${said.slice(0, 30)}`]),
-    () => ([status, body] = [500, (said) => `{"error":"${said.replaceAll('_', '\\u005f')}"}`]),
+    () => ([status, location, body] = [503, undefined, (received) => `<html>${received.slice(0, 30)}`]),
+    () => ([status, body] = [500, (received) => `{"error":"${received.replaceAll('_', '\\u005f')}"}`]),
     () =>
       ([status, body] = [
         400,
-        (said) => JSON.stringify({ recorded: 0, failed: 1, errors: [{ item: 1, error: said }] }),
+        (received) => JSON.stringify({ recorded: 0, failed: 1, errors: [{ item: 1, error: received }] }),
       ]),
   ];
   for (const [index, reply] of replies.entries()) {
@@ -250,7 +250,7 @@ test('no command prints the token that a service repeats [commands-remote-1]', a
       ['report', ['observation', 'a']],
       ['report', ['--from', file]],
     ] as readonly (readonly [string, readonly string[]])[]) {
-      if (args.includes('--follow') && status >= 500) continue; // it is tried again until it answers
+      if (args.includes('--follow') && status >= 500) continue; // retried until the service answers
       const more = ['--url', url, '--token-file', tokenFile, '--retry-for', '0'];
       const { code, stdout, stderr } = await runCommand(command, [...args, ...more]);
       assert.ok(code === 1 || code === 75, `${index} ${args}: ${code} ${stderr}`);

@@ -1,4 +1,4 @@
-/** Lines, in memory: which are sent, in which order, and what is reported about the others. */
+/** Which lines are sent, in which order, and how the others are reported. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -24,7 +24,7 @@ interface RunResult {
   readonly progress: readonly string[];
 }
 
-/** @param answers the delivery of each report that is sent; later ones are recorded */
+/** @param answers the delivery of each report that is sent; later reports are recorded */
 async function runLines(
   chunks: AsyncIterable<Buffer>,
   { answers = [], ...more }: { answers?: readonly Delivery[] } & Partial<LineRun> = {},
@@ -50,7 +50,7 @@ async function runLines(
   return { code, sent, said, complaints, progress };
 }
 
-test('lines are sent in order, one at a time, however the input is cut into chunks', async () => {
+test('lines are sent in order, one at a time, from chunks of any size', async () => {
   const lines = Array.from({ length: 50 }, (_, index) => `{"type":"observation","asset_key":"é${index}"}`);
   for (const bytes of [1, 7, 100_000]) {
     const { code, sent, said, complaints } = await runLines(chunksOf(lines.join('\n'), bytes));
@@ -67,7 +67,7 @@ test('empty lines, a byte order mark and CR LF are accepted', async () => {
   assert.deepEqual([code, sent.length, complaints], [0, 2, []]);
 });
 
-test('a line that is no report is reported with its number and the reason, and the next one is sent', async () => {
+test('an invalid line is reported with its number and the reason, and the next line is sent', async () => {
   const lines = [
     LINE,
     'nonsense',
@@ -121,7 +121,7 @@ test('a line that is too long is reported, and is not held in memory [report-fro
   assert.ok(grown < 200 * 1024 * 1024, `${grown} bytes more`);
 });
 
-test('a line may be as long as the limit, however the input is cut into chunks', async () => {
+test('a line can be as long as the limit, in chunks of any size', async () => {
   const lines = `${LINE}\n${LINE} \n${LINE}\n${LINE} `;
   for (const bytes of [1, 7, 100_000]) {
     const { sent, complaints } = await runLines(chunksOf(lines, bytes), {
@@ -135,7 +135,7 @@ test('a line may be as long as the limit, however the input is cut into chunks',
   }
 });
 
-test('the run continues after a line that is refused or in doubt, and stops if the service is unavailable or misconfigured', async () => {
+test('the run continues after a refused line or a line in doubt, and stops if the service is unavailable or misconfigured', async () => {
   const lines = `${LINE}\n`.repeat(5);
   const refused = await runLines(chunksOf(lines), { answers: [{ kind: 'refused', reason: 'answers 400: no' }] });
   assert.deepEqual(refused.complaints, ['line 1: answers 400: no']);
@@ -143,7 +143,7 @@ test('the run continues after a line that is refused or in doubt, and stops if t
 
   const doubt: Delivery = { kind: 'in doubt', reason: 'sent no complete reply: x' };
   const inDoubt = await runLines(chunksOf(lines), { answers: [{ kind: 'recorded' }, doubt] });
-  assert.deepEqual(inDoubt.complaints, ['line 2: sent no complete reply: x; it may have been recorded']);
+  assert.deepEqual(inDoubt.complaints, ['line 2: sent no complete reply: x; it might have been recorded']);
   assert.deepEqual(
     [inDoubt.code, inDoubt.sent.length, inDoubt.said],
     [75, 5, ['4 recorded, 0 refused, 1 perhaps recorded']],
@@ -159,7 +159,7 @@ test('the run continues after a line that is refused or in doubt, and stops if t
   }
 });
 
-test('a run begins at a given line, and a signal stops it after the line that is being sent', async () => {
+test('a run starts at a given line, and a signal stops it after the line that is being sent', async () => {
   const lines = Array.from({ length: 5 }, (_, index) => `{"type":"observation","asset_key":"${index + 1}"}`).join('\n');
   const rest = await runLines(chunksOf(lines), { fromLine: 4 });
   assert.deepEqual(rest.sent, ['observation {"asset_key":"4"}', 'observation {"asset_key":"5"}']);

@@ -1,4 +1,4 @@
-/** The built file: it runs alone, says what the source says, and names the Node that it needs. */
+/** The built file runs alone, prints the same texts as the source, and names the version of Node that it needs. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -16,14 +16,14 @@ const withoutBuilt = !existsSync(built) && 'npm run build makes it';
 const withoutEmbedded = !existsSync(embedded) && 'npm run build makes it';
 const ofBuilt = { program: [process.execPath, built] };
 
-test('the built file can be called by its path, as a cron job does', { skip: withoutBuilt }, () => {
+test('the built file can be called by its path, as in a cron job', { skip: withoutBuilt }, () => {
   accessSync(built, constants.X_OK);
   assert.match(readFileSync(built, 'utf8'), /^#!\/usr\/bin\/env node\n/);
   const { status, stdout } = spawnSync(built, ['--version'], { encoding: 'utf8' });
   assert.deepEqual([status, stdout], [0, `assetlog ${version}\n`]);
 });
 
-test('the built files are strict from their first statement on, as the source is', {
+test('the built files are strict from their first statement on, like the source', {
   skip: withoutBuilt || withoutEmbedded,
 }, () => {
   for (const path of [built, embedded])
@@ -39,7 +39,7 @@ test('the built file is small enough for a slow link to a device', { skip: witho
 const LOADED_MODULES =
   'child_process cluster crypto dgram diagnostics_channel dns dns/promises fs/promises http net os perf_hooks stream stream/promises string_decoder timers/promises tty v8 zlib';
 
-/** Ends the process instead of its ready line, with the modules of Node that were loaded since the process began. */
+/** Ends the process instead of its ready line, with the modules of Node that were loaded since the process started. */
 const LIST_MODULES = `
 const before = new Set(process.moduleLoadList);
 process.stdout.write = () => {
@@ -48,7 +48,7 @@ process.stdout.write = () => {
   process.exit();
 };`;
 
-test('a start loads no more modules of Node than are known, and none for fetch, web streams or workers', {
+test('a start loads only known modules of Node, and none for fetch, web streams or workers', {
   skip: withoutBuilt,
 }, (t) => {
   const folder = newFolder(t);
@@ -66,7 +66,7 @@ test('a start loads no more modules of Node than are known, and none for fetch, 
   );
 });
 
-test('the built file has the commands of the source, and prints the texts that the source makes', {
+test('the built file has the commands of the source, and prints the same texts', {
   skip: withoutBuilt,
 }, async () => {
   const expected = Object.entries(texts());
@@ -83,19 +83,19 @@ test('the built file has the commands of the source, and prints the texts that t
   assert.equal((await run(['report', '--help'], ofBuilt)).stdout, `${texts()['help report']}\n`);
 });
 
-/** Makes this Node say that it is an older one, before the file is evaluated. */
-function pretending(folder: string, node: string): string {
+/** Writes a script that makes this Node pretend to be an older one, before the file is evaluated. */
+function writePretence(folder: string, node: string): string {
   const path = join(folder, `pretend-${node}.cjs`);
-  const lacking = 'process.getBuiltinModule = undefined;'; // as before 20.16
-  writeFileSync(path, `Object.defineProperty(process.versions, 'node', { value: '${node}' }); ${lacking}`);
+  const withoutBuiltin = 'process.getBuiltinModule = undefined;'; // as before 20.16
+  writeFileSync(path, `Object.defineProperty(process.versions, 'node', { value: '${node}' }); ${withoutBuiltin}`);
   return path;
 }
 
-test('on an older Node the program says in one line which one it needs', { skip: withoutBuilt }, (t) => {
+test('on an older Node the program prints in one line the version that it needs', { skip: withoutBuilt }, (t) => {
   const folder = newFolder(t);
   for (const node of ['14.21.3', '18.20.8', '20.18.3']) {
     for (const path of [built, join(root, 'bin/assetlog.js')]) {
-      const args = ['--require', pretending(folder, node), path, '--version'];
+      const args = ['--require', writePretence(folder, node), path, '--version'];
       const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
       assert.deepEqual([status, stdout, stderr], [2, '', `assetlog needs Node 20.19 or newer; this is ${node}\n`]);
     }
@@ -107,14 +107,14 @@ test('on an older Node the program says in one line which one it needs', { skip:
   }
 });
 
-test('on an older Node the package throws an Error with that line', { skip: withoutEmbedded }, (t) => {
+test('on an older Node the package throws an Error with the same line', { skip: withoutEmbedded }, (t) => {
   const script = `try { require(${JSON.stringify(embedded)}) } catch (error) { console.log(error.message) }`;
-  const args = ['--require', pretending(newFolder(t), '18.20.8'), '-e', script];
+  const args = ['--require', writePretence(newFolder(t), '18.20.8'), '-e', script];
   const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
   assert.equal(stdout, 'assetlog needs Node 20.19 or newer; this is 18.20.8\n');
 });
 
-/** Node 14 to 18 as the registry has them; each is about 30 MB, so they are fetched in the long run only. */
+/** Node 14 to 18 from the registry; each is about 30 MB, so only the long run fetches them. */
 const olderNodes = process.env['ASSETLOG_TEST_LONG'] === '1' ? ['14.21.3', '16.20.2', '18.20.8'] : [];
 
 for (const node of olderNodes) {
@@ -124,7 +124,7 @@ for (const node of olderNodes) {
   }, (t) => {
     const folder = newFolder(t);
     const install = ['install', '--silent', '--no-audit', '--no-fund', '--prefix', folder, `node@${node}`];
-    if (spawnSync('npm', install).status !== 0) return t.skip('the registry can not be reached');
+    if (spawnSync('npm', install).status !== 0) return t.skip('the registry cannot be reached');
     const old = join(folder, 'node_modules/node/bin/node');
     const problem = `assetlog needs Node 20.19 or newer; this is ${node}`;
     for (const path of [built, join(root, 'bin/assetlog.js')]) {
@@ -136,7 +136,7 @@ for (const node of olderNodes) {
   });
 }
 
-test('the built file runs alone, whatever kind of package is around it', {
+test('the built file runs alone, inside any kind of package', {
   skip: withoutBuilt,
 }, async (t) => {
   for (const type of [undefined, 'commonjs', 'module']) {

@@ -1,4 +1,4 @@
-/** The shells themselves are asked what they offer for a line. */
+/** The completions that the shells themselves offer for a line. */
 
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { newFolder, run } from '../../support/program.ts';
 import { HANG_MS } from '../../support/tools.ts';
 
-/** A line up to the cursor, and what is offered for its last word. */
+/** A line up to the cursor, and the completions of its last word. */
 const offers: readonly (readonly [string, readonly string[]])[] = [
   ['assetlog re', ['repair', 'report']],
   ['assetlog he', ['healthcheck', 'help']],
@@ -37,7 +37,7 @@ const offers: readonly (readonly [string, readonly string[]])[] = [
 const BASH = `
 source "$0"
 for line; do
-  # As readline breaks a line into words: the equals sign is a word.
+  # Like readline, which splits at the equals sign: it is a word.
   IFS=' '; COMP_WORDS=(\${line//=/ = }); [[ $line == *[\\ =] && $line != *= ]] && COMP_WORDS+=('')
   COMP_CWORD=$((\${#COMP_WORDS[@]} - 1))
   _assetlog
@@ -46,7 +46,7 @@ for line; do
 done
 `;
 
-/** An interactive zsh in a terminal of its own, whose compadd prints what matches. */
+/** An interactive zsh in its own terminal, whose compadd prints the matches. */
 const ZSH = `
 zmodload zsh/zpty
 zpty shell "TERM=dumb zsh -f -i"

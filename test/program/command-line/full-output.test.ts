@@ -10,7 +10,7 @@ import { each } from '../../support/tools.ts';
 
 const FULL = '/dev/full';
 
-test('a command whose output cannot be written ends with another code than 0, and without a stack', {
+test('a command whose output cannot be written ends with an exit code other than 0, and without a stack trace', {
   skip: !existsSync(FULL) && 'there is no /dev/full',
 }, async (t) => {
   const data = newFolder(t);

@@ -1,4 +1,4 @@
-/** What the program says of itself: help, version, and wrong options. */
+/** Help, version, and wrong options. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -26,7 +26,7 @@ test('the help of every command fits a terminal, and has examples and exit codes
   }
 });
 
-test('each way of asking for the version and for the help has its answer', async () => {
+test('each spelling of the options for the version and the help is known', async () => {
   const versions = ['--version', '-v', '-V', 'version'].map((word) => runHere([word]));
   const helps = ['--help', '-h', 'help'].map((word) => runHere([word]));
   for (const end of await Promise.all(versions))
@@ -52,12 +52,12 @@ test('wrong options and commands end with 2, one line each, and the nearest matc
   ];
   for (const [args, expected] of table) {
     const { code, stderr, stdout } = await runHere(args);
-    const beginning = expected.endsWith('\n') ? stderr : stderr.slice(0, expected.length);
-    assert.deepEqual([code, beginning, stdout], [2, expected, ''], args.join(' '));
+    const start = expected.endsWith('\n') ? stderr : stderr.slice(0, expected.length);
+    assert.deepEqual([code, start, stdout], [2, expected, ''], args.join(' '));
   }
 });
 
-test('a command that runs inside a test ends and prints as the process does', async (t) => {
+test('a command that runs inside a test ends and prints like the process', async (t) => {
   const [good, damaged] = [newFolder(t), newFolder(t)];
   writeFileSync(join(good, FIRST), segment(1, 3));
   writeFileSync(join(damaged, FIRST), flip(segment(1, 3), 30));

@@ -200,7 +200,7 @@ test('status of a hosted folder shows each deployment, and of one that was never
   writeFileSync(join(plain, FIRST), bytes);
   assert.deepEqual(await statusOf(plain), { code: 0, destinations: [] });
   const text = await forward(plain, 'status');
-  assert.equal(text.stdout, 'nothing is forwarded; serve --forward-to URL begins to\n');
+  assert.equal(text.stdout, 'nothing is forwarded; start a service with --forward-to URL to forward\n');
 });
 
 test('a destination that is behind is not called idle, also between two writes of its state; one with letters for the rest is', async (t) => {
@@ -323,11 +323,11 @@ test('retry has the service send what was refused, once, and says what became of
     return result !== undefined;
   });
   const { code, stdout, stderr } = await retried;
-  assert.deepEqual([code, stdout], [1, '2 of 3 were taken\n']);
-  assert.equal(stderr, 'assetlog: assetlog forward dead upstream says why the others were not\n');
+  assert.deepEqual([code, stdout], [1, '2 of 3 were accepted\n']);
+  assert.equal(stderr, 'assetlog: assetlog forward dead upstream shows why the others were not\n');
   assert.deepEqual(model.recorded, [2, 3]);
   const again = await forward(data, 'retry', '--seq', '2-3');
-  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were taken\n']);
+  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were accepted\n']);
 });
 
 test('retry without a service sends nothing, and leaves nothing that would be sent later', async (t) => {
@@ -375,7 +375,7 @@ test('what can not be done is refused with 2, and says what can [program-forward
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [
       ['stauts'],
-      /there is no stauts; give one of status, test, dead, retry, skip, from, identity, ddl; did you mean status\?/,
+      /there is no action stauts; give one of status, test, dead, retry, skip, from, identity, ddl; did you mean status\?/,
     ],
     [['dead', 'hub'], /name a destination of .*: upstream/],
     [['from', '../x', '--seq', '1'], /name a destination of .*: upstream/],
@@ -383,7 +383,7 @@ test('what can not be done is refused with 2, and says what can [program-forward
     [['identity'], /add --new/],
     [['skip', '--seq', '11'], /upstream continues with event 9; begin there/],
     [['from', '--seq', '14'], /the journal ends with event 12/],
-    [['dead', '--seq', '7-3'], /--seq "7-3" is not a seq such as 7, or two such as 7-12/],
+    [['dead', '--seq', '7-3'], /--seq "7-3" is not a seq such as 7, or a range such as 7-12/],
   ];
   for (const [args, message] of refusals) {
     const { code, stderr } = await forward(data, ...args);
@@ -466,7 +466,7 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
   }
   isMended = true;
   const { code, stdout } = await run(['forward', 'retry', '--data', service.data]);
-  assert.deepEqual([code, stdout], [0, '2 of 2 were taken\n']);
+  assert.deepEqual([code, stdout], [0, '2 of 2 were accepted\n']);
   assert.deepEqual(
     recorded,
     [0, 2].map((at) => `"${service.events()[at]?.['id']}"`),

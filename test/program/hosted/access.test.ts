@@ -139,7 +139,7 @@ test('a token that has ended is not printed', async () => {
   for (const date of ['2020-01-31', new Date(Date.now() - 1_000).toISOString()]) {
     const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
     assert.deepEqual([code, stdout], [2, '']);
-    assert.match(stderr, /^assetlog: --not-after "\S+" is in the past; give a later one/);
+    assert.match(stderr, /^assetlog: --not-after "\S+" is in the past; give a later date/);
   }
   assert.equal(
     (await runHere(['token', '--not-after', new Date(Date.now() + 60_000).toISOString().slice(0, 10)])).code,
@@ -162,7 +162,7 @@ test('a token is written to a new file that its owner alone may read, and then o
   for (const name of ['hub.token', 'link']) {
     const again = await runHere(['token', '--out', join(folder, name)]);
     assert.deepEqual([again.code, again.stdout], [2, '']);
-    assert.match(again.stderr, /^assetlog: \S+ is there, and is not replaced; name a new file\n$/);
+    assert.match(again.stderr, /^assetlog: \S+ exists, and is not replaced; name a new file\n$/);
   }
   assert.deepEqual([readFileSync(file, 'utf8'), readdirSync(folder).sort()], [text, ['hub.token', 'link']]);
   const nowhere = await runHere(['token', '--out', join(folder, 'no/token')]);

@@ -1,4 +1,4 @@
-/** `assetlog assets` as its users meet it. */
+/** `assetlog assets` from the view of its users. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -20,7 +20,7 @@ const check = (assetKey: string[], checkName: string, passed: boolean): PlainEve
   severity: passed ? 'ERROR' : 'WARN',
 });
 
-/** In two files. */
+/** A journal in two files. */
 function journal(t: TestContext): string {
   const data = newFolder(t);
   const first: readonly PlainEvent[] = [
@@ -42,7 +42,7 @@ function journal(t: TestContext): string {
   return data;
 }
 
-test('of each asset the latest event of each kind, the counts and the states of its checks are shown, in the order of keys', async (t) => {
+test('the latest event of each kind, the counts and the states of the checks of each asset are shown, ordered by key', async (t) => {
   const { code, stdout, stderr } = await run(['assets', '--data', journal(t)]);
   assert.deepEqual([code, stderr], [0, '']);
   const time = TIME;
@@ -109,7 +109,7 @@ test('assets are chosen by key and by failing checks, and shown as a table and a
 
 const LATE = '2026-11-19T10:00:00.1Z';
 const LATER = '2026-11-19T10:00:00.25Z';
-/** The last one of each kind is late: it happened before the one before it. */
+/** The last event of each kind is late: it happened before the previous one. */
 const late: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p1', eventTime: LATER },
   { type: 'AssetMaterialization', assetKey: ['b'], partition: 'p0', eventTime: LATE },
@@ -121,7 +121,7 @@ const late: readonly PlainEvent[] = [
   { ...check(['b'], 'y', true), eventTime: '2026-11-19T10:00:00.250Z' },
 ];
 
-test('by event_time the state of an asset is that of the events that happened last', async (t) => {
+test('by event_time the state of an asset comes from the events that happened last', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), encodeBatch(late.map(encodeMembers), START, new Date(TIME)).bytes);
   const show = async (...args: string[]) => {

@@ -1,4 +1,4 @@
-/** `assetlog backup` as a process: beside services, refused, and on a full disk. */
+/** `assetlog backup` as a process: while services run, refused, and on a full disk. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ async function assertGood(folder: string): Promise<void> {
   assert.equal(code, 0, stdout);
 }
 
-/** @returns a folder with a journal of three files, and one for the backup which does not exist yet */
+/** @returns a folder with a journal of three files, and a folder for the backup, which does not exist yet */
 function journalIn(folder: string): { data: string; to: string } {
   const [data, to] = [join(folder, 'data'), join(folder, 'backups/of-data')];
   mkdirSync(data);
@@ -32,11 +32,11 @@ function journalIn(folder: string): { data: string; to: string } {
   return { data, to };
 }
 
-test('folders are made 0700 and files 0600, also for each deployment', async (t) => {
+test('folders are created 0700 and files 0600, also for each deployment', async (t) => {
   const folder = newFolder(t);
   const hosted = join(folder, 'hosted');
   mkdirSync(hosted);
-  journalIn(hosted); // its folder data is that of a deployment
+  journalIn(hosted); // its folder `data` is a deployment
   const to = join(folder, 'to');
   assert.equal((await backup(hosted, to)).code, 0);
   for (const made of [to, join(to, 'data')]) assert.equal(statSync(made).mode & 0o777, 0o700);
@@ -45,7 +45,7 @@ test('folders are made 0700 and files 0600, also for each deployment', async (t)
   for (const name of names) assert.equal(statSync(join(to, 'data', name)).mode & 0o777, 0o600, name);
 });
 
-test('of a hosted service it copies each deployment, and one that is damaged does not stop the others', async (t) => {
+test('a backup of a hosted service copies each deployment, also after a damaged one', async (t) => {
   const folder = newFolder(t);
   const [data, to] = [join(folder, 'data'), join(folder, 'to')];
   const { args, headerOf } = writeDeployments(t, ['prod', 'stage', 'test']);
@@ -64,9 +64,9 @@ test('of a hosted service it copies each deployment, and one that is damaged doe
   const second = await backup(data, to);
   assert.equal(second.code, 3);
   assert.match(second.stderr, /^assetlog: the journal is damaged: \S+\/stage\/events-\S+, line 1, byte 0: its crc is /);
-  assert.equal(eventsIn(join(to, 'test')).length, 2, 'what comes after it is copied all the same');
+  assert.equal(eventsIn(join(to, 'test')).length, 2, 'the deployment after it is copied');
 
-  // A deployment may be called so; the folder that a repair makes has a time in its name.
+  // A deployment can have this name; the folder of a repair has a time in its name.
   mkdirSync(join(data, 'damaged-goods'));
   writeFileSync(join(data, 'damaged-goods', FIRST), segment(1, 3));
   mkdirSync(join(data, 'lost'));
@@ -77,7 +77,7 @@ test('of a hosted service it copies each deployment, and one that is damaged doe
   assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
 });
 
-test('what can not be a backup of this journal is refused with 2, and the reason [program-backup-1]', async (t) => {
+test('a folder that cannot be a backup of this journal is refused with 2 and the reason [program-backup-1]', async (t) => {
   const folder = newFolder(t);
   const { data, to } = journalIn(folder);
   const link = join(folder, 'link');
@@ -115,10 +115,10 @@ test('a folder that a service or another backup uses is refused with 4', async (
   await startService(t, { data: to });
   const { code, stderr } = await backup(data, to);
   assert.equal(code, 4);
-  assert.match(stderr, /^assetlog: a service or another backup uses \S+; end it, or give another folder with --to\n$/);
+  assert.match(stderr, /^assetlog: a service or another backup uses \S+; stop it, or give another folder with --to\n$/);
 });
 
-test('of a service that does not answer the newest file is left out, with 75', async (t) => {
+test('the newest file of a service that does not answer is left out, with 75', async (t) => {
   const folder = newFolder(t);
   const service = await startService(t, { args: ['--segment-bytes', '4096'] });
   const large = post(REPORT, JSON.stringify({ metadata: { filling: 'x'.repeat(3_000) } }));
@@ -138,7 +138,9 @@ test('of a service that does not answer the newest file is left out, with 75', a
   assert.equal(eventsIn(join(folder, 'to')).length, 4);
 });
 
-test('a full disk ends it with 5 and what to do, and after that it continues', { skip: withoutMounts }, async (t) => {
+test('a full disk ends a backup with 5 and what to do, and a later run continues it', {
+  skip: withoutMounts,
+}, async (t) => {
   const { data } = journalIn(newFolder(t));
   const mount = mountNew(t, 'tmpfs', { bytes: 1024 * 1024 });
   const to = join(mount.folder, 'to');
@@ -147,7 +149,7 @@ test('a full disk ends it with 5 and what to do, and after that it continues', {
   assert.equal(full.code, 5, full.stderr);
   assert.match(
     full.stderr,
-    /could not be completed: ENOSPC.*; free space there and run it again, it continues; or give another folder/,
+    /could not be completed: ENOSPC.*; free space there and run it again to continue, or give another folder/,
   );
   await assertGood(to);
   mount.free();

@@ -12,7 +12,7 @@ import { eventually } from '../../support/tools.ts';
 
 const T0 = Date.UTC(2026, 10, 20, 15);
 
-/** @returns lines, of which number n was recorded at the n-th of these minutes. Their assets are `a` and `b` in turn. */
+/** @returns a line for each of these minutes, with the assets `a` and `b` in turn */
 function linesAt(deployment: string, minutes: readonly number[]): Buffer[] {
   const eventOf = (index: number): PlainEvent => ({
     type: 'AssetCheckEvaluation',
@@ -43,7 +43,7 @@ function hosted(t: TestContext): string {
 const shownIn = (text: string): string[] =>
   jsonIn(text).map(({ deployment, seq, asset_key }) => `${deployment} ${seq ?? asset_key}`);
 
-test('events of all deployments are merged by time, and each JSON line begins with its deployment', async (t) => {
+test('events of all deployments are merged by time, and each JSON line starts with its deployment', async (t) => {
   const data = hosted(t);
   const inOrder = 'prod 1,test 1,test 2,prod 2,prod 3,edge 1,edge 2,prod 4,test 3'.split(',');
   const [all, last, limited, passed, csv, table, one] = await Promise.all([
@@ -135,7 +135,7 @@ test('damage of one deployment is reported with its name, the others are shown, 
   );
 });
 
-test('--follow shows the events of all deployments, also of one that appears later', async (t) => {
+test('--follow shows the events of all deployments, also of a deployment that appears later', async (t) => {
   const data = newFolder(t);
   const { child, stdout, finished } = launch(['events', '--follow', data]);
   t.after(() => child.kill('SIGKILL'));

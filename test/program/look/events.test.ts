@@ -1,4 +1,4 @@
-/** `assetlog events` as its users meet it. */
+/** `assetlog events` from the view of its users. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -37,7 +37,7 @@ const recorded: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: ['warehouses'], description: 'say "hi",\nthen go', partition: '=1+1' },
 ];
 
-/** Events that were recorded a day after one another; the last one on 2026-11-20. */
+/** A journal with one event a day, the last one on 2026-11-20. */
 function journal(t: TestContext, events = recorded): string {
   const data = newFolder(t);
   const timeOf = (index: number) => Date.UTC(2026, 10, 20 - events.length + 1 + index, 15);
@@ -47,7 +47,7 @@ function journal(t: TestContext, events = recorded): string {
 
 const seqsIn = (text: string): number[] => jsonIn(text).map(({ seq }) => seq);
 
-test('into a pipe go the lines of the journal, byte for byte; each option chooses among them', async (t) => {
+test('a pipe gets the lines of the journal, byte for byte; each option chooses among them', async (t) => {
   const data = journal(t);
   const table: readonly (readonly [readonly string[], number[]])[] = [
     [[], [1, 2, 3, 4, 5]],
@@ -102,7 +102,7 @@ test('into a pipe go the lines of the journal, byte for byte; each option choose
   assert.equal(ends[0]?.stdout, readFileSync(join(data, FIRST), 'utf8'));
 });
 
-test('what can not be is refused with 2 and a sentence that says what to do', async (t) => {
+test('an invalid call is refused with 2 and a sentence with what to do', async (t) => {
   const data = journal(t);
   const folder = newFolder(t);
   const table: readonly (readonly [readonly string[], RegExp])[] = [
@@ -132,7 +132,7 @@ test('what can not be is refused with 2 and a sentence that says what to do', as
   assert.match(full.toString(), /could not be shown: .*ENOSPC/);
 });
 
-test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) => {
+test('CSV follows RFC 4180, keeps digits, and contains no formula', async (t) => {
   const { code, stdout } = await run(['events', '--csv', '--data', journal(t)]);
   assert.equal(code, 0);
   const ids = [...journalText(journal(t)).matchAll(/"id":"/g)].length;
@@ -149,7 +149,7 @@ test('CSV is as RFC 4180 has it, keeps digits, and holds no formula', async (t) 
   ]);
 });
 
-test('a table fits the terminal, and nothing that a client sent steers it', { skip: noTerminal() }, async (t) => {
+test('a table fits the terminal, and no text of a client controls it', { skip: noTerminal() }, async (t) => {
   const evil = '\u001b[2J\u009b31m\u202eevil\u0007\n\u2028\u007f';
   const events: readonly PlainEvent[] = [
     ...recorded,
@@ -186,7 +186,7 @@ test('a table fits the terminal, and nothing that a client sent steers it', { sk
     assert.ok(shown.includes('\\u202e'), String(args));
   }
   const forced = await onTerminal(['events', '--json', '--data', data], 80);
-  assert.equal(jsonIn(forced)[5].description, evil, 'the JSON means what it meant');
+  assert.equal(jsonIn(forced)[5].description, evil, 'the JSON has the same value');
   const assets = await onTerminal(['assets', '--data', data], 100);
   assert.doesNotMatch(assets.replaceAll('\n', ''), /[\p{Cc}\p{Cf}]/u);
 });
@@ -207,7 +207,7 @@ test('a followed table stays aligned after an event with a longer key', async (t
   assert.equal(new Set(later.map((line) => line.indexOf('fresh'))).size, 1, stdout());
 });
 
-test('a table into a pipe has 120 columns, and if no event matches, standard error says so', async (t) => {
+test('a table into a pipe has 120 columns, and a search without a match is reported on standard error', async (t) => {
   const data = journal(t);
   const { stdout } = await run(['events', '--table', '--data', data]);
   assert.match(stdout, /^seq .*\n1 .*version v1 {2}nightly {2}\{"rows":\S+…?\n/);
@@ -242,7 +242,7 @@ test('a table into a pipe has 120 columns, and if no event matches, standard err
   );
 });
 
-test('damage is reported once on standard error, the rest is shown, and the end is 3; a torn end is noted, and the end is 0', async (t) => {
+test('damage is reported once on standard error, the rest is shown, and the exit code is 3; a torn end is noted, with exit code 0', async (t) => {
   const data = journal(t);
   const file = join(data, FIRST);
   const whole = readFileSync(file);
@@ -284,7 +284,7 @@ test('a thousand places of damage do not fill the screen', async (t) => {
   assert.equal(reported.at(-1), 'assetlog: and 980 more; assetlog verify with the same --data lists them');
 });
 
-test('--follow shows each event of a service once, over new files, a kill and a restart, and ends with 0 on a signal', async (t) => {
+test('--follow shows each event of a service once, across new files, a kill and a restart, and ends with 0 on a signal', async (t) => {
   const data = join(newFolder(t), 'later');
   const { child, stdout: shown, finished } = launch(['events', '--follow', '--data', data]);
   t.after(() => child.kill('SIGKILL'));
@@ -334,7 +334,7 @@ test('events are shown in the order in which they happened, on request', async (
   assert.equal(unknown.code, 2);
 });
 
-test('by event_time a table shows the time that the order is by, and deployments are in one order', async (t) => {
+test('by event_time a table shows the event time, and all deployments are in one order', async (t) => {
   const data = newFolder(t);
   const write = (deployment: string, eventTimes: readonly (string | undefined)[], time: string) => {
     const members = eventTimes.map((eventTime) =>

@@ -1,4 +1,4 @@
-/** What `assetlog events` and `assetlog assets` hold in memory, whatever the size of a journal. */
+/** The memory of `assetlog events` and `assetlog assets`, for a journal of any size. */
 
 import assert from 'node:assert/strict';
 import { execFile, spawn } from 'node:child_process';
@@ -16,7 +16,7 @@ import { newFolder, program, root, run } from '../../support/program.ts';
 import { FIRST, START } from '../../support/segments.ts';
 import { eventually, HANG_MS } from '../../support/tools.ts';
 
-/** Lines of 64 KiB. */
+/** A journal with lines of 64 KiB. */
 function largeJournal(t: TestContext, bytesMin: number): string {
   const data = newFolder(t);
   const metadata = JSON.stringify({ text: 'x'.repeat(64 * 1024) });
@@ -34,7 +34,7 @@ function largeJournal(t: TestContext, bytesMin: number): string {
   return data;
 }
 
-test('a reader that ends early ends it with 0 and without a word, whatever it prints', async (t) => {
+test('a reader that ends early ends the command with 0 and without a message, in any format', async (t) => {
   const data = largeJournal(t, 30_000_000);
   for (const words of ['events', 'events --csv', 'events --table', 'events --follow', 'assets']) {
     const script = `${program.map((word) => `'${word}'`).join(' ')} ${words} --data '${data}' | head -c 5 >/dev/null; exit "\${PIPESTATUS[0]}"`;
@@ -47,7 +47,7 @@ test('a reader that ends early ends it with 0 and without a word, whatever it pr
   }
 });
 
-test('memory does not grow with the journal, nor with a reader that is slow', {
+test('memory does not grow with the journal, nor with a slow reader', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const data = largeJournal(t, rounds({ long: 300_000_000, short: 100_000_000 }));
@@ -64,7 +64,7 @@ test('memory does not grow with the journal, nor with a reader that is slow', {
     });
     t.after(() => child.kill('SIGKILL'));
     const ended = endWithPeak(child);
-    // Nothing is read at first: what does not wait for its reader fills memory now.
+    // Nothing is read at first: a command that does not wait for its reader fills memory now.
     await standstill(child.pid ?? 0);
     child.stdout.once('data', () => {
       if (args.includes('--follow')) child.kill('SIGTERM');
@@ -90,7 +90,7 @@ async function standstill(pid: number): Promise<void> {
   });
 }
 
-test('the events of 256 deployments are merged in little memory, and those of more are refused', {
+test('the events of 256 deployments are merged in little memory, and more deployments are refused', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const data = newFolder(t);

@@ -1,4 +1,4 @@
-/** `assetlog events --url` and `assetlog assets --url`: a service is shown as its folder is. */
+/** `assetlog events --url` and `assetlog assets --url`: a service is shown like its folder. */
 
 import assert from 'node:assert/strict';
 import { cpSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { post, Wire } from '../../support/wire.ts';
 
 const CHECKS = ['no_nulls', 'Größe'];
 
-/** A journal of so many events in several files, of three days. */
+/** A journal with `count` events of three days, in several files. */
 function journal(t: TestContext, count: number): string {
   const data = newFolder(t);
   const eventOf = (n: number): PlainEvent => {
@@ -52,13 +52,13 @@ interface Shown {
 async function both(service: Running, args: readonly string[]): Promise<[folder: Shown, url: Shown]> {
   const show = async (...more: string[]): Promise<Shown> => {
     const { code, stdout, stderr } = await runHere([...args, ...more]);
-    // On a busy machine, the service may not answer in time how far its journal is durable.
+    // On a busy machine, the service might not answer in time how far its journal is durable.
     return /does not answer: its newest lines/.test(stderr) ? show(...more) : { code, stdout, stderr };
   };
   return Promise.all([show('--data', service.data), show('--url', service.url)]);
 }
 
-test('what is shown of a service is byte for byte what is shown of its folder', async (t) => {
+test('the output for a service is byte for byte the output for its folder', async (t) => {
   const service = await startService(t, { data: journal(t, 2_600) });
   const commands = [
     'events --json',
@@ -84,7 +84,7 @@ test('what is shown of a service is byte for byte what is shown of its folder', 
   assert.equal((await run(['events', '--url', service.url])).stdout, journalText(service.data));
 });
 
-test('a reply that is cut anywhere loses no line and doubles none [program-remote-1]', async (t) => {
+test('a reply that is cut anywhere neither loses nor doubles a line [program-remote-1]', async (t) => {
   const service = await startService(t, { data: journal(t, 1_500) });
   const cuts = [150, 300, 40_000, 70_000, 65_536, 100_001, 250_000, 3, 90_000];
   const proxy = await startCuttingProxy(t, service.port, (n) => ({
@@ -103,7 +103,7 @@ test('a reply that is cut anywhere loses no line and doubles none [program-remot
   assert.equal(assets.stdout, (await run(['assets', '--json', '--data', service.data])).stdout);
 });
 
-test('a page that ends early before events that retention removed is not taken for the last one', async (t) => {
+test('a page that ends early before events that retention removed is not the last one', async (t) => {
   const lines = journalText(journal(t, 20)).trimEnd().split('\n');
   const pages: Record<string, string[]> = { 0: lines.slice(0, 2), 9: lines.slice(9, 12), 12: [] };
   const { url } = await startScripted(t, (got) => {
@@ -114,7 +114,7 @@ test('a page that ends early before events that retention removed is not taken f
   });
   const shown = await run(['events', '--json', '--url', url]);
   assert.equal(shown.stdout, [...lines.slice(0, 2), ...lines.slice(9, 12)].map((line) => `${line}\n`).join(''));
-  assert.equal(shown.stderr, 'assetlog: the events 3 to 9 are not there any more\n');
+  assert.equal(shown.stderr, 'assetlog: the events 3 to 9 are no longer in the journal\n');
 });
 
 test('--follow continues after a kill and a restart of the service, without losing or doubling a line', async (t) => {
@@ -161,7 +161,7 @@ test('a service is read with the token of its deployment', async (t) => {
   assert.match(without.stderr, /^assetlog: http:\/\/.* answers 401: no valid token for this path/);
 });
 
-test('what a service refuses, and an address without one, is a sentence and an exit code', async (t) => {
+test('a refusal of a service, and an address without a service, end with a sentence and an exit code', async (t) => {
   const off = await startService(t, { args: ['--no-read'] });
   const old = await startScripted(t, () => [404, '{"error":"nothing is at this path"}']);
   const other = await startScripted(t, () => [200, '<html>']);
@@ -171,7 +171,7 @@ test('what a service refuses, and an address without one, is a sentence and an e
     [
       ['--url', old.url],
       1,
-      /answers 404: nothing is at this path; an older version answers so, whose journal only its folder shows\n$/,
+      /answers 404: nothing is at this path; a service of an older version has no such endpoint: read its folder with --data\n$/,
     ],
     [['--url', other.url], 1, /answers 200 with text\/html; is this the address of a service\?\n$/],
     [['--url', nowhere, '--retry-for', '0'], 75, /cannot be reached: connect ECONNREFUSED .*; try again later\n$/],
@@ -192,7 +192,7 @@ test('what a service refuses, and an address without one, is a sentence and an e
   );
 });
 
-test('without a journal the service of ASSETLOG_URL is read, and a folder that is given or has a journal wins', async (t) => {
+test('without a journal the service of ASSETLOG_URL is read, but a folder that is given or has a journal wins', async (t) => {
   const service = await startService(t);
   assert.equal((await fetch(`${service.url}/report_asset_observation/remote`, { method: 'POST' })).status, 200);
   const other = await startService(t);
@@ -230,7 +230,7 @@ test('without a journal the service of ASSETLOG_URL is read, and a folder that i
   assert.deepEqual([wrong.code, wrong.stderr.slice(0, 46)], [2, 'assetlog: ASSETLOG_URL "localhost:3000" is not']);
 });
 
-test('the help of a command names no option that the command does not have', () => {
+test('the help of a command names only options of the command', () => {
   for (const [name, command] of Object.entries(commands)) {
     const flags = Object.keys(command.options).map(flagOf);
     for (const [, flag = ''] of commandHelp(name, command).matchAll(/--([a-z-]+)/g))

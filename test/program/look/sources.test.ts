@@ -1,4 +1,4 @@
-/** `assetlog sources` and `GET /sources`: which device is silent, as its operator finds out. */
+/** `assetlog sources` and `GET /sources`: how an operator finds a silent device. */
 
 import assert from 'node:assert/strict';
 import { cpSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ async function shown(...args: readonly string[]): Promise<{ code: number | null;
   return { code, names: jsonIn(stdout).map(({ name }) => name), stderr };
 }
 
-test('of a hub with three devices, the one that was killed is named', async (t) => {
+test('the killed one of three devices of a hub is named', async (t) => {
   const hub = await startService(t);
   const names = ['device-1', 'München 2', 'device-3'];
   const devices = await Promise.all(
@@ -45,25 +45,28 @@ test('of a hub with three devices, the one that was killed is named', async (t) 
   await reportAll(devices);
   await eventually('all are listed', async () => (await sourcesAt(hub.url)).length === 3);
   await devices[1]!.kill('SIGKILL');
-  await eventually('it is written', () => existsSync(join(hub.data, SEEN)));
+  await eventually('the file is written', () => existsSync(join(hub.data, SEEN)));
   await sleep(2_500);
   await reportAll([devices[0]!, devices[2]!]);
-  await eventually('they are seen', async () =>
+  await eventually('the requests are seen', async () =>
     (await sourcesAt(hub.url)).every((one, at) => at === 0 || one.last_seq === 2),
   );
   for (const place of [
     ['--url', hub.url],
     ['--data', hub.data],
   ]) {
-    await eventually('only the one that was killed is silent', async () => {
-      await reportAll([devices[0]!, devices[2]!]); // on a busy machine more than 2 s may have passed
+    await eventually('only the killed device is silent', async () => {
+      await reportAll([devices[0]!, devices[2]!]); // on a busy machine more than 2 s might have passed
       const { code, names, stderr } = await shown(...place, '--silent', '2s');
       assert.equal(code, 1);
-      assert.match(stderr, /^assetlog: a device without events makes a request every 10 min, so /);
+      assert.match(
+        stderr,
+        /^assetlog: a device without events makes a request every 10 min; give --silent more than that /,
+      );
       return `${names}` === 'München 2';
     });
     const none = await shown(...place, '--silent', '1h');
-    assert.deepEqual(none, { code: 0, names: [], stderr: 'assetlog: no source was silent for so long\n' });
+    assert.deepEqual(none, { code: 0, names: [], stderr: 'assetlog: no source was silent for that long\n' });
     const all = await shown(...place);
     assert.deepEqual([all.code, all.names[0], all.names.slice(1).sort()], [0, 'München 2', ['device-1', 'device-3']]);
   }
@@ -81,7 +84,7 @@ test('of a hub with three devices, the one that was killed is named', async (t) 
   assert.ok(last_event! <= last_seen!, `${last_event} ${last_seen}`);
 });
 
-test('what is known of a source survives a stop, and but for its name a crash that came before it was written', async (t) => {
+test('the state of a source survives a stop, and except for its name a crash before it was written', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(9);
   const headers = { 'Assetlog-Name': 'device%20%C3%BC', 'Assetlog-Last': '9' };
@@ -105,11 +108,11 @@ test('what is known of a source survives a stop, and but for its name a crash th
   assert.ok(crashed.last_seen! > before[0]!.last_seen!, 'the time of its last event here');
 });
 
-test('what is known of a source is written while the hub runs, and a damaged file is nothing', async (t) => {
+test('the state of a source is written while the hub runs, and a damaged file is ignored', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(2);
   await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': 'one' } });
-  await eventually('it is written', () => existsSync(join(hub.data, SEEN)));
+  await eventually('the file is written', () => existsSync(join(hub.data, SEEN)));
   assert.deepEqual((await shown('--data', hub.data)).names, ['one']);
   await hub.kill('SIGKILL');
   writeFileSync(join(hub.data, SEEN), readFileSync(join(hub.data, SEEN), 'utf8').replace('one', 'two'));
@@ -119,12 +122,12 @@ test('what is known of a source is written while the hub runs, and a damaged fil
   rmSync(join(hub.data, SEEN));
   const without = await startService(t, { data: hub.data });
   symlinkSync(SEEN, join(hub.data, SEEN));
-  assert.equal((await sent.put(without.url, 2, 2)).status, 200, 'one that can not be read stops no event');
+  assert.equal((await sent.put(without.url, 2, 2)).status, 200, 'a file that cannot be read stops no event');
   assert.match(without.stderr(), /what the devices said of themselves can not be read/);
   assert.equal((await fetch(`${without.url}/sources`)).status, 503);
 });
 
-test('a name that would not be shown as it is, is refused with its events [sources-name-1]', async (t) => {
+test('a name that would not be shown unchanged is refused with its events [sources-name-1]', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(2);
   const wrong = [
@@ -172,8 +175,8 @@ test('a deployment has its own sources, for tokens that may read, with the names
     const headers = { ...headersOf(name), 'Assetlog-Name': `of-${name}` };
     assert.equal((await new SentJournal(2, sourceOf(number)).put(`${hub.url}/${name}`, 1, 2, { headers })).status, 200);
   }
-  const of = (name: string, url = hub.url) => sourcesAt(`${url}/${name}`, headersOf(name));
-  const both = [...(await of('prod')), ...(await of('test'))];
+  const sourcesOf = (name: string, url = hub.url) => sourcesAt(`${url}/${name}`, headersOf(name));
+  const both = [...(await sourcesOf('prod')), ...(await sourcesOf('test'))];
   assert.deepEqual(
     both.map(({ id, name, token_name, deployment }) => [id, name, token_name, deployment]),
     [
@@ -187,14 +190,18 @@ test('a deployment has its own sources, for tokens that may read, with the names
   const table = await runHere(['sources', '--data', hub.data, '--table']);
   assert.match(table.stdout, /deployment/);
   const again = await startService(t, { data: hub.data, args });
-  assert.deepEqual([...(await of('prod', again.url)), ...(await of('test', again.url))], both, 'no journal is open');
+  assert.deepEqual(
+    [...(await sourcesOf('prod', again.url)), ...(await sourcesOf('test', again.url))],
+    both,
+    'no journal is open',
+  );
   writeFileSync(file, readFileSync(file, 'utf8').replaceAll('"read",', ''));
   await eventually('the right is gone', async () => {
     return (await fetch(`${again.url}/prod/sources`, { headers: headersOf('prod') })).status === 403;
   });
 });
 
-test('more sources than a page of assets has are in one reply, and in pages on request', async (t) => {
+test('all sources are in one reply, also more than a page of assets, and in pages on request', async (t) => {
   const count = 1_201;
   const data = newFolder(t);
   const ids = Array.from({ length: count }, (_, number) => sourceOf(number));
@@ -231,7 +238,7 @@ test('the folder of a hub with many deployments is listed with few open files', 
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten beside the service or without one, and then makes space [sources-forget-1]', async (t) => {
+test('a source can be forgotten while the service runs or without one, and then makes space [sources-forget-1]', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
@@ -263,7 +270,7 @@ test('a source can be forgotten beside the service or without one, and then make
   assert.equal(events.split('\n').length - 1, 6);
 });
 
-test('sources without events are not remembered, and at 90 % of the limit there is a warning [sources-bounded-1]', async (t) => {
+test('sources without events are not stored, and at 90 % of the limit a warning is logged [sources-bounded-1]', async (t) => {
   const hub = await serveReads(t, { limits: { forwardSourcesMax: 10, seenWriteMs: 10 } });
   for (let number = 1; number <= 8; number += 1) await new SentJournal(1, sourceOf(number)).put(hub.url, 1, 1);
   for (let number = 20; number <= 60; number += 1) await askHub(hub.url, sourceOf(number));
@@ -276,11 +283,11 @@ test('sources without events are not remembered, and at 90 % of the limit there 
   assert.deepEqual([await share(), warnings().length], ['1', 1], warnings()[0]);
   assert.equal((await new SentJournal(1, sourceOf(11)).put(hub.url, 1, 1)).status, 503);
   const written = () => (existsSync(join(hub.data, SEEN)) ? readFileSync(join(hub.data, SEEN), 'utf8') : '');
-  await eventually('they are written', () => written().includes(sourceOf(10)));
+  await eventually('the sources are written', () => written().includes(sourceOf(10)));
   assert.equal(JSON.parse(written()).sources.length, 10);
 });
 
-test('a device without events makes a request now and then', async (t) => {
+test('a device without events makes a request at intervals', async (t) => {
   const hub = await serveReads(t);
   const device = await serveReads(t, {
     limits: { forwardIdleMs: 200 },
@@ -297,7 +304,7 @@ test('a device without events makes a request now and then', async (t) => {
   assert.deepEqual({ ...after, last_seen: '' }, { ...before, last_seen: '' });
 });
 
-test('the metrics have the age of the last request of the most silent device, and none of a hub without devices', async (t) => {
+test('the metrics have the age of the last request of the longest silent device, and none for a hub without devices', async (t) => {
   const hub = await serveReads(t);
   const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds');
   assert.equal(await silentSeconds(), undefined);
@@ -319,7 +326,7 @@ test('events and assets of one device are found by its id or its name, in a fold
   });
   const [one, two] = [new SentJournal(2, sourceOf(1), check(true)), new SentJournal(3, sourceOf(2), check(false))];
   await one.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'device-1' } });
-  await two.put(hub.url, 1, 3, { headers: { 'Assetlog-Name': sourceOf(1) } }); // calls itself as the other one is identified
+  await two.put(hub.url, 1, 3, { headers: { 'Assetlog-Name': sourceOf(1) } }); // its name is the id of the other source
   await fetch(`${hub.url}/report_asset_observation/line`, { method: 'POST' });
   await eventually('the names are written', () => existsSync(join(hub.data, SEEN)));
   for (const place of [
@@ -344,7 +351,7 @@ test('events and assets of one device are found by its id or its name, in a fold
   const stream = await StreamClient.open(`${hub.url}/events?after_seq=0&source=device-1`);
   await one.grow(1);
   await one.put(hub.url, 3, 3);
-  await stream.until('the later event has come', () => stream.seqs.length === 3);
+  await stream.until('the later event has arrived', () => stream.seqs.length === 3);
   assert.deepEqual(stream.seqs, [1, 2, 7]);
   stream.close();
 });

@@ -1,4 +1,4 @@
-/** `assets --stale` and `GET /assets?stale=`: what was not heard of for too long, and the exit code that a cron job relies on. */
+/** `assets --stale` and `GET /assets?stale=`: assets without an event for too long, and the exit code for a cron job. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ const checked = (key: string, passed: boolean): PlainEvent => ({
   severity: 'ERROR',
 });
 
-/** @param events with how many hours ago each was recorded, the oldest first */
+/** @param events each with its age in hours, the oldest first */
 function journal(t: TestContext, events: readonly (readonly [hours: number, event: PlainEvent])[]): string {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), timedEvents(events.map(([hours, event]) => [ago(hours), event])));
@@ -43,7 +43,7 @@ const OLD_AND_NEW = [
 
 const keysIn = (lines: string) => [...lines.matchAll(/"asset_key":\["w","(\w+)"\]/g)].map(([, name]) => name);
 
-test('an asset is stale if it was neither materialized nor observed nor checked for so long, and there is one [stale-1]', async (t) => {
+test('an asset is stale if it was neither materialized nor observed nor checked for that long, and ends the command with 1 [stale-1]', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const shown = async (...args: string[]) => {
     const { code, stdout } = await runHere(['assets', data, ...args]);
@@ -68,12 +68,12 @@ test('a key without an asset is stale', async (t) => {
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key', 'w'])).code, 1);
   assert.equal((await runHere(['assets', data, '--stale', '100d', '--key-prefix', 'w'])).code, 0);
   assert.equal((await runHere(['assets', data, '--stale', '26h', '--key', 'w/old', '--since', '1h'])).code, 0);
-  assert.equal((await runHere(['assets', data, '--key', 'w'])).code, 0, 'without --stale as ever');
+  assert.equal((await runHere(['assets', data, '--key', 'w'])).code, 0, 'without --stale');
   const wrong = await runHere(['assets', data, '--stale', '26']);
   assert.deepEqual([wrong.code, /is not a duration such as 30m, 26h or 2d/.test(wrong.stderr)], [2, true]);
 });
 
-test('by event_time an asset is stale if nothing happened for so long, whatever was recorded since', async (t) => {
+test('by event_time an asset is stale if nothing happened for that long, even if events were recorded since', async (t) => {
   const late = { ...observed('w/late'), eventTime: ago(40).toISOString() };
   const data = journal(t, [[1, late]]);
   assert.equal((await runHere(['assets', data, '--stale', '26h'])).code, 0);
@@ -81,7 +81,7 @@ test('by event_time an asset is stale if nothing happened for so long, whatever 
   assert.deepEqual([code, keysIn(stdout)], [1, ['late']]);
 });
 
-test('damage counts for more than what is stale', async (t) => {
+test('the exit code for damage takes precedence over the one for a stale asset', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const file = join(data, FIRST);
   writeFileSync(join(data, 'events-00000000000000000020.jsonl'), 'no line\n');
@@ -89,7 +89,7 @@ test('damage counts for more than what is stale', async (t) => {
   assert.equal(code, 3, file);
 });
 
-test('a service says the same over HTTP, and after a new event no more', async (t) => {
+test('a service reports the same assets over HTTP, and none after a new event', async (t) => {
   const service = await startService(t, { data: journal(t, OLD_AND_NEW) });
   const lines = async (query: string) => {
     const reply = await fetch(`${service.url}/assets${query}`, { headers: { accept: 'application/x-ndjson' } });

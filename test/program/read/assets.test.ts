@@ -1,4 +1,4 @@
-/** `GET /assets` of a running service: what `assetlog assets --json` shows of its folder. */
+/** `GET /assets` of a running service: the same as `assetlog assets --json` on its folder. */
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -25,7 +25,7 @@ const report = (service: Pick<Running, 'url'>, what: string, body?: object) => r
 const keysIn = (lines: string) => lines.split('\n').map((line) => line && JSON.parse(line).asset_key.join('/'));
 const shown = async (data: string, ...more: string[]) => (await runHere(['assets', data, '--json', ...more])).stdout;
 
-test('each answer has all that was recorded before it, also after a crash, as the command shows it', async (t) => {
+test('each reply has all events recorded before it, also after a crash, and equals the output of the command', async (t) => {
   let service = await startService(t);
   assert.equal(await linesAt(service), '');
   assert.deepEqual(await (await fetch(`${service.url}/assets`)).json(), { assets: [] });
@@ -59,11 +59,12 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   const all = keysIn(await linesAt(service));
   assert.deepEqual(all, ['a', 'a/1', 'a/2', 'a b', 'ab', 'b', 'c/1', 'é/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?key_prefix=a')), ['a', 'a/1', 'a/2', '']);
-  const begins = async (text: string) => keysIn(await linesAt(service, `?key_begins_with=${encodeURIComponent(text)}`));
-  assert.deepEqual(await begins('a'), ['a', 'a/1', 'a/2', 'a b', 'ab', '']);
-  assert.deepEqual(await begins('a/'), ['a', 'a/1', 'a/2', '']);
-  assert.deepEqual(await begins('["a","1"]'), ['a/1', '']);
-  assert.deepEqual(await begins('b/'), ['b', '']);
+  const startingWith = async (text: string) =>
+    keysIn(await linesAt(service, `?key_begins_with=${encodeURIComponent(text)}`));
+  assert.deepEqual(await startingWith('a'), ['a', 'a/1', 'a/2', 'a b', 'ab', '']);
+  assert.deepEqual(await startingWith('a/'), ['a', 'a/1', 'a/2', '']);
+  assert.deepEqual(await startingWith('["a","1"]'), ['a/1', '']);
+  assert.deepEqual(await startingWith('b/'), ['b', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?failing=true')), ['a/1', 'c/1', 'é/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?failing=true&key_prefix=a')), ['a/1', '']);
   assert.deepEqual(keysIn(await linesAt(service, '?limit=2&after_key=a/1')), ['a/2', 'a b', '']);
@@ -84,10 +85,10 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   assert.deepEqual([none.status, await none.text()], [200, '']);
 });
 
-test('what retention removes is gone from the state of the assets', async (t) => {
+test('events that retention removed are gone from the state of the assets', async (t) => {
   const service = await startService(t, { args: ['--segment-bytes', '4096', '--retain-bytes', '40000'] });
   const files = () => readdirSync(service.data).filter((name) => name.endsWith('.jsonl'));
-  // Files are removed after the reply to a report, so the command may find one less.
+  // Files are removed after the reply to a report, so the command might find one less.
   const agree = (when: string) =>
     eventually(when, async () => (await linesAt(service)) === (await shown(service.data)));
   let removals = 0;

@@ -1,4 +1,4 @@
-/** `GET /` as a process serves it: who gets the page and who the links, and the policy that protects the page. */
+/** `GET /` of a process: which clients get the page, which get the links, and the policy that protects the page. */
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -21,7 +21,7 @@ function linksIn({ status, body, headers }: WireReply): Record<string, unknown> 
   return JSON.parse(body);
 }
 
-test('HTML goes to clients that name it, and the links to others', async (t) => {
+test('clients that name HTML get the page, and others get the links', async (t) => {
   const { port } = await startService(t, { args: ['--path-prefix', '/some/path'] });
   for (const accept of [BROWSER, 'accept: TEXT/HTML', 'Accept: application/json, text/html;level=1']) {
     assert.ok(isPage(await ask(port, get('/some/path/', accept))), accept);
@@ -56,7 +56,7 @@ test('the policy allows the script and the style of the page, and nothing else [
   assert.doesNotMatch(body, /\s(?:src|style|on[a-z]+)\s*=/, 'it has no resource and no handler in its HTML');
 });
 
-test('hosted, the page is below any name and needs no token', async (t) => {
+test('in hosted mode the page is below any name and needs no token', async (t) => {
   const { port } = await startService(t, { args: writeDeployments(t, ['prod']).args });
   for (const path of ['/', '/prod/', '/unknown/']) assert.ok(isPage(await ask(port, get(path, BROWSER))), path);
   const root = linksIn(await ask(port, get('/')));
@@ -69,15 +69,15 @@ test('hosted, the page is below any name and needs no token', async (t) => {
   }
 });
 
-test('without its last slash the address of a page leads a browser to it, and that of the service any client', async (t) => {
-  const leads = async (port: number, path: string, location: string) => {
+test('the address of a page without its last slash redirects a browser, and the address of the service answers any client', async (t) => {
+  const assertRedirect = async (port: number, path: string, location: string) => {
     const { status, headers } = await ask(port, get(path, BROWSER));
     assert.deepEqual([status, headers.get('location'), headers.get('vary')], [301, location, 'Accept'], path);
     assert.ok(isPage(await ask(port, get(new URL(location, `http://a${path}`).pathname, BROWSER))), path);
   };
   const local = await startService(t, { args: ['--path-prefix', '/some/a:b'] });
-  await leads(local.port, '/some/a:b', './a:b/');
-  await leads(local.port, '/some/a:b?key=x%20y', './a:b/?key=x%20y');
+  await assertRedirect(local.port, '/some/a:b', './a:b/');
+  await assertRedirect(local.port, '/some/a:b?key=x%20y', './a:b/?key=x%20y');
   assert.equal(linksIn(await ask(local.port, get('/some/a:b')))['service'], 'assetlog');
   const statusOf = async (port: number, request: string) => (await ask(port, request)).status;
   assert.deepEqual(
@@ -86,8 +86,8 @@ test('without its last slash the address of a page leads a browser to it, and th
   );
   const deployments = writeDeployments(t, ['prod']);
   const hosted = await startService(t, { args: [...deployments.args, '--path-prefix', '/x'] });
-  for (const name of ['prod', 'unknown']) await leads(hosted.port, `/x/${name}`, `./${name}/`);
-  await leads(hosted.port, '/x', './x/');
+  for (const name of ['prod', 'unknown']) await assertRedirect(hosted.port, `/x/${name}`, `./${name}/`);
+  await assertRedirect(hosted.port, '/x', './x/');
   assert.equal(linksIn(await ask(hosted.port, get('/x')))['token_header'], 'Service-Cloud-Api-Token');
   assert.deepEqual(
     [
@@ -110,7 +110,7 @@ test('a link from another site leads to the page, and to nothing else', async (t
     assert.equal((await link(target, 'document')).status, 403, target);
 });
 
-test('where reading is off, the reply names the option that turns it on [program-page-2]', async (t) => {
+test('if reading is off, the reply names the option that turns it on [program-page-2]', async (t) => {
   const { port } = await startService(t, { args: ['--no-read'] });
   const reply = await ask(port, get('/', BROWSER));
   assert.equal(reply.status, 403);

@@ -32,7 +32,7 @@ async function refusalsAt(port: number, target = '/refusals', headers: readonly 
 test('refused requests of every kind are shown, the newest first, without their query [get-refusals-2]', async (t) => {
   const { port } = await startService(t);
   assert.deepEqual(await refusalsAt(port), []);
-  const begunMs = Date.now();
+  const startedMs = Date.now();
   const long = 'x'.repeat(1_000);
   const requests: readonly (readonly [bytes: string, method: string | undefined, path: string | undefined])[] = [
     [post(`${CHECK}a?check_name=c&s3cret`), 'POST', `${CHECK}a`],
@@ -62,7 +62,7 @@ test('refused requests of every kind are shown, the newest first, without their 
     expected.toReversed(),
   );
   for (const { time } of shown)
-    assert.ok(Date.parse(time) >= begunMs - 1_000 && Date.parse(time) <= Date.now() + 1_000);
+    assert.ok(Date.parse(time) >= startedMs - 1_000 && Date.parse(time) <= Date.now() + 1_000);
   assert.equal(shown.at(-1)?.error, errorOf(replies[0]));
   assert.ok(!JSON.stringify(shown).includes('s3cret'), 'neither query nor metadata is shown');
   const lines = await ask(port, get('/refusals', 'Accept: application/x-ndjson'));
@@ -71,7 +71,7 @@ test('refused requests of every kind are shown, the newest first, without their 
   assert.match(errorOf(replies[2]), /^there is no parameter "limt" here/);
 });
 
-test('a reader sees the refusals of its own deployment only, and clients without a token push out half of them at most [get-refusals-1]', async (t) => {
+test('a reader sees the refusals of its own deployment only, and clients without a token push out at most half of them [get-refusals-1]', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod', 'other']);
   const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.1'] });
   const header = (name: string) => [headerOf(name)];

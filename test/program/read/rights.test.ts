@@ -1,4 +1,4 @@
-/** Which clients may read over HTTP, and what becomes of what they are reading when they may not any more. */
+/** Which clients may read over HTTP, and the end of a reading whose client loses the right. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -59,12 +59,12 @@ async function host(
   };
 }
 
-test('without the right every reading gets the same 403, whatever there is [who-may-read-3]', async (t) => {
+test('without the right every reading gets the same 403, with and without data [who-may-read-3]', async (t) => {
   const { get, report } = await host(t);
   await report('orders');
-  const asked = ['', '?limit=1', '?key=orders', '?key=nothing', '?after_seq=1', '?x=1', '?limit=0', '?x=%zz'];
+  const queries = ['', '?limit=1', '?key=orders', '?key=nothing', '?after_seq=1', '?x=1', '?limit=0', '?x=%zz'];
   const replies: WireReply[] = [];
-  for (const path of READINGS) for (const query of asked) replies.push(await get(`/prod${path}${query}`, reporter));
+  for (const path of READINGS) for (const query of queries) replies.push(await get(`/prod${path}${query}`, reporter));
   assert.equal(new Set(replies.map(withoutChance)).size, 1);
   assert.equal(replies[0]?.status, 403);
   assert.match(errorOf(replies[0]), /^this token may not read; /);
@@ -75,9 +75,9 @@ test('without the right every reading gets the same 403, whatever there is [who-
 
 const LOSSES: readonly (readonly [how: string, tokens: object[], status: number])[] = [
   ['its token loses the right', [REPORTER, entry(reader)], 403],
-  ['its token is gone', [REPORTER], 401],
+  ['its token is removed', [REPORTER], 401],
   ['its token has expired', [REPORTER, entry(reader, { may: ['read'], notAfter: '2026-01-31' })], 401],
-  ['its deployment is gone', [], 401],
+  ['its deployment is removed', [], 401],
 ];
 
 for (const [how, tokens, status] of LOSSES) {
@@ -98,11 +98,11 @@ for (const [how, tokens, status] of LOSSES) {
     assert.deepEqual(stream.seqs, [1]);
     assert.equal((await get('/prod/events', reader)).status, status);
     await report('of-another', both, 'test');
-    await other.until('another deployment is read on', () => other.seqs.length === 1);
+    await other.until('the other deployment is still read', () => other.seqs.length === 1);
   });
 }
 
-test('a stream continues over a reload that leaves its token the right, and over a file that is refused', async (t) => {
+test('a stream continues after a reload that keeps the right of its token, and after an invalid file', async (t) => {
   const { service, file, open, write, report } = await host(t);
   const stream = await open('/prod/events', reader);
   t.after(() => stream.close());
@@ -129,7 +129,7 @@ test('a stream and a wait end when their token expires [who-may-read-2]', async 
   assert.equal((await get('/prod/events', reader)).status, 401);
 });
 
-test('--no-read turns reading off for good tokens too, and --read has no effect in hosted mode and says so', async (t) => {
+test('--no-read turns reading off for valid tokens too, and --read warns that it has no effect in hosted mode', async (t) => {
   const off = await host(t, { args: ['--no-read'] });
   for (const path of READINGS) {
     const reply = await off.get(`/prod${path}`, reader);
@@ -143,7 +143,7 @@ test('--no-read turns reading off for good tokens too, and --read has no effect 
   assert.ok(on.logged.some((line) => /"warn".*--read has no effect with --deployments/.test(line)));
 });
 
-test('a local service lets clients read on loopback, and elsewhere with --read only', async (t) => {
+test('a local service lets clients read on loopback, and elsewhere only with --read', async (t) => {
   const statuses = async (args: readonly string[]) => {
     const { port, kill } = await startProcess(t, { args });
     const replies = await Promise.all(READINGS.map((path) => ask(port, get(path))));

@@ -1,4 +1,4 @@
-/** `--watch-asset`: the metric with the age of the oldest asset under a key, right after a restart too. */
+/** `--watch-asset`: the metric with the age of the oldest asset under a key, also right after a restart. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { eventually } from '../../support/tools.ts';
 const NAME = 'assetlog_watched_asset_age_seconds';
 const HOUR_MS = 3_600_000;
 
-/** A file of a journal. @param events such as `50 w/b` for one that was recorded 50 hours ago, the oldest first */
+/** A file of a journal. @param events such as `50 w/b` for an event recorded 50 hours ago, the oldest first */
 function fileOf(events: readonly string[], first = 1): Buffer {
   const timeOf = (hours = '') => Date.now() - Number(hours) * HOUR_MS;
   const eventOf = (key = ''): PlainEvent => ({ type: 'AssetObservation', assetKey: key.split('/') });
@@ -27,7 +27,7 @@ function fileOf(events: readonly string[], first = 1): Buffer {
   );
 }
 
-/** @returns by key how many hours old its oldest asset is, to a tenth */
+/** @returns the age of the oldest asset under each key, in hours, to a tenth */
 async function agesOf(service: { readonly port: number }): Promise<Record<string, number>> {
   const ages = [...samplesOf(await metricsOf(service))].filter(([name]) => name.startsWith(NAME));
   return Object.fromEntries(
@@ -37,7 +37,7 @@ async function agesOf(service: { readonly port: number }): Promise<Record<string
 
 const watch = (...keys: string[]) => keys.flatMap((key) => ['--watch-asset', key]);
 
-test('the age is that of the last event of the oldest asset under the key, at once after a restart too [watched-1]', async (t) => {
+test('the age comes from the last event of the oldest asset under the key, also right after a restart [watched-1]', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, segmentName(1)), fileOf(['90 w/a', '80 other', '50 w/b', '30 w/a', '20 w2', '10 w/c/d']));
   const args = watch('w', 'w/a', 'w/c', 'nothing', '["w/a"]', 'o"\\x');
@@ -54,35 +54,35 @@ test('the age is that of the last event of the oldest asset under the key, at on
   assert.equal((await agesOf(service))['nothing'], 0);
 });
 
-test('an asset of which retention left nothing is not known, neither before nor after a restart [watched-2]', async (t) => {
+test('an asset whose events retention removed is unknown, before and after a restart [watched-2]', async (t) => {
   const data = newFolder(t);
   const [first, second] = [segmentName(1), segmentName(3)];
   writeFileSync(join(data, first), fileOf(['90 w/a', '80 w/b']));
   writeFileSync(join(data, second), fileOf(['30 w/b', '20 x'], 3));
   const service = await startService(t, { data, args: watch('w', 'w/a') });
   assert.deepEqual(await agesOf(service), { w: 90, 'w/a': 90 });
-  writeFileSync(join(data, goneName({ first: 1, last: 2 }, 'removed')), ''); // as retention does it
+  writeFileSync(join(data, goneName({ first: 1, last: 2 }, 'removed')), ''); // like retention
   rmSync(join(data, first));
   assert.deepEqual(await agesOf(service), { w: 30, 'w/a': Infinity });
   await service.kill();
   assert.deepEqual(await agesOf(await startService(t, { data, args: watch('w', 'w/a') })), { w: 30, 'w/a': Infinity });
 });
 
-test('in hosted mode a key begins with the deployment, whose idle journal is read as it is', async (t) => {
+test('in hosted mode a key starts with the deployment, and an idle journal is read too', async (t) => {
   const data = newFolder(t);
   const { args } = writeDeployments(t, ['prod', 'dev']);
   const service = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
   assert.deepEqual(await agesOf(service), { 'prod/w': Infinity, prod: Infinity, dev: Infinity });
   await service.kill();
   const folder = join(data, 'prod');
-  assert.deepEqual(readdirSync(data).includes('prod'), false, 'a metric makes no folder');
+  assert.deepEqual(readdirSync(data).includes('prod'), false, 'a metric creates no folder');
   mkdirSync(folder, { mode: 0o700 });
   writeFileSync(join(folder, segmentName(1)), fileOf(['50 w', '40 v']));
   const again = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
 });
 
-test('while much is read, the other metrics are there, and the age follows', async (t) => {
+test('while a large journal is read, the other metrics are reported, and the age follows', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => `50 w/${at % 10}`)));
   const service = await startService(t, { data, args: watch('w') });
@@ -93,7 +93,7 @@ test('while much is read, the other metrics are there, and the age follows', asy
   await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
 });
 
-test('without the option there is no age, and there are at most 20 keys', async (t) => {
+test('without the option no age is reported, and at most 20 keys are accepted', async (t) => {
   assert.deepEqual(await agesOf(await startService(t)), {});
   const many = await run(['serve', ...watch(...Array.from({ length: 21 }, (_, at) => `a${at}`))]);
   assert.deepEqual([many.code, /--watch-asset "a20" is one more than 20/.test(many.stderr)], [2, true]);

@@ -1,4 +1,4 @@
-/** `assetlog report` with batches and idempotency keys: each line once and in order, whatever is cut, killed or refused. */
+/** `assetlog report` with batches and idempotency keys: each line is recorded once and in order, also after cuts, kills and refusals. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ function linesOf(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `{"type":"observation","asset_key":"k${index + 1}"}`);
 }
 
-/** So many lines, each with its line feed. */
+/** `count` lines, each with its line feed. */
 function textOf(count: number): string {
   return linesOf(count)
     .map((line) => `${line}\n`)
@@ -46,7 +46,7 @@ function requestsIn(sent: string): string[] {
   return [...sent.matchAll(/(GET|POST) (\S+) HTTP\/1\.1\r\n/g)].map(([, method, path]) => `${method} ${path}`);
 }
 
-test('lines go in batches over one connection, in order, each with a key of its run and its number [report-batches-4]', async (t) => {
+test('lines are sent in batches over one connection, in order, each with a key of its run id and number [report-batches-4]', async (t) => {
   const service = await startService(t);
   const proxy = await startCuttingProxy(t, service.port, () => uncut);
   const file = join(newFolder(t), 'lines.jsonl');
@@ -65,7 +65,7 @@ test('lines go in batches over one connection, in order, each with a key of its 
   assert.equal(service.events().length, 4_000);
 });
 
-test('a hosted service is asked above its deployment once, without its token [report-batches-3]', async (t) => {
+test('the document of a hosted service is requested once above the deployment, without the token [report-batches-3]', async (t) => {
   const { args, tokenOf } = writeDeployments(t, ['prod']);
   const [token, secret] = [join(newFolder(t), 'token'), tokenOf('prod')];
   writeFileSync(token, secret, { mode: 0o600 });
@@ -86,7 +86,7 @@ test('a hosted service is asked above its deployment once, without its token [re
   );
 });
 
-test('what has arrived is sent while the input pauses', async (t) => {
+test('lines that have arrived are sent while the input pauses', async (t) => {
   const service = await startService(t);
   const { child, finished } = launch(['report', '--from', '-', '--url', service.url], { openInput: true });
   for (let count = 1; count <= 3; count += 1) {
@@ -99,7 +99,7 @@ test('what has arrived is sent while the input pauses', async (t) => {
   assert.deepEqual([code, stdout], [1, '3 recorded, 3 refused\n']);
 });
 
-test('wrong lines are reported in order and skipped, also more than a reply lists, and whatever is wrong with them', async (t) => {
+test('invalid lines of any kind are reported in order and skipped, also more of them than a reply lists', async (t) => {
   const service = await startService(t);
   const lines = linesOf(1_200);
   for (let index = 3; index < 700; index += 2) lines[index] = '{"type":"check","asset_key":"k"}';
@@ -165,7 +165,7 @@ test('each line is recorded once and in order by a service that is killed and st
   assert.equal(assetsOf(second), expectedAssets(20_000));
 });
 
-test('a run that stops in doubt is continued with its run id, and doubles nothing [report-batches-6]', async (t) => {
+test('a run that stops in doubt can be continued with its run id, and doubles nothing [report-batches-6]', async (t) => {
   const service = await startService(t);
   let connections = 0;
   // The document arrives, and then no reply to a batch.
@@ -179,7 +179,7 @@ test('a run that stops in doubt is continued with its run id, and doubles nothin
   assert.equal(inDoubt.code, 75, inDoubt.stderr);
   assert.ok(connections > 0);
   const [, line, runId] = /; continue with --from-line (\d+) --run-id (\S+)\n$/.exec(inDoubt.stderr) ?? [];
-  assert.match(inDoubt.stderr, /^assetlog: line \d+: .*; it may have been recorded\nassetlog: stopped before line /);
+  assert.match(inDoubt.stderr, /^assetlog: line \d+: .*; it might have been recorded\nassetlog: stopped before line /);
   assert.ok(line !== undefined && runId !== undefined, inDoubt.stderr);
   const rest = await report(service.url, ['--from', file, '--from-line', line, '--run-id', runId]);
   assert.equal(rest.code, 0, rest.stderr);
@@ -226,7 +226,7 @@ test('a journal of lines with keys is replayed into its own service as duplicate
   assert.deepEqual([code, stdout, JSON.stringify(service.events())], [0, '30 recorded, 0 refused\n', before]);
 });
 
-test('lines with a key are counted as without their time, and keep it with --keep-times', async (t) => {
+test('lines with a key are counted as sent without their time, and keep it with --keep-times', async (t) => {
   const [from, without, kept] = [await startService(t), await startService(t), await startService(t)];
   const keyed = '{"type":"observation","asset_key":"b"}';
   await report(from.url, ['--from', '-', '--run-id', 'first'], { input: keyed });
@@ -272,7 +272,7 @@ test('the time of a journal line becomes its event time, unless it has one or a 
   );
 });
 
-/** A server with an OpenAPI document of its own, or with none. @param answer gets the path and the body of each POST */
+/** A server with the given OpenAPI document, or with none. @param answer gets the path and the body of each POST */
 async function serve(
   t: TestContext,
   document: unknown,
@@ -303,8 +303,8 @@ test('without keys a batch in doubt is not sent again: its lines are counted as 
   assert.deepEqual(posts.slice(0, 3), [`${BATCH} 100`, `${BATCH} 100`, `${BATCH} 50`]);
   assert.deepEqual([code, stdout], [1, '150 recorded, 1 refused, 100 perhaps recorded\n']);
   const [without, doubt, wrong] = stderr.split('\n');
-  assert.match(without ?? '', /does not know Idempotency-Key: what is sent to it again is recorded again$/);
-  assert.equal(doubt, 'assetlog: lines 101 to 201: answers 500: broken; they may have been recorded');
+  assert.match(without ?? '', /does not know Idempotency-Key: a report that is sent again is recorded again$/);
+  assert.equal(doubt, 'assetlog: lines 101 to 201: answers 500: broken; they might have been recorded');
   assert.match(wrong ?? '', /^assetlog: line 151: it is not valid JSON/);
 });
 
@@ -322,7 +322,7 @@ test('a batch that is too large is halved', async (t) => {
   );
 });
 
-test('a 200 or 207 that does not account for each line is no success [report-batches-2]', async (t) => {
+test('a 200 or 207 that does not account for each line is not a success [report-batches-2]', async (t) => {
   const table: readonly (readonly [number, unknown, number, RegExp])[] = [
     [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],
     [200, '<html>', 1, /^assetlog: line 1: answers 200: /],
@@ -330,13 +330,13 @@ test('a 200 or 207 that does not account for each line is no success [report-bat
       200,
       { recorded: 4 },
       75,
-      /^assetlog: lines 1 to 5: answers 200: 4 recorded, 0 not, of 5 items; they may have been/,
+      /^assetlog: lines 1 to 5: answers 200: 4 recorded, 0 not, of 5 items; they might have been/,
     ],
     [
       207,
       { recorded: 4, failed: 1 },
       75,
-      /^assetlog: lines 1 to 5: answers 207: 4 recorded, 1 not, of 5 items; they may/,
+      /^assetlog: lines 1 to 5: answers 207: 4 recorded, 1 not, of 5 items; they might/,
     ],
     [
       207,
@@ -349,7 +349,7 @@ test('a 200 or 207 that does not account for each line is no success [report-bat
       207,
       { recorded: 2, failed: 3, errors: [{ item: 2, error: 'x' }] },
       1,
-      /line 2: answers 400: x\n.*lines 3 to 5: answers 207 without naming .*may/,
+      /line 2: answers 400: x\n.*lines 3 to 5: answers 207 without naming .*might/,
     ],
   ];
   await Promise.all(
@@ -383,7 +383,7 @@ test('the items of a lenient batch that its reply does not list are sent again, 
   );
 });
 
-test('without a document of an assetlog, lines are sent one at a time and without keys', async (t) => {
+test('without an OpenAPI document of assetlog, lines are sent one at a time and without keys', async (t) => {
   const other = { paths: { '/payments': { post: {} }, [`/payments${BATCH}`]: { post: {} } } };
   for (const document of [undefined, '<html>', [WITH_KEYS], {}, other, { ...WITH_KEYS, paths: [BATCH] }]) {
     const { url, posts } = await serve(t, document, () => [200, {}]);

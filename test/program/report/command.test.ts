@@ -73,10 +73,10 @@ test('each kind is recorded as given, without output', async (t) => {
   );
 });
 
-test('what cannot be a report is reported before anything is sent, and ends with 2', async () => {
+test('an invalid report is refused with 2 before anything is sent', async () => {
   const check = ['check', 'k', '--check-name', 'c', '--passed'];
   const table: readonly (readonly [readonly string[], RegExp])[] = [
-    [[], /say what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
+    [[], /name what to report: assetlog report materialization\|check\|observation KEY, or --from FILE/],
     [['materialisation', 'k'], /; did you mean materialization\?/],
     [['check'], /assetlog report check KEY/],
     [['observation', 'a//b'], /"a\/\/b" is not a key; write/],
@@ -136,7 +136,7 @@ test('what cannot be a report is reported before anything is sent, and ends with
   ];
   await Promise.all(
     table.map(async ([args, expected]) => {
-      // No service listens there: what is sent ends otherwise.
+      // No service listens there: a request would end with another code.
       const end = await runHere(['report', ...args], {
         env: { ASSETLOG_URL: 'http://127.0.0.1:1', ASSETLOG_RETRY_FOR: '0' },
       });
@@ -178,7 +178,7 @@ async function startHosted(t: TestContext): Promise<{ url: string; data: string;
 
 const LINES = { input: '{"type":"observation","asset_key":"k"}\n'.repeat(3) };
 
-test('a hosted service gets the token from a file, and it is never shown', async (t) => {
+test('a hosted service gets the token from a file, and the token is never shown', async (t) => {
   const { url, data, secret, tokenFile } = await startHosted(t);
   const good = await run(['report', ...KEY], { env: { ASSETLOG_URL: url, ASSETLOG_TOKEN_FILE: tokenFile } });
   assert.deepEqual([good.code, good.stderr], [0, '']);
@@ -195,7 +195,7 @@ test('a hosted service gets the token from a file, and it is never shown', async
   assert.equal(without.code, 1);
   assert.match(without.stderr, /answers 401: /);
   const lines = await report(url, ['--from', '-'], LINES);
-  assert.deepEqual([lines.code, lines.stderr.match(/answers 401/g)?.length], [1, 1]); // the others would get the same
+  assert.deepEqual([lines.code, lines.stderr.match(/answers 401/g)?.length], [1, 1]); // the other lines would get the same
   for (const text of ['', `${secret}\nand more`, 'the-sécret']) {
     writeFileSync(tokenFile, text);
     const bad = await report(url, [...KEY, '--token-file', tokenFile]);
@@ -205,7 +205,7 @@ test('a hosted service gets the token from a file, and it is never shown', async
   }
 });
 
-test('a service that starts late gets the report; one that does not start ends the command with 75', async (t) => {
+test('a service that starts late gets the report; a service that does not start ends the command with 75', async (t) => {
   const port = await freePort(t);
   const { finished } = launch(['report', ...KEY, '--url', `http://127.0.0.1:${port}`]);
   await new Promise((resolve) => setTimeout(resolve, 1_000));
@@ -225,17 +225,17 @@ test('a service that starts late gets the report; one that does not start ends t
   );
 });
 
-test('a connection that breaks after the report ends with 75, is reported as in doubt, and is not retried', async (t) => {
+test('a report whose connection breaks ends with 75, is reported as in doubt, and is not retried', async (t) => {
   const { url, count } = await listenWith(t, (socket) => socket.destroy());
   const { code, stderr } = await report(url, [...KEY, '--retry-for', '500ms']);
   assert.deepEqual([code, count()], [75, 1]);
   assert.match(
     stderr,
-    /sent no complete reply: .*; it may have been recorded, and sending it again may record it twice\n$/,
+    /sent no complete reply: .*; it might have been recorded, and sending it again might record it twice\n$/,
   );
 });
 
-/** A server of the test's own that accepts connections, what it sends when bytes arrive, and how many reports were sent to it. */
+/** A server that calls `onData` when bytes arrive. @returns its URL, and a function that counts the reports sent to it */
 async function listenWith(t: TestContext, onData: (socket: Socket) => void): Promise<{ url: string; count(): number }> {
   let reports = 0;
   const server = createNetServer((socket) => {
@@ -295,7 +295,7 @@ test('a signal ends a run after its line, also while no input arrives', async (t
 const withoutPython = missing('python3 is not installed', 'python3', ['--version']);
 const withoutOpenssl = missing('openssl is not installed', 'openssl', ['version']);
 
-test('a terminal shows a progress bar, and the reason of a wait', { skip: withoutPython }, async (t) => {
+test('a terminal shows a progress bar, and the reason for a wait', { skip: withoutPython }, async (t) => {
   const service = await startService(t);
   const file = join(newFolder(t), 'lines.jsonl');
   writeFileSync(file, '{"type":"observation","asset_key":"k"}\n'.repeat(20_000));
@@ -309,7 +309,7 @@ test('a terminal shows a progress bar, and the reason of a wait', { skip: withou
   assert.match(away.stdout, /\rhttp:\S+ cannot be reached: .*; again in 0\.\d s\x1b\[K/);
 });
 
-test('https works with a private CA, and an unknown one is reported with what to set', {
+test('https works with a private CA, and an unknown CA is reported with the variable to set', {
   skip: withoutOpenssl,
 }, async (t) => {
   const folder = newFolder(t);

@@ -1,4 +1,4 @@
-/** A socket that systemd opened before the service was there, and hands over. */
+/** A socket that systemd opens before the start of the service, and hands over. */
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -11,7 +11,7 @@ import { ask, post, Wire } from '../../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 
-/** Does as systemd does (sd_listen_fds(3)), and becomes the program: what Node opens itself it would also accept on. */
+/** Acts like systemd (sd_listen_fds(3)), and becomes the program. Not in Node, which would accept connections on the socket. */
 const SYSTEMD = `
 import os, select, socket, sys
 kind, host, portFile, count, pid = sys.argv[1:6]
@@ -36,7 +36,7 @@ function underSystemd(host: string, portFile = '', count = '1', pid = '', kind =
   return { under: ['python3', '-c', SYSTEMD, kind, host, portFile, count, pid] };
 }
 
-/** @returns the port in a file, when it is there whole */
+/** @returns the port in a file, when the file is complete */
 async function portIn(file: string): Promise<number> {
   await eventually(
     'the port of the socket is written',
@@ -48,7 +48,7 @@ async function portIn(file: string): Promise<number> {
 const withoutPython =
   spawnSync('python3', ['--version']).status !== 0 && 'python3, which plays the part of systemd, is not installed';
 
-test('it serves on the socket that it is given, whatever host and port say', { skip: withoutPython }, async (t) => {
+test('the service uses the passed socket, and ignores --host and --port', { skip: withoutPython }, async (t) => {
   const portFile = join(newFolder(t), 'port');
   const args = ['--host', '0.0.0.0', '--port', '1'];
   const service = await startService(t, { args, ...underSystemd('127.0.0.1', portFile) });
@@ -57,12 +57,12 @@ test('it serves on the socket that it is given, whatever host and port say', { s
   assert.equal((await ask(port, post(REPORT))).status, 200);
   assert.equal(service.events().length, 1);
   const foreign = await ask(port, 'GET /livez HTTP/1.1\r\nHost: evil.example\r\n\r\n');
-  assert.equal(foreign.status, 403, 'the address that counts is that of the socket, which is a loopback address');
+  assert.equal(foreign.status, 403, 'the address of the socket counts, which is a loopback address');
   assert.doesNotMatch(service.stderr(), /any client that can reach this address/);
   assert.equal((await service.kill('SIGTERM')).code, 0);
 });
 
-test('on a socket for every address the rules for loopback do not hold', { skip: withoutPython }, async (t) => {
+test('on a socket for every address the rules for loopback do not apply', { skip: withoutPython }, async (t) => {
   const service = await startService(t, underSystemd('0.0.0.0'));
   const { port } = service;
   assert.equal(service.url, `http://0.0.0.0:${port}`);
@@ -80,7 +80,7 @@ test('a client that reports before the start waits, and is not refused', { skip:
   assert.equal((await starting).events().length, 5);
 });
 
-test('a socket that it cannot serve on ends the start with 2 and says what to do', {
+test('a socket that the service cannot use ends the start with 2 and says what to do', {
   skip: withoutPython,
 }, async (t) => {
   const folder = newFolder(t);
@@ -104,7 +104,7 @@ test('a socket that it cannot serve on ends the start with 2 and says what to do
   }
 });
 
-test('variables that were meant for another process do not count', { skip: withoutPython }, async (t) => {
+test('variables for another process are ignored', { skip: withoutPython }, async (t) => {
   const portFile = join(newFolder(t), 'port');
   const service = await startService(t, underSystemd('127.0.0.1', portFile, '2', '1'));
   assert.notEqual(service.port, await portIn(portFile));

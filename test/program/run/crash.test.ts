@@ -1,4 +1,4 @@
-/** After a crash, and after a stop under load: every acknowledged event is there once. */
+/** After a crash, and after a stop under load: every acknowledged event is recorded once. */
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -24,7 +24,7 @@ function startLoads(t: Scope, port: number, headerOf: (name: string) => string, 
   });
 }
 
-test('in hosted mode SIGTERM under load leaves every journal whole, with what was acknowledged and nothing else', async (t) => {
+test('in hosted mode SIGTERM under load leaves every journal whole, with exactly the acknowledged events', async (t) => {
   const { args, headerOf } = writeDeployments(t, NAMES);
   const service = await startService(t, { args: [...args, '--segment-bytes', '20000'] });
   const loads = startLoads(t, service.port, headerOf);
@@ -36,7 +36,7 @@ test('in hosted mode SIGTERM under load leaves every journal whole, with what wa
     await stop();
     const events = eventsIn(join(service.data, name));
     assertOnce(events, acknowledged);
-    assert.equal(events.length, acknowledged.size, 'what was not acknowledged is not recorded');
+    assert.equal(events.length, acknowledged.size, 'no other event is recorded');
     const [stopped, ...files] = readdirSync(join(service.data, name)).sort();
     assert.equal(stopped, '.stopped-cleanly');
     assert.ok(files.length > 1, `${files.length} files`);
@@ -44,7 +44,7 @@ test('in hosted mode SIGTERM under load leaves every journal whole, with what wa
   }
 });
 
-test('in hosted mode no other process writes to the folder, and SIGKILL under load loses nothing of any deployment', async (t) => {
+test('in hosted mode no other process writes to the folder, and SIGKILL under load loses no event of any deployment', async (t) => {
   const data = newFolder(t);
   const deployments = writeDeployments(t, NAMES);
   const args = [...deployments.args, '--segment-bytes', '20000'];
@@ -64,7 +64,7 @@ test('in hosted mode no other process writes to the folder, and SIGKILL under lo
   }
   const last = await startService(t, { data, args });
   for (const [name, keys] of acknowledged) {
-    const headers = [deployments.headerOf(name)]; // a journal is mended by its first report
+    const headers = [deployments.headerOf(name)]; // the first report repairs a journal
     assert.equal((await ask(last.port, post(`/${name}${TARGET}last`, undefined, headers))).status, 200);
     assertOnce(eventsIn(join(data, name)), [...keys, 'last']);
   }

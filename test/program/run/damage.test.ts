@@ -1,4 +1,4 @@
-/** A damaged journal: what a start, `assetlog verify` and `assetlog repair` say and do. */
+/** A damaged journal in a start, in `assetlog verify` and in `assetlog repair`. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, readFileSync, renameSync, truncateSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ function damaged(): Buffer {
   return flip(bytes, lines.slice(0, 3).join('').length + 99);
 }
 
-test('verify says what is in a good journal, as text and as JSON, and ends with 0', async (t) => {
+test('verify prints the contents of a good journal, as text and as JSON, and ends with 0', async (t) => {
   const data = journal(t);
   const [text, json] = await Promise.all([
     run(['verify', data]),
@@ -59,7 +59,7 @@ test('verify says what is in a good journal, as text and as JSON, and ends with 
   assert.ok(Date.parse(first_time) <= Date.parse(last_time));
 });
 
-test('verify counts good and bad lines also after the first bad one, and shows the first places of each', async (t) => {
+test('verify counts good and bad lines also after the first bad one, and shows the first places of damage', async (t) => {
   const { lines } = makeLines(100);
   const at = (line: number) => lines.slice(0, line - 1).join('').length;
   const bytes = [4, 9, 10, 50].reduce<Buffer>((bytes, line) => flip(bytes, at(line) + 99), Buffer.concat(lines));
@@ -69,7 +69,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   writeFileSync(join(data, segmentName(106)), segment(106, 1));
   const { code, stdout } = await runHere(['verify', '--data', data]);
   assert.equal(code, 3);
-  assert.match(stdout, /^\S+ is damaged\n {2}lines {3}99 good, 6 bad\n/); // the line after the missing one is not proved
+  assert.match(stdout, /^\S+ is damaged\n {2}lines {3}99 good, 6 bad\n/); // the line after the missing one cannot be verified
   const places = [...stdout.matchAll(/^ {2}bad {5}(\S+), line (\d+), byte (\d+): .*; (\d+) lines?$/gm)];
   assert.deepEqual(
     places.map((place) => place.slice(1)),
@@ -92,7 +92,7 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   );
 });
 
-test('verify may run beside a service, and takes an end that is being written for what it is', async (t) => {
+test('verify can run while a service runs, and recognizes an end that is being written', async (t) => {
   const service = await startService(t);
   await ask(service.port, post('/report_asset_materialization/a'));
   assert.equal((await runHere(['verify', '--data', service.data])).code, 0);
@@ -106,7 +106,7 @@ test('verify may run beside a service, and takes an end that is being written fo
   );
 });
 
-test('repair shows what it would do, does it with --yes, and has nothing to do then', async (t) => {
+test('repair prints its plan, carries it out with --yes, and then has nothing to do', async (t) => {
   const data = journal(t, damaged());
   const before = readdirSync(data);
   const shown = await runHere(['repair', '--data', data]);
@@ -142,14 +142,14 @@ test('repair shows what it would do, does it with --yes, and has nothing to do t
   assert.equal(service.events().at(-1)?.['seq'], 16);
 });
 
-test('repair keeps away from a folder that is in use', async (t) => {
+test('repair refuses a folder that is in use', async (t) => {
   const service = await startService(t);
   const { code, stderr, stdout } = await runHere(['repair', '--data', service.data, '--yes']);
   assert.deepEqual([code, stdout], [4, '']);
   assert.match(stderr, /^assetlog: .* is in use by process (\d+|unknown); stop it, or use another --data\n$/);
 });
 
-test('repair --yes before the first start finds nothing to repair, and makes nothing [upkeep-1]', async (t) => {
+test('repair --yes before the first start finds nothing to repair, and creates nothing [upkeep-1]', async (t) => {
   const empty = newFolder(t);
   for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
     const { code, stdout, stderr } = await runHere(['repair', '--yes', '--data', data]);
@@ -167,7 +167,7 @@ test('repair --yes before the first start finds nothing to repair, and makes not
   }
 });
 
-test('a file that was packed is not called lost, and one that is back is not called lost any more [upkeep-2]', async (t) => {
+test('the events of a packed file are not marked as lost, and the events of a restored file are no longer lost [upkeep-2]', async (t) => {
   const data = newFolder(t);
   const packed = join(data, `${SECOND}.gz`);
   writeFileSync(join(data, FIRST), makeLines(10).bytes);
@@ -186,7 +186,7 @@ test('a file that was packed is not called lost, and one that is back is not cal
   assert.match(refused.stdout, /^this is to be done; nothing was changed:\n {2}note {4}seq 11 to 15 as lost\n/);
   assert.match(
     refused.stderr,
-    /^assetlog: \S+\.gz may have events that this repair would call lost, .* such as with gunzip,/,
+    /^assetlog: \S+\.gz might have events that this repair would mark as lost, .* such as with gunzip,/,
   );
   const { done, renamed } = JSON.parse((await runHere(['repair', data, '--yes', '--json'])).stdout);
   assert.deepEqual([done, renamed, readdirSync(data)], [false, [`${SECOND}.gz`], before]);
@@ -203,7 +203,7 @@ test('a file that was packed is not called lost, and one that is back is not cal
   assert.deepEqual([good, events, none], [true, 17, []]);
 });
 
-test('without a journal, and with one that cannot be read, verify and repair say so in one line', async (t) => {
+test('verify and repair report a missing or unreadable journal in one line', async (t) => {
   const empty = newFolder(t);
   for (const [command, data] of [
     ['verify', empty],
@@ -223,7 +223,7 @@ test('without a journal, and with one that cannot be read, verify and repair say
   );
 });
 
-test('what no crash explains ends a start with 3, verify says the same, and a repair brings the service back', async (t) => {
+test('damage that no crash explains ends a start with 3, verify reports it, and a service starts after a repair', async (t) => {
   const crlf = (bytes: Buffer) => Buffer.from(bytes.toString().replaceAll('\n', '\r\n'));
   const damages: readonly (readonly [NodeJS.Signals, (bytes: Buffer) => Buffer, problem: RegExp, kept: string[]])[] = [
     ['SIGKILL', crlf, /line 1, byte 0: its line is good but ends with a carriage return/, []],

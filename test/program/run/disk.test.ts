@@ -58,7 +58,7 @@ test('a lock file that is removed ends the service with 5, at the next report or
   }
 });
 
-test('running out of file descriptors turns connections away, and ends neither the service nor what it has', async (t) => {
+test('running out of file descriptors turns connections away, and ends neither the service nor its connections', async (t) => {
   const service = await startService(t, { openFilesMax: 120 }); // a program that is not bundled loads many files at once
   const first = await Wire.open(service.port);
   const crowd = await Promise.all(Array.from({ length: 140 }, () => Wire.open(service.port)));
@@ -66,7 +66,7 @@ test('running out of file descriptors turns connections away, and ends neither t
   first.send(post(`${TARGET}a`));
   assert.equal((await first.reply())?.status, 200);
   for (const wire of [first, ...crowd]) wire.close();
-  await eventually('it takes clients again', () => ask(service.port, LIVE).then(Boolean, () => false));
+  await eventually('the service accepts clients again', () => ask(service.port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(service.port, post(`${TARGET}b`))).status, 200);
   assert.equal(service.events().length, 2);
 });

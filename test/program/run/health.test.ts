@@ -1,4 +1,4 @@
-/** Whether a service takes reports, and the other replies that need no token: the metrics and the OpenAPI document. */
+/** Whether a service accepts reports, and the other replies that need no token: the metrics and the OpenAPI document. */
 
 import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
@@ -41,7 +41,7 @@ test('health, metrics and the OpenAPI document are below the prefix, answer HEAD
   }
 });
 
-test('a healthcheck ends with 0 only if reports are taken', async (t) => {
+test('a healthcheck ends with 0 only if reports are accepted', async (t) => {
   const service = await startService(t, { args: ['--path-prefix', '/p'] });
   const check = (...args: string[]) => run(['healthcheck', '--port', String(service.port), ...args]);
   const good = await check('--path-prefix', '/p', '--host', '0.0.0.0');
@@ -60,7 +60,7 @@ test('a healthcheck ends with 0 only if reports are taken', async (t) => {
 
 test('a server that switches protocols has recorded nothing, and neither report nor healthcheck ends with 0', async (t) => {
   const switching = createServer((socket) => {
-    socket.on('error', () => {}); // the client may have gone
+    socket.on('error', () => {}); // the client might have disconnected
     socket.once('data', () =>
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
     );

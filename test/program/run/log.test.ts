@@ -40,7 +40,7 @@ test('no line holds a token, metadata or a query [refusals-1]', async (t) => {
   assert.doesNotMatch(service.stderr(), /asl_/);
 });
 
-test('a token in a path is neither logged nor shown, in whatever form it was sent', async (t) => {
+test('a token in a path is neither logged nor shown, in any spelling', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod']);
   const token = tokenOf('prod');
   const own = 'Pa55+word/with/slash/of+40+characters+==';
@@ -100,16 +100,16 @@ test('a token in a path is neither logged nor shown, in whatever form it was sen
   );
 });
 
-test('a flood of refusals is a few lines and a count, and others are served meanwhile', async (t) => {
+test('a flood of refusals is logged as a few lines and a count, and other clients are served', async (t) => {
   const service = await startService(t);
   const count = 3_000;
   const flood = await Wire.open(service.port);
   let slowestMs = 0;
   for (let sent = 0; sent < count; sent += 10) {
     flood.send(post(`${CHECK}a`).repeat(10));
-    const beganMs = performance.now();
+    const startedMs = performance.now();
     if (sent % 500 === 0) assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
-    slowestMs = Math.max(slowestMs, performance.now() - beganMs);
+    slowestMs = Math.max(slowestMs, performance.now() - startedMs);
     for (let index = 0; index < 10; index += 1) assert.equal((await flood.reply())?.status, 400);
   }
   flood.close();
@@ -125,7 +125,7 @@ test('a flood of refusals is a few lines and a count, and others are served mean
     const inSecond = times.filter((other) => other >= time && other < time + limits.activityMs - 50).length;
     seconds.set(time, inSecond);
   }
-  assert.ok(Math.max(...seconds.values()) <= 2 * limits.refusalLinesMax, 'two intervals may meet in a second');
+  assert.ok(Math.max(...seconds.values()) <= 2 * limits.refusalLinesMax, 'two intervals can meet in a second');
   assert.ok(slowestMs < 20_000, `a report took ${slowestMs} ms`);
 });
 
@@ -161,11 +161,11 @@ test('with --quiet a terminal shows refusals only, and without colour with NO_CO
   assert.doesNotMatch(shown(), /recorded|\u001b/);
 });
 
-test('each failure has an id of its own that finds its lines in the log, and none that a client chose', async (t) => {
+test('each failure has its own id, which finds its lines in the log and is never chosen by a client', async (t) => {
   const limits = { headersMs: 2_000, requestMs: 3_000, deadlineCheckMs: 50, discardMs: 2_000 };
   const { disk, port, notices } = await serveSimulated(t, { limits, logLevel: 'debug' });
   const chosen = ['X-Request-Id: deadbeef-1', 'Request-Id: deadbeef-1'];
-  const asked: readonly (readonly [status: number, bytes: string])[] = [
+  const requests: readonly (readonly [status: number, bytes: string])[] = [
     [400, post(`${MATERIALIZATION}a`, '{"passed":', chosen)],
     [404, post('/nowhere', undefined, chosen)],
     [405, `GET ${MATERIALIZATION}a HTTP/1.1\r\nHost: localhost\r\n\r\n`],
@@ -179,7 +179,7 @@ test('each failure has an id of its own that finds its lines in the log, and non
     [503, READY],
   ];
   const ids = new Set<string>();
-  for (const [status, bytes] of asked) {
+  for (const [status, bytes] of requests) {
     if (status === 503) disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
     const reply = await ask(port, bytes);
     assert.equal(reply.status, status, bytes.slice(0, 100));
@@ -195,8 +195,8 @@ test('each failure has an id of its own that finds its lines in the log, and non
     if (status === 403) assert.ok(lines.some(({ level, problem }) => level === 'warn' && problem === error));
     ids.add(requestId);
   }
-  assert.equal(ids.size, asked.length);
-  // A part that is the same in all could be followed by a count, which would show a client how many requests of others fail.
+  assert.equal(ids.size, requests.length);
+  // If all ids shared a part, the rest could be a count, which would show a client how many requests of others fail.
   for (const part of [0, 4])
     assert.equal(new Set([...ids].map((id) => id.split('-')[part])).size, ids.size, [...ids].join(' '));
   assert.doesNotMatch(notices.join(''), /deadbeef/);

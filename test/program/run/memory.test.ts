@@ -1,4 +1,4 @@
-/** The memory of a running service, whatever Node it runs on. */
+/** The memory of a running service, on any version of Node. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -31,9 +31,9 @@ test('the young generation of a service grows to its limit and no further [young
   const [node = '', ...rest] = program;
   const service = await startService(t, { program: [node, '--require', work, ...rest] });
   process.kill(service.pid, 'SIGUSR2');
-  const said = () => /^MiB: (\d+), (\d+)$/m.exec(service.stderr())?.slice(1).map(Number);
-  await eventually('it has worked', () => said() !== undefined);
-  const [before = 0, after] = said() ?? [];
-  // From the source, the loader has let the young generation grow before the program begins.
+  const printed = () => /^MiB: (\d+), (\d+)$/m.exec(service.stderr())?.slice(1).map(Number);
+  await eventually('it has worked', () => printed() !== undefined);
+  const [before = 0, after] = printed() ?? [];
+  // From the source, the loader has let the young generation grow before the program starts.
   assert.equal(after, Math.max(before, limits.youngHalfBytesMax / 1024 / 1024));
 });

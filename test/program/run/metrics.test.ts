@@ -1,4 +1,4 @@
-/** `/metrics` of the program: each figure by what was done before. */
+/** `/metrics` of the program: each figure after known requests. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { ask, get, post, Wire } from '../../support/wire.ts';
 const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
 
-test('every figure is what was done', async (t) => {
+test('every figure matches the requests before', async (t) => {
   const before = Date.now() / 1000;
   const service = await startService(t, { args: ['--segment-bytes', '4096'] });
   const at = (path: string) => `/report_asset_${path}`;
@@ -87,7 +87,7 @@ test('every figure is what was done', async (t) => {
   );
   const free = samples.get('assetlog_disk_free_bytes') ?? 0;
   assert.ok(free > 1e6 && free < 1e15, `${free}`);
-  assert.ok((samples.get('assetlog_connections') ?? 0) >= 2, 'the kept one and the one that asks');
+  assert.ok((samples.get('assetlog_connections') ?? 0) >= 2, 'the kept connection and the one of this request');
   const seconds = samples.get('assetlog_sync_seconds_sum') ?? 0;
   assert.ok(seconds > 0 && seconds < 10, `${seconds}`);
   assert.ok((samples.get('process_resident_memory_bytes') ?? 0) > 20e6);
@@ -97,7 +97,7 @@ test('every figure is what was done', async (t) => {
   assert.equal(again.get('assetlog_http_requests_total{endpoint="metrics",status="200"}'), 1);
 });
 
-test('in hosted mode it needs no token, and sums over deployments without naming one', async (t) => {
+test('in hosted mode the metrics need no token, and are sums over deployments without their names', async (t) => {
   const { args, headerOf } = writeDeployments(t, ['prod', 'test', 'idle']);
   const service = await startService(t, { args });
   const report = (name: string, header: string) =>
@@ -128,7 +128,7 @@ function countedBy(alert: string, samples: ReadonlyMap<string, number>): string[
   return [...samples.keys()].filter((name) => name.startsWith(`${metric}{`) && labels.every((one) => one.test(name)));
 }
 
-test('what could not be recorded is not counted, and the service counts as not ready', async (t) => {
+test('a report that could not be recorded is not counted as an event, and the service is not ready', async (t) => {
   const { disk, port } = await serveSimulated(t);
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
   assert.equal((await ask(port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 503);

@@ -1,4 +1,4 @@
-/** The program of before the line had its optional members reads a journal with them, and this one reads a journal of that one. */
+/** A program from before the optional members of a line reads a journal with them, and this program reads a journal of the older one. */
 
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -98,7 +98,7 @@ test('retention of a program from before forwarding makes a hub forget a device 
   }
 });
 
-test('each version has a number of its own, which the handbook names', { skip: beforeBatches.isMissing }, async (t) => {
+test('each version has its own number, which the handbook names', { skip: beforeBatches.isMissing }, async (t) => {
   const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
   assert.notEqual(old.stdout, own.stdout);

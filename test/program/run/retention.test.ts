@@ -1,4 +1,4 @@
-/** Retention as a process: a budget in bytes, days, and sizes that cannot work. */
+/** Retention of a process: a budget in bytes, and days. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import { ask, post } from '../../support/wire.ts';
 const DAY_MS = 24 * 3_600_000;
 const removed = (last: number) => goneName({ first: 1, last }, 'removed');
 
-test('the program keeps to its budget under reports, and says what it removed; verify and the next start understand', async (t) => {
+test('the program keeps to its budget under load, and logs removed files; verify and the next start accept the journal', async (t) => {
   const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
   const service = await startService(t, { args });
   const body = JSON.stringify({ description: 'x'.repeat(900) });
@@ -33,7 +33,7 @@ test('the program keeps to its budget under reports, and says what it removed; v
   assert.equal(removals[0]?.['first_seq'], 1);
   assert.equal(removals.at(-1)?.['last_seq'], first - 1);
   assert.ok(removals.every(({ bytes, why }) => Number(bytes) > 4_000 && why === '--retain-bytes'));
-  // A stop ends a removal between two steps, so the marker of the run before may still be there.
+  // A stop ends a removal between two steps, so the marker of the previous run might still exist.
   const markers = readdirSync(service.data).filter((name) => name.endsWith('.removed'));
   assert.equal(markers.sort().at(-1), removed(first - 1));
   const verdict = await run(['verify', '--data', service.data, '--json']);
@@ -46,7 +46,7 @@ test('the program keeps to its budget under reports, and says what it removed; v
   assert.equal(again.events().at(-1)?.['seq'], 61);
 });
 
-test('by days at the start, and in hosted mode for each deployment by itself', async (t) => {
+test('files are removed by days at the start, and in hosted mode for each deployment separately', async (t) => {
   const folder = newFolder(t);
   const { args, headerOf } = writeDeployments(t, ['old', 'young']);
   for (const [name, days] of [
@@ -67,7 +67,7 @@ test('by days at the start, and in hosted mode for each deployment by itself', a
     readdirSync(join(folder, name))
       .filter((one) => one.startsWith('events-'))
       .sort();
-  assert.deepEqual(list('old'), [removed(3), segmentName(4)].sort(), 'the newest stays, old as it is');
+  assert.deepEqual(list('old'), [removed(3), segmentName(4)].sort(), 'the newest file stays at any age');
   assert.deepEqual(list('young'), [segmentName(1), segmentName(4)]);
   assert.match(
     stderr,

@@ -1,4 +1,4 @@
-/** A start: what it prints, what it warns about, and how it ends if it fails. */
+/** A start: its output, its warnings, and the exit codes of its failures. */
 
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
@@ -24,7 +24,7 @@ const LIVE = get('/livez');
 
 const noCurl = noTerminal('curl');
 
-test('on a terminal a start says where it listens, where events go and one command to try, which works', {
+test('on a terminal a start prints its address, the folder of the events and a command to try, which works', {
   skip: noCurl,
 }, async (t) => {
   const data = newFolder(t);
@@ -54,7 +54,7 @@ test('in hosted mode the command names a deployment and the header of the token'
   assert.equal(stdout, '{}');
 });
 
-test('flags go over environment, and the ready line is the only thing on standard output', async (t) => {
+test('flags override the environment, and only the ready line is on standard output', async (t) => {
   const data = newFolder(t);
   const service = await startService(t, {
     data,
@@ -66,10 +66,10 @@ test('flags go over environment, and the ready line is the only thing on standar
   assert.deepEqual([code, stdout, stderr], [0, `assetlog listening on ${service.url}\n`, '']);
 });
 
-test('a misspelt variable is a warning, and one that was to give deployments ends the start with 2', async (t) => {
+test('a misspelt variable is a warning, and a misspelt ASSETLOG_DEPLOYMENTS ends the start with 2', async (t) => {
   const service = await startService(t, { env: { ASSETLOG_RETAIN_BYTE: '300MB' } });
   const { stderr } = await service.kill('SIGTERM');
-  const [warning] = entriesOf(stderr, 'a variable is not read; its name is nearly that of an option');
+  const [warning] = entriesOf(stderr, 'a variable is not read: its name is nearly the name of an option; rename it');
   assert.deepEqual([warning?.['variable'], warning?.['meant']], ['ASSETLOG_RETAIN_BYTE', 'ASSETLOG_RETAIN_BYTES']);
   assert.deepEqual(await run(['serve', '--port', '0'], { env: { ASSETLOG_DEPLOYMENT: 'x.json' } }), {
     code: 2,
@@ -88,8 +88,8 @@ test('while the journal is being read the service is alive, not ready, and refus
   const starting = serve(t, { disk, args: ['--port', String(port)] });
   await eventually('it listens', () => ask(port, LIVE).then(Boolean, () => false));
   assert.equal((await ask(port, LIVE)).status, 200);
-  for (const asked of [READY, get('/server_info')])
-    assert.equal(errorOf(await ask(port, asked)), 'the journal is being opened');
+  for (const request of [READY, get('/server_info')])
+    assert.equal(errorOf(await ask(port, request)), 'the journal is being opened');
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 503);
   release();
   const { notices } = await starting;
@@ -97,7 +97,7 @@ test('while the journal is being read the service is alive, not ready, and refus
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
 });
 
-test('a start that fails says why, with the exit code of its reason, and leaves folder and port free [service-7]', async (t) => {
+test('a failed start reports its reason, with an exit code for it, and leaves folder and port free [service-7]', async (t) => {
   const failure = (args: readonly string[], data = newFolder(t)) =>
     serve(t, { args, data }).then(
       () => assert.fail('it started'),
@@ -157,10 +157,10 @@ test('a start ends with 5 if the disk fails, and with 2 only for a mistake of th
     return `${error.exitCode} ${error.message}`;
   };
   const steps: [string, RegExp, (disk: SimulatedDisk, error: Error) => void][] = [
-    ['the folder is made', /^5 the data folder \S+ cannot be used: E\w+: simulated, 'file'$/, failPrepare],
-    ['the mount is asked for', /^5 the start failed: E\w+: simulated, 'file'$/, failMount],
+    ['the folder is created', /^5 the data folder \S+ cannot be used: E\w+: simulated, 'file'$/, failPrepare],
+    ['the mount is read', /^5 the start failed: E\w+: simulated, 'file'$/, failMount],
     ['the folder is listed', /^5 the folder \S+ cannot be read: E\w+: simulated, 'file'$/, fail('list')],
-    ['the file is made', /^5 the journal in \S+ cannot be opened: E\w+: simulated, 'file'$/, fail('create')],
+    ['the file is created', /^5 the journal in \S+ cannot be opened: E\w+: simulated, 'file'$/, fail('create')],
   ];
   for (const [step, expected, arrange] of steps) {
     for (const code of ['EIO', 'EMFILE', 'ENFILE', 'ENOMEM']) assert.match(await ended(code, arrange), expected, step);
@@ -178,13 +178,13 @@ test('a folder without write permission is reported in one line', { skip: withou
   chmodSync(folder, 0o755);
   cpSync(built, program);
   mkdirSync(data, 0o555);
-  // Root may write everywhere, so root runs it as another user, which has to be able to read the program.
+  // Root can write everywhere, so root runs it as another user, who must be able to read the program.
   const otherUser = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
   const child = spawnSync(process.execPath, [program, '--port', '0', '--data', data], {
     ...otherUser,
     encoding: 'utf8',
     cwd: folder,
-    env: { NODE_V8_COVERAGE: undefined }, // that user may not write where coverage is collected
+    env: { NODE_V8_COVERAGE: undefined }, // that user cannot write to the folder of the coverage
   });
   assert.equal(child.status, 2, `${child.error} ${child.stderr}`);
   assert.match(
@@ -237,7 +237,7 @@ test('on a file system that reports no free space a service is ready, and --keep
   );
 });
 
-test('a folder that is locked late, since the disk was full, is warned about as well', async (t) => {
+test('a folder that is locked late, since the disk was full, gets the same warnings', async (t) => {
   const data = join(newFolder(t), 'data');
   const disk = new SimulatedDisk(data);
   let attempts = 0;
@@ -253,7 +253,7 @@ test('a folder that is locked late, since the disk was full, is warned about as 
   assert.ok(waits >= 0 && at('every user of this machine may write to the data folder') > waits, notices.join(''));
 });
 
-test('a start that fails keeps its folder locked while the journal that it opened may still be written [service-9]', async (t) => {
+test('a failed start keeps its folder locked while the journal that it opened might still be written [service-9]', async (t) => {
   const data = newFolder(t);
   const disk = new SimulatedDisk(data);
   const isLocked = () => readdirSync(data).some((name) => name.startsWith('.lock-'));
@@ -261,7 +261,7 @@ test('a start that fails keeps its folder locked while the journal that it opene
   const fd = openSync(join(data, 'no-socket'), 'w');
   t.after(() => closeSync(fd));
   const limits = { openWaitMs: 20, lastSyncMs: 20 };
-  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  const alive = setInterval(() => {}, 1_000); // keeps the process alive, like a request to a real disk
   await assert.rejects(serve(t, { disk, limits, parts: { fd } }), /the socket that was passed/);
   clearInterval(alive);
   assert.equal(disk.count('list'), 1);

@@ -1,4 +1,4 @@
-/** Signals, and what a stop waits for. */
+/** Signals, and the waits of a stop. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -20,11 +20,11 @@ import { ask, get, post, Wire } from '../../support/wire.ts';
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');
 
-test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so', async (t) => {
+test('SIGTERM and SIGINT are logged, and end the service with 0 when everything is on the disk', async (t) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const service = await startService(t);
     const wires = await Promise.all(Array.from({ length: 20 }, () => Wire.open(service.port)));
-    await ask(service.port, LIVE); // those before it have been accepted
+    await ask(service.port, LIVE); // the connections before it have been accepted
     for (const wire of wires) wire.send(post(`${TARGET}a`));
     await sleep(5);
     const ended = service.kill(signal);
@@ -38,7 +38,7 @@ test('SIGTERM and SIGINT end with 0 when everything is on the disk, and say so',
   }
 });
 
-test('requests that had arrived when a stop began get their replies, although they were not read yet [stop-1]', async (t) => {
+test('requests that had arrived when a stop started get their replies, even if they were not read yet [stop-1]', async (t) => {
   const service = await serve(t);
   const wires = await Promise.all(Array.from({ length: 64 }, () => Wire.open(service.port)));
   for (const wire of wires) wire.send(post(`${TARGET}before`));
@@ -57,14 +57,16 @@ async function startStopping(t: Scope, signal: NodeJS.Signals): Promise<{ servic
   const service = await startService(t);
   const wire = await sendUnfinished(service.port);
   process.kill(service.pid, signal);
-  await eventually('the stop begins', () => service.stderr().includes(`"message":"stopping","signal":"${signal}"`));
+  await eventually('the stop has started', () =>
+    service.stderr().includes(`"message":"stopping","signal":"${signal}"`),
+  );
   return { service, wire };
 }
 
 async function sendUnfinished(port: number): Promise<Wire> {
   const wire = await Wire.open(port);
   wire.send(`${post(`${TARGET}before`)}${UNFINISHED}`);
-  assert.equal((await wire.reply())?.status, 200); // so what follows it was read too
+  assert.equal((await wire.reply())?.status, 200); // so the bytes after it were read too
   return wire;
 }
 
@@ -78,7 +80,7 @@ test('a second signal ends the process at once, and by that signal', async (t) =
   }
 });
 
-test('SIGHUP stops a service on a terminal cleanly, however often a terminal that closes sends it', {
+test('SIGHUP stops a service on a terminal cleanly, even if a closing terminal sends it more than once', {
   skip: noTerminal(),
 }, async (t) => {
   const data = newFolder(t);
@@ -86,7 +88,7 @@ test('SIGHUP stops a service on a terminal cleanly, however often a terminal tha
   const pid = Number(/pid=(\d+)/.exec(shown())?.[1]);
   const wire = await sendUnfinished(port);
   process.kill(pid, 'SIGHUP');
-  await eventually('the stop begins', () => shown().includes('stopping'));
+  await eventually('the stop has started', () => shown().includes('stopping'));
   for (let count = 0; count < 3; count += 1) process.kill(pid, 'SIGHUP');
   wire.send(post(TARGET, '{"asset_key":"a"}').slice(-5));
   assert.equal((await wire.reply())?.status, 200);
@@ -95,7 +97,7 @@ test('SIGHUP stops a service on a terminal cleanly, however often a terminal tha
   assert.ok(existsSync(join(data, '.stopped-cleanly')));
 });
 
-test('SIGHUP is ignored with one line where no stream is a terminal, as with nohup and under systemd', async (t) => {
+test('SIGHUP is ignored with one line if no stream is a terminal, as with nohup and under systemd', async (t) => {
   const service = await startService(t);
   for (let count = 0; count < 3; count += 1) {
     process.kill(service.pid, 'SIGHUP');
@@ -106,7 +108,7 @@ test('SIGHUP is ignored with one line where no stream is a terminal, as with noh
   assert.equal(stderr.match(/SIGHUP is ignored/g)?.length, 1);
 });
 
-test('a signal ends also a start that hangs, and SIGHUP is no reason to end for a service with deployments', async (t) => {
+test('a signal also ends a start that hangs, and SIGHUP does not end a service with deployments', async (t) => {
   const [data, file] = [newFolder(t), join(newFolder(t), 'deployments.json')];
   execFileSync('mkfifo', [file]); // nothing writes to it, so it is never read
   const { child, finished } = launch(['--port', '0', '--data', data, '--deployments', file]);
@@ -130,7 +132,7 @@ test('a signal ends also a start that hangs, and SIGHUP is no reason to end for 
   );
 });
 
-test('a connection that is held open on the lock keeps the service from nothing: neither from a stop nor from its end', async (t) => {
+test('a connection that is held open on the lock prevents neither a stop nor the end of the service', async (t) => {
   for (const [code, end] of [
     [0, (service: Running) => service.kill('SIGTERM')],
     [
@@ -152,7 +154,7 @@ test('a connection that is held open on the lock keeps the service from nothing:
   }
 });
 
-test('the program that reads the output may close it', async (t) => {
+test('the reader of the output can close it', async (t) => {
   const { child } = launch(['--port', '0', '--data', newFolder(t), '--log-level', 'debug']);
   t.after(() => child.kill('SIGKILL'));
   const port = await new Promise<number>((resolve) => {
@@ -165,16 +167,16 @@ test('the program that reads the output may close it', async (t) => {
   assert.equal((await once(child, 'exit'))[0], 0);
 });
 
-test('a command whose work never ends does not end with 0, and says so', async (t) => {
+test('a command whose work never ends exits with 1 and a message', async (t) => {
   const service = await startService(t);
   assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
-  // Standard output that takes everything and never says that it has left.
+  // Standard output that accepts everything and never confirms a write.
   const broken = '--import=data:text/javascript,process.stdout.write=()=>true';
   const { code, stderr } = await run(['events', '--data', service.data], { env: { NODE_OPTIONS: broken } });
   assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
 });
 
-test('a stop answers what was read and what is still being received, and accepts no connection', async (t) => {
+test('a stop answers the requests that were read or are still being received, and accepts no connection', async (t) => {
   const service = await serveSimulated(t, { limits: { drainMs: 120_000 } });
   const { disk, port } = service;
   const release = hold(disk, 'sync');
@@ -222,12 +224,12 @@ test('a stop does not wait for a client that reads no replies, and its other lim
   for (const wire of wires) wire.close();
 });
 
-test('a stop waits for a request that is never finished for a limited time only', async (t) => {
+test('a stop waits for a request that is never finished, but only for a limited time', async (t) => {
   const service = await serve(t, { limits: { drainMs: 200 } });
   const { port, notices } = service;
   const wire = await Wire.open(port);
   wire.send(post(TARGET, '{"asset_key":"a"}').slice(0, -5));
-  await ask(port, LIVE); // what was sent before it has been read
+  await ask(port, LIVE); // the bytes before it have been read
   await service.stop();
   assert.equal(await service.ended, exitCodes.done);
   assert.match(notices.join(''), /requests that were still being received are cut off/);
@@ -241,7 +243,7 @@ test('a stop gives up a disk that hangs, and keeps its folder locked until the d
   const wire = await Wire.open(port);
   wire.send(post(`${TARGET}a`));
   await eventually('the sync hangs', () => disk.count('sync') === 1);
-  const alive = setInterval(() => {}, 1_000); // as the request to a real disk would keep the process
+  const alive = setInterval(() => {}, 1_000); // keeps the process alive, like a request to a real disk
   await service.stop();
   clearInterval(alive);
   assert.equal(await service.ended, exitCodes.diskFailed);
