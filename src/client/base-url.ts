@@ -4,9 +4,9 @@ import { endpoints } from '../event/parameters.ts';
 import { shellWord } from '../telemetry/printable.ts';
 
 /**
- * Checks a URL. A URL with an endpoint is refused, since its kind and key could contradict those of the report.
+ * Checks a URL. A URL with an endpoint is refused, since its kind and key could contradict the report.
  * @returns the origin and the path without a slash at its end
- * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence has no password
+ * @throws Error with a sentence for an endpoint, and for a user, a query or a fragment; the sentence does not contain the password
  */
 export function readBaseUrl(text: string): string {
   const { base, endpoint, hasMore } = parseBaseUrl(text);

@@ -1,4 +1,4 @@
-/** A batch of reports as a request: its body, and what a reply says about each item. Pure functions. */
+/** A batch of reports as a request: its body, and the outcome of each item in a reply. Pure functions. */
 
 import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
@@ -6,17 +6,17 @@ import type { HttpReply } from './connection.ts';
 import { type DeliveryInDoubt, onOneLine } from './delivery.ts';
 import type { Submission } from './submission.ts';
 
-/** What a reply says about the items of a batch. `reasons` has a clause for each refused item, by the index of the item from 0. */
+/** The outcome of a batch. `reasons` has a clause for each refused item that the reply names, by the index of the item from 0. */
 export type BatchReply =
   | { readonly kind: 'recorded' }
   /**
-   * The items up to the last one in `reasons` that are not in it are recorded, and all later ones if `isComplete`; otherwise
-   * some of the later ones are, and the reply does not say which.
+   * Up to the last item in `reasons`, the other items are recorded. All later items are recorded if `isComplete`; otherwise some
+   * of them are, and the reply does not name them.
    */
   | { readonly kind: 'some recorded'; readonly reasons: ReadonlyMap<number, string>; readonly isComplete: boolean }
   | { readonly kind: 'none recorded'; readonly reasons: ReadonlyMap<number, string> };
 
-/** The right items of the batch are recorded if others are wrong: `Prefer: handling=lenient` (RFC 7240 section 4.4). */
+/** Valid items of the batch are recorded even if others are not valid: `Prefer: handling=lenient` (RFC 7240 section 4.4). */
 export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
 
 /** @returns one line of a batch: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
@@ -32,7 +32,7 @@ export interface BatchLine {
   readonly text: string;
 }
 
-/** @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; an item that is larger is alone */
+/** @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; a larger item has its own batch */
 export function batchesOf(
   submissions: readonly Submission[],
   linesMax: number,
@@ -57,7 +57,7 @@ export function batchesOf(
 }
 
 /**
- * Reads what a reply to a batch of `count` items says about them. A 200 or 207 that does not account for each item is in doubt.
+ * Reads the outcome of a batch of `count` items. A 200 or 207 that does not account for each item is in doubt.
  * @returns undefined for a reply that is not specific to batches, such as a 503, or the page of another server
  */
 export function readBatchReply({ status, body }: HttpReply, count: number): BatchReply | DeliveryInDoubt | undefined {
@@ -74,7 +74,7 @@ export function readBatchReply({ status, body }: HttpReply, count: number): Batc
 interface ReplyCounts {
   readonly recorded: number | undefined;
   readonly failed: number;
-  /** Undefined if there is none, or if they do not describe items of the batch. */
+  /** Undefined if the reply has none, or if they do not describe items of the batch. */
   readonly reasons: ReadonlyMap<number, string> | undefined;
 }
 

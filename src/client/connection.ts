@@ -7,7 +7,7 @@ import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
 import { withoutToken } from '../telemetry/masked.ts';
 
-/** The token of a request, and the name of its header. What a reply repeats of the token is masked. */
+/** The token of a request, and the name of its header. The token is masked in replies. */
 export interface TokenHeader {
   readonly name: string;
   readonly token: string;
@@ -18,7 +18,7 @@ export interface HttpCall {
   readonly method: 'GET' | 'OPTIONS' | 'POST' | 'PUT';
   readonly headers?: Readonly<Record<string, string>>;
   readonly token?: TokenHeader | undefined;
-  /** What else of the request is masked in its reply. */
+  /** Other texts of the request that are masked in its reply. */
   readonly secrets?: readonly string[] | undefined;
   readonly body?: string | Buffer;
   /**
@@ -42,9 +42,9 @@ export interface HttpReply {
   readonly body: string;
 }
 
-/** No complete reply was received. The message is that of the system or of TLS, such as `connect ECONNREFUSED 127.0.0.1:3000`. */
+/** No complete reply was received. The message comes from the system or from TLS, such as `connect ECONNREFUSED 127.0.0.1:3000`. */
 export class NoReply extends Error {
-  /** Whether a connection was established, so that the service may have received the request. */
+  /** Whether a connection was established, so that the service might have received the request. */
   readonly sent: boolean;
   /** The code of the system or of TLS, such as `ECONNREFUSED`; undefined for a timeout. */
   readonly code: string | undefined;
@@ -61,7 +61,7 @@ export class NoReply extends Error {
 /** A client with one connection at a time, kept alive for the next call. */
 export interface HttpClient {
   /**
-   * Sends a request and resolves with its reply, also if that is a redirect.
+   * Sends a request and resolves with its reply, also with a redirect.
    * @throws NoReply; the error of TLS if there is no certificate in `ca`
    */
   call(url: URL, call: HttpCall): Promise<HttpReply>;
@@ -69,13 +69,12 @@ export interface HttpClient {
   close(): void;
 }
 
-/** As `openClient`. */
 export type OpenClient = typeof openClient;
 
 /**
  * @returns a client that is not connected yet
  * @param protocol the protocol of every URL that is called, `http:` or `https:`
- * @param ca certificates (PEM) of the authorities that are trusted instead of those of Node
+ * @param ca certificates (PEM) of the authorities that are trusted instead of the default ones of Node
  */
 export function openClient(
   protocol: string,
@@ -99,74 +98,74 @@ export function openClient(
   function call(url: URL, { method, headers, token, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
     const secrets = secretsOf(token, more.secrets);
-    // The service may be closing an idle connection, and then it is unknown whether a request on it was received.
+    // The service might be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() > keptUntilMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
       let sent = false;
-      const settled = () => {
+      const settle = () => {
         leftBytes = 0;
         refuse = close;
         clearTimeout(timer);
-        signal?.removeEventListener('abort', aborted);
+        signal?.removeEventListener('abort', onAbort);
       };
-      const failed = (error: Error) => {
-        settled();
+      const fail = (error: Error) => {
+        settle();
         reject(noReply(error, sent, secrets));
       };
       const giveUp = (problem: string) => {
         const error = new Error(problem);
-        // Rejects the promise itself: what a destroyed request emits depends on its state and on the version of Node.
-        failed(error);
+        // Rejects the promise here: the events of a destroyed request depend on its state and on the version of Node.
+        fail(error);
         httpRequest.destroy(error);
       };
-      const late = () => giveUp(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
-      const aborted = () => giveUp('the request was given up');
-      const connected = () => {
+      const onTimeout = () => giveUp(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
+      const onAbort = () => giveUp('the request was given up');
+      const onConnect = () => {
         sent = true;
       };
-      const closed = () => failed(new Error('the connection was closed before the whole reply'));
+      const onClose = () => fail(new Error('the connection was closed before the whole reply'));
       const httpRequest = request(url, { method, headers: headersWith(token, headers), agent }, (reply) => {
         const { statusCode: status = 0, headers } = reply;
         const chunks: Buffer[] = [];
         let bytes = 0;
-        const done = () => {
-          settled();
+        const finish = () => {
+          settle();
           // After a 500 the reference implementation closes its connection without announcing it.
           keptUntilMs = status >= 500 ? 0 : performance.now() + limits.keptMs;
           const body = Buffer.concat(chunks).toString('utf8', 0, replyBytesMax);
           resolve(replyWithout(secrets, { status, headers, body }));
         };
-        httpRequest.off('close', closed); // from here on, the events of the reply give the more precise error
-        reply.on('error', failed);
-        reply.on('close', closed);
-        reply.on('end', done);
+        httpRequest.off('close', onClose); // from here on, the events of the reply give the more precise error
+        reply.on('error', fail);
+        reply.on('close', onClose);
+        reply.on('end', finish);
         reply.on('data', (chunk: Buffer) => {
           chunks.push(chunk);
           bytes += chunk.length;
           if (bytes <= replyBytesMax) return;
-          done();
+          finish();
           reply.destroy();
         });
       });
       httpRequest.on('socket', (socket) => {
         const bytesMax = limits.replyHeadBytesMax + 2 * replyBytesMax; // chunks of a body have heads of their own
         leftBytes = bytesMax;
-        refuse = () => giveUp(`more than ${bytesMax} bytes came`);
-        if (httpRequest.reusedSocket) return connected();
+        refuse = () => giveUp(`more than ${bytesMax} bytes arrived`);
+        if (httpRequest.reusedSocket) return onConnect();
         watch(socket);
-        socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', connected);
+        socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', onConnect);
       });
-      httpRequest.on('error', failed);
+      httpRequest.on('error', fail);
       // For a 101, Node emits 'upgrade' and then only 'close': the bytes that follow on the connection are not HTTP.
       httpRequest.on('upgrade', ({ statusCode = 0, headers }, socket) => {
-        settled();
+        settle();
         socket.destroy();
         resolve(replyWithout(secrets, { status: statusCode, headers, body: '' }));
       });
-      httpRequest.on('close', closed);
-      const timer = setTimeout(late, timeoutMs);
-      signal?.addEventListener('abort', aborted);
-      if (signal?.aborted) aborted();
+      httpRequest.on('close', onClose);
+      const timer = setTimeout(onTimeout, timeoutMs);
+      signal?.addEventListener('abort', onAbort);
+      if (signal?.aborted) onAbort();
       else httpRequest.end(body);
     });
   }
@@ -174,7 +173,7 @@ export function openClient(
   return { call, close: () => agent.destroy() };
 }
 
-/** A GET request whose reply may be long. */
+/** A GET request whose reply can be long. */
 export interface OpenCall {
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
@@ -187,7 +186,7 @@ export interface OpenCall {
   readonly signal: AbortSignal | undefined;
 }
 
-/** A 200 with the media type that was asked for, as it arrives, or any other reply, with as much of its body as `call` reads. */
+/** A 200 with the requested media type, as a stream; or any other reply, with its body up to `replyBytesMax`. */
 export type OpenedReply =
   /** Reading throws if the connection breaks. */
   { readonly kind: 'long'; readonly chunks: AsyncIterable<Buffer> } | ({ readonly kind: 'short' } & HttpReply);
@@ -204,42 +203,42 @@ export function openReply(
     const secrets = secretsOf(token);
     const all = headersWith(token, { ...headers, Accept: accept });
     const options = { headers: all, signal, timeout: idleMs, agent: false, checkServerIdentity };
-    const failed = (error: Error) => {
+    const fail = (error: Error) => {
       clearTimeout(timer);
       reject(noReply(error, isConnected, secrets));
     };
-    const closed = () => failed(new Error('the connection was closed before the reply'));
-    const late = () => httpRequest.destroy(new Error(`nothing came within ${idleMs / 1000} s`));
+    const onClose = () => fail(new Error('the connection was closed before the reply'));
+    const onTimeout = () => httpRequest.destroy(new Error(`no data arrived within ${idleMs / 1000} s`));
     const httpRequest = request(url, options, (reply) => {
       const { statusCode: status = 0, headers } = reply;
       if (status === 200 && headers['content-type']?.startsWith(accept)) {
         clearTimeout(timer);
         return resolve({ kind: 'long', chunks: reply });
       }
-      httpRequest.off('close', closed); // it is closed after the bytes that are read
-      return beginOf(reply, replyBytesMax).then((body) => {
+      httpRequest.off('close', onClose); // `readStart` closes it after `replyBytesMax`
+      return readStart(reply, replyBytesMax).then((body) => {
         clearTimeout(timer);
         resolve({ kind: 'short', ...replyWithout(secrets, { status, headers, body }) });
-      }, failed);
+      }, fail);
     });
     // No idle timeout: a service that sends a byte of a head now and then does not extend it.
-    let timer = setTimeout(late, idleMs);
+    let timer = setTimeout(onTimeout, idleMs);
     httpRequest.on('socket', (socket) =>
       socket.once(url.protocol === 'https:' ? 'secureConnect' : 'connect', () => {
         isConnected = true;
         clearTimeout(timer);
-        timer = setTimeout(late, idleMs);
+        timer = setTimeout(onTimeout, idleMs);
       }),
     );
-    httpRequest.on('timeout', late);
-    httpRequest.on('error', failed);
-    httpRequest.on('close', closed);
+    httpRequest.on('timeout', onTimeout);
+    httpRequest.on('error', fail);
+    httpRequest.on('close', onClose);
     httpRequest.end();
   });
 }
 
 /** @returns the first bytes of a reply as UTF-8; the rest is not read @throws Error if the connection breaks before */
-async function beginOf(reply: IncomingMessage, bytesMax: number): Promise<string> {
+async function readStart(reply: IncomingMessage, bytesMax: number): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of reply) {
@@ -278,7 +277,7 @@ function noReply(error: NodeJS.ErrnoException, sent: boolean, secrets: readonly 
   return new NoReply(error, sent);
 }
 
-/** As that of `node:tls`, which does not find IPv6 addresses in a certificate in some versions of Node, such as 22.23. */
+/** Like `checkServerIdentity` of `node:tls`, which in some versions of Node, such as 22.23, finds no IPv6 address in a certificate. */
 export function checkServerIdentity(host: string, certificate: PeerCertificate): Error | undefined {
   const problem = process.getBuiltinModule('node:tls').checkServerIdentity(host, certificate);
   const isProved = problem !== undefined && host.includes(':') && new X509Certificate(certificate.raw).checkIP(host);

@@ -6,7 +6,7 @@ import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
 import { type HttpReply, NoReply } from './connection.ts';
 
-/** What became of one report. */
+/** The outcome of one report. */
 export type Delivery = { readonly kind: 'recorded' } | DeliveryFailure;
 
 /**
@@ -14,7 +14,7 @@ export type Delivery = { readonly kind: 'recorded' } | DeliveryFailure;
  * and without control characters.
  */
 export type DeliveryFailure =
-  /** The service refused this request; it may accept others. */
+  /** The service refused this request; it might accept others. */
   | { readonly kind: 'refused'; readonly reason: string }
   /** The service would refuse every report: the URL or the token is wrong. */
   | { readonly kind: 'misconfigured'; readonly reason: string }
@@ -28,7 +28,7 @@ export interface DeliveryInDoubt {
   readonly reason: string;
 }
 
-/** The request may be sent again: the service recorded nothing of it, or never received it. */
+/** The request can be sent again: the service recorded nothing of it, or never received it. */
 export interface SafeToRetry {
   readonly kind: 'again';
   readonly reason: string;
@@ -48,22 +48,21 @@ export interface RetryPolicy {
   readonly onWait: (reason: string, waitMs: number) => void;
 }
 
-/** Whether a request that may have been recorded may be sent again, since it would not be recorded twice. */
+/** Whether a request in doubt may be sent again, since the service would not record it twice. */
 export type Permission = { readonly kind: 'yes' } | { readonly kind: 'no' } | SafeToRetry;
 
-/** One request with reports. */
 export interface ReportRequest<Accepted> {
   /** Sends the request once; throws only NoReply. */
   readonly attempt: () => Promise<HttpReply>;
-  /** @returns what a reply means, if that differs from other requests: what counts as success. Undefined otherwise. */
+  /** @returns the meaning of a reply that is specific to this request, such as its success; undefined for any other reply */
   readonly accept: (reply: HttpReply) => Accepted | DeliveryInDoubt | undefined;
-  /** Called when it is in doubt whether the request was recorded; `again` if that cannot be found out now. */
+  /** Called when it is in doubt whether the request was recorded. @returns `again` if the answer cannot be found now */
   readonly mayRepeat: () => Promise<Permission>;
 }
 
 /**
- * Sends a request, and again while that cannot record anything twice.
- * @returns what `accept` returns, or the failure; `in doubt` if any attempt may have been recorded and no later one showed it
+ * Sends a request, and repeats it while that cannot record anything twice.
+ * @returns the result of `accept`, or the failure; `in doubt` if any attempt might have been recorded and no later one showed it
  */
 export async function deliver<Accepted extends { readonly kind: string }>(
   { attempt, accept, mayRepeat }: ReportRequest<Accepted>,
@@ -71,19 +70,19 @@ export async function deliver<Accepted extends { readonly kind: string }>(
 ): Promise<Accepted | DeliveryFailure> {
   const untilMs = performance.now() + policy.retryForMs;
   let doubt: DeliveryInDoubt | undefined;
-  const permission = async (): Promise<Permission> => (performance.now() < untilMs ? mayRepeat() : { kind: 'no' });
+  const askPermission = async (): Promise<Permission> => (performance.now() < untilMs ? mayRepeat() : { kind: 'no' });
   const once = async (): Promise<Accepted | DeliveryFailure | SafeToRetry> => {
     if (doubt !== undefined) {
-      const may = await permission();
-      if (may.kind === 'again') return may;
-      if (may.kind === 'no' || performance.now() > untilMs) return doubt;
+      const permission = await askPermission();
+      if (permission.kind === 'again') return permission;
+      if (permission.kind === 'no' || performance.now() > untilMs) return doubt;
     }
     const found = await attempt().then((reply) => accept(reply) ?? judge(reply), judgeNoReply);
     if (!isInDoubt(found)) return found;
     doubt = found;
-    const may = await permission();
-    if (may.kind === 'no') return doubt;
-    return { kind: 'again', reason: doubt.reason, afterMs: may.kind === 'again' ? may.afterMs : 0 };
+    const permission = await askPermission();
+    if (permission.kind === 'no') return doubt;
+    return { kind: 'again', reason: doubt.reason, afterMs: permission.kind === 'again' ? permission.afterMs : 0 };
   };
   const found = await retry(once, policy, untilMs);
   const isOpen = found.kind === 'unavailable' || found.kind === 'misconfigured';
@@ -93,8 +92,8 @@ export async function deliver<Accepted extends { readonly kind: string }>(
 /**
  * Calls a function until its result is final: with exponential backoff and jitter between attempts, at least the Retry-After of
  * the last reply (RFC 9110 section 10.2.3).
- * @param untilMs when the last attempt begins, on the clock of `performance.now()`
- * @returns the result of the last call; `unavailable` if that was `again`
+ * @param untilMs when the last attempt starts, on the clock of `performance.now()`
+ * @returns the result of the last call; `unavailable` if it was `again`
  */
 export async function retry<Found extends { readonly kind: string }>(
   once: () => Promise<Found | SafeToRetry>,
@@ -106,8 +105,8 @@ export async function retry<Found extends { readonly kind: string }>(
     if (!isAgain(found)) return found;
     const { reason, afterMs } = found;
     const leftMs = untilMs - performance.now();
-    const away: DeliveryFailure = { kind: 'unavailable', reason };
-    if (leftMs <= 0 || stopped.aborted) return away;
+    const unavailable: DeliveryFailure = { kind: 'unavailable', reason };
+    if (leftMs <= 0 || stopped.aborted) return unavailable;
     if (afterMs > leftMs) {
       return {
         kind: 'unavailable',
@@ -118,7 +117,7 @@ export async function retry<Found extends { readonly kind: string }>(
     const waitMs = Math.min(afterMs + (pauseMs * (1 + Math.random())) / 2, leftMs);
     onWait(reason, waitMs);
     await sleep(waitMs, undefined, { signal: stopped }).catch(() => {}); // aborted
-    if (stopped.aborted) return away;
+    if (stopped.aborted) return unavailable;
   }
 }
 
@@ -135,7 +134,7 @@ export function acceptReport({ status, body }: HttpReply): { readonly kind: 'rec
   return status === 200 && errorIn(body) === undefined ? { kind: 'recorded' } : undefined;
 }
 
-/** @returns what a reply means that is no success, whatever the request was */
+/** @returns the meaning of a reply that is not a success, for any request */
 export function judge({ status, headers, body }: HttpReply): DeliveryFailure | SafeToRetry {
   const reason = `answers ${status}: ${errorIn(body) ?? 'no error'}`;
   if (isTokenLimit({ status, headers })) {
@@ -144,9 +143,9 @@ export function judge({ status, headers, body }: HttpReply): DeliveryFailure | S
       reason: `${reason}; a valid token is never limited, so this one is wrong or missing`,
     };
   }
-  if (SAFE.has(status)) return { kind: 'again', reason, afterMs: retryAfterMs(headers) };
+  if (SAFE_TO_RETRY.has(status)) return { kind: 'again', reason, afterMs: retryAfterMs(headers) };
   if (status >= 500) return { kind: 'in doubt', reason };
-  if (status >= 400 && !FOR_ALL.has(status)) return { kind: 'refused', reason };
+  if (status >= 400 && !FOR_ALL_REPORTS.has(status)) return { kind: 'refused', reason };
   const { location } = headers;
   if (location !== undefined) {
     return { kind: 'misconfigured', reason: `answers ${status}: it is at ${onOneLine(location)} now` };
@@ -162,27 +161,27 @@ export function isTokenLimit({ status, headers }: Pick<HttpReply, 'status' | 'he
   return status === 429 && isChallenge(headers);
 }
 
-/** Whether a reply has the challenge of an assetlog, as its 401s have. */
+/** Whether a reply has the challenge of assetlog, like its 401s. */
 export function isChallenge(headers: HttpReply['headers']): boolean {
   return /\brealm="assetlog"/.test(headers['www-authenticate'] ?? '');
 }
 
-/** Statuses after which a retry is safe: request timeout, rate limit, full queue. */
-const SAFE: ReadonlySet<number> = new Set([408, 429, 503]);
+/** Request timeout, rate limit, full queue: nothing was recorded. */
+const SAFE_TO_RETRY: ReadonlySet<number> = new Set([408, 429, 503]);
 /** Statuses that do not depend on the report, but on the token, the host name or the path. */
-const FOR_ALL: ReadonlySet<number> = new Set([401, 403, 404, 405]);
+const FOR_ALL_REPORTS: ReadonlySet<number> = new Set([401, 403, 404, 405]);
 
-/** For a request that changes nothing, and so may always be repeated. @returns `again` in place of `in doubt` */
+/** For a request that changes nothing, so it can always be repeated. @returns `again` in place of `in doubt` */
 export function neverInDoubt<Found extends { readonly kind: string }>(found: Found | DeliveryFailure | SafeToRetry) {
   return isInDoubt(found) ? ({ kind: 'again', reason: found.reason, afterMs: 0 } as const) : found;
 }
 
-/** @param error that a call threw @returns what it means that there was no complete reply @throws what is not a NoReply */
+/** @param error thrown by a call @returns the meaning of the missing reply @throws any error other than NoReply */
 export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   if (!(error instanceof NoReply)) throw error;
   const { message, code = '', sent } = error;
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
-  // Errors before the connection was established are temporary, except those of TLS: a service or a network may come up.
+  // Errors before the connection was established are temporary, except TLS errors: a service or a network can come up.
   const reason = `cannot be reached: ${onOneLine(message)}`;
   if (!isTlsError(code)) return { kind: 'again', reason, afterMs: 0 };
   const untrusted = /SIGN|ISSUER/.test(code) ? '; for a private CA set NODE_EXTRA_CA_CERTS' : '';
@@ -190,7 +189,7 @@ export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   return { kind: 'misconfigured', reason: `${reason}${hint}` };
 }
 
-/** Whether an error is of TLS (`CERT_HAS_EXPIRED`), and not of the network below (`ECONNRESET`). */
+/** Whether an error comes from TLS (`CERT_HAS_EXPIRED`), and not from the network below (`ECONNRESET`). */
 export function isTlsError(code = ''): boolean {
   return /CERT|SIGNATURE|SSL|TLS|EPROTO/.test(code);
 }
@@ -215,17 +214,17 @@ export function onOneLine(text: string): string {
  */
 export function retryAfterMs({ 'retry-after': after = '', date = '' }: HttpReply['headers']): number {
   if (/^[0-9]{1,9}$/.test(after)) return Number(after) * 1000;
-  // The Date header of the reply comes first, since the clock of a device may be wrong by years.
+  // The Date header of the reply comes first, since the clock of a device can be wrong by years.
   const nowMs = dateMs(date) || Date.now();
   return Math.max(0, dateMs(after) - nowMs) || 0;
 }
 
-/** Each format begins with the weekday; the oldest (asctime) has no GMT. Other formats that Date.parse accepts are refused. */
+/** Each format starts with the weekday; the oldest (asctime) has no GMT. Other formats that Date.parse accepts are refused. */
 function dateMs(text: string): number {
   if (!/^[A-Z][a-z]{2}/.test(text)) return Number.NaN;
   return Date.parse(text.endsWith('GMT') ? text : `${text} GMT`);
 }
 
 const SHOWN_CHARACTERS = 300;
-/** More than any error of assetlog. */
+/** Longer than any error of assetlog. */
 const REASON_CHARACTERS_MAX = 2_000;

@@ -1,4 +1,4 @@
-/** What a service can do beyond the API, according to its OpenAPI document. Looking it up reports nothing. */
+/** Finds the features of a service beyond the API, in its OpenAPI document. The search reports nothing. */
 
 import { isObject, readObject } from '../config/json-file.ts';
 import { batchPath } from '../event/item.ts';
@@ -6,7 +6,7 @@ import type { HttpReply } from './connection.ts';
 import { type DeliveryFailure, judge, type SafeToRetry } from './delivery.ts';
 
 export interface Features {
-  /** The service takes many reports in one request. */
+  /** The service accepts many reports in one request. */
   readonly batch: boolean;
   /** The service records a report with an idempotency key once, however often it is sent. */
   readonly keys: boolean;
@@ -17,11 +17,10 @@ export const noFeatures: Features = { batch: false, keys: false };
 
 export type FeatureSearch =
   | { readonly kind: 'found'; readonly features: Features }
-  /** The service did not answer, or cannot now. */
+  /** The service did not answer, or is unavailable for now. */
   | SafeToRetry
   | DeliveryFailure;
 
-/** The OpenAPI document of a service. */
 export interface ServiceDocument {
   readonly url: URL;
   /** Whether the document is above the base URL, and describes all deployments. */
@@ -37,16 +36,16 @@ export function documentOf(base: string, hasToken: boolean): ServiceDocument {
   return { url: new URL(`${origin}${folder}/openapi.json`), isAbove };
 }
 
-/** @returns what the reply to a request for the document shows: `noFeatures` if it is no document of an assetlog */
+/** @returns the features in a reply to a request for the document; `noFeatures` for any document that is not of assetlog */
 export function readFeatures(reply: HttpReply, { isAbove }: ServiceDocument): FeatureSearch {
   const judged = judge(reply);
   if (judged.kind === 'again') return judged;
   if (GATEWAY.has(reply.status)) return { kind: 'again', reason: judged.reason, afterMs: 0 };
   const document = reply.status === 200 ? readObject(reply.body) : undefined;
-  const has = (...names: string[]) => isObject(names.reduce<unknown>(member, document));
-  if (!has('paths', `${isAbove ? '/{deployment_name}' : ''}${batchPath}/`))
+  const hasObject = (...names: string[]) => isObject(names.reduce<unknown>(member, document));
+  if (!hasObject('paths', `${isAbove ? '/{deployment_name}' : ''}${batchPath}/`))
     return { kind: 'found', features: noFeatures };
-  return { kind: 'found', features: { batch: true, keys: has('components', 'parameters', 'Idempotency-Key') } };
+  return { kind: 'found', features: { batch: true, keys: hasObject('components', 'parameters', 'Idempotency-Key') } };
 }
 
 /** Statuses of a proxy whose service is away. */

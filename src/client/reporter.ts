@@ -1,4 +1,4 @@
-/** Sends reports to one service: one in a request, or many if the service takes batches. */
+/** Sends reports to one service: one in a request, or many if the service accepts batches. */
 
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
@@ -51,7 +51,7 @@ export class Reporter {
     return retry(() => this.#search(), this.#options.retry);
   }
 
-  /** Sends one report, with retries; while it is in doubt only if the report has a key and the service knows keys. */
+  /** Sends one report, with retries; a report in doubt is retried only if it has a key and the service knows keys. */
   send({ endpoint, body, idempotencyKey }: Submission): Promise<Delivery> {
     const headers = {
       'Content-Type': 'application/json',
@@ -68,10 +68,10 @@ export class Reporter {
   }
 
   /**
-   * Sends reports in order, in batches if the service takes batches: call `find` before. If the service knows keys, all reports
+   * Sends reports in order, in batches if the service accepts batches: call `find` before. If the service knows keys, all reports
    * must have one.
-   * @returns the deliveries of the reports in order. What a batch has in common is one object. After a failure other than a
-   *   refusal the caller decides whether to continue.
+   * @returns the deliveries of the reports in order. A failure of a whole batch is the same object for all of its reports.
+   *   After a failure other than a refusal the caller decides whether to continue.
    */
   async *sendAll(submissions: readonly Submission[]): AsyncGenerator<readonly Delivery[]> {
     const { limits } = this.#options;
@@ -106,7 +106,7 @@ export class Reporter {
         const doubt: Delivery = { kind: 'in doubt', reason: 'answers 207 without naming each wrong item' };
         return yield rest.map(() => doubt);
       }
-      case 'refused': // such as 413: too many bytes in one request; a report alone, without its type and key, may be small enough
+      case 'refused': // such as 413: too many bytes in one request; a report alone, without its type and key, might be small enough
         if (batch.length === 1) return yield* this.#sendEach(batch);
         yield* this.#sendBatch(batch.slice(0, batch.length / 2));
         return yield* this.#sendBatch(batch.slice(batch.length / 2));
@@ -164,7 +164,7 @@ export class Reporter {
     const document = documentOf(base, token !== undefined);
     const call = {
       method: 'GET',
-      ...(!document.isAbove && { headers, token }), // what is above the base URL need not be the service, and gets no token
+      ...(!document.isAbove && { headers, token }), // another service might answer above the base URL, so it gets no token
       timeoutMs,
       replyBytesMax: limits.longReplyBytesMax,
     } as const;
@@ -195,7 +195,7 @@ function refusedOrRecorded(reason: string | undefined): Delivery {
   return reason === undefined ? recorded : { kind: 'refused', reason };
 }
 
-/** @returns a string of RFC 8941 section 3.3.3, the form that the header has in its draft */
+/** @returns a string of RFC 8941 section 3.3.3, the form of the header in its draft */
 function quoted(key: string): string {
   return `"${key.replaceAll(/["\\]/g, '\\$&')}"`;
 }

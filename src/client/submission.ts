@@ -6,14 +6,13 @@ import { type Json, readJson, stringOf } from '../event/json.ts';
 import { JsonError } from '../event/json-mistakes.ts';
 import type { Endpoint } from '../event/parameters.ts';
 
-/** One report to send. */
 export interface Submission {
   readonly endpoint: Endpoint;
   /** JSON text of an object. */
   readonly body: string;
   /** Identifies the report: sent again with the same key, it is recorded once. Visible ASCII. */
   readonly idempotencyKey?: string | undefined;
-  /** The line of a journal has a `time` that is not sent, and no `event_time`. */
+  /** Whether the report comes from a journal line whose `time` is not sent, and which has no `event_time`. */
   readonly isWithoutTime?: boolean;
 }
 
@@ -28,9 +27,9 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
 }
 
 /**
- * Reads a line, an item as `event/item.ts` describes it. Values keep their text, so numbers keep every digit. The `time` of a
- * line of a journal becomes its `event_time`, unless it has one. With an idempotency key only if `keepTimes`: a service that has
- * the event under this key takes it as the same event only without that `event_time`.
+ * Reads a line in the form of an item: see `event/item.ts`. Values keep their text, so numbers keep every digit. The `time` of a
+ * journal line becomes its `event_time`, unless it has one; with an idempotency key only if `keepTimes`, because a service that
+ * has the event under this key recognizes it only without that `event_time`.
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
 export function readSubmission(line: string, limits: ItemLimits, keepTimes = false): Submission {
@@ -55,7 +54,7 @@ export function readSubmission(line: string, limits: ItemLimits, keepTimes = fal
  * @throws Error whose message completes `"…" is`, if the text is no JSON object
  */
 export function readObject(text: string, limits: ItemLimits): string {
-  const value = orProblem(() => readJson(text, limits.jsonDepthMax));
+  const value = explainJsonError(() => readJson(text, limits.jsonDepthMax));
   if (value.kind !== 'object') throw new Error(`is ${value.kind}; give a JSON object such as '{"rows": 10}'`);
   return value.text;
 }
@@ -66,7 +65,7 @@ export function readObject(text: string, limits: ItemLimits): string {
  * @throws Error whose message completes `"…" is`, if the text is not JSON
  */
 export function readValue(text: string, limits: ItemLimits): string {
-  return orProblem(() => readJson(text, limits.jsonDepthMax)).text;
+  return explainJsonError(() => readJson(text, limits.jsonDepthMax)).text;
 }
 
 function readKey(key: Json): string {
@@ -77,12 +76,12 @@ function readKey(key: Json): string {
   return text;
 }
 
-/** Other lines may have a member `time` of another form, which is ignored. */
+/** Other lines can have a member `time` in another format, which is ignored. */
 function isTime(value: Json): boolean {
   return readEventTime(stringOf(value)).kind === 'time';
 }
 
-function orProblem<Value>(read: () => Value): Value {
+function explainJsonError<Value>(read: () => Value): Value {
   try {
     return read();
   } catch (error) {

@@ -12,7 +12,7 @@ import { listenOn } from '../support/sent-lines.ts';
 import { within } from '../support/tools.ts';
 
 const TIMEOUT_MS = 60_000;
-/** Less than a second timeout that would begin later, and far more than a busy machine adds. */
+/** Less than a second timeout that would start later, and far more than a busy machine adds. */
 const SLACK_MS = 2_900;
 
 async function listen(t: TestContext, server: Server | NetServer): Promise<URL> {
@@ -44,7 +44,7 @@ test('a connection is reused for the next call, unless it was idle', async (t) =
   assert.equal(connections, 3);
 });
 
-test('after a 5xx the next call gets a new connection, since a server may close the old one unannounced [connection-1]', async (t) => {
+test('after a 5xx the next call gets a new connection, since a server might close the old one unannounced [connection-1]', async (t) => {
   const statuses = [500, 200, 503, 404, 200];
   let [requests, connections] = [0, 0];
   const server = createServer((_req, res) => {
@@ -64,14 +64,14 @@ test('after a 5xx the next call gets a new connection, since a server may close 
   assert.deepEqual(seen, [1, 2, 2, 3, 3]);
 });
 
-test('a body of bytes is sent as it is, and a call ends with its signal', async (t) => {
+test('a body of bytes is sent unchanged, and a call ends with its signal', async (t) => {
   const bytes = Buffer.from([0, 255, 10, 13, 128]);
   let stop = new AbortController();
   const server = createServer(async (req, res) => {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk);
     if (req.url === '/late') return stop.abort();
-    if (req.url === '/begun') return res.write('x', () => stop.abort());
+    if (req.url === '/partial') return res.write('x', () => stop.abort());
     return res.end(`${req.method} ${Buffer.concat(chunks).toString('hex')} ${req.headers['content-length']}`);
   });
   const url = await listen(t, server);
@@ -79,7 +79,7 @@ test('a body of bytes is sent as it is, and a call ends with its signal', async 
   const put = { method: 'PUT', body: bytes, timeoutMs: TIMEOUT_MS } as const;
   const { signal } = stop;
   assert.equal((await call(url, { ...put, signal })).body, `PUT ${bytes.toString('hex')} 5`);
-  for (const path of ['late', 'begun']) {
+  for (const path of ['late', 'partial']) {
     stop = new AbortController();
     await assert.rejects(call(new URL(path, url), { ...put, signal: stop.signal }), {
       sent: true,
@@ -90,7 +90,7 @@ test('a body of bytes is sent as it is, and a call ends with its signal', async 
   assert.equal((await call(url, put)).status, 200);
 });
 
-test('the beginning of an endless reply is read', async (t) => {
+test('the start of an endless reply is read', async (t) => {
   const server = createServer((_req, res) => {
     res.writeHead(400);
     const pour = setInterval(() => res.write('x'.repeat(50_000)), 1);
@@ -104,7 +104,7 @@ test('the beginning of an endless reply is read', async (t) => {
   }
 });
 
-test('a call without a reply throws NoReply, which says whether the request may have been received', async (t) => {
+test('a call without a reply throws NoReply, with `sent` if the request might have been received', async (t) => {
   const { call } = client(t);
   const ask = (url: URL, timeoutMs = TIMEOUT_MS) =>
     call(url, { method: 'POST', body: '{}', timeoutMs }).then(
@@ -118,7 +118,7 @@ test('a call without a reply throws NoReply, which says whether the request may 
   const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${unusedPort}/`));
   assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
   assert.match(String(message), /ECONNREFUSED 127/);
-  // If every address of a name fails, the message is that of the first one.
+  // If every address of a name fails, the message is the one of the first address.
   assert.match(String((await ask(new URL(`http://localhost:${unusedPort}/`)))[2]), /ECONNREFUSED/);
 
   const cut = createNetServer((socket) => socket.once('data', () => socket.resetAndDestroy()).on('error', () => {}));
@@ -147,7 +147,7 @@ test('more than a reply may have ends its call at once: interim replies, tiny ch
   ];
   for (const [server, own] of tables) {
     const url = await listen(t, server);
-    const message = `more than ${3 * 64 * 1024} bytes came`;
+    const message = `more than ${3 * 64 * 1024} bytes arrived`;
     await assert.rejects(client(t, own).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS }), { sent: true, message });
   }
   // Chunks of a usual size, up to the limit.
@@ -177,11 +177,11 @@ test('a service that sends between two calls loses its connection, which the nex
   assert.equal(sockets.length, 2);
 });
 
-/** A server that sends these pieces when a request came, and then does the last thing. */
+/** A server that sends `pieces` when a request arrives, and then does `last`. */
 function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'reset' | 'keep' | 'repeat'): NetServer {
   return createNetServer((socket) => {
     t.after(() => socket.destroy());
-    socket.on('error', () => {}); // the client may have gone
+    socket.on('error', () => {}); // the client might have disconnected
     socket.once('data', () => {
       for (const piece of pieces) socket.write(piece);
       const repeat = () => {
@@ -195,7 +195,7 @@ function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'res
   });
 }
 
-test('however a connection ends, the call settles, and the delivery is decided', async (t) => {
+test('the call settles and the delivery is decided, with any end of the connection', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\n';
   const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n';
   const table: readonly (readonly [
@@ -223,7 +223,7 @@ test('however a connection ends, the call settles, and the delivery is decided',
     ['chunks, and an end between them', [`${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`], 'end', 'in doubt'],
     ['a malformed chunk', [`${head}Transfer-Encoding: chunked\r\n\r\nx\r\n{}`], 'keep', 'in doubt'],
     ['a body that ends with the connection', [`${head}\r\n{}`], 'end', 'recorded'],
-    ['what is no HTTP', ['SSH-2.0-x\r\n'], 'keep', 'in doubt'],
+    ['a reply that is not HTTP', ['SSH-2.0-x\r\n'], 'keep', 'in doubt'],
     ['204', ['HTTP/1.1 204 No Content\r\n\r\n'], 'keep', 'misconfigured'],
   ];
   await Promise.all(
@@ -243,7 +243,7 @@ test('however a connection ends, the call settles, and the delivery is decided',
   );
 });
 
-test('a call settles whatever events a version of Node leaves out', async (t) => {
+test('a call settles even if a version of Node leaves out events', async (t) => {
   const half = `HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{`;
   const table: readonly (readonly [readonly string[], readonly string[], 'reset' | 'keep'])[] = [
     [['socket', 'close'], [], 'reset'],
@@ -265,7 +265,7 @@ test('a call settles whatever events a version of Node leaves out', async (t) =>
       emitOnly(asked, names);
       return asked;
     });
-    // A connection that was closed is not waited for until the deadline.
+    // The end of a closed connection does not wait for the deadline.
     const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 120_000 });
     const late = sleep(60_000, 'it never settled', { ref: false });
     const settled = Promise.race([called, late]);
@@ -285,8 +285,8 @@ test('a call that waits for a connection settles when the client is closed', asy
   await second;
 });
 
-test('a connection that is not established in time is given up, and counts as not sent', async (t) => {
-  // An address for documentation (RFC 5737): no host has it, or there is no route to it.
+test('a connection that is not established in time is given up, and the request counts as not sent', async (t) => {
+  // An address for documentation (RFC 5737), which no host has.
   const { call } = client(t);
   const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', timeoutMs: 200 });
   await assert.rejects(asked, (error: NoReply) => {
@@ -295,7 +295,7 @@ test('a connection that is not established in time is given up, and counts as no
   });
 });
 
-test('a call takes no longer than its timeout, however slow its parts are', async (t) => {
+test('a call takes no longer than its timeout, even if each of its parts is slow', async (t) => {
   const timeoutMs = 3_000;
   const trickle = (head: string) =>
     createNetServer((socket) => {
@@ -327,7 +327,7 @@ test('a call takes no longer than its timeout, however slow its parts are', asyn
   );
 });
 
-test('the time that a connection takes to be established counts', async (t) => {
+test('the timeout includes the time until a connection is established', async (t) => {
   const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
   const url = await listen(t, unresponsive);
   const { createConnection } = http.Agent.prototype;

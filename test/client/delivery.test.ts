@@ -1,4 +1,4 @@
-/** What is sent again, when, and what is not, with invented attempts. */
+/** Which requests are sent again, and when, with simulated attempts. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,10 +23,10 @@ interface DeliveryCourse {
 }
 
 /**
- * @param replies of the attempts in their order; the last one is that of all further ones
- * @param waits how many waits are made; the next one is aborted
+ * @param replies of the attempts, in order; the last one also answers all later attempts
+ * @param waits number of completed waits; the next one is aborted
  */
-async function course(
+async function deliverWith(
   replies: readonly (HttpReply | NoReply)[],
   waits = 0,
   retryForMs = 60_000,
@@ -56,7 +56,7 @@ async function course(
   return { found, attempts, waitsMs };
 }
 
-test('what each status means, and that all but three are final [delivery-2]', async () => {
+test('each status has its meaning, and all but three are final [delivery-2]', async () => {
   const table: readonly (readonly [HttpReply, Delivery['kind'], RegExp])[] = [
     [GOOD, 'recorded', /^$/],
     [answer(200, ' {"ok": true}'), 'recorded', /^$/],
@@ -84,17 +84,17 @@ test('what each status means, and that all but three are final [delivery-2]', as
     ),
   ];
   for (const [reply, kind, reason] of table) {
-    const { found, attempts, waitsMs } = await course([reply]);
+    const { found, attempts, waitsMs } = await deliverWith([reply]);
     assert.equal(found.kind, kind, reply.body);
     assert.match(found.kind === 'recorded' ? '' : found.reason, reason);
     assert.deepEqual([attempts, waitsMs], [1, []], 'it was sent again');
   }
 });
 
-test('a 429 with the challenge of assetlog is final, since a valid token is not limited; another one is retried', async () => {
+test('a 429 with the challenge of assetlog is final, since a valid token is not limited; another 429 is retried', async () => {
   const limited = (challenge: string) =>
     answer(429, '{"error":"too many"}', { 'retry-after': '1', 'www-authenticate': challenge });
-  const { found, attempts } = await course([limited('Service-Cloud-Api-Token realm="assetlog"'), GOOD], 9);
+  const { found, attempts } = await deliverWith([limited('Service-Cloud-Api-Token realm="assetlog"'), GOOD], 9);
   assert.deepEqual(
     [found, attempts],
     [
@@ -106,13 +106,13 @@ test('a 429 with the challenge of assetlog is final, since a valid token is not 
     ],
   );
   for (const challenge of ['Bearer realm="gateway"', 'Basic', '']) {
-    assert.equal((await course([limited(challenge)])).waitsMs.length, 1, challenge);
+    assert.equal((await deliverWith([limited(challenge)])).waitsMs.length, 1, challenge);
   }
 });
 
-test('a report that may have been received is not sent again [delivery-1]', async () => {
+test('a report that might have been received is not sent again [delivery-1]', async () => {
   for (const code of ['ECONNRESET', 'EPIPE', undefined, 'ECONNREFUSED']) {
-    const { found, attempts } = await course([noReply(code, true), GOOD], 1);
+    const { found, attempts } = await deliverWith([noReply(code, true), GOOD], 1);
     assert.deepEqual([found, attempts], [{ kind: 'in doubt', reason: 'sent no complete reply: what it was' }, 1]);
   }
 });
@@ -120,20 +120,20 @@ test('a report that may have been received is not sent again [delivery-1]', asyn
 test('a report that would not be recorded twice is sent again while it is in doubt [delivery-3]', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
   for (const first of [noReply('ECONNRESET', true), answer(500), answer(502)]) {
-    const { found, attempts } = await course([first, GOOD], 1, 60_000, yes);
+    const { found, attempts } = await deliverWith([first, GOOD], 1, 60_000, yes);
     assert.deepEqual([found, attempts], [{ kind: 'recorded' }, 2]);
   }
-  // The report stays in doubt unless a later reply shows what became of it.
+  // The report stays in doubt unless a later reply shows its outcome.
   for (const later of [answer(503), noReply('ECONNREFUSED', false), answer(401)]) {
-    const { found } = await course([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
+    const { found } = await deliverWith([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
     assert.deepEqual(found, { kind: 'in doubt', reason: 'answers 500: first' });
   }
-  assert.equal((await course([answer(500), answer(422)], 1, 60_000, yes)).found.kind, 'refused');
-  const over = await course([answer(500), GOOD], 9, 0, yes);
+  assert.equal((await deliverWith([answer(500), answer(422)], 1, 60_000, yes)).found.kind, 'refused');
+  const over = await deliverWith([answer(500), GOOD], 9, 0, yes);
   assert.deepEqual([over.found.kind, over.attempts], ['in doubt', 1]);
 });
 
-test('while it is unknown whether a report may be sent again, it is not', async () => {
+test('a report is not sent again while it is unknown whether that is safe', async () => {
   const asked: Permission[] = [
     { kind: 'again', reason: 'cannot be reached: x', afterMs: 0 },
     { kind: 'again', reason: 'answers 503: x', afterMs: 0 },
@@ -141,30 +141,30 @@ test('while it is unknown whether a report may be sent again, it is not', async 
   ];
   let asks = 0;
   const ask = async () => asked[asks++] ?? ({ kind: 'yes' } as const);
-  const { found, attempts, waitsMs } = await course([answer(502), GOOD], 9, 60_000, ask);
+  const { found, attempts, waitsMs } = await deliverWith([answer(502), GOOD], 9, 60_000, ask);
   assert.deepEqual([found, attempts, waitsMs.length, asks], [{ kind: 'recorded' }, 2, 2, 3]);
   asks = 0;
   asked[2] = { kind: 'no' };
-  const never = await course([answer(502), GOOD], 9, 60_000, ask);
+  const never = await deliverWith([answer(502), GOOD], 9, 60_000, ask);
   assert.deepEqual([never.found.kind, never.attempts, asks], ['in doubt', 1, 3]);
 });
 
 test('an unreachable service is retried; a certificate that is not trusted is final', async () => {
   for (const code of ['ECONNREFUSED', 'EAI_AGAIN', 'ENETUNREACH', undefined]) {
-    const { found, attempts, waitsMs } = await course([noReply(code, false), GOOD], 1);
+    const { found, attempts, waitsMs } = await deliverWith([noReply(code, false), GOOD], 1);
     assert.deepEqual([found.kind, attempts, waitsMs.length], ['recorded', 2, 1], code);
   }
-  const untrusted = await course([noReply('SELF_SIGNED_CERT_IN_CHAIN', false), GOOD], 1);
+  const untrusted = await deliverWith([noReply('SELF_SIGNED_CERT_IN_CHAIN', false), GOOD], 1);
   assert.deepEqual([untrusted.found.kind, untrusted.attempts], ['misconfigured', 1]);
   assert.match((untrusted.found as { reason: string }).reason, /NODE_EXTRA_CA_CERTS$/);
 });
 
 test('backoff is exponential up to a limit, with jitter', async () => {
-  const first = await Promise.all(Array.from({ length: 20 }, () => course([noReply('ECONNREFUSED', false)])));
+  const first = await Promise.all(Array.from({ length: 20 }, () => deliverWith([noReply('ECONNREFUSED', false)])));
   const pauses = first.map(({ waitsMs }) => waitsMs[0] ?? 0);
   assert.ok(new Set(pauses).size > 10, 'there is no jitter');
   for (const pause of pauses) assert.ok(pause >= limits.retryMs / 2 && pause <= limits.retryMs, `${pause}`);
-  const { waitsMs, found, attempts } = await course([answer(503)], 2);
+  const { waitsMs, found, attempts } = await deliverWith([answer(503)], 2);
   assert.equal(attempts, 3);
   assert.equal(found.kind, 'unavailable');
   for (const [index, pause] of waitsMs.entries()) {
@@ -193,7 +193,7 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
   ];
   for (const status of [408, 429, 503]) {
     for (const [headers, seconds] of table) {
-      const { waitsMs } = await course([answer(status, '', headers)]);
+      const { waitsMs } = await deliverWith([answer(status, '', headers)]);
       const [waitMs = -1] = waitsMs;
       const about = JSON.stringify([status, headers, waitMs]);
       assert.ok(waitMs >= seconds * 1000 + limits.retryMs / 2, `too early: ${about}`);
@@ -202,24 +202,24 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
   }
 });
 
-test('retries end at the end of the time, or at once if Retry-After is beyond it', async () => {
-  const never = await course([answer(503), GOOD], 9, 0);
+test('retries end with their time, or at once if Retry-After is longer', async () => {
+  const never = await deliverWith([answer(503), GOOD], 9, 0);
   assert.deepEqual([never.found.kind, never.attempts], ['unavailable', 1]);
-  const tooLong = await course([answer(429, '{"error":"slow down"}', { 'retry-after': '120' }), GOOD], 9, 60_000);
+  const tooLong = await deliverWith([answer(429, '{"error":"slow down"}', { 'retry-after': '120' }), GOOD], 9, 60_000);
   assert.deepEqual(tooLong.found, {
     kind: 'unavailable',
     reason: 'answers 429: slow down; its Retry-After of 120 s is longer than --retry-for allows',
   });
   assert.equal(tooLong.attempts, 1);
   const startedMs = performance.now();
-  const soon = await course([noReply('ECONNREFUSED', false)], 99, 2_000);
+  const soon = await deliverWith([noReply('ECONNREFUSED', false)], 99, 2_000);
   const tookMs = performance.now() - startedMs;
   assert.equal(soon.found.kind, 'unavailable');
   // The last attempt is made when the time ends, not a pause before it.
   assert.ok(tookMs >= 1_999 && tookMs < 10_000 && soon.attempts >= 3, `${tookMs} ms, ${soon.attempts} attempts`);
 });
 
-test('the limits of the backoff are handed in', async () => {
+test('the backoff uses the given limits', async () => {
   const stop = new AbortController();
   const waitsMs: number[] = [];
   const onWait = (_reason: string, waitMs: number) => {

@@ -194,7 +194,7 @@ test('a 410 to every request, and a head that never ends, end the command', asyn
   const { code, stderr } = await runCommand('events', ['--url', url, '--timeout', '300ms', '--retry-for', '0']);
   assert.deepEqual(
     [code, stderr],
-    [75, `assetlog: ${url} sent no complete reply: nothing came within 0.3 s; try again later\n`],
+    [75, `assetlog: ${url} sent no complete reply: no data arrived within 0.3 s; try again later\n`],
   );
 });
 
