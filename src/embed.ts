@@ -24,20 +24,20 @@ import type { FaultCounts } from './test-mode/faults.ts';
 import { makeOwnFolder, removeOwnFolder } from './test-mode/own-folder.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
 
-/** Options of `startService`: those of `assetlog serve` with the same names. */
+/** Options of `startService`, like the options of `assetlog serve` with the same names. */
 export interface StartOptions<Deployment extends string = string> {
   /** TCP port on 127.0.0.1, such as 3000. 0, the default, chooses a free port. */
   readonly port?: number | undefined;
-  /** The journal's folder, which is kept. By default a temporary folder is made, and removed when the service stops. */
+  /** The journal's folder, which is kept. By default a temporary folder is created, and removed when the service stops. */
   readonly data?: string | undefined;
   /** Prefix of every path of the service, such as `/some/path`. */
   readonly pathPrefix?: string | undefined;
   /**
-   * Turns on hosted mode: names of deployments, as in `['prod', 'staging']`, whose tokens are then in `service.tokens`. Or the path
+   * Turns on hosted mode: names of deployments, such as `['prod', 'staging']`, whose tokens are then in `service.tokens`; or the path
    * of a file with deployments and the SHA-256 of their tokens.
    */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
-  /** Makes it a stand-in that fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
+  /** Makes the service a stand-in that fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
   readonly test?: boolean | undefined;
   /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
@@ -49,7 +49,7 @@ export interface StartOptions<Deployment extends string = string> {
 export interface DeploymentOptions<Deployment extends string = string> {
   /** Up to 63 letters, digits, `_` and `-`. */
   readonly name: Deployment;
-  /** What its token may do: send reports, read what was recorded, forward events of others. The default is all of it. */
+  /** What its token may do: send reports, read what was recorded, forward events of others. The default is all rights. */
   readonly may?: readonly ('report' | 'read' | 'forward')[] | undefined;
 }
 
@@ -62,28 +62,28 @@ export interface Notice {
   readonly [field: string]: unknown;
 }
 
-/** A running service, as `startService` returns it. */
+/** A running service, returned by `startService`. */
 export interface RunningService<Deployment extends string = string> {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
   /** The journal's folder. In hosted mode it holds a folder for each deployment. */
   readonly data: string;
   /**
-   * A token for each deployment that was given by name: `tokens.prod` is such as `asl_Zc6b…`. A client sends it in the header
+   * A token for each deployment that was given by name, such as `asl_Zc6b…` in `tokens.prod`. A client sends it in the header
    * `Service-Cloud-Api-Token`, with requests to `${service.url}/prod`.
    */
   readonly tokens: { readonly [Name in Deployment]: string };
   /** Resolves when the service has ended, because it was stopped or because its disk failed. */
   readonly ended: Promise<'stopped' | 'disk failed'>;
   /**
-   * Reads the recorded events that match, in the order of their `seq`. They are those of every report that got its 200, and of
-   * no other. Rejects if the journal is damaged.
+   * Reads the recorded events that match, in the order of their `seq`. Each report that got a 200 has an event, and no other
+   * report has one. Rejects if the journal is damaged.
    */
   events<Type extends EventType | EventName>(filter?: EventFilter<Type>): Promise<EventOf<Type>[]>;
   /**
-   * Waits for the first event that matches, or for the first `count`: those that are already recorded, and those that are recorded
-   * within `timeoutMs` (default 5,000). Rejects with an Error that has the filter, how many came, the other events that are nearest
-   * to it and the refused requests. Also rejects if the journal is damaged.
+   * Waits for the first event that matches, or for the first `count`, already recorded or recorded within `timeoutMs` (default
+   * 5,000). Rejects with an Error that has the filter, the number of matches, the nearest other events and the refused requests.
+   * Also rejects if the journal is damaged.
    */
   waitFor<Type extends EventType | EventName>(
     filter: EventFilter<Type>,
@@ -91,15 +91,15 @@ export interface RunningService<Deployment extends string = string> {
   ): Promise<EventOf<Type>[]>;
   waitFor<Type extends EventType | EventName>(filter: EventFilter<Type>, options?: WaitOptions): Promise<EventOf<Type>>;
   /**
-   * @returns the refused requests in the order in which they came, the last 1,000: with status, error and what was asked for, also
-   *   bytes that are no request. Requests for `/readyz` and `/server_info` are not among them.
+   * @returns the last 1,000 refused requests in the order of their arrival, with status, error, method and target, also bytes that
+   *   are no request. Requests for `/readyz` and `/server_info` are not among them.
    */
   refused(): RefusedRequest[];
   /**
-   * With `test: true`: adds a fault after those that there are. A report meets the first that matches: after
+   * With `test: true`: adds a fault after the existing faults. A report meets the first fault that matches: after
    * `service.fail({ times: 2, then: { status: 503, retry_after: 1 } })` the next two reports get a 503.
-   * @returns how often that was: `fault.met` is 2 then
-   * @throws Error at once for a fault that can not be: `fault.then.stauts is unknown; did you mean status?`
+   * @returns the counts of the fault: `met` is 2 then
+   * @throws Error for an invalid fault: `fault.then.stauts is unknown; did you mean status?`
    */
   fail(fault: Fault): FaultResult;
   /** The same for several faults. An empty array removes all faults. */
@@ -109,7 +109,7 @@ export interface RunningService<Deployment extends string = string> {
    * Ends open waits. Resolves when a later report is recorded in the new journal.
    */
   reset(): Promise<void>;
-  /** Finishes the requests that were read, ends, and removes the folder if it is temporary. May be called again. */
+  /** Finishes the requests that were read, ends, and removes the folder if it is temporary. Can be called again. */
   stop(): Promise<void>;
   /** The same as `stop`, for `await using` (Node 24, or a compiler). */
   [Symbol.asyncDispose](): Promise<void>;
@@ -119,16 +119,16 @@ export interface RunningService<Deployment extends string = string> {
 export interface RefusedRequest {
   /** When: ISO 8601, UTC, such as `2026-11-20T15:04:05.678Z`. */
   readonly time: string;
-  /** As in the reply: a UUID. */
+  /** The id in the reply: a UUID. */
   readonly request_id: string;
-  /** As it was sent; absent if the bytes were no request, as are `path` and `query`. */
+  /** Absent, like `path` and `query`, if the bytes were no request. */
   readonly method?: string;
-  /** As it was sent, still escaped: `/report_asset_check/a%20b`. */
+  /** Still escaped: `/report_asset_check/a%20b`. */
   readonly path?: string;
-  /** As it was sent, without the question mark: `passed=1`. */
+  /** Still escaped, without the question mark: `passed=1`. */
   readonly query?: string;
   readonly status: number;
-  /** As in the reply: `passed is missing: …`. */
+  /** The error in the reply: `passed is missing: …`. */
   readonly error: string;
 }
 
@@ -151,7 +151,7 @@ export interface Fault {
   readonly times?: number | undefined;
   /** Chance that it meets a report: from 0 to 1, which is the default. */
   readonly probability?: number | undefined;
-  /** How many matching reports pass before the first that it may meet. */
+  /** How many matching reports pass before the first that it can meet. */
   readonly after?: number | undefined;
   readonly then: FaultEffect;
 }
@@ -159,9 +159,9 @@ export interface Fault {
 /** The values that a report must have: `{ type: 'check', asset_key: ['warehouse', 'orders'] }`. */
 export interface FaultMatch {
   readonly type?: EventName | EventType | undefined;
-  /** `'warehouse/orders'`, or all parts, as for a part with a slash in it. */
+  /** `'warehouse/orders'`, or an array of the parts, for a part with a slash in it. */
   readonly asset_key?: string | readonly string[] | undefined;
-  /** Null for a report without one. */
+  /** Null for a report without a partition. */
   readonly partition?: string | null | undefined;
   readonly check_name?: string | undefined;
   readonly method?: 'POST' | undefined;
@@ -175,7 +175,7 @@ export interface FaultEffect {
   readonly body?: string | object | undefined;
   /** With `status`: seconds, for the header `Retry-After`. */
   readonly retry_after?: number | undefined;
-  /** With `status`: the body is a page, as from a proxy. */
+  /** With `status`: the body is an HTML page, as from a proxy. */
   readonly html?: boolean | undefined;
   /** Holds the reply back: milliseconds, or the least and the most. */
   readonly delay_ms?: number | readonly [least: number, most: number] | undefined;
@@ -184,22 +184,22 @@ export interface FaultEffect {
    * `'half'` the report is recorded.
    */
   readonly drop?: 'request' | 'reply' | 'half' | undefined;
-  /** Whether the report is recorded, if not as above: shows whether a client loses reports, or doubles them. */
+  /** Whether the report is recorded, to override the above: shows whether a client loses or doubles reports. */
   readonly recorded?: boolean | undefined;
 }
 
-/** What became of a fault so far. */
+/** The counts of a fault so far. */
 export interface FaultResult {
   /** How many reports it met. */
   readonly met: number;
-  /** How many reports matched. Some may be spared: by `after`, `times`, chance or an earlier fault. */
+  /** How many reports matched. Some can be spared: by `after`, `times`, chance or an earlier fault. */
   readonly matched: number;
-  /** Of the reports that did not match, the nearest: its path, and its values that differ, as `{ asset_key: ['order'] }`. */
+  /** The nearest report that did not match: its path, and its values that differ, such as `{ asset_key: ['order'] }`. */
   readonly nearest: { readonly path: string; readonly differs: { readonly [name: string]: unknown } } | undefined;
 }
 
 export type EventType = RecordedEvent['type'];
-/** The type of an event as reports and filters may write it. */
+/** A short name for the type of an event, in reports and filters. */
 export type EventName = 'materialization' | 'check' | 'observation';
 export type EventOf<Type extends EventType | EventName> = Extract<RecordedEvent, { readonly type: TypeOf<Type> }>;
 type TypeOf<Type> = Type extends 'materialization'
@@ -234,19 +234,19 @@ export interface EventFilter<Type extends EventType | EventName = EventType | Ev
   readonly afterSeq?: number | undefined;
   /**
    * Members that the metadata has, among others: `{ rows: 10, source: { table: 'orders' } }`. Objects inside are compared in the
-   * same way; an array matches one of the same length whose elements match in order. A number matches by value (`1` matches `1.0`);
-   * a bigint matches an integer with exactly its digits, which a number may round: `12345678901234567890n`.
+   * same way; an array matches an array of the same length whose elements match in order. A number matches by value (`1` matches
+   * `1.0`); a bigint matches an integer with exactly its digits, which a number might round: `12345678901234567890n`.
    */
   readonly metadata?: MetadataFilter | undefined;
-  /** The deployment whose events are read. Required in hosted mode, else not allowed. */
+  /** The deployment whose events are read. Required in hosted mode, otherwise not allowed. */
   readonly deployment?: string | undefined;
 }
 
-/** Members that an object in metadata has to have: `{ rows: 10, note: undefined }`. Undefined matches any value, and none. */
+/** Required members of an object in metadata: `{ rows: 10, note: undefined }`. Undefined matches any value, and a missing member. */
 export interface MetadataFilter {
   readonly [name: string]: MetadataValue;
 }
-/** A value that metadata may have to have: `10`, `null`, `['a', { b: true }]`. */
+/** A required value in metadata: `10`, `null`, `['a', { b: true }]`. */
 export type MetadataValue =
   | string
   | number
@@ -295,11 +295,11 @@ export interface CommonMembers {
   readonly asset_key: readonly string[];
   /** Name of the partition, such as `2026-11-20`. */
   readonly partition?: string;
-  /** As `JSON.parse` reads it, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
+  /** The result of `JSON.parse`, which rounds numbers that a double cannot hold. `line` has the digits that were sent. */
   readonly metadata?: { readonly [name: string]: unknown };
-  /** When it happened, as the client said, in UTC with the digits that were sent: `2026-11-20T15:04:05.25Z`. */
+  /** When it happened according to the client, in UTC with the digits that were sent: `2026-11-20T15:04:05.25Z`. */
   readonly event_time?: string;
-  /** Identifies a report that may be sent again: `order-17/1`. */
+  /** Identifies a report that can be sent again: `order-17/1`. */
   readonly idempotency_key?: string;
   /** In a forwarded event: the id of the journal that recorded it first, and its `seq` there. */
   readonly from?: readonly [source: string, seq: number];
@@ -312,10 +312,10 @@ export interface CommonMembers {
 }
 
 /**
- * Starts a real service in this process, on 127.0.0.1. It does not touch what belongs to the process, such as its signal
- * handlers, and does not keep the process alive.
+ * Starts a real service in this process, on 127.0.0.1. It changes nothing of the process, such as its
+ * signal handlers, and does not keep it alive.
  * @param options `{}` for a free port and a temporary folder
- * @throws Error that says what is wrong and what to do; port, lock and temporary folder are then released
+ * @throws Error with the problem and what to do; port, lock and temporary folder are then released
  */
 export async function startService<const Deployment extends string = never>(
   options: StartOptions<Deployment> = {},
@@ -340,7 +340,7 @@ export async function startService<const Deployment extends string = never>(
       limits,
       background: true,
       onRefused: (request) => refused.add(request),
-      aroundReset: (reset) => waits.around(reset),
+      aroundReset: (reset) => waits.runReset(reset),
     });
     const parts = {
       data: openDisk(data).folder,
@@ -359,11 +359,11 @@ export async function startService<const Deployment extends string = never>(
 }
 
 interface EmbeddedParts {
-  /** Folder of the journal, or in hosted mode of the deployments' folders. */
+  /** Folder of the journal, or in hosted mode of the folders of the deployments. */
   readonly data: string;
   /** Whether the folder is temporary, and removed when the service stops. */
   readonly own: boolean;
-  /** Removes what is temporary. */
+  /** Removes the temporary folders. */
   readonly release: () => void;
   readonly hosted: boolean;
   readonly tokens: Readonly<Record<string, string>>;
@@ -382,7 +382,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
   const stop = () => {
     stopped ??= service.stop().then(async () => {
       await ended;
-      await waits.allEnded();
+      await waits.awaitReads();
       parts.release();
     });
     return stopped;
@@ -399,8 +399,8 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
     readUndamaged(disk, { filter, follow, progress: service.progress.of(disk.folder), limits });
   const readOnce = async (disk: Disk, wanted: Wanted) => {
     const events: RecordedEvent[] = [];
-    const once = AbortSignal.abort(); // aborted: reads once, and takes a missing folder (no reports yet) for empty
-    for await (const lines of read(disk, once, wanted.filter)) {
+    const noFollow = AbortSignal.abort(); // reads once, and reads a missing folder (no reports yet) as empty
+    for await (const lines of read(disk, noFollow, wanted.filter)) {
       for (const line of lines) if (differencesOf(line, wanted).length === 0) events.push(eventOf(line));
     }
     return events;
@@ -415,7 +415,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
         throw new Error('the service was stopped and its folder was removed; read the events before that');
       const wanted = readWanted(given, limits);
       const disk = diskOf(given.deployment);
-      return (await waits.during(() => readOnce(disk, wanted))) as EventOf<Type>[];
+      return (await waits.runRead(() => readOnce(disk, wanted))) as EventOf<Type>[];
     },
     waitFor: (async (given: EventFilter, options: Partial<CountOptions> = {}) => {
       const wanted = readWanted(given, limits);
@@ -462,7 +462,7 @@ function eventOf({ text }: Line): RecordedEvent {
   return { ...JSON.parse(text), line: text };
 }
 
-/** @throws Error with the messages that the program has for its flags, also for an unknown option */
+/** @throws Error with the messages of the program for its flags, also for an unknown option */
 function configOf(options: Readonly<Record<string, unknown>>): Config {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const on = given.filter(([, value]) => value !== false);

@@ -1,4 +1,4 @@
-/** `startService`, as the author of a test uses it. */
+/** `startService`, from the view of the author of a test. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { HANG_MS, within } from './support/tools.ts';
 import { ask, errorOf } from './support/wire.ts';
 
-/** For this file alone: other tests, which run at the same time, make folders with the same beginning. */
+/** For this file alone: other tests, which run at the same time, create folders with the same prefix. */
 const temporary = mkdtempSync(join(tmpdir(), 'embed-'));
 process.env['TMPDIR'] = temporary;
 after(() => rmSync(temporary, { recursive: true, force: true }));
@@ -64,7 +64,7 @@ function ownFolders(): string[] {
   return readdirSync(temporary).filter((name) => name.startsWith('assetlog-'));
 }
 
-test('it starts on a free port with a temporary folder, gives the recorded events, and leaves nothing', async (t) => {
+test('the service starts on a free port with a temporary folder, returns the recorded events, and leaves nothing behind', async (t) => {
   const service = await start(t);
   assert.match(service.url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.ok(service.data.startsWith(join(tmpdir(), 'assetlog-')));
@@ -95,7 +95,7 @@ test('it starts on a free port with a temporary folder, gives the recorded event
   );
 });
 
-test('`await using` stops it at the end of the block', async () => {
+test('`await using` stops the service at the end of the block', async () => {
   let left: RunningService;
   {
     await using service = await startService();
@@ -106,7 +106,7 @@ test('`await using` stops it at the end of the block', async () => {
   assert.equal(existsSync(left.data), false);
 });
 
-test('a filter matches the members of an event, and a misspelt one is refused', async (t) => {
+test('a filter matches the members of an event, and a misspelt member is refused', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const table: readonly (readonly [EventFilter, readonly number[]])[] = [
@@ -144,12 +144,12 @@ test('a filter matches the members of an event, and a misspelt one is refused', 
   );
 });
 
-test('each wait resolves with its own report, and not with one that it excludes', async (t) => {
+test('each wait resolves with its own report, and not with an excluded one', async (t) => {
   const service = await start(t);
   const names = Array.from({ length: 30 }, (_, index) => `n${index}`);
   const waits = names.map((assetKey) => service.waitFor({ assetKey, afterSeq: 1 }, { timeoutMs: 30_000 }));
   assert.equal(await report(service, 'materialization/n0'), 200);
-  const began = performance.now();
+  const started = performance.now();
   assert.deepEqual(
     await Promise.all(names.map((name) => report(service, `materialization/${name}`))),
     Array(30).fill(200),
@@ -158,13 +158,13 @@ test('each wait resolves with its own report, and not with one that it excludes'
     assert.deepEqual(asset_key, [`n${index}`]);
     assert.ok(seq > 1);
   }
-  assert.ok(performance.now() - began < 30_000);
+  assert.ok(performance.now() - started < 30_000);
 });
 
 test('a wait that times out fails with the filter, the nearest events and the refused requests', async (t) => {
   const service = await start(t);
   await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), {
-    message: 'no event was {"assetKey":"a"} within 0 ms; no event was recorded',
+    message: 'no event matched {"assetKey":"a"} within 0 ms; no event was recorded',
   });
   await reportAll(service);
   assert.equal(await report(service, 'check/warehouse/orders?check_name=fresh&passed=1'), 400);
@@ -176,13 +176,13 @@ test('a wait that times out fails with the filter, the nearest events and the re
     passed: false,
   } as const;
   const error: Error = await service.waitFor(filter, { timeoutMs: 50 }).then(
-    () => assert.fail('there is none'),
+    () => assert.fail('an event matched'),
     (reason) => reason,
   );
   const lines = error.message.split('\n');
   assert.equal(
     lines[0],
-    `no event was ${JSON.stringify(filter)} within 50 ms; 4 others were recorded, the nearest first:`,
+    `no event matched ${JSON.stringify(filter)} within 50 ms; 4 other events were recorded, the nearest first:`,
   );
   assert.match(
     lines[1] ?? '',
@@ -205,7 +205,7 @@ test('a wait that times out fails with the filter, the nearest events and the re
   await assert.rejects(service.waitFor({ assetKey: 'a' }, { timeoutMs: 0 }), ({ message }) => {
     assert.match(
       message,
-      /; 24 others were recorded, [\s\S]*seq 24, [\s\S]*seq 23, [\s\S]*\nrefused requests: 22, the last:\n/,
+      /; 24 other events were recorded, [\s\S]*seq 24, [\s\S]*seq 23, [\s\S]*\nrefused requests: 22, the last:\n/,
     );
     assert.ok(
       message.length < 400 + 2 * waitLimits.shownMax * (waitLimits.shownCharactersMax + 50),
@@ -215,7 +215,7 @@ test('a wait that times out fails with the filter, the nearest events and the re
   });
 });
 
-test('a wait for several events resolves with the first of them, and says how many came', async (t) => {
+test('a wait for several events resolves with the first of them, and its error has the number of matches', async (t) => {
   const service = await start(t);
   const early = service.waitFor({ assetKey: 'a' }, { count: 3, timeoutMs: 30_000 });
   for (const name of ['a', 'b', 'a', 'a', 'a']) assert.equal(await report(service, `materialization/${name}`), 200);
@@ -224,23 +224,23 @@ test('a wait for several events resolves with the first of them, and says how ma
   assert.deepEqual(seqsOf(await service.waitFor({ assetKey: 'b' }, { count: 1 })), [2]);
   const failure = (filter: EventFilter, count: number) =>
     service.waitFor(filter, { count, timeoutMs: 0 }).then(
-      () => assert.fail('they came'),
+      () => assert.fail('enough events matched'),
       ({ message }) => message.split('\n'),
     );
   const [first, second] = await failure({ assetKey: 'a' }, 5);
   assert.equal(
     first,
-    '4 (seq 1, 3, 4, 5) of 5 events were {"assetKey":"a"} within 0 ms; 1 others were recorded, the nearest first:',
+    '4 (seq 1, 3, 4, 5) of 5 events matched {"assetKey":"a"} within 0 ms; 1 other events were recorded, the nearest first:',
   );
   assert.match(second, /^ {2}another assetKey: seq 2, /);
   assert.deepEqual(await failure({ assetKey: 'c', afterSeq: 4 }, 2), [
-    '0 of 2 events were {"assetKey":"c","afterSeq":4} within 0 ms; 5 others were recorded, the nearest first:',
+    '0 of 2 events matched {"assetKey":"c","afterSeq":4} within 0 ms; 5 other events were recorded, the nearest first:',
     ...(await failure({ assetKey: 'c', afterSeq: 4 }, 2)).slice(1),
   ]);
   assert.equal(await report(service, 'materialization/a'), 200);
   assert.match(
     (await failure({}, 7))[0],
-    /^6 \(seq 1, 2, 3, 4, 5, …\) of 7 events were \{\} .*; no other was recorded$/,
+    /^6 \(seq 1, 2, 3, 4, 5, …\) of 7 events matched \{\} .*; no other event was recorded$/,
   );
   for (const count of [0, 1.5, Number.NaN, -1]) {
     await assert.rejects(service.waitFor({}, { count }), {
@@ -250,7 +250,7 @@ test('a wait for several events resolves with the first of them, and says how ma
   }
 });
 
-test('a filter finds events by members of their metadata, however deep, and numbers by value or by their digits', async (t) => {
+test('a filter finds events by members of their metadata at any depth, and numbers by value or by their digits', async (t) => {
   const service = await start(t);
   const send = (metadata: string) => record(service, 'observation/a', { body: `{"metadata":${metadata}}` });
   await send('{"rows":10,"source":{"table":"orders","columns":["id","at"],"owner":null},"ok":true}');
@@ -295,7 +295,7 @@ test('a filter finds events by members of their metadata, however deep, and numb
   await assert.rejects(service.waitFor({ metadata: wanted }, { timeoutMs: 0 }), ({ message }) => {
     assert.match(
       message,
-      /^no event was \{"metadata":\{"rows":"10","source":\{"table":"order",.* within 0 ms; 6 others/,
+      /^no event matched \{"metadata":\{"rows":"10","source":\{"table":"order",.* within 0 ms; 6 other events/,
     );
     assert.match(message, /first:\n {2}another metadata\.source\.table, metadata\.source\.columns: seq 1, /);
     assert.match(message, /\n {2}another metadata\.rows, metadata\.source\.table, metadata\.source\.columns: seq 6, /);
@@ -355,7 +355,7 @@ test('a stop ends every wait', async (t) => {
     assert.ok(wait.status === 'rejected');
     assert.match(
       String(wait.reason),
-      /^Error: no event was \{"assetKey":"[ab]"\} before the service has ended \(stopped\); no event/,
+      /^Error: no event matched \{"assetKey":"[ab]"\} before the service has ended \(stopped\); no event/,
     );
   }
 });
@@ -369,7 +369,7 @@ test('a wait for an event from before a stop resolves, and the folder is removed
   assert.equal(existsSync(service.data), false);
 });
 
-test('lines of any length and files of any number are read, and nothing that is not acknowledged', async (t) => {
+test('lines of any length and any number of files are read, and no unacknowledged line', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), segment(1, 3));
   writeFileSync(join(data, segmentName(4)), segment(4, 2));
@@ -381,13 +381,13 @@ test('lines of any length and files of any number are read, and nothing that is 
   assert.equal((await wait).seq, 7);
   const events = await service.events();
   assert.deepEqual(seqsOf(events), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-  // As a batch looks that was written, and whose sync has not returned.
+  // Like a batch that was written, and whose sync has not returned.
   const last = { seq: 10, crc: Number.parseInt(events.at(-1)?.crc ?? '', 16) };
   appendFileSync(join(data, segmentName(4)), makeLines(1, last).bytes);
   assert.equal((await service.events()).length, 9);
   appendFileSync(join(data, segmentName(4)), '{"seq":11,"id"');
   assert.equal((await service.events()).length, 9);
-  await assert.rejects(service.waitFor({ afterSeq: 9 }, { timeoutMs: 0 }), /; 9 others were recorded/);
+  await assert.rejects(service.waitFor({ afterSeq: 9 }, { timeoutMs: 0 }), /; 9 other events were recorded/);
 });
 
 test('a flipped bit is an error with file, line and byte; events before it are found', async (t) => {
@@ -445,7 +445,7 @@ test('a value that no event can have is refused, since a test that expects no ev
   await assert.rejects(wait({ timeoutMs: '9' }), /^TypeError: timeoutMs is 9; give milliseconds from 0 to/);
 });
 
-test('an event is found by when it happened, in any zone, and by its idempotency key', async (t) => {
+test('an event is found by the time when it happened, in any zone, and by its idempotency key', async (t) => {
   const service = await start(t);
   const time = '2026-11-20T16:19:45.250%2B01:00';
   assert.equal(await report(service, `observation/a?event_time=${time}`, { 'Idempotency-Key': '"order-17/1"' }), 200);
@@ -487,7 +487,7 @@ test('a given folder is kept, and the next service continues in it', async (t) =
   assert.deepEqual(seqsOf(await second.events()), [1, 2]);
 });
 
-test('in hosted mode it gives the events of one deployment', async (t) => {
+test('in hosted mode the service returns the events of one deployment', async (t) => {
   const { file, tokenOf } = writeDeployments(t, ['prod', 'stage']);
   const token = tokenOf('prod');
   const service = await start(t, { deployments: file });
@@ -510,7 +510,7 @@ test('in hosted mode it gives the events of one deployment', async (t) => {
   });
 });
 
-test('deployments given by name get a token each, and nothing of them is left [embed-1]', async (t) => {
+test('deployments given by name get a token each, and leave nothing behind [embed-1]', async (t) => {
   const before = ownFolders();
   const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
   const { prod, staging, outside } = service.tokens;
@@ -556,11 +556,11 @@ test('deployments given by name get a token each, and nothing of them is left [e
 });
 
 function fault(effect: FaultEffect, more: Omit<Fault, 'then'> = {}): Fault {
-  // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+  // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is not a function
   return { ...more, then: effect };
 }
 
-test('a service for tests fails as its faults say, counts that, and begins anew', async (t) => {
+test('a service for tests fails according to its faults, counts them, and is empty after a reset', async (t) => {
   const service = await start(t, { test: true });
   const refusedTwice = service.fail(fault({ status: 503, retry_after: 1 }, { match: { type: 'check' }, times: 2 }));
   const lost = service.fail(fault({ drop: 'reply' }, { match: { asset_key: ['a', 'b'], partition: null }, after: 1 }));
@@ -580,7 +580,7 @@ test('a service for tests fails as its faults say, counts that, and begins anew'
 
   const wait = assert.rejects(
     service.waitFor({ assetKey: 'z' }, { timeoutMs: 30_000 }),
-    /\} before the service was reset; 4 others/,
+    /\} before the service was reset; 4 other events/,
   );
   const seen = service.events();
   await Promise.all([service.reset(), wait]);
@@ -609,7 +609,7 @@ test('faults are added one or several at a time, and an empty array removes all'
   assert.equal(await report(service, 'observation/a'), 200);
 });
 
-test('a fault that can not be is refused at once, and so is a service that can not fail', async (t) => {
+test('an invalid fault is refused at once, and every fault by a service that is not for tests', async (t) => {
   const service = await start(t, { test: true });
   const refused = (text: string, problem: RegExp) =>
     assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);
@@ -624,7 +624,7 @@ test('a fault that can not be is refused at once, and so is a service that can n
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
 });
 
-test('a start that fails says why and leaves no folder', async (t) => {
+test('a failed start throws the reason and leaves no folder', async (t) => {
   const { url } = await start(t);
   const port = Number(new URL(url).port);
   const before = ownFolders();
@@ -641,13 +641,13 @@ test('a start that fails says why and leaves no folder', async (t) => {
   assert.equal((await start(t, { port: free })).url, `http://127.0.0.1:${free}`);
 });
 
-test('a disk that fails ends the service and not the process, and every wait', async (t) => {
+test('a failed disk ends the service and every wait, and not the process', async (t) => {
   const notices: Notice[] = [];
   const service = await start(t, { onNotice: (notice) => notices.push(notice) });
   assert.equal(await report(service, 'observation/a'), 200);
   const rejected = assert.rejects(
     service.waitFor({ assetKey: 'b' }, { timeoutMs: 30_000 }),
-    /has ended \(disk failed\); 1 others/,
+    /has ended \(disk failed\); 1 other events/,
   );
   appendFileSync(join(service.data, FIRST), 'meddled with\n');
   assert.equal(await report(service, 'observation/b'), 503);
@@ -679,7 +679,7 @@ test('notices are reported by level, to the callback or to standard error', asyn
   assert.ok(notices.some(({ level, message, status }) => level === 'debug' && message === 'request' && status === 200));
 });
 
-test('it changes nothing of its process', async (t) => {
+test('the service changes nothing of its process', async (t) => {
   const counts = () => process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
   const before = counts();
   const warnings: Error[] = [];
@@ -697,7 +697,7 @@ test('it changes nothing of its process', async (t) => {
   assert.deepEqual(warnings, []);
 });
 
-test('one that is never stopped lets its process end, and its folder goes with it', async () => {
+test('a service that is never stopped lets its process end, and its folder is removed', async () => {
   const script = `
     import { request, Agent } from 'node:http';
     import { startService } from ${JSON.stringify(join(root, 'src/embed.ts'))};

@@ -1,4 +1,4 @@
-/** Reads the filter of `events` and `waitFor`, and says in which of its members an event differs. */
+/** Reads the filter of `events` and `waitFor`, and finds the members in which an event differs. */
 
 import { isObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
@@ -11,14 +11,14 @@ import type { Line } from '../journal/look/reading.ts';
 import { checkMetadata, metadataDifferences } from './metadata.ts';
 
 export interface Wanted {
-  /** What a reader of the journal can compare. */
+  /** The members that a reader of the journal can compare. */
   readonly filter: Filter;
-  /** Members that the metadata has to have; undefined if none are asked for. */
+  /** The required members of the metadata; undefined if there are no requirements. */
   readonly metadata: object | undefined;
 }
 
 const embedded = allSearches.filter((row) => row.embedded);
-/** The members that a filter may have. */
+/** The members of a filter. */
 const names: readonly string[] = [...embedded.map(({ member }) => member), 'metadata', 'deployment'];
 
 /**
@@ -49,8 +49,8 @@ export function membersOf(value: unknown, what: string, names: readonly string[]
 }
 
 /**
- * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`, a key that
- *   is only spelt otherwise with its parts; empty if the line is what is wanted
+ * @returns the names of the members that do not match, in the order of the filter, such as `['type', 'metadata.rows']`; empty if
+ *   the line matches. A key that differs only in its spelling is followed by its parts.
  */
 export function differencesOf(line: Line, { filter, metadata }: Wanted): string[] {
   const { asset_key } = line.event;
@@ -109,7 +109,7 @@ function typeOf(value: unknown): string {
   ]);
 }
 
-/** @param words the values that may have been meant */
+/** @param words the values that might have been meant */
 function wrong(name: string, value: unknown, wanted: string, words: readonly string[] = []): TypeError {
   const hint = typeof value === 'string' ? didYouMean(value, words) : '';
   return new TypeError(`${name} is ${shown(value)}; give ${wanted}${hint}`);

@@ -1,9 +1,9 @@
-/** Compares the metadata of an event with what a filter asks for. It reads the text that was sent, which has all digits. */
+/** Compares the metadata of an event with a filter. Reads the text that was sent, which has all digits. */
 
 /**
- * Checks what a filter asks of metadata.
+ * Checks the metadata of a filter.
  * @param depthMax how deep arrays and objects may nest; the outermost has depth 1
- * @throws TypeError for what no metadata can match: `metadata.at is a Date; give JSON values, …`
+ * @throws TypeError for a value that no metadata can match: `metadata.at is a Date; give JSON values, …`
  */
 export function checkMetadata(wanted: unknown, depthMax: number): void {
   if (!isObject(wanted))
@@ -12,11 +12,11 @@ export function checkMetadata(wanted: unknown, depthMax: number): void {
 }
 
 /**
- * Finds the members of a filter that metadata does not match. An object matches one that has at least its members, an array one of
- * the same length whose elements match in order. A number matches by value (`1` matches `1.0`), a bigint an integer with the same
+ * Finds the members of a filter that metadata does not match. An object matches an object that has at least its members, an array
+ * an array of the same length whose elements match in order. A number matches by value (`1` matches `1.0`), a bigint an integer with the same
  * digits. `undefined` matches anything.
  * @param text of the metadata as it was sent, `{"rows":1.0}`; undefined for an event without metadata
- * @param wanted as `checkMetadata` accepts it: `{ rows: 1 }`
+ * @param wanted a value that passed `checkMetadata`: `{ rows: 1 }`
  * @returns the paths of these members, such as `metadata.source.table`; empty if everything matches
  */
 export function metadataDifferences(text: string | undefined, wanted: object): string[] {
@@ -71,7 +71,7 @@ function checkValue(value: unknown, depthMax: number, path: string): void {
   }
 }
 
-/** Also for an object of another realm, such as the one in which Jest runs a test; not for a Date or a Map. */
+/** True also for an object of another realm, such as the one in which Jest runs a test; false for a Date or a Map. */
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return Object.prototype.toString.call(value) === '[object Object]';
 }

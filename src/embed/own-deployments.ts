@@ -1,4 +1,4 @@
-/** Deployments that a test gives by name: their tokens are made here, and the service gets a temporary deployments file. */
+/** Deployments that a test gives by name: their tokens are generated here, and the service gets a temporary deployments file. */
 
 import { dirname, join } from 'node:path';
 import { isObject } from '../config/json-file.ts';
@@ -16,8 +16,8 @@ export interface OwnDeployments {
 
 /**
  * Makes a token for each deployment and a file with them, in a temporary folder of its own: see `removeOwnDeployments`.
- * @param given names, or objects with a name and what its token may do: `['prod', { name: 'staging', may: ['report'] }]`
- * @throws TypeError that says which entry is wrong: `deployments[0].name must be up to 63 letters, …`
+ * @param given names, or objects with a name and the rights of its token: `['prod', { name: 'staging', may: ['report'] }]`
+ * @throws TypeError that names the wrong entry: `deployments[0].name must be up to 63 letters, …`
  */
 export function makeOwnDeployments(given: readonly unknown[]): OwnDeployments {
   const tokens: Record<string, string> = {};

@@ -4,7 +4,7 @@ import type { waitLimits } from '../config/limits.ts';
 import { shortened } from '../telemetry/printable.ts';
 import { type RefusedRequest, targetPath } from '../telemetry/refusals.ts';
 
-/** How many are kept, and how many of them the error of a wait lists. */
+/** Number of requests that are kept, and that the error of a wait lists. */
 export type RefusedLimits = Pick<typeof waitLimits, 'refusedMax' | 'shownMax' | 'shownCharactersMax'>;
 
 export interface Refused {
@@ -41,7 +41,7 @@ export class RefusedRequests {
     if (this.#last.length > this.#limits.refusedMax) this.#last.shift();
   }
 
-  /** @returns the requests in the order in which they came */
+  /** @returns the requests in the order of their arrival */
   all(): Refused[] {
     return [...this.#last];
   }
@@ -51,7 +51,7 @@ export class RefusedRequests {
     this.#count = 0;
   }
 
-  /** @returns the end of the error of a wait: their number and the last of them, or nothing */
+  /** @returns the end of the error of a wait: the number of requests and the last ones; empty without requests */
   toString(): string {
     if (this.#count === 0) return '';
     const { shownMax, shownCharactersMax } = this.#limits;

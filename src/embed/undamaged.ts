@@ -1,4 +1,4 @@
-/** Reads the journal of an embedded service. Damage is an error, unlike in a command, which shows what is left. */
+/** Reads the journal of an embedded service. Damage is an error, unlike in a command, which shows the undamaged events. */
 
 import type { Disk } from '../journal/disk.ts';
 import { readJournal } from '../journal/look/reader.ts';

@@ -7,10 +7,10 @@ import { shortened } from '../telemetry/printable.ts';
 import { differencesOf, membersOf, type Wanted } from './filter.ts';
 import type { RefusedRequests } from './refused.ts';
 
-/** How many events the error of a wait lists, and how many characters of each. */
+/** Number of events that the error of a wait lists, and of characters of each. */
 export type WaitLimits = Pick<typeof waitLimits, 'waitMs' | 'shownMax' | 'shownCharactersMax'>;
 
-/** What `waitFor` waits for, and for how long. */
+/** A call of `waitFor`. */
 export interface Wait {
   readonly wanted: Wanted;
   /** The filter as the caller gave it, for the error message. */
@@ -18,7 +18,7 @@ export interface Wait {
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
   readonly timeoutMs: number;
-  /** How many events to wait for; undefined for one, which the error then calls `no event` if there is none. */
+  /** How many events to wait for; undefined for one event, which the error names `no event`. */
   readonly count: number | undefined;
 }
 
@@ -40,7 +40,7 @@ export class Waits {
   readonly #endings = new Set<AbortController>();
   #ended: string | undefined;
   readonly #resets = new Mutex();
-  /** Resolves after the last of them; undefined if none is under way. */
+  /** Resolves after the last reset; undefined without a running reset. */
   #reset: Promise<void> | undefined;
 
   /** @param refused the requests that the error of a wait lists */
@@ -55,22 +55,22 @@ export class Waits {
     this.#endOpen(how);
   }
 
-  /** After a last read of the journal. @param how such as `the service was reset` */
+  /** Ends the open waits after a last read of the journal. @param how such as `the service was reset` */
   #endOpen(how: string): void {
     for (const ending of this.#endings) ending.abort(`before ${how}`);
   }
 
   /**
-   * Resolves with the first lines that match, `wait.count` of them, recorded already or later.
-   * @throws Error after `timeoutMs` or at the end of the service: the filter, how many matched, the nearest other events and the
-   *   refused requests; or what `read` throws
+   * Resolves with the first `wait.count` lines that match, recorded already or later.
+   * @throws Error after `timeoutMs` or at the end of the service, with the filter, the number of matches, the nearest other events
+   *   and the refused requests; or the error of `read`
    */
   waitFor(wait: Wait): Promise<readonly Line[]> {
-    return this.during(() => this.#find(wait));
+    return this.runRead(() => this.#find(wait));
   }
 
-  /** Runs a read of the journal, for which `allEnded` waits, after a reset that is under way. */
-  async during<Value>(read: () => Promise<Value>): Promise<Value> {
+  /** Runs a read of the journal, after a running reset. `awaitReads` waits for it. */
+  async runRead<Value>(read: () => Promise<Value>): Promise<Value> {
     while (this.#reset !== undefined) await this.#reset;
     const reading = read();
     this.#open.add(reading);
@@ -78,13 +78,13 @@ export class Waits {
   }
 
   /**
-   * Ends open waits, and runs a reset once nothing reads the journal. What begins to read meanwhile waits for all resets.
-   * @throws what `reset` throws
+   * Ends open waits, and runs a reset as soon as nothing reads the journal. New reads wait until all resets are done.
+   * @throws the error of `reset`
    */
-  async around(reset: () => Promise<void>): Promise<void> {
+  async runReset(reset: () => Promise<void>): Promise<void> {
     const done = this.#resets.run(async () => {
       this.#endOpen('the service was reset');
-      await this.allEnded();
+      await this.awaitReads();
       await reset();
       this.#refused.clear();
     });
@@ -96,12 +96,12 @@ export class Waits {
   }
 
   /** Resolves when no wait or other read is open. Called when each wait has to end. */
-  async allEnded(): Promise<void> {
+  async awaitReads(): Promise<void> {
     await Promise.allSettled(this.#open);
   }
 
   /** @returns such as `2 (seq 1, 4)` */
-  #came(found: readonly Line[]): string {
+  #countText(found: readonly Line[]): string {
     const { shownMax } = this.#limits;
     const seqs = found.slice(0, shownMax).map(({ seq }) => seq);
     return `${found.length}${found.length > 0 ? ` (seq ${seqs.join(', ')}${found.length > shownMax ? ', …' : ''})` : ''}`;
@@ -126,12 +126,12 @@ export class Waits {
       this.#endings.delete(ending);
       clearTimeout(timer);
     }
-    const came = count === undefined ? 'no event was' : `${this.#came(found)} of ${count} events were`;
-    throw new Error(`${came} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${this.#refused}`);
+    const matched = count === undefined ? 'no event matched' : `${this.#countText(found)} of ${count} events matched`;
+    throw new Error(`${matched} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${this.#refused}`);
   }
 }
 
-/** Events that do not match: those with the fewest differences come first, and among equals the newest. */
+/** Events that do not match, ordered by number of differences, and among equals the newest first. */
 class NearMisses {
   readonly #limits: WaitLimits;
   #count = 0;
@@ -151,8 +151,8 @@ class NearMisses {
 
   /** @param found the events that match */
   text(found: readonly Line[]): string {
-    if (this.#count === 0) return found.length === 0 ? '; no event was recorded' : '; no other was recorded';
+    if (this.#count === 0) return found.length === 0 ? '; no event was recorded' : '; no other event was recorded';
     const lines = this.#nearest.map(({ wrong, text }) => `\n  another ${wrong.join(', ')}: ${text}`);
-    return `; ${this.#count} others were recorded, the nearest first:${lines.join('')}`;
+    return `; ${this.#count} other events were recorded, the nearest first:${lines.join('')}`;
   }
 }

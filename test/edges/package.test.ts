@@ -233,7 +233,7 @@ test('the example of the README runs as written in a project that npm init made'
   const failed = run(project, [process.execPath, '--test', 'orders.test.mjs']);
   assert.match(
     failed.output,
-    /no event was \{"assetKey":"warehouse\/orders","partition":"2026-11-20"\} within 5000 ms/,
+    /no event matched \{"assetKey":"warehouse\/orders","partition":"2026-11-20"\} within 5000 ms/,
   );
 });
 
