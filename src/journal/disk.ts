@@ -68,7 +68,7 @@ export interface Disk {
    */
   openSlots(name: string): Promise<SlotFile>;
   /**
-   * Copies a file of another folder into a new one, which shares its blocks if the file system can do that. Not durable, and no
+   * Copies a file of another folder into a new file, which shares its blocks if the file system can do that. Not durable, and no
    * snapshot: the copy can have any part of concurrent writes. Rejects with EEXIST if the new file exists.
    */
   copyFrom(source: Pick<Disk, 'folder' | 'read'>, name: string, to: string): Promise<void>;

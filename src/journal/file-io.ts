@@ -4,7 +4,7 @@ import { type Disk, type ReadableDisk, unlessAbsent, writeWhole } from './disk.t
 import { IrregularFileError } from './entry.ts';
 
 /**
- * Copies the bytes of a file from `start` up to `end` into a new one, durably. After a failure the partial copy is removed.
+ * Copies the bytes of a file from `start` up to `end` into a new file, durably. After a failure the partial copy is removed.
  * @throws the error of a system call
  */
 export async function copyFile(

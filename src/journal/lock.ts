@@ -368,7 +368,7 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** A path too long for a socket is replaced by one through the open folder in /proc/self/fd (Linux). */
+/** On Linux, a path too long for a socket is replaced by a path through the open folder in /proc/self/fd. */
 function socketPath(folder: string, directory: number, name: string): string {
   const path = join(folder, name);
   return Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX ? path : `/proc/self/fd/${directory}/${name}`;
