@@ -125,7 +125,7 @@ function writeDocuments(): void {
   const write = (name: string, value: object) =>
     writeFileSync(join(dist, name), `${JSON.stringify(value, undefined, 2)}\n`);
   const local = { server: 'http://127.0.0.1:3000', tokenHeader: undefined, limits };
-  write('openapi.json', makeContract({ ...local, takesKeys: true, strict: false, test: false }));
+  write('openapi.json', makeContract({ ...local, acceptsKeys: true, strict: false, test: false }));
   write('event.schema.json', eventSchema());
 }
 

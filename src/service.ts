@@ -366,13 +366,13 @@ async function createTestMode(
 ): Promise<TestMode> {
   const { TestMode } = await import('./test-mode/test-mode.ts');
   const begin = async () => {
-    await journals.of(undefined).beginAnew(() => recording.beginAnew());
-    assets.beginAnew();
+    await journals.of(undefined).startOver(() => recording.startOver());
+    assets.startOver();
     refusals.clear();
   };
   const resets = new Mutex();
-  const beginAnew = () => aroundReset(() => resets.run(begin));
-  return new TestMode({ limits, notices, beginAnew });
+  const startOver = () => aroundReset(() => resets.run(begin));
+  return new TestMode({ limits, notices, startOver });
 }
 
 /** @throws StartError */

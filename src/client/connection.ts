@@ -5,7 +5,7 @@ import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream';
 import type { PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
-import { withoutToken } from '../telemetry/masked.ts';
+import { maskToken } from '../telemetry/masked.ts';
 
 /** The token of a request, and the name of its header. The token is masked in replies. */
 export interface TokenHeader {
@@ -264,7 +264,7 @@ function secretsOf(token: TokenHeader | undefined, others: readonly string[] = [
 function replyWithout(secrets: readonly string[], reply: HttpReply): HttpReply {
   if (secrets.length === 0) return reply;
   const { status, headers, body } = reply;
-  const mask = (text: string) => secrets.reduce(withoutToken, text);
+  const mask = (text: string) => secrets.reduce(maskToken, text);
   const masked = Object.entries(headers).map(([name, value]) => [
     name,
     typeof value === 'string' ? mask(value) : value?.map(mask),
@@ -273,7 +273,7 @@ function replyWithout(secrets: readonly string[], reply: HttpReply): HttpReply {
 }
 
 function noReply(error: NodeJS.ErrnoException, sent: boolean, secrets: readonly string[]): NoReply {
-  error.message = secrets.reduce(withoutToken, error.message);
+  error.message = secrets.reduce(maskToken, error.message);
   return new NoReply(error, sent);
 }
 

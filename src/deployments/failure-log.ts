@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { type IsToken, masked, tokensIn } from '../telemetry/masked.ts';
+import { findTokens, type IsToken, masked } from '../telemetry/masked.ts';
 import { type Deployments, sha256 } from './tokens.ts';
 
 export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
@@ -59,7 +59,7 @@ export class FailureLog {
   #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
     const { id, address, deployment } = failure;
     const { shownCharactersMax } = this.#limits;
-    const tokens = tokensIn(deployment, this.#isToken, shownCharactersMax);
+    const tokens = findTokens(deployment, this.#isToken, shownCharactersMax);
     this.#notices.warn('a request without a valid token was refused', {
       request_id: id,
       address,

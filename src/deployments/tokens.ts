@@ -2,7 +2,7 @@
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Right } from '../http/router.ts';
-import { firstIndex } from '../journal/first-index.ts';
+import { findFirstIndex } from '../journal/first-index.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -104,7 +104,7 @@ export function tokenCounter(
 ): (nowMs: number) => Readonly<Record<TokenState, number>> {
   const endOf = ({ notAfterMs = Number.MAX_SAFE_INTEGER }: Token) => notAfterMs;
   const ends = [...tokensOf.values()].flatMap((tokens) => tokens.map(endOf)).sort((one, other) => one - other);
-  const endedAt = (ms: number) => firstIndex(ends, (end) => end > ms);
+  const endedAt = (ms: number) => findFirstIndex(ends, (end) => end > ms);
   return (nowMs) => {
     const expired = endedAt(nowMs);
     const soon = endedAt(nowMs + soonMs);

@@ -35,7 +35,7 @@ export function readKeyStart(text: string): string[] {
 }
 
 /** Whether these are the first parts of a key: `['warehouse']` of `['warehouse', 'orders']`. */
-export function beginsWith(key: readonly string[], parts: readonly string[]): boolean {
+export function hasPrefix(key: readonly string[], parts: readonly string[]): boolean {
   return parts.every((part, index) => key[index] === part);
 }
 

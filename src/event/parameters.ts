@@ -28,7 +28,7 @@ export const parameters = [
   {
     name: 'asset_key',
     member: 'assetKey',
-    takenBy: all,
+    acceptedBy: all,
     kind: 'key',
     required: true,
     example: ['warehouse', 'orders'],
@@ -36,7 +36,7 @@ export const parameters = [
   {
     name: 'passed',
     member: 'passed',
-    takenBy: checks,
+    acceptedBy: checks,
     kind: 'boolean',
     required: true,
     example: true,
@@ -46,18 +46,18 @@ export const parameters = [
   {
     name: 'check_name',
     member: 'checkName',
-    takenBy: checks,
+    acceptedBy: checks,
     kind: 'non-empty string',
     required: true,
     example: 'no_nulls',
     what: 'name of the check',
     argument: 'NAME',
   },
-  { name: 'metadata', member: 'metadata', takenBy: all, kind: 'metadata', required: false, example: { rows: 10 } },
+  { name: 'metadata', member: 'metadata', acceptedBy: all, kind: 'metadata', required: false, example: { rows: 10 } },
   {
     name: 'severity',
     member: 'severity',
-    takenBy: checks,
+    acceptedBy: checks,
     kind: 'one of',
     choices: severities,
     standard: 'ERROR',
@@ -69,7 +69,7 @@ export const parameters = [
   {
     name: 'data_version',
     member: 'dataVersion',
-    takenBy: assets,
+    acceptedBy: assets,
     kind: 'string',
     required: false,
     tag: true,
@@ -80,7 +80,7 @@ export const parameters = [
   {
     name: 'description',
     member: 'description',
-    takenBy: assets,
+    acceptedBy: assets,
     kind: 'string',
     required: false,
     example: 'nightly load',
@@ -91,7 +91,7 @@ export const parameters = [
   {
     name: 'partition',
     member: 'partition',
-    takenBy: all,
+    acceptedBy: all,
     kind: 'string',
     required: false,
     example: '2026-11-20',
@@ -102,7 +102,7 @@ export const parameters = [
   {
     name: 'event_time',
     member: 'eventTime',
-    takenBy: all,
+    acceptedBy: all,
     kind: 'time',
     required: false,
     example: '2026-11-20T15:19:45.25Z',
@@ -137,7 +137,7 @@ interface Row<Member extends string> {
   readonly name: string;
   /** The member of the event, and the option of `assetlog report`. */
   readonly member: Member;
-  readonly takenBy: readonly EndpointName[];
+  readonly acceptedBy: readonly EndpointName[];
   /** A valid value for the OpenAPI document. */
   readonly example: unknown;
 }
@@ -197,7 +197,7 @@ export interface MetadataParameter<Member extends string = string> extends Row<M
 export function endpointsOf(rows: readonly Parameter[]): readonly Endpoint[] {
   return reports.map((report) => ({
     ...report,
-    parameters: rows.filter(({ takenBy }) => takenBy.includes(report.name)),
+    parameters: rows.filter(({ acceptedBy }) => acceptedBy.includes(report.name)),
   }));
 }
 

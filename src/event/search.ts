@@ -5,7 +5,7 @@
  * compile. `EventFilter` in `embed.ts`, which refers to no other file, needs the member too.
  */
 
-import { beginsWith, startsWith } from './asset-key.ts';
+import { hasPrefix, startsWith } from './asset-key.ts';
 import type { Event, Recorded, Severity } from './event.ts';
 import { sortKeyOf } from './event-time.ts';
 import { endpoints, findEndpoint } from './parameters.ts';
@@ -103,7 +103,7 @@ export const searches = {
     option: 'key',
     embedded: true,
     what: 'only events of this asset',
-    matches: ({ asset_key }, value) => asset_key.length === value.length && beginsWith(asset_key, value),
+    matches: ({ asset_key }, value) => asset_key.length === value.length && hasPrefix(asset_key, value),
   },
   keyPrefix: {
     kind: 'key prefix',
@@ -111,7 +111,7 @@ export const searches = {
     query: 'key_prefix',
     option: 'keyPrefix',
     what: 'only events of assets whose key starts with these parts',
-    matches: ({ asset_key }, value) => beginsWith(asset_key, value),
+    matches: ({ asset_key }, value) => hasPrefix(asset_key, value),
   },
   keyStart: {
     kind: 'key start',

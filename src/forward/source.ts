@@ -5,7 +5,7 @@
 
 import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
-import { ID_FORM, uuids } from '../journal/line/uuid.ts';
+import { createUuids, ID_FORM } from '../journal/line/uuid.ts';
 
 export const ID = new RegExp(`^${ID_FORM}$`);
 
@@ -47,7 +47,7 @@ export async function openSource(disk: Disk): Promise<string> {
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
 export async function replaceSource(disk: Disk, beginSeq?: number): Promise<string> {
-  const source = uuids(new Date())();
+  const source = createUuids(new Date())();
   if (beginSeq !== undefined) await replaceDurably(disk, BEGIN_FILE, [Buffer.from(`${beginSeq} ${source}\n`)]);
   await replaceDurably(disk, SOURCE_FILE, [Buffer.from(`${source}\n`)]);
   return source;

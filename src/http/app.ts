@@ -33,7 +33,7 @@ import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf }
 /** The parts that the steps of a request use. A test can replace each part. */
 export interface AppParts extends ServiceRouteParts {
   /** Whether `Idempotency-Key` is used; otherwise it is ignored. */
-  readonly takesKeys: boolean;
+  readonly acceptsKeys: boolean;
   /** Empty, or a path that starts with a slash and does not end with one: `/some/path`. */
   readonly pathPrefix: string;
   /** @throws Refusal for a request that a page of another site might have sent, unless it only opens the page of the service */
@@ -163,7 +163,7 @@ class Steps {
     try {
       if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(request, body.length); // 413, 415, 400
       const { query, fields } = head;
-      const isKeyed = this.#parts.takesKeys && head.method === 'POST';
+      const isKeyed = this.#parts.acceptsKeys && head.method === 'POST';
       const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.#limits) : undefined; // 400
       const deployment = readable?.deployment;
       const { tokenName } = incoming;
@@ -245,7 +245,7 @@ class Steps {
     for (const { name, meant } of misspelt) {
       if (this.#isNewName(name)) notices.rated.warn(message, { request_id: id, name, did_you_mean: meant });
     }
-    for (const unshortened of notices.debugging ? unknown : []) {
+    for (const unshortened of notices.isDebug ? unknown : []) {
       const name = unshortened.slice(0, shownCharactersMax);
       if (this.#isNewName(name)) notices.debug(message, { request_id: id, name });
     }

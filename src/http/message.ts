@@ -80,7 +80,7 @@ export interface StreamReply extends ReplyHead {
    */
   readonly pieces: (ending: AbortSignal, onWait: () => void) => AsyncIterable<Buffer>;
   /** Its connection does not count towards `--max-connections` while it is sent, since such replies have their own limit. */
-  readonly besideCap?: boolean;
+  readonly isBesideCap?: boolean;
 }
 
 /** A reply of a service for tests, after which the connection is closed without `Connection: close`. */

@@ -22,7 +22,7 @@ export interface OpenApiOptions {
   /** Name of the token header in hosted mode, such as `Service-Cloud-Api-Token`; undefined otherwise. */
   readonly tokenHeader?: string | undefined;
   /** Whether `Idempotency-Key` is used; true by default. */
-  readonly takesKeys?: boolean;
+  readonly acceptsKeys?: boolean;
   /** Whether a report with an unknown parameter is refused; false by default. */
   readonly strict?: boolean;
   /** Further routes, besides reports and the service's own routes. */
@@ -53,13 +53,13 @@ export function openApi({
   server,
   lineSchema,
   tokenHeader,
-  takesKeys = true,
+  acceptsKeys = true,
   strict = false,
   routes = [],
   limits,
 }: OpenApiOptions): Schema {
   const hosted = tokenHeader !== undefined;
-  const refused = { ...refusals(hosted, limits), ...(takesKeys && KEY_REFUSAL) };
+  const refused = { ...refusals(hosted, limits), ...(acceptsKeys && KEY_REFUSAL) };
   const described = { ...refused, ...alsoRefused(routes.flatMap(({ also = [] }) => also)) };
   return {
     openapi: '3.1.1',
@@ -67,17 +67,17 @@ export function openApi({
       title: 'assetlog',
       version,
       license: { name: 'MIT', identifier: 'MIT' },
-      description: introduction(limits, takesKeys, strict),
+      description: introduction(limits, acceptsKeys, strict),
     },
     servers: [{ url: server }],
     paths: {
-      ...reportPaths({ hosted, takesKeys, strict, limits }, responsesOf(refused)),
-      ...batchPaths({ hosted, takesKeys, strict, limits }, responsesOf(refusals(hosted, limits))),
+      ...reportPaths({ hosted, acceptsKeys, strict, limits }, responsesOf(refused)),
+      ...batchPaths({ hosted, acceptsKeys, strict, limits }, responsesOf(refusals(hosted, limits))),
       ...describedPaths([...serviceRoutes, ...routes], hosted, limits),
     },
     components: {
       schemas: schemas(lineSchema, limits),
-      parameters: { ...requestParameters(), ...(takesKeys && { [KEY_HEADER]: keyHeader }) },
+      parameters: { ...requestParameters(), ...(acceptsKeys && { [KEY_HEADER]: keyHeader }) },
       responses: Object.fromEntries(
         Object.entries(described).map(([status, [when, header]]) => {
           const headers = header && {
@@ -96,11 +96,11 @@ export function openApi({
   };
 }
 
-function introduction(limits: Limits, takesKeys: boolean, strict: boolean): string {
+function introduction(limits: Limits, acceptsKeys: boolean, strict: boolean): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
     'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
-      `After a 503, a 408 or a broken connection it might have been recorded; sending it again can record it twice${takesKeys ? ', unless it has an Idempotency-Key' : ''}.`,
+      `After a 503, a 408 or a broken connection it might have been recorded; sending it again can record it twice${acceptsKeys ? ', unless it has an Idempotency-Key' : ''}.`,
     'A parameter is read from the first place that has it: the path (the key only), the JSON body, the query. ' +
       'Null in the body means "not given" and hides the query. A required parameter can be in any of them, which JSON ' +
       `Schema cannot express. Unknown parameters are ${strict ? 'refused' : 'ignored; with --strict or --test they are refused'}.`,
@@ -138,12 +138,12 @@ function schemaOf(parameter: Parameter): Schema {
 
 interface ReportPathOptions {
   readonly hosted: boolean;
-  readonly takesKeys: boolean;
+  readonly acceptsKeys: boolean;
   readonly strict: boolean;
   readonly limits: Limits;
 }
 
-function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, refused: Schema): Schema {
+function reportPaths({ hosted, acceptsKeys, strict, limits }: ReportPathOptions, refused: Schema): Schema {
   const headers = {
     [REPLAYED_HEADER]: { description: 'The report was recorded earlier.', schema: { ...TEXT, const: 'true' } },
   };
@@ -164,14 +164,14 @@ function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, r
           operationId: `${ending.slice(1)}${id}`,
           summary: `Record an ${type}`,
           description: `Required: ${required.join(', ') || 'nothing more'}. ${about}`,
-          parameters: [...accepted.map(({ name }) => name), ...(takesKeys ? [KEY_HEADER] : [])].map((name) =>
+          parameters: [...accepted.map(({ name }) => name), ...(acceptsKeys ? [KEY_HEADER] : [])].map((name) =>
             ref('parameters', name),
           ),
           requestBody: { content: json(schema, example) },
           responses: {
             200: {
               ...response('Recorded: the event is on stable storage.', { type: 'object', maxProperties: 0 }, {}),
-              ...(takesKeys && { headers }),
+              ...(acceptsKeys && { headers }),
             },
             ...refused,
           },
@@ -190,7 +190,7 @@ function reportPaths({ hosted, takesKeys, strict, limits }: ReportPathOptions, r
   return paths;
 }
 
-function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: Schema): Schema {
+function batchPaths({ hosted, acceptsKeys, limits }: ReportPathOptions, refused: Schema): Schema {
   const item = ref('schemas', 'BatchItem');
   const example = [
     { type: 'materialization', asset_key: ['warehouse', 'orders'], metadata: { rows: 10 } },
@@ -215,7 +215,7 @@ function batchPaths({ hosted, takesKeys, limits }: ReportPathOptions, refused: S
         operationId: batchPath.slice(1),
         summary: 'Record many events',
         description,
-        parameters: ['Prefer', ...(takesKeys ? [KEY_HEADER] : [])].map((name) => ref('parameters', name)),
+        parameters: ['Prefer', ...(acceptsKeys ? [KEY_HEADER] : [])].map((name) => ref('parameters', name)),
         requestBody: {
           required: true,
           content: {

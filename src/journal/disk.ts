@@ -110,7 +110,7 @@ export function lacksDescriptors({ code }: NodeJS.ErrnoException): boolean {
 }
 
 /** Whether the path of the failed system call does not exist. The error is ENOTDIR if a part of the path is a file. */
-export function namesNothing({ code }: NodeJS.ErrnoException): boolean {
+export function isMissingPath({ code }: NodeJS.ErrnoException): boolean {
   return code === 'ENOENT' || code === 'ENOTDIR';
 }
 

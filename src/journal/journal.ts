@@ -16,7 +16,7 @@ import { scheduleClosedCalls } from './hooks.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
 import { type EncodeBuffer, type LineMembers, SEQ_MAX } from './line/record.ts';
-import { rememberCleanStop } from './open/clean-stop.ts';
+import { markCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
@@ -263,7 +263,7 @@ export class Journal implements JournalFigures {
       await segment.file.close();
       await this.#callClosed(segment.chain.seq - 1);
       this.#checkHeld(); // without the lock the marker would describe a file of another process
-      await rememberCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
+      await markCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
         problem: (error as Error).message,

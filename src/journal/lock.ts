@@ -33,7 +33,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { namesNothing } from './disk.ts';
+import { isMissingPath } from './disk.ts';
 import { giveSocketToOwner } from './open/owner.ts';
 
 export type AskLimits = Pick<Limits, 'lockAnswerMs' | 'lockAnswerBytesMax'>;
@@ -309,7 +309,7 @@ function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (err
 }
 
 function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {
-  if (!namesNothing(error)) throw error;
+  if (!isMissingPath(error)) throw error;
 }
 
 /**

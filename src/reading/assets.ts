@@ -137,8 +137,8 @@ export class AssetMemory {
   }
 
   /** Begins anew with the first lines: the journals that were read were replaced. */
-  beginAnew(): void {
-    for (const live of this.#live.values()) live.beginAnew();
+  startOver(): void {
+    for (const live of this.#live.values()) live.startOver();
     this.#tooLarge.clear();
   }
 

@@ -48,7 +48,7 @@ export class Streams {
       status: 200,
       contentType: 'text/event-stream',
       headers: ['X-Accel-Buffering', 'no'], // nginx would hold the events back
-      besideCap: true,
+      isBesideCap: true,
       pieces: (signal) => this.#pieces(journal, isAnother ? undefined : afterStart, filter, signal),
     };
   }

@@ -246,7 +246,7 @@ export class ReadableJournal {
    * @param replace closes the journal, empties its folder, and opens a new one
    * @throws what `replace` throws
    */
-  async beginAnew(replace: () => Promise<void>): Promise<void> {
+  async startOver(replace: () => Promise<void>): Promise<void> {
     const before = this.#replaced;
     this.#replaced = new AbortController();
     this.tail = undefined;

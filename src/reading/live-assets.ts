@@ -62,7 +62,7 @@ export class LiveAssets {
   }
 
   /** Another journal has replaced this one. Calls of `upToDate` that wait get its states. */
-  beginAnew(): void {
+  startOver(): void {
     this.drop(new Outdated());
   }
 

@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { beginsWith, keyText } from '../event/asset-key.ts';
+import { hasPrefix, keyText } from '../event/asset-key.ts';
 import { AssetStates, latestEvent } from '../journal/look/asset-state.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -105,7 +105,7 @@ class WatchedJournal {
     const { journals, limits } = this.#options;
     const journal = await journals.whenReadable(this.#deployment, signal);
     const { first, last } = await journal.range();
-    if (journal.replaced !== this.#replaced) this.#beginAnew(); // by the test mode
+    if (journal.replaced !== this.#replaced) this.#startOver(); // by the test mode
     this.#replaced = journal.replaced;
     const [keyPrefix, ...others] = this.prefixes;
     const filter = { afterSeq: this.#seq, untilSeq: last, keyPrefix: others.length === 0 ? keyPrefix : undefined };
@@ -113,18 +113,18 @@ class WatchedJournal {
     const reading = { filter, seek: true, follow: once, progress: journal.progress(), limits };
     for await (const lines of readJournal(journal.diskFor({ signal }), reading, journal.remarks())) {
       for (const { seq, event } of lines) {
-        if (this.prefixes.some((parts) => beginsWith(event.asset_key, parts))) this.#states.take(event, undefined);
+        if (this.prefixes.some((parts) => hasPrefix(event.asset_key, parts))) this.#states.take(event, undefined);
         this.#seq = seq;
       }
       if (this.#states.bytes <= limits.assetBytesMax) continue;
-      this.#beginAnew();
+      this.#startOver();
       throw new Error('they take too much memory; give keys of fewer assets');
     }
     this.#seq = last;
     this.#firstSeq = first;
   }
 
-  #beginAnew(): void {
+  #startOver(): void {
     this.#states = new AssetStates('time');
     this.#seq = 0;
     this.#isKnown = false;

@@ -14,7 +14,7 @@ export interface ContractOptions {
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. */
   readonly tokenHeader: string | undefined;
   /** Whether `Idempotency-Key` has an effect. */
-  readonly takesKeys: boolean;
+  readonly acceptsKeys: boolean;
   /** Whether a report with an unknown parameter is refused. */
   readonly strict: boolean;
   readonly test: boolean;

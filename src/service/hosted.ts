@@ -87,7 +87,7 @@ export async function recordForDeployments(
     wake: (deployment) => journalIfKnown(deployment)?.wake(),
     retain: (deployment) => journalIfKnown(deployment)?.retain(),
     reload: () => file.reload(),
-    beginAnew: () => Promise.reject(new Error('only a service without deployments can be reset')),
+    startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
     abandon: onLockLost,
     close: () => {
       file.stop();

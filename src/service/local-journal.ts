@@ -38,9 +38,9 @@ export class LocalJournal {
     return this.#opened;
   }
 
-  /** See `Recording.beginAnew`. @throws Error */
-  beginAnew(): Promise<void> {
-    this.#begun = this.#beginAnew();
+  /** See `Recording.startOver`. @throws Error */
+  startOver(): Promise<void> {
+    this.#begun = this.#startOver();
     return this.#begun;
   }
 
@@ -53,7 +53,7 @@ export class LocalJournal {
   }
 
   /** Reports of the meantime wait in the queue of the new journal, whose first file is made after the old files are removed. */
-  async #beginAnew(): Promise<void> {
+  async #startOver(): Promise<void> {
     const { disk, create, openWaitMs, onFailed } = this.#options;
     await this.#opened?.catch(() => {});
     const { nextSeq, trouble } = this.current;

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { deploymentName, segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
-import { type Disk, namesNothing } from '../journal/disk.ts';
+import { type Disk, isMissingPath } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
 import { Journal } from '../journal/journal.ts';
 import type { JournalOptions } from '../journal/options.ts';
@@ -59,7 +59,7 @@ export function recordLocally(
     wake: () => {},
     retain: () => local.current.retain(),
     reload: async () => {},
-    beginAnew: () => local.beginAnew(),
+    startOver: () => local.startOver(),
     abandon: (error) => local.current.abandon(error),
     close: () => local.close(),
   };
@@ -113,7 +113,7 @@ async function entriesOf(disk: Disk): Promise<string[]> {
   try {
     return await disk.list();
   } catch (error) {
-    if (namesNothing(error as NodeJS.ErrnoException)) return [];
+    if (isMissingPath(error as NodeJS.ErrnoException)) return [];
     throw folderFailed(`the folder ${disk.folder} cannot be read`, error as Error, 'make it readable');
   }
 }

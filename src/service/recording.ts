@@ -42,7 +42,7 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
    * has ended.
    * @throws Error if it could not be emptied, or the service is stopping
    */
-  beginAnew(): Promise<void>;
+  startOver(): Promise<void>;
   /** Stops recording because the lock of the data folder is lost. May be called again. */
   abandon(error: Error): void;
   /** Resolves after the last write to the folder. Never rejects. */

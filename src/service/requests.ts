@@ -38,7 +38,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;
   const strict = config.strict || config.test;
-  const takesKeys = keyMemory !== undefined;
+  const acceptsKeys = keyMemory !== undefined;
   const problem = () => {
     if (shutdown.hasBegun) return 'the service is stopping';
     return folder.trouble ?? recording.trouble ?? space.trouble ?? acks?.problem(recording.deployments());
@@ -49,7 +49,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
   const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) }, limits);
   const app = createApp({
-    takesKeys,
+    acceptsKeys,
     pathPrefix,
     checkAccess: createAccess({ address, allowedHosts, limits }),
     namesDeployment: config.deployments !== '',
@@ -70,7 +70,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
         makeContract({
           server: pathPrefix || '/',
           tokenHeader,
-          takesKeys,
+          acceptsKeys,
           strict,
           test: testMode !== undefined,
           limits,

@@ -6,7 +6,7 @@
 import type { Limits } from '../config/limits.ts';
 import { decodeEvent, type Event } from '../event/event.ts';
 import { LineRate, type Notices, oncePerName } from './log.ts';
-import { type IsToken, masked, tokensIn, withoutTokens } from './masked.ts';
+import { findTokens, type IsToken, masked, maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
 
@@ -49,7 +49,7 @@ export class Activity {
     const { activityMs, refusalLinesMax, recordedLinesMax } = limits;
     this.#options = options;
     this.#isNew = oncePerName(limits.oncePerNameMax);
-    this.showsRecorded = terminal !== undefined && !quiet && notices.informing;
+    this.showsRecorded = terminal !== undefined && !quiet && notices.isInfo;
     this.#refusalRate = new LineRate(refusalLinesMax, activityMs, (count) =>
       notices.info('further requests were refused', { count }),
     );
@@ -69,10 +69,10 @@ export class Activity {
     refusals.add(request);
     // A foreign page, host or token might be an attack, and is no mistake of an ordinary client.
     const isWarning = status === 403 && this.#isNew(request.problem);
-    if (!isWarning && (!notices.informing || !this.#refusalRate.allow())) return;
+    if (!isWarning && (!notices.isInfo || !this.#refusalRate.allow())) return;
     const max = limits.loggedPathCharactersMax;
     const target = targetPath(url ?? '');
-    const tokens = tokensIn(target, this.isToken, max);
+    const tokens = findTokens(target, this.isToken, max);
     const path = url === undefined ? undefined : shortened(masked(target, tokens), max);
     const problem = masked(request.problem, tokens);
     if (terminal === undefined) {
@@ -87,7 +87,7 @@ export class Activity {
   pathOf(url: string): string {
     const { loggedPathCharactersMax } = this.#options.limits;
     const path = targetPath(url);
-    return shortened(masked(path, tokensIn(path, this.isToken, loggedPathCharactersMax)), loggedPathCharactersMax);
+    return shortened(masked(path, findTokens(path, this.isToken, loggedPathCharactersMax)), loggedPathCharactersMax);
   }
 
   /**
@@ -99,7 +99,7 @@ export class Activity {
     const { type, asset_key, check_name, passed, severity, partition } = decodeEvent(event);
     const outcome = check_name === undefined ? '' : ` ${check_name} ${passed ? 'passed' : `failed (${severity})`}`;
     const where = partition === undefined ? '' : ` [${partition}]`;
-    const text = withoutTokens(`${type} ${asset_key.join('/')}${outcome}${where}`);
+    const text = maskTokens(`${type} ${asset_key.join('/')}${outcome}${where}`);
     // A substring would keep the text of the whole event in memory while the report waits for the disk.
     return Buffer.from(text.slice(0, this.#options.limits.loggedPathCharactersMax)).toString();
   }

@@ -3,7 +3,7 @@
 import type { Writable } from 'node:stream';
 import { type LogLevel, logLevels } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
-import { withoutTokens } from './masked.ts';
+import { maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
 
 /** Further members of a log entry. An undefined member is left out. */
@@ -16,9 +16,9 @@ export type Fields = Readonly<Record<string, string | number | boolean | readonl
  */
 export interface Notices {
   /** Whether the level is debug: the hot path checks it before it builds a debug entry. */
-  readonly debugging: boolean;
+  readonly isDebug: boolean;
   /** Whether the level is info or debug. */
-  readonly informing: boolean;
+  readonly isInfo: boolean;
   error(message: string, fields?: Fields): void;
   warn(message: string, fields?: Fields): void;
   info(message: string, fields?: Fields): void;
@@ -93,8 +93,8 @@ export function createNotices(
       };
     const [error, warn] = [logAt('error'), logAt('warn')];
     return {
-      debugging: level === 'debug',
-      informing: rank >= logLevels.indexOf('info'),
+      isDebug: level === 'debug',
+      isInfo: rank >= logLevels.indexOf('info'),
       error,
       warn,
       info: logAt('info'),
@@ -155,10 +155,10 @@ const UNBOUNDED = {
 
 /** @returns a value without tokens, and with at most `charactersMax` characters; a list ends with `…` after its first elements */
 function cut(value: Fields[string], charactersMax: number): Fields[string] {
-  if (typeof value === 'string') return shortened(withoutTokens(value), charactersMax);
+  if (typeof value === 'string') return shortened(maskTokens(value), charactersMax);
   if (typeof value !== 'object') return value;
   let left = charactersMax;
-  const shown = value.map(withoutTokens).filter((one) => {
+  const shown = value.map(maskTokens).filter((one) => {
     left -= one.length;
     return left >= 0;
   });

@@ -7,7 +7,7 @@ export const MASK = '***';
 export type IsToken = (text: string) => boolean;
 
 /** Masks each token of the form that `assetlog token` prints: `asl_` and 256 random bits in base64url. */
-export function withoutTokens(text: string): string {
+export function maskTokens(text: string): string {
   return text.replaceAll(TOKEN_FORM, MASK);
 }
 
@@ -17,7 +17,7 @@ export function withoutTokens(text: string): string {
  * @param path raw; only parts that start within the first `charactersMax` are searched
  * @returns the texts to mask, raw and decoded
  */
-export function tokensIn(path: string, isToken: IsToken, charactersMax: number): string[] {
+export function findTokens(path: string, isToken: IsToken, charactersMax: number): string[] {
   const found: string[] = [];
   const parts = path.split('/', charactersMax);
   for (let at = 0, position = 0; at < parts.length && position < charactersMax; at += 1) {
@@ -27,7 +27,7 @@ export function tokensIn(path: string, isToken: IsToken, charactersMax: number):
       const isPart = end === at + 1;
       if (text.length < (isPart ? TOKEN_CHARACTERS_MIN : SLASHED_CHARACTERS_MIN)) continue;
       const decoded = decode(text);
-      const isEncoded = decoded !== text && (isToken(decoded) || (isPart && withoutTokens(decoded) !== decoded));
+      const isEncoded = decoded !== text && (isToken(decoded) || (isPart && maskTokens(decoded) !== decoded));
       if (!isEncoded && !isToken(text)) continue;
       found.push(text, decoded);
       break;
@@ -38,14 +38,14 @@ export function tokensIn(path: string, isToken: IsToken, charactersMax: number):
 
 /** Masks the texts of `tokensIn`, and each token of `assetlog token`. */
 export function masked(text: string, tokens: readonly string[]): string {
-  return withoutTokens(tokens.reduce((left, token) => left.replaceAll(token, MASK), text));
+  return maskTokens(tokens.reduce((left, token) => left.replaceAll(token, MASK), text));
 }
 
 /**
  * Masks one token in a text that repeats it: the whole token, or at least its first `PREFIX_CHARACTERS`, raw, percent-encoded or
  * escaped for JSON. A token of less than `TOKEN_CHARACTERS_MIN` is no secret, and might be any word of the text.
  */
-export function withoutToken(text: string, token: string): string {
+export function maskToken(text: string, token: string): string {
   if (token.length < TOKEN_CHARACTERS_MIN) return text;
   let result = '';
   let kept = 0;
@@ -65,7 +65,7 @@ export function withoutToken(text: string, token: string): string {
 /** Like `withoutToken`, but a text with a shorter secret is masked as a whole: the rest would show where the secret was. */
 export function withoutSecret(text: string, secret = ''): string {
   const isShort = secret !== '' && secret.length < TOKEN_CHARACTERS_MIN;
-  return isShort && text.includes(secret) ? MASK : withoutToken(text, secret);
+  return isShort && text.includes(secret) ? MASK : maskToken(text, secret);
 }
 
 /** @returns the index after the token that starts at `at`; undefined if there is none */

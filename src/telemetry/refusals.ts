@@ -1,7 +1,7 @@
 /** The last refused requests of each journal, in memory: what `GET /refusals` shows. */
 
 import type { Limits } from '../config/limits.ts';
-import { type IsToken, masked, tokensIn } from './masked.ts';
+import { findTokens, type IsToken, masked } from './masked.ts';
 import { shortened } from './printable.ts';
 
 export interface RefusedRequest {
@@ -89,7 +89,7 @@ export class Refusals {
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
     if (deployment === undefined && this.deploymentIn !== undefined) return;
-    const tokens = tokensIn(path ?? '', this.isToken, limits.loggedPathCharactersMax);
+    const tokens = findTokens(path ?? '', this.isToken, limits.loggedPathCharactersMax);
     const kept = this.#kept.get(deployment) ?? [];
     this.#kept.delete(deployment);
     this.#kept.set(deployment, kept);

@@ -26,7 +26,7 @@ export interface TestModeOptions {
   readonly limits: Limits;
   readonly notices: Notices;
   /** Empties the journal and all state derived from it; its next event has seq 1. Calls run one after the other. @throws Error */
-  readonly beginAnew: () => Promise<void>;
+  readonly startOver: () => Promise<void>;
 }
 
 export class TestMode implements TestParts {
@@ -59,7 +59,7 @@ export class TestMode implements TestParts {
   async reset(): Promise<void> {
     this.faults.clear();
     this.#held.wake();
-    await this.#options.beginAnew();
+    await this.#options.startOver();
   }
 
   /** @returns the reply of `/readyz`, with the mode if it is 200 */

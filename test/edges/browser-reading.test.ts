@@ -19,7 +19,7 @@ const READINGS = 29;
 /** Those that open a document in a window of its own. The page of the service then asks for itself as JSON, as its own origin. */
 const WINDOWS = 3;
 const FOREIGN_HOST = /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/;
-const debugging = ['--log-level', 'debug'];
+const isDebug = ['--log-level', 'debug'];
 
 test('no page of another origin can read events, assets or refusals [browser-reading-1]', {
   skip: noBrowser,
@@ -29,7 +29,7 @@ test('no page of another origin can read events, assets or refusals [browser-rea
     const page = await openPage(t, browser, pageHost);
     for (const serviceHost of hosts) {
       await t.test(`from ${pageHost} at ${serviceHost}`, async (t) => {
-        const service = await startService(t, { args: debugging });
+        const service = await startService(t, { args: isDebug });
         await report(service);
         await learnsNothing(page, service, serviceHost, PATHS);
         for (const path of PATHS) {
@@ -51,7 +51,7 @@ test('of the page of the service another site gets a window that it can not read
   const page = await openPage(t, browser, EVIL);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
     await t.test(`at ${serviceHost}`, async (t) => {
-      const service = await startService(t, { args: debugging });
+      const service = await startService(t, { args: isDebug });
       await report(service);
       await learnsNothing(page, service, serviceHost, ['/']);
       const arrived = await arrivals(service, '/', readingsOf(EVIL));
@@ -90,7 +90,7 @@ test('in hosted mode no page learns which deployments there are, nor what they r
   for (const serviceHost of ['127.0.0.1', EVIL]) {
     await t.test(`from another origin at ${serviceHost}`, async (t) => {
       const { args, tokenOf } = writeDeployments(t, ['prod']);
-      const service = await startService(t, { args: [...args, ...debugging] });
+      const service = await startService(t, { args: [...args, ...isDebug] });
       await report(service, '/prod', tokenOf('prod'));
       await learnsNothing(page, service, serviceHost, paths);
       for (const path of paths) {
@@ -118,7 +118,7 @@ test('in hosted mode no page learns which deployments there are, nor what they r
 
 /** Reads in every way, as a page on a name that leads to the service by now, and finds that each is refused. */
 async function readsOnlyRefusals(t: Scope, args: readonly string[]): Promise<void> {
-  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...debugging] });
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...isDebug] });
   await report(service);
   const learned = await readAll(page, service, EVIL, PATHS);
   for (const [name, read] of Object.entries(learned)) {

@@ -244,7 +244,7 @@ const forGo = process.env['ASSETLOG_TEST_OAPI_CODEGEN'] ?? 'oapi-codegen';
 
 /** The documents of a local service, a hosted one and one for tests. */
 function documents(): Readonly<Record<string, string>> {
-  const options = { server: '/', tokenHeader: undefined, takesKeys: true, strict: false, test: false, limits };
+  const options = { server: '/', tokenHeader: undefined, acceptsKeys: true, strict: false, test: false, limits };
   const all = {
     local: options,
     hosted: { ...options, tokenHeader: 'Service-Cloud-Api-Token' },

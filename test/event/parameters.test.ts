@@ -17,7 +17,7 @@ import { ask, errorOf, post } from '../support/wire.ts';
 const runLabel: Parameter = {
   name: 'run_label',
   member: 'runLabel',
-  takenBy: ['materialization', 'check'],
+  acceptedBy: ['materialization', 'check'],
   kind: 'string',
   required: true,
   example: 'nightly',

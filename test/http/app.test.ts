@@ -34,7 +34,7 @@ class Right {
 /** Creates an app with these parts, and minimal other parts. */
 function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
   return createApp({
-    takesKeys: true,
+    acceptsKeys: true,
     pathPrefix: '',
     checkAccess: () => {},
     namesDeployment: false,

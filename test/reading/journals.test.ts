@@ -26,10 +26,10 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
   const journal = new ReadableJournals(parts).of(undefined);
   const remove = () => disk.remove(second);
   const { opened: ended, open: end } = gate();
-  const reset = how === 'by a reset that began before' ? journal.beginAnew(() => ended) : undefined;
+  const reset = how === 'by a reset that began before' ? journal.startOver(() => ended) : undefined;
   let isFirst = true;
   for await (const _ of recorded(journal, 0, { filter: {}, signal: new AbortController().signal, limits })) {
-    if (isFirst) await (how === 'by a reset' ? journal.beginAnew(remove) : remove());
+    if (isFirst) await (how === 'by a reset' ? journal.startOver(remove) : remove());
     isFirst = false;
   }
   end();

@@ -38,7 +38,7 @@ async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(e
 /** @returns when the new journal takes reports; `done` resolves when the old one is gone */
 async function begun(local: LocalJournal): Promise<{ done: Promise<void> }> {
   const old = local.current;
-  const done = local.beginAnew();
+  const done = local.startOver();
   while (local.current === old) await null;
   return { done };
 }
@@ -53,7 +53,7 @@ test('a journal that can not be emptied continues, and its events stay', async (
   assert.equal(await meanwhile, 'recorded');
   assert.equal(local.current.lastSeq, 11);
   state.removes = true;
-  await local.beginAnew();
+  await local.startOver();
   assert.equal(local.current.lastSeq, 0);
 });
 
@@ -76,6 +76,6 @@ test('a close waits until the journal has begun anew, which it does not do after
   await local.close();
   await done;
   assert.equal(await waiting, 'recorded');
-  await assert.rejects(local.beginAnew(), /the service is stopping/);
+  await assert.rejects(local.startOver(), /the service is stopping/);
   assert.equal(await record(), 'the service is stopping');
 });

@@ -39,7 +39,7 @@ test('an entry that is less severe than the level is not written', () => {
     notices.info('');
     notices.debug('');
     assert.equal(lines.length, expected, level);
-    assert.equal(notices.debugging, level === 'debug');
+    assert.equal(notices.isDebug, level === 'debug');
   }
 });
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { masked, tokensIn, withoutToken, withoutTokens } from '../../src/telemetry/masked.ts';
+import { findTokens, masked, maskToken, maskTokens } from '../../src/telemetry/masked.ts';
 
 const MAX = 200;
 const encoded = (text: string) =>
@@ -11,10 +11,10 @@ const encoded = (text: string) =>
 test('a token of assetlog token is masked anywhere in a log line', () => {
   for (let count = 0; count < 100; count += 1) {
     const { token } = newToken();
-    assert.equal(withoutTokens(`a ${token}, b${token}/${token}c`), 'a ***, b***/***c');
+    assert.equal(maskTokens(`a ${token}, b${token}/${token}c`), 'a ***, b***/***c');
   }
   for (const text of ['asl_', 'asl_orders', `asl-${'x'.repeat(43)}`, `asl_${'x'.repeat(42)}`]) {
-    assert.equal(withoutTokens(text), text);
+    assert.equal(maskTokens(text), text);
   }
   const lines: string[] = [];
   const notices = createNotices('info', false, (line) => lines.push(line)).with({ deployment: newToken().token });
@@ -29,7 +29,7 @@ test('a token in a path is masked, in one part or in several, percent-encoded or
   const shown = (path: string) =>
     masked(
       path,
-      tokensIn(path, (text) => text === own, MAX),
+      findTokens(path, (text) => text === own, MAX),
     );
   for (const [path, expected] of [
     [`/prod/report_asset_check/${token}`, '/prod/report_asset_check/***'],
@@ -46,14 +46,14 @@ test('a token in a path is masked, in one part or in several, percent-encoded or
   ] as const) {
     assert.equal(shown(path), expected);
   }
-  const tokens = tokensIn(`/prod/${own}`, (text) => text === own, MAX);
+  const tokens = findTokens(`/prod/${own}`, (text) => text === own, MAX);
   assert.equal(masked(`the key "${own}" and ${token}`, tokens), 'the key "***" and ***');
 });
 
 test('only the start of a path is searched, so that a long path costs no more', () => {
   let asked = 0;
   const path = 'ab/'.repeat(5_000);
-  tokensIn(
+  findTokens(
     path,
     () => {
       asked += 1;
@@ -81,7 +81,7 @@ test('a token that a service repeats is masked, whole, cut, percent-encoded or e
     [`${token.slice(0, 10)}${token}`, `${token.slice(0, 10)}***`],
     ['', ''],
   ] as const) {
-    assert.equal(withoutToken(text, token), expected);
+    assert.equal(maskToken(text, token), expected);
   }
-  assert.equal(withoutToken('an error', 'error'), 'an error', 'a word is no secret');
+  assert.equal(maskToken('an error', 'error'), 'an error', 'a word is no secret');
 });

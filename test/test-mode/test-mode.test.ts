@@ -14,7 +14,7 @@ test('replies beyond the cap are not held back, and a reset sends all waiting re
   const testMode = new TestMode({
     limits: { ...limits, delayedRepliesMax: 2 },
     notices: createNotices('info', false, (line) => log.push(line)),
-    beginAnew: async () => {},
+    startOver: async () => {},
   });
   testMode.faults.add(fault({}, { delay_ms: 60_000 }));
   const ok: Reply = { kind: 'body', status: 200, body: '{}' };

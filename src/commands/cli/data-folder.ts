@@ -5,7 +5,7 @@ import { deploymentName, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import type { Operands, Option } from '../../config/options.ts';
-import { type Disk, namesNothing, openDisk } from '../../journal/disk.ts';
+import { type Disk, isMissingPath, openDisk } from '../../journal/disk.ts';
 import { InUseError, lockFolder } from '../../journal/lock.ts';
 import { readLastStop } from '../../journal/open/clean-stop.ts';
 import { contentsOf } from '../../journal/segments.ts';
@@ -55,7 +55,7 @@ export async function surveyFolder(path: string): Promise<FolderWithJournal | No
   try {
     names = await disk.list();
   } catch (error) {
-    if (!namesNothing(error as NodeJS.ErrnoException)) throw error;
+    if (!isMissingPath(error as NodeJS.ErrnoException)) throw error;
     const { message, code } = error as NodeJS.ErrnoException;
     const problem = `there is no journal in ${folder}: ${message}; give its folder with --data`;
     return { kind: 'none', folder, problem, canHoldJournal: code === 'ENOENT' };
@@ -145,7 +145,7 @@ export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'lis
       if (await holdsJournal(disk, await disk.list())) found.push({ name, disk });
     } catch (error) {
       // A folder that cannot be read is kept: the command that reads it reports the error.
-      if (!namesNothing(error as NodeJS.ErrnoException)) found.push({ name, disk });
+      if (!isMissingPath(error as NodeJS.ErrnoException)) found.push({ name, disk });
     }
   }
   return found;

@@ -9,7 +9,7 @@ import { appliesTo, type DestinationOptions, resolved, watchDestinations } from 
 import { probe } from '../../forward/probe.ts';
 import { readSource } from '../../forward/source.ts';
 import { openDisk } from '../../journal/disk.ts';
-import { uuids } from '../../journal/line/uuid.ts';
+import { createUuids } from '../../journal/line/uuid.ts';
 import { createNotices } from '../../telemetry/log.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { type Output, refuse } from '../cli/command.ts';
@@ -83,5 +83,5 @@ async function readWanted(values: TryValues): Promise<(readonly [Destination, De
 /** @returns the id of the journal in a folder; a random id if there is none, which a hub does not store */
 async function sourceOf(folder: string): Promise<string> {
   const source = await readSource(openDisk(folder)).catch(() => undefined);
-  return source ?? uuids(new Date())();
+  return source ?? createUuids(new Date())();
 }

@@ -15,7 +15,7 @@ import {
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { type Filter, queryOf } from '../../event/search.ts';
-import { LineCutter, type TakeLine } from '../../journal/line/lines.ts';
+import { LineCutter, type OnLine } from '../../journal/line/lines.ts';
 import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
@@ -282,7 +282,7 @@ class RemoteJournal implements JournalSource {
   }
 
   /** Passes each line to `onLine`. @returns the chunks */
-  async *#cut(chunks: AsyncIterable<Buffer>, onLine: TakeLine, lineBytesMax: number): AsyncGenerator<Buffer> {
+  async *#cut(chunks: AsyncIterable<Buffer>, onLine: OnLine, lineBytesMax: number): AsyncGenerator<Buffer> {
     const cutter = new LineCutter(onLine, lineBytesMax);
     for await (const chunk of chunks) {
       cutter.push(chunk);

@@ -65,8 +65,8 @@ function jsonBoolean(help: string, negated: boolean): Option<ParameterValue> {
 
 /** @returns the options that set a parameter, by name. They exclude each other, like `--passed` and `--failed`. */
 function optionsOf(parameter: Parameter): ParameterOptions {
-  const { member, takenBy } = parameter;
-  const scope = takenBy.length < endpoints.length ? ` (${takenBy.join(', ')})` : '';
+  const { member, acceptedBy } = parameter;
+  const scope = acceptedBy.length < endpoints.length ? ` (${acceptedBy.join(', ')})` : '';
   switch (parameter.kind) {
     case 'key':
       return {}; // the operands are the key

@@ -1,6 +1,6 @@
 /** What became of each event with a dead letter. */
 
-import { firstIndex } from '../../journal/first-index.ts';
+import { findFirstIndex } from '../../journal/first-index.ts';
 import type { GoneRange } from '../../journal/segments.ts';
 import { type DeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 
@@ -97,7 +97,7 @@ export class LetterStates {
   }
 
   #from(seq: number): number {
-    return firstIndex(this.#all, (state) => state.last >= seq);
+    return findFirstIndex(this.#all, (state) => state.last >= seq);
   }
 
   /** @param states those from the event `first` on */

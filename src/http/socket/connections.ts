@@ -47,7 +47,7 @@ export class Connection {
   /** A stream is being sent, so the connection is not idle even if no bytes are sent. */
   streaming = false;
   /** The connection does not count towards the cap. */
-  besideCap = false;
+  isBesideCap = false;
   /** Chosen at the cap because its reply only waits: the reply ends soon, and the last reply announces `Connection: close`. */
   leaving = false;
   /** Reading is paused until fewer requests are unanswered (`limits.pipelinedMax`). */
@@ -101,7 +101,7 @@ export class Connections {
   readonly #options: ConnectionsOptions;
   readonly #bySocket = new Map<Socket, Connection>();
   /** Number of connections that do not count towards the cap. */
-  #besideCap = 0;
+  #isBesideCap = 0;
   /** Connections whose replies wait (see `StreamReply.pieces`), longest wait first. */
   readonly #waiting = new Set<Connection>();
   /** Connections that are leaving, with the request whose reply waits, in the order in which they were chosen. */
@@ -123,10 +123,10 @@ export class Connections {
     return this.#bySocket.size;
   }
 
-  /** @param besideCap whether the connection does not count towards the cap during the stream */
-  startStream(connection: Connection, besideCap: boolean): void {
+  /** @param isBesideCap whether the connection does not count towards the cap during the stream */
+  startStream(connection: Connection, isBesideCap: boolean): void {
     connection.streaming = true;
-    this.#setBesideCap(connection, besideCap || connection.leaving);
+    this.#setBesideCap(connection, isBesideCap || connection.leaving);
   }
 
   /** From now on the stream waits for events, until `endStream`: at the cap it can end early. */
@@ -141,10 +141,10 @@ export class Connections {
     this.#setBesideCap(connection, connection.leaving);
   }
 
-  #setBesideCap(connection: Connection, besideCap: boolean): void {
-    if (connection.besideCap === besideCap) return;
-    connection.besideCap = besideCap;
-    this.#besideCap += besideCap ? 1 : -1;
+  #setBesideCap(connection: Connection, isBesideCap: boolean): void {
+    if (connection.isBesideCap === isBesideCap) return;
+    connection.isBesideCap = isBesideCap;
+    this.#isBesideCap += isBesideCap ? 1 : -1;
   }
 
   /** @returns the open connections; the iteration skips connections that have closed */
@@ -251,7 +251,7 @@ export class Connections {
   /** At the cap, makes room for a new connection; if that is not possible, closes the new one and returns false. */
   #makeRoom(socket: Socket): boolean {
     const { maxConnections: cap, limits } = this.#options;
-    if (this.size - this.#besideCap < cap) return true;
+    if (this.size - this.#isBesideCap < cap) return true;
     const notice = (why: string) => this.notAccepted(`${why}; see --max-connections`, { cap });
     const closeFor = ({ socket: closed }: Connection, why: string) => {
       notice(why);
@@ -305,8 +305,8 @@ function isIdle({ undecided, streaming, leaving }: Connection): boolean {
 }
 
 /** Whether the client does not read its stream. */
-function isStalled({ streaming, besideCap, socket }: Connection): boolean {
-  return streaming && !besideCap && socket.writableLength > 0;
+function isStalled({ streaming, isBesideCap, socket }: Connection): boolean {
+  return streaming && !isBesideCap && socket.writableLength > 0;
 }
 
 /** Stops reading from the connection. Node's parser might still pass on up to 64 KiB that it has read. */

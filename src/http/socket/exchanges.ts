@@ -135,7 +135,7 @@ export class Exchanges {
     const received = !hasBody(req);
     const overrun = connection.unanswered + 1 >= limits.unansweredMax;
     const final = overrun || endsConnection(req) || this.#endsSoon(connection);
-    const startedMs = notices.debugging ? performance.now() : 0;
+    const startedMs = notices.isDebug ? performance.now() : 0;
     const more = { route: OTHER_ROUTE, deferred: undefined, reply: undefined, next: undefined };
     const exchange: Exchange = { req, res, connection, startedMs, received, final, overrun, ...more };
 
@@ -165,7 +165,7 @@ export class Exchanges {
   #count(exchange: Exchange, reply: Reply): void {
     const { metrics, notices } = this.#options;
     if (reply.kind !== 'cut') metrics.answered(exchange.route, reply.status);
-    if (notices.debugging) this.#log(exchange, reply);
+    if (notices.isDebug) this.#log(exchange, reply);
     if (reply.kind === 'error' && !READINESS_ROUTES.includes(exchange.route)) this.#logRefusal(reply, exchange.req);
   }
 
@@ -255,7 +255,7 @@ export class Exchanges {
     if (req.method === 'HEAD') {
       socket.write(head());
     } else {
-      this.connections.startStream(connection, reply.besideCap === true);
+      this.connections.startStream(connection, reply.isBesideCap === true);
       const pieces = reply.pieces(req.ending, () => this.connections.startWait(connection));
       const end = await sendPieces(socket, head, pieces, chunked);
       if (end.kind === 'connection closed') return;

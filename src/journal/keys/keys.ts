@@ -9,7 +9,7 @@ import type { Event } from '../../event/event.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
 import { type ChainPosition, lineBytes } from '../line/record.ts';
-import type { TakeGoodLine } from '../open/scan.ts';
+import type { OnGoodLine } from '../open/scan.ts';
 import type { QueueEntry } from '../queue-entry.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from '../segments.ts';
 import type { KeyMemory } from './memory.ts';
@@ -57,7 +57,7 @@ export class JournalKeys {
   }
 
   /** @returns the function that `recover` calls with each good line of the last file. A second call drops the keys of the first */
-  beginScan(): TakeGoodLine {
+  startScan(): OnGoodLine {
     const collector = new KeyCollector(this.#hash, this.#options.memory.keysMax);
     this.#collector = collector;
     return (bytes, start, end, seq, offset) => collector.addLine(bytes, start, end, seq, offset);

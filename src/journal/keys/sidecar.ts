@@ -20,7 +20,7 @@ import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
 import { readSmall, writeFile } from '../file-io.ts';
 import { checkLine, readForm } from '../line/chain.ts';
-import { takeLines } from '../line/lines.ts';
+import { forEachLine } from '../line/lines.ts';
 import { idempotencyKeyOf, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { lastLine } from '../open/scan.ts';
@@ -231,21 +231,25 @@ export async function scanKeys(
   let lines = 0;
   let firstReadSeq = endSeq;
   let lastSeq = 0;
-  const { carriedBytes } = await takeLines(disk.read(name, from, size), lineBytesMax, (bytes, start, end, lineEnd) => {
-    lines += 1;
-    if (lines === 1 && !isFromStart) return; // most likely a part of a line
-    const check = chain === undefined ? undefined : checkLine(bytes, start, end, chain);
-    const form = readForm(bytes, start, end);
-    isGood &&= check?.kind === 'good';
-    chain = check?.kind === 'good' ? check.chain : undefined;
-    if (form === undefined) return;
-    const isNext = chain !== undefined || (form.seq >= firstSeq && form.seq > lastSeq && form.seq < endSeq);
-    if (!isNext) return;
-    chain ??= { seq: form.seq + 1, crc: form.crc };
-    lastSeq = form.seq;
-    firstReadSeq = Math.min(firstReadSeq, form.seq);
-    collector.addLine(bytes, start, end, form.seq, from + lineEnd - (end - start));
-  });
+  const { carriedBytes } = await forEachLine(
+    disk.read(name, from, size),
+    lineBytesMax,
+    (bytes, start, end, lineEnd) => {
+      lines += 1;
+      if (lines === 1 && !isFromStart) return; // most likely a part of a line
+      const check = chain === undefined ? undefined : checkLine(bytes, start, end, chain);
+      const form = readForm(bytes, start, end);
+      isGood &&= check?.kind === 'good';
+      chain = check?.kind === 'good' ? check.chain : undefined;
+      if (form === undefined) return;
+      const isNext = chain !== undefined || (form.seq >= firstSeq && form.seq > lastSeq && form.seq < endSeq);
+      if (!isNext) return;
+      chain ??= { seq: form.seq + 1, crc: form.crc };
+      lastSeq = form.seq;
+      firstReadSeq = Math.min(firstReadSeq, form.seq);
+      collector.addLine(bytes, start, end, form.seq, from + lineEnd - (end - start));
+    },
+  );
   const file = isGood && carriedBytes === 0 && chain !== undefined ? { firstSeq, bytes: size, chain } : undefined;
   return { collector, isFromStart, bytes: size - from, firstSeq: firstReadSeq, file };
 }

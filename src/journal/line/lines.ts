@@ -7,11 +7,11 @@
  * @param lineEnd position of that newline in all bytes that were pushed. The middle of an oversized line is not in `bytes`, so
  *   `end - start` can be less than the line's length
  */
-export type TakeLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
+export type OnLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
 /** Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied: no chunk is kept. */
 export class LineCutter {
-  readonly #onLine: TakeLine;
+  readonly #onLine: OnLine;
   readonly #lineBytesMax: number;
   #carried: Buffer[] = [];
   #carriedBytes = 0;
@@ -21,7 +21,7 @@ export class LineCutter {
   /**
    * @param lineBytesMax most bytes of an incomplete line that are held in memory
    */
-  constructor(onLine: TakeLine, lineBytesMax: number) {
+  constructor(onLine: OnLine, lineBytesMax: number) {
     this.#onLine = onLine;
     this.#lineBytesMax = lineBytesMax;
   }
@@ -57,10 +57,10 @@ export class LineCutter {
 }
 
 /** Calls `onLine` with each line of the chunks. @returns the cutter, which has the bytes after the last newline */
-export async function takeLines(
+export async function forEachLine(
   chunks: AsyncIterable<Buffer>,
   lineBytesMax: number,
-  onLine: TakeLine,
+  onLine: OnLine,
 ): Promise<LineCutter> {
   const cutter = new LineCutter(onLine, lineBytesMax);
   for await (const chunk of chunks) cutter.push(chunk);

@@ -22,7 +22,7 @@
 
 import { crc32 } from 'node:zlib';
 import { LINE_FEED } from '../../event/json-bytes.ts';
-import { uuids } from './uuid.ts';
+import { createUuids } from './uuid.ts';
 
 /** The members of a line that come from the report (`Event.encoded`): text in ASCII, or bytes. `encodeBatch` adds the others. */
 export type LineMembers = string | Buffer;
@@ -69,7 +69,7 @@ export function encodeBatch(
   ids?: readonly (string | undefined)[],
 ): { bytes: Buffer; chain: ChainPosition } {
   const time = now.toISOString();
-  const nextId = uuids(now);
+  const nextId = createUuids(now);
   const parts: LineMembers[] = [];
   let { seq, crc } = chain;
   let text = '';

@@ -10,7 +10,7 @@ export const ID_FORM = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}';
  * variant between them. The UUIDs of one batch count up from its random start (section 6.2, method 2), so they sort in order.
  * @returns a function that returns the next UUID: `01a1fb95-ce62-7e59-9364-610bf5613940`, then the same with `…941`
  */
-export function uuids(now: Date): () => string {
+export function createUuids(now: Date): () => string {
   const milliseconds = now.getTime().toString(16).padStart(12, '0');
   // A version 4 UUID has its random and variant bits at the positions of version 7.
   const random = randomUUID();

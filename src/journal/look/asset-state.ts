@@ -2,7 +2,7 @@
 
 import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
-import { firstIndex } from '../first-index.ts';
+import { findFirstIndex } from '../first-index.ts';
 
 /**
  * The count of the events of one kind, or of one check, and the values of the latest one. Each event overwrites the same object:
@@ -148,7 +148,7 @@ export class AssetStates {
     const names = this.#names;
     const first = prefix?.join(BETWEEN_PARTS) ?? '';
     const afterName = after?.join(BETWEEN_PARTS);
-    let at = firstIndex(names, (name) => name >= first && (afterName === undefined || name > afterName));
+    let at = findFirstIndex(names, (name) => name >= first && (afterName === undefined || name > afterName));
     for (; at < names.length; at += 1) {
       const name = names[at]!;
       if (prefix !== undefined && name !== first && !name.startsWith(`${first}${BETWEEN_PARTS}`)) return;

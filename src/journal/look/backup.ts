@@ -30,8 +30,8 @@ import {
   type Finding,
   findingsIn,
   findingsInLast,
-  findingsOfNone,
-  joinFindings,
+  findJoinFlaws,
+  findMissingFiles,
 } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { askDurable, type Progress } from '../progress.ts';
@@ -223,7 +223,7 @@ class BackupRun {
     const { segments } = this.#contents;
     this.#held = contentsOf(await this.#target.list()).segments;
     this.#nextSeq = 1;
-    const [missing] = findingsOfNone(this.#contents, (await this.#lastStop())?.end);
+    const [missing] = findMissingFiles(this.#contents, (await this.#lastStop())?.end);
     if (missing !== undefined) throw new DamagedError(this.#source.folder, missing);
     const firstSeq = segments[0]?.firstSeq ?? 1;
     const names = new Set(segments.map(({ name }) => name));
@@ -294,7 +294,7 @@ class BackupRun {
   #join(segment: SegmentName): string[] {
     const due = this.#nextSeq;
     const { lost, removedLast } = this.#contents;
-    const [finding] = joinFindings(segment, due, this.#contents);
+    const [finding] = findJoinFlaws(segment, due, this.#contents);
     if (finding !== undefined) throw new DamagedError(this.#source.folder, finding);
     if (due === segment.firstSeq) return [];
     const last = segment.firstSeq - 1;

@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { ChainFollower } from '../line/chain.ts';
-import { takeLines } from '../line/lines.ts';
+import { forEachLine } from '../line/lines.ts';
 import type { Scan } from '../open/scan.ts';
 
 /** A range of adjacent bad lines. */
@@ -46,7 +46,7 @@ export async function followDamage(
     bad = { ...range, lines: range.lines + 1 };
     badAfter += Number(!isBlank(bytes));
   };
-  const rest = await takeLines(disk.read(file, from.bytes), lineBytesMax, (bytes, start, end, lineEnd) => {
+  const rest = await forEachLine(disk.read(file, from.bytes), lineBytesMax, (bytes, start, end, lineEnd) => {
     const found = follower.take(bytes, start, end);
     const next = from.bytes + lineEnd + 1;
     if (found.kind === 'bad') addBad(bytes.subarray(start, end), found.problem);

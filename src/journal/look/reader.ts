@@ -10,7 +10,7 @@ import { type ReadableDisk, unlessAbsent } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
 import { readTime, TIME_HEAD_BYTES } from '../line/members.ts';
 import { readLastStop } from '../open/clean-stop.ts';
-import { findingsOfNone, joinFindings } from '../open/recovery.ts';
+import { findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine } from '../open/scan.ts';
 import { type Contents, contentsOf, type Gone, type SegmentName } from '../segments.ts';
 import { FileReader, LineFilter } from './file-reader.ts';
@@ -72,7 +72,7 @@ class JournalReader {
   async #remarkMissing(contents: Contents): Promise<void> {
     if (this.#reading.follow !== undefined) return;
     const lastStop = await readLastStop(this.#disk, await this.#disk.list());
-    for (const { file, problem } of findingsOfNone(contents, lastStop?.end)) {
+    for (const { file, problem } of findMissingFiles(contents, lastStop?.end)) {
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}` });
     }
   }
@@ -121,7 +121,7 @@ class JournalReader {
     this.#begun = true;
     if (this.#due === undefined) return false;
     const { removedLast } = contents;
-    const findings = joinFindings(segment, this.#due, contents);
+    const findings = findJoinFlaws(segment, this.#due, contents);
     const last = segment.firstSeq - 1;
     const why: Gone = this.#due <= removedLast ? 'removed' : 'lost';
     const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};

@@ -9,7 +9,7 @@ import type { Disk } from '../disk.ts';
 import { copyFile, writeFile } from '../file-io.ts';
 import { rechain } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
-import { forgetCleanStop } from '../open/clean-stop.ts';
+import { removeCleanStop } from '../open/clean-stop.ts';
 import { type Finding, type FindingKind, findingsIn } from '../open/recovery.ts';
 import { afterGone, type GoneRange, goneName, type SegmentName, segmentName } from '../segments.ts';
 import { followDamage } from './damage.ts';
@@ -156,7 +156,7 @@ export async function carryOut(
   const replaced = new Set(runs.map(({ firstSeq }) => segmentName(firstSeq)));
   for (const { name } of files) if (!replaced.has(name)) await disk.remove(name);
   await disk.syncFolder();
-  if (forgetsStop) await forgetCleanStop(disk); // last: until then a repair that is run again knows the end of the journal
+  if (forgetsStop) await removeCleanStop(disk); // last: until then a repair that is run again knows the end of the journal
 }
 
 /** Kinds of findings about files whose lines are all valid: other lines are missing. */

@@ -6,7 +6,7 @@ import { type Disk, unlessAbsent } from '../disk.ts';
 import { counted } from '../file-io.ts';
 import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
-import { type Finding, findingsIn, findingsInLast, findingsOfNone, joinFindings } from '../open/recovery.ts';
+import { type Finding, findingsIn, findingsInLast, findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { type Contents, contentsOf, type GoneRange, type SegmentName } from '../segments.ts';
 import { type BadRange, followDamage } from './damage.ts';
@@ -129,11 +129,11 @@ function findingsBetween(
   lastStop: LastStop,
   limits: VerifyLimits,
 ): Finding[] {
-  const findings = findingsOfNone(contents, lastStop?.end);
+  const findings = findMissingFiles(contents, lastStop?.end);
   let expected: number | undefined = 1;
   for (const [index, segment] of segments.entries()) {
     // After a damaged file the expected seq is unknown; the finding of that file is sufficient.
-    if (expected !== undefined) findings.push(...joinFindings(segment, expected, contents));
+    if (expected !== undefined) findings.push(...findJoinFlaws(segment, expected, contents));
     const isLast = index === segments.length - 1;
     const { scan } = segment;
     const wrong = isLast

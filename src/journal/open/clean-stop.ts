@@ -29,7 +29,7 @@ export interface StopEnd {
  * full, the marker stays empty.
  * @throws the error of a system call, such as EEXIST if there is a marker
  */
-export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void> {
+export async function markCleanStop(disk: Disk, end: StopEnd): Promise<void> {
   const marker = await disk.create(CLEAN_STOP);
   try {
     await marker.write(Buffer.from(encode(end)), 0); // after a short write the marker is ignored
@@ -47,7 +47,7 @@ export async function rememberCleanStop(disk: Disk, end: StopEnd): Promise<void>
  * Removes the marker, durably: after the recovery of a start, since the journal is about to change.
  * @throws the error of a system call, such as ENOENT if there is no marker
  */
-export async function forgetCleanStop(disk: Disk): Promise<void> {
+export async function removeCleanStop(disk: Disk): Promise<void> {
   await disk.remove(CLEAN_STOP);
   await disk.syncFolder();
 }

@@ -48,7 +48,7 @@ export async function openWithSpace(opening: Opening): Promise<Recovered | undef
 }
 
 async function openOnce({ disk, notices, limits, checkHeld, keys, retention }: Opening): Promise<Recovered> {
-  const recovered = await recover(disk, notices, limits, checkHeld, keys?.beginScan());
+  const recovered = await recover(disk, notices, limits, checkHeld, keys?.startScan());
   await keys?.load().catch(async (error: Error) => {
     await recovered.file.close();
     throw error;

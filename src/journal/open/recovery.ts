@@ -18,8 +18,8 @@ import {
   type SegmentName,
   segmentName,
 } from '../segments.ts';
-import { CLEAN_STOP, forgetCleanStop, type LastStop, readLastStop, type StopEnd } from './clean-stop.ts';
-import { type Flaw, lastLine, type Scan, scanSegment, type TakeGoodLine } from './scan.ts';
+import { CLEAN_STOP, type LastStop, readLastStop, removeCleanStop, type StopEnd } from './clean-stop.ts';
+import { type Flaw, lastLine, type OnGoodLine, type Scan, scanSegment } from './scan.ts';
 
 /**
  * `use` the file unchanged · `leave` it alone · `truncate` it and keep the removed bytes in another file · `refuse` to start: no
@@ -142,16 +142,16 @@ export async function recover(
   notices: Notices,
   limits: RecoveryLimits,
   checkHeld: () => void = () => {},
-  onGoodLine?: TakeGoodLine,
+  onGoodLine?: OnGoodLine,
 ): Promise<Recovered> {
   const names = await disk.list(true);
   const contents = contentsOf(names);
   const lastStop = await readLastStop(disk, names);
   const last = contents.segments.at(-1);
   if (last === undefined) {
-    const [missing] = findingsOfNone(contents, lastStop?.end);
+    const [missing] = findMissingFiles(contents, lastStop?.end);
     if (missing !== undefined) throw new DamagedError(disk.folder, missing);
-    if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
+    if (names.includes(CLEAN_STOP)) await removeCleanStop(disk);
     return createFirst(disk);
   }
 
@@ -172,7 +172,7 @@ export async function recover(
     const aside = await rewrite(disk, last.name, scan, limits.openReserveBytes, checkHeld);
     if (torn !== undefined) logTruncated(notices, torn, aside);
   }
-  if (names.includes(CLEAN_STOP)) await forgetCleanStop(disk);
+  if (names.includes(CLEAN_STOP)) await removeCleanStop(disk);
   return { file: await disk.openLog(last.name), bytes: scan.bytes, chain: scan.chain, files: contents.segments.length };
 }
 
@@ -246,7 +246,7 @@ export function findingsIn(
  * repair writes a file, so neither leaves its marker without a journal file.
  * @param end of the journal at the last clean stop, if known
  */
-export function findingsOfNone({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
+export function findMissingFiles({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
   const due = Math.max(...gone.map((range) => range.last)) + 1;
   const other = renamed.find(({ firstSeq }) => firstSeq >= due);
@@ -275,7 +275,7 @@ function missingFile({ name, firstSeq }: SegmentName): Finding {
  * @param expected the seq after the last line of the previous file, 1 for the first file
  * @returns at most one finding
  */
-export function joinFindings(
+export function findJoinFlaws(
   { name, firstSeq }: SegmentName,
   expected: number,
   { gone, renamed }: Pick<Contents, 'gone' | 'renamed'>,
@@ -306,14 +306,14 @@ async function findingsBefore(disk: Disk, contents: Contents, limits: RecoveryLi
     if (before !== undefined) {
       const end = await lastLine(disk, before.name, await disk.size(before.name), limits);
       // If the last line is not the expected one, the whole file is read to find the first bad line.
-      if (end === undefined || joinFindings(segment, end.seq + 1, contents).length > 0) {
+      if (end === undefined || findJoinFlaws(segment, end.seq + 1, contents).length > 0) {
         const scan = await scanSegment(disk.read(before.name), before.firstSeq, limits);
         const found = findingsIn(before, scan, 'earlier', limits);
         if (found.length > 0) return found;
       }
       expected = (end?.seq ?? before.firstSeq) + 1;
     }
-    const found = joinFindings(segment, expected, contents);
+    const found = findJoinFlaws(segment, expected, contents);
     if (found.length > 0) return found;
     before = segment;
   }

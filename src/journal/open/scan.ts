@@ -34,7 +34,7 @@ export interface Scan {
  * Called with a good line, which starts at `start` of `bytes` and ends before the newline at `end`.
  * @param offset of the line in its file, in bytes
  */
-export type TakeGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
+export type OnGoodLine = (bytes: Buffer, start: number, end: number, seq: number, offset: number) => void;
 
 /**
  * Checks every line of one file.
@@ -47,7 +47,7 @@ export async function scanSegment(
   chunks: AsyncIterable<Buffer>,
   firstSeq: number,
   { lineBytesMax }: Pick<Limits, 'lineBytesMax'>,
-  onGoodLine?: TakeGoodLine,
+  onGoodLine?: OnGoodLine,
 ): Promise<Scan> {
   const scanner = new Scanner(firstSeq, lineBytesMax, onGoodLine);
   const lines = new LineCutter((bytes, start, end) => scanner.addLine(bytes, start, end), lineBytesMax);
@@ -86,7 +86,7 @@ const LINE_FEED = 0x0a;
 class Scanner {
   readonly #firstSeq: number;
   readonly #lineBytesMax: number;
-  readonly #onGoodLine: TakeGoodLine | undefined;
+  readonly #onGoodLine: OnGoodLine | undefined;
   #chain: ChainPosition;
   #bytes = 0;
   #lines = 0;
@@ -101,7 +101,7 @@ class Scanner {
   /** Whether all bytes after the valid lines are zeros so far. */
   #hasOnlyZeros = true;
 
-  constructor(firstSeq: number, lineBytesMax: number, onGoodLine: TakeGoodLine | undefined) {
+  constructor(firstSeq: number, lineBytesMax: number, onGoodLine: OnGoodLine | undefined) {
     this.#onGoodLine = onGoodLine;
     this.#firstSeq = firstSeq;
     this.#lineBytesMax = lineBytesMax;

@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
-import { uuids } from '../../../src/journal/line/uuid.ts';
+import { createUuids } from '../../../src/journal/line/uuid.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { jsonIn } from '../../support/command-output.ts';
 import { reachesHub, stopsForwarding } from '../../support/forwarded.ts';
@@ -39,7 +39,7 @@ function fileAt(time: Date, first: number, last: number): Record<string, Buffer>
   return { [segmentName(first)]: timed(first, ...upTo(last, first).map(() => time)) };
 }
 
-function modelAt(kind: 'hub' | 'api', seq: number, id: string | null = uuids(SENT)()): Model {
+function modelAt(kind: 'hub' | 'api', seq: number, id: string | null = createUuids(SENT)()): Model {
   return Object.assign(new Model(kind), { seq, id });
 }
 
@@ -91,7 +91,7 @@ test('a fork names the first event that was recorded after the restore, if the c
     [120, 'api'],
   ] as const) {
     const disk = restored();
-    const id = uuids(SENT)();
+    const id = createUuids(SENT)();
     if (kind === 'hub') await loseCursor(disk);
     else await saveCursor(disk, { seq, id, kind });
     const model = modelAt(kind, seq, id);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import type { Durable } from '../../../src/journal/lock.ts';
 import { type Backup, backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
-import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
+import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError } from '../../../src/journal/open/recovery.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { rounds } from '../../support/long.ts';
@@ -135,7 +135,7 @@ test('damage is reported with file, line and byte, and what is before it is kept
 test('lines that a stopped journal has lost since its last clean stop are damage [journal-backup-7]', async () => {
   const source = diskWith({ [FIRST]: segment(1, 3) });
   const { bytes, chain } = makeLines(4);
-  await rememberCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
+  await markCleanStop(source, { file: FIRST, bytes: bytes.length, chain });
   await assert.rejects(run(source, new SimulatedDisk()), /the events 4 to 4 are missing/);
 });
 

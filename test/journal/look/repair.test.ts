@@ -6,7 +6,7 @@ import { limits } from '../../../src/config/limits.ts';
 import { readJournal } from '../../../src/journal/look/reader.ts';
 import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
 import type { Verdict } from '../../../src/journal/look/verify.ts';
-import { rememberCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
+import { markCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
 import { afterGone, goneName, goneRange, segmentName } from '../../../src/journal/segments.ts';
 import { damaged } from '../../support/damage.ts';
 import { rounds } from '../../support/long.ts';
@@ -293,7 +293,7 @@ test('a journal of which only the marker of retention is left continues after th
 /** The marker of a clean stop after which the journal ended so. */
 async function stoppedAt(end: StopEnd): Promise<Files> {
   const disk = new SimulatedDisk();
-  await rememberCleanStop(disk, end);
+  await markCleanStop(disk, end);
   return { '.stopped-cleanly': disk.bytes('.stopped-cleanly') as Buffer };
 }
 

@@ -4,8 +4,8 @@ import { limits } from '../../../src/config/limits.ts';
 import type { ChainPosition } from '../../../src/journal/line/record.ts';
 import {
   CLEAN_STOP as MARKER,
+  markCleanStop,
   readLastStop,
-  rememberCleanStop,
   type StopEnd,
 } from '../../../src/journal/open/clean-stop.ts';
 import {
@@ -42,7 +42,7 @@ const four = makeLines(4).lines as [Buffer, Buffer, Buffer, Buffer];
 /** The file of the marker of a clean stop with this end. */
 async function markerOf(end: StopEnd): Promise<Files> {
   const disk = new SimulatedDisk();
-  await rememberCleanStop(disk, end);
+  await markCleanStop(disk, end);
   return { [MARKER]: disk.bytes(MARKER) as Buffer };
 }
 
@@ -384,7 +384,7 @@ test('a stop on a full disk leaves an empty marker, so that the next start needs
     for (const failing of ['write', 'sync']) {
       const disk = diskWith({ [FIRST]: three });
       disk.fault = (call) => (call === failing ? systemError(code) : undefined);
-      const stopped = rememberCleanStop(disk, end);
+      const stopped = markCleanStop(disk, end);
       await (code === 'EIO' ? assert.rejects(stopped, { code }) : stopped);
       assert.equal(disk.names().includes(MARKER), code === 'ENOSPC');
       if (failing === 'write') assert.equal(disk.bytes(MARKER)?.length, code === 'ENOSPC' ? 0 : undefined);
@@ -476,7 +476,7 @@ test('the last file is rewritten after an unclean stop, and only then [recovery-
     ],
   );
 
-  await rememberCleanStop(disk, { file: FIRST, bytes: three.length, chain: afterThree });
+  await markCleanStop(disk, { file: FIRST, bytes: three.length, chain: afterThree });
   const before = disk.calls.length;
   await recover(disk, quiet);
   assert.deepEqual(disk.calls.slice(before), [

@@ -628,18 +628,18 @@ test('each kind of service serves its own document', async (t) => {
   const { args: hosted } = writeDeployments(t, ['prod']);
   const kinds: readonly (readonly [args: readonly string[], kind: Partial<ContractOptions>])[] = [
     [[], {}],
-    [['--idempotency-keys', '0'], { takesKeys: false }],
+    [['--idempotency-keys', '0'], { acceptsKeys: false }],
     [['--strict'], { strict: true }],
     [['--test'], { strict: true, test: true }],
-    [['--test', '--idempotency-keys', '0'], { strict: true, test: true, takesKeys: false }],
+    [['--test', '--idempotency-keys', '0'], { strict: true, test: true, acceptsKeys: false }],
     [[...hosted, '--token-header', 'X-Token'], { tokenHeader: 'X-Token' }],
-    [[...hosted, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, takesKeys: false }],
+    [[...hosted, '--idempotency-keys', '0'], { tokenHeader: TOKEN_HEADER, acceptsKeys: false }],
   ];
   const served = new Set<string>();
   for (const [args, kind] of kinds) {
     const { port } = await startProcess(t, { args });
     const { body } = await ask(port, get('/openapi.json'));
-    const options = { server: '/', tokenHeader: undefined, takesKeys: true, strict: false, test: false, ...kind };
+    const options = { server: '/', tokenHeader: undefined, acceptsKeys: true, strict: false, test: false, ...kind };
     assert.deepEqual(
       JSON.parse(body),
       JSON.parse(JSON.stringify(makeContract({ ...options, limits }))),

@@ -9,7 +9,7 @@ import type { Disk } from '../../../src/journal/disk.ts';
 import { backUp, OtherJournalError } from '../../../src/journal/look/backup.ts';
 import { carryOut, planRepair, sideName } from '../../../src/journal/look/repair.ts';
 import { verify } from '../../../src/journal/look/verify.ts';
-import { rememberCleanStop } from '../../../src/journal/open/clean-stop.ts';
+import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError, recover } from '../../../src/journal/open/recovery.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
 import { failingCall, SimulatedDisk } from '../../support/simulated-disk.ts';
@@ -145,7 +145,7 @@ export class Operator {
     if (chance.happens(0.5)) {
       const end = await opened(folder);
       if (end instanceof Error) return; // the start itself says more
-      await rememberCleanStop(folder, { ...end, file: end.file.name });
+      await markCleanStop(folder, { ...end, file: end.file.name });
       if (chance.happens(0.2)) {
         const marker = changedMarker(folder);
         const started = await opened(marker);
