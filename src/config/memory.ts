@@ -79,7 +79,7 @@ export function collectEach(
  * backlog is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
  * @param young undefined if the memory is saved anyway, so that nothing has to change for a backlog, or after it
  * @returns a function to call with the bytes of each request that was taken. A small request is no backlog: events that are sent as
- *   they are recorded change nothing, since reports are a fifth slower in a young generation that can not grow
+ *   they are recorded change nothing, since reports are a fifth slower in a young generation that cannot grow
  */
 export function collectForwarded(limits: CollectLimits, young?: YoungGeneration): (bytes: number) => void {
   const { collectedHeapBytesMax, backlogRequestBytes } = limits;

@@ -78,7 +78,7 @@ export class DeploymentJournals {
     return journal;
   }
 
-  /** @returns the deployments that can not record now, each with the reason */
+  /** @returns the deployments that cannot record now, each with the reason */
   troubles(): ReadonlyMap<string, string> {
     const troubles = new Map<string, string>();
     for (const [name, { trouble }] of this.#deployments) if (trouble !== undefined) troubles.set(name, trouble);
@@ -233,7 +233,7 @@ export class DeploymentJournal {
     return this.#state.kind === 'closing';
   }
 
-  /** Why reports can not be recorded now; undefined if they can, and also before a report has opened the journal. */
+  /** Why reports cannot be recorded now; undefined if they can, and also before a report has opened the journal. */
   get trouble(): string | undefined {
     const state = this.#state;
     return state.kind === 'failed' ? state.reason : journalIn(state)?.trouble;
@@ -291,7 +291,7 @@ export class DeploymentJournal {
     if (this.#state.kind === 'open') await this.#state.journal.makeSpace();
   }
 
-  /** Like `close`, but permanent: a request that still holds this object can not open the journal again. */
+  /** Like `close`, but permanent: a request that still holds this object cannot open the journal again. */
   async retire(): Promise<void> {
     this.#retired = true;
     await this.close(RETIRED);
@@ -425,7 +425,7 @@ export class DeploymentJournal {
     this.#isAwaited = false;
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
-    const reason = `the journal of this deployment can not be written: ${publicReason(error)}`;
+    const reason = `the journal of this deployment cannot be written: ${publicReason(error)}`;
     this.#state = { kind: 'failed', reason, againMs: performance.now() + this.#options.limits.reopenMs };
     this.#options.slots.release(this);
     await journal.close(reason);

@@ -1,6 +1,6 @@
 /**
  * `--ack NAME`: a report gets its 200 when the destination NAME has its events too, and nothing is recorded before NAME has all
- * earlier events. So a 200 means two disks, and a balancer leaves out a service that can not reach NAME.
+ * earlier events. So a 200 means two disks, and a balancer leaves out a service that cannot reach NAME.
  */
 
 import type { Limits } from '../config/limits.ts';

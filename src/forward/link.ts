@@ -136,7 +136,7 @@ export class Link {
       const found = await readCursor(disk, destination.name);
       if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
     } catch {
-      // There is no folder yet, or the sender will report why it can not be read. Until then nothing is removed.
+      // There is no folder yet, or the sender will report why it cannot be read. Until then nothing is removed.
     }
   }
 
@@ -261,7 +261,7 @@ export class Link {
       const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
       if (reason === this.#problem?.reason) return;
       this.#problem = { reason, since: new Date().toISOString() };
-      notices.warn('forwarding can not begin', { destination: destination.name, reason });
+      notices.warn('forwarding cannot begin', { destination: destination.name, reason });
     }
   }
 

@@ -29,7 +29,7 @@ export type StopKind =
   | 'dead letters'
   | 'refusals';
 
-/** The destination can not be used. */
+/** The destination cannot be used. */
 export interface Stopped {
   readonly kind: 'stopped';
   readonly why: StopKind;
@@ -57,7 +57,7 @@ export interface Position {
 export type Asked =
   | ({ readonly kind: 'at' } & Position)
   /**
-   * It can not be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
+   * It cannot be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
    * recorded or refused there.
    */
   | { readonly kind: 'no hub' }

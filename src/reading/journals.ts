@@ -47,7 +47,7 @@ export interface ReadableJournalsOptions {
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;
-  /** Opens the journal of a deployment, as its first report does. @returns why it can not be opened now */
+  /** Opens the journal of a deployment, as its first report does. @returns why it cannot be opened now */
   readonly open: (deployment: string) => string | undefined;
   readonly limits: Limits;
   readonly notices: Notices;
@@ -120,7 +120,7 @@ export class ReadableJournals {
   /**
    * Resolves to a journal when it may be read: when it was opened, since after a crash only that makes its last lines durable. In
    * hosted mode it is opened for that, unless it was stopped cleanly.
-   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, or `ending` aborts, or it can not be opened
+   * @throws Refusal 503 if that takes longer than `limits.openWaitMs`, or `ending` aborts, or it cannot be opened
    */
   async whenReadable(deployment: string | undefined, ending: AbortSignal): Promise<ReadableJournal> {
     const { limits, open } = this.#options;
@@ -270,7 +270,7 @@ export class ReadableJournal {
     return ({ kind, text }) => {
       if (kind !== 'damage' || !isWhole || replaced.aborted || !this.#isNewDamage(text)) return;
       this.#options.notices.error(
-        'a journal is damaged, and what can not be verified is not shown; see assetlog verify',
+        'a journal is damaged, and what cannot be verified is not shown; see assetlog verify',
         { folder: this.#disk.folder, problem: text },
       );
     };

@@ -46,7 +46,7 @@ test('no page of another origin can read events, assets or refusals [browser-rea
   }
 });
 
-test('of the page of the service another site gets a window that it can not read', { skip: noBrowser }, async (t) => {
+test('of the page of the service another site gets a window that it cannot read', { skip: noBrowser }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   const page = await openPage(t, browser, EVIL);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
@@ -62,7 +62,7 @@ test('of the page of the service another site gets a window that it can not read
   }
 });
 
-test('a page on a name that was pointed at the service afterwards can not read', { skip: noBrowser }, async (t) => {
+test('a page on a name that was pointed at the service afterwards cannot read', { skip: noBrowser }, async (t) => {
   await readsOnlyRefusals(t, []);
 });
 

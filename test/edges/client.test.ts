@@ -308,7 +308,7 @@ test('a generator for Go leaves out no endpoint, and its client compiles', {
   }
 });
 
-/** @returns false, with the test skipped, where the registry can not be reached */
+/** @returns false, with the test skipped, where the registry cannot be reached */
 async function installed(t: TestContext, install: () => Promise<unknown>): Promise<boolean> {
   try {
     await install();
@@ -316,7 +316,7 @@ async function installed(t: TestContext, install: () => Promise<unknown>): Promi
   } catch (error) {
     const { stderr = '' } = error as { stderr?: string };
     if (!/ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED/.test(stderr)) throw error;
-    t.skip('the npm registry can not be reached');
+    t.skip('the npm registry cannot be reached');
     return false;
   }
 }

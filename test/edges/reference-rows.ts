@@ -484,11 +484,11 @@ export const differences: readonly Difference[] = [
     ],
   ),
   difference('metadata `1e400` or `0.12345678901234567890`', { statuses: [200, 200], members: ['metadata'] }, [
-    row('a number that a double can not hold', 'materialization/ROW', '{"metadata":{"a":1e400}}', {
+    row('a number that a double cannot hold', 'materialization/ROW', '{"metadata":{"a":1e400}}', {
       records: '{"metadata":{"a":"Infinity"}}',
     }),
     row(
-      'digits that a double can not hold',
+      'digits that a double cannot hold',
       'check/ROW',
       '{"check_name":"c","passed":true,"metadata":{"a":0.12345678901234567890}}',
       { records: '{"metadata":{"a":0.12345678901234568}}' },
@@ -499,12 +499,12 @@ export const differences: readonly Difference[] = [
     { statuses: [200, 200], members: ['metadata'] },
     [
       row(
-        'an object in the form that the reference stores, which it can not load',
+        'an object in the form that the reference stores, which it cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__class__":"AssetKey"}}}',
       ),
       row(
-        'an object in the form of an enumeration that it stores, which it can not load',
+        'an object in the form of an enumeration that it stores, which it cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__enum__":"Color.RED"}}}',
       ),

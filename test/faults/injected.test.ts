@@ -20,7 +20,7 @@ const FIRST = segmentName(1);
 const EXIT_MS = 60_000;
 /** Two at a time, since what they mostly do is wait. */
 const AT_ONCE = 2;
-/** Why a disk says that it can not take a write, which space or an administrator may mend. */
+/** Why a disk says that it cannot take a write, which space or an administrator may mend. */
 const REFUSALS = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS'];
 /** With this as its metadata, one report fills a file of 4096 bytes. */
 const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
@@ -39,7 +39,7 @@ async function startFaulty(
   return { service, strace };
 }
 
-/** What strace can not inject: a write that is done, and whose sync then fails. @param when the how manieth write of the program it is */
+/** What strace cannot inject: a write that is done, and whose sync then fails. @param when the how manieth write of the program it is */
 function writesThatDoNotSync(code: string, when: number): Record<string, string> {
   const name = JSON.stringify(code);
   const hook = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
@@ -190,7 +190,7 @@ test('a follower shows no line of a report that got 503, and none twice, however
   assert.deepEqual([keysShown(), code, stderr], [['a', 'b', 'c'], 0, '']);
 });
 
-test('a refused write that can not be cut off ends the service with 5', { skip: withoutStrace }, async (t) => {
+test('a refused write that cannot be cut off ends the service with 5', { skip: withoutStrace }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:error=ENOSPC:when=2', 'ftruncate:error=EIO:when=1']);
   assert.equal(await report(service.port, 'a'), 200);
   assertRefused(await ask(service.port, post(`${TARGET}b`)), /^the disk failed/);
@@ -223,7 +223,7 @@ test('a sync that fails gets 503, is not tried again, and ends the service with 
   });
 });
 
-test('a file that can not be begun gets 503, and 200 when it can, without a restart', {
+test('a file that cannot be begun gets 503, and 200 when it can, without a restart', {
   skip: withoutStrace,
 }, async (t) => {
   await each(['EMFILE', 'ENFILE', 'ENOSPC', 'EROFS'], AT_ONCE, async (code) => {
@@ -291,7 +291,7 @@ test('a stop waits for a slow sync, and for who waits for it', { skip: withoutSt
 
 /**
  * A disk that hangs from the how manieth call on: a thread of the program then waits for a FIFO that nothing writes to. strace
- * can not do it: it keeps a thread that it delays from ending with its process.
+ * cannot do it: it keeps a thread that it delays from ending with its process.
  */
 function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOptions {
   const fifo = join(newFolder(t), 'fifo');

@@ -3,7 +3,7 @@
  * again from what had reached the disk. What was acknowledged before the cut has to be there. A 200
  * that the client reads may be newer than the cut, so the set of acknowledged events is taken just before.
  *
- * A disk that loses what it reported as synced can not be shown in this way: the image file keeps all that was sent to it.
+ * A disk that loses what it reported as synced cannot be shown in this way: the image file keeps all that was sent to it.
  */
 
 import assert from 'node:assert/strict';

@@ -57,7 +57,7 @@ test('skip gives up the events that are next, each with its line, and the destin
   assert.deepEqual((await sentTo('api', disk)).recorded, upTo(12, 7));
 });
 
-test('skip passes lines that can not be read, and says which', async () => {
+test('skip passes lines that cannot be read, and says which', async () => {
   const at = lines.slice(0, 5).join('').length;
   const disk = await forwardedTo(4, {}, flip(bytes, at + 99));
   await skip(disk, 'upstream', { first: 5, last: 7 }, limits);

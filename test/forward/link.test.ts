@@ -195,7 +195,7 @@ test('the scheme of an engine says its kind before it was reached, also without 
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.kind, 'nats');
 });
 
-test('one that can not begin says when it tries again', async (t) => {
+test('one that cannot begin says when it tries again', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const source = async () => {
     throw new Error('.journal-id was removed');

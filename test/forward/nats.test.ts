@@ -1,4 +1,4 @@
-/** The NATS target against a server that says what a real one can not be made to say. Real servers are in `test/engines`. */
+/** The NATS target against a server that says what a real one cannot be made to say. Real servers are in `test/engines`. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -401,7 +401,7 @@ test('a batch that is not acknowledged in time is followed by smaller ones', asy
   assert.deepEqual(sizes, [8, 4, 2, 4, 8]);
 });
 
-test('a stream that can not be used stops, with the command that mends it [nats-11]', async (t) => {
+test('a stream that cannot be used stops, with the command that mends it [nats-11]', async (t) => {
   const noStream = () => errorOf(10_059, 'stream not found', 404);
   const problems: readonly (readonly [Parameters<typeof startNatsStub>[1], RegExp])[] = [
     [{ info: { version: '2.10.29' } }, /is version 2.10.29, .* 2.12/],

@@ -241,7 +241,7 @@ test('a journal that is not open yet is asked later', async () => {
   assert.equal((await hub.ask(sourceOf(1))).status, 200);
 });
 
-test('watermarks that can not be read are an error of the service, and read again by the next request', async () => {
+test('watermarks that cannot be read are an error of the service, and read again by the next request', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   hub.disk.fault = (call) => (call === 'create' ? Object.assign(new Error('EIO'), { code: 'EIO' }) : undefined);
   const said = await hub.ask(sourceOf(1));

@@ -82,7 +82,7 @@ test('what is refused again stays open with the new reason, and an outage leaves
   assert.match(disk.text('dead-upstream.jsonl'), /"outcome":"refused","reason":"answers 503","first":4,"last":4/);
 });
 
-test('a marker that can not be read, and one of a process that died, are removed', async () => {
+test('a marker that cannot be read, and one of a process that died, are removed', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   disk.put(retryName('upstream'), Buffer.from('{"se'));
   await assert.rejects(take(disk, model), SyntaxError);

@@ -142,7 +142,7 @@ test('a file that holds a watermark stays until the snapshot has it, also if the
   const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
   const sent = new SentJournal(9);
   await hub.put(sent, 1, 9);
-  // It can not write its snapshot when the file is closed.
+  // It cannot write its snapshot when the file is closed.
   disk.fault = (call, name) => (call === 'rename' && name.includes(SNAPSHOT) ? systemError('EIO') : undefined);
   const next = await TestHub.open(disk.afterCrash(), { segmentBytes: 1_000, retain: { retainBytes: 1 } });
   next.disk.fault = disk.fault;

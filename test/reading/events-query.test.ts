@@ -55,7 +55,7 @@ test('how much is sent, from which event on and in which form', () => {
   assert.equal(ask('after_seq=3', { lastEventId: 'x' }).afterSeq, 3, 'only a stream is resumed');
 });
 
-test('what can not be meant is refused with a sentence, and the log has none of the query', () => {
+test('what cannot be meant is refused with a sentence, and the log has none of the query', () => {
   const stream = { accept: 'text/event-stream' };
   const cases: [string, RegExp, { accept?: string; lastEventId?: string }?][] = [
     [

@@ -49,7 +49,7 @@ test('a reading whose journal is reset logs no damage, and one whose file was re
 /**
  * Asks for the journal of a deployment that no report has opened.
  * @param opened what becomes of it when it is opened
- * @returns how often it was opened, and up to where it was durable then, or why it can not be read
+ * @returns how often it was opened, and up to where it was durable then, or why it cannot be read
  */
 async function askFor(
   files: Files,
@@ -79,7 +79,7 @@ test('a journal of a deployment is opened before it is read, as only that makes 
   assert.deepEqual(await askFor({}, recorded), { opens: 0, said: { kind: 'unsaid' } });
 });
 
-test('a journal of a deployment that can not be opened is not read', async () => {
+test('a journal of a deployment that cannot be opened is not read', async () => {
   const crashed = { [FIRST]: segment(1, 3) };
   assert.deepEqual(await askFor(crashed, () => 'the disk failed'), { opens: 1, said: 'the disk failed' });
   assert.deepEqual(await askFor(crashed, () => undefined, AbortSignal.abort()), {

@@ -1,4 +1,4 @@
-/** The assets of `--watch-asset` while their journal can not be read, or not yet. */
+/** The assets of `--watch-asset` while their journal cannot be read, or not yet. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

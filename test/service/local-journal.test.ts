@@ -43,7 +43,7 @@ async function begun(local: LocalJournal): Promise<{ done: Promise<void> }> {
   return { done };
 }
 
-test('a journal that can not be emptied continues, and its events stay', async (t) => {
+test('a journal that cannot be emptied continues, and its events stay', async (t) => {
   const { local, record, state } = await openLocal(t);
   for (let n = 0; n < 10; n += 1) assert.equal(await record(), 'recorded');
   state.removes = false;

@@ -40,7 +40,7 @@ const ANSWERS: readonly unknown[] = [200, 207, 400, 422];
 /** Of so many lives in a row the clients of one make mistakes in batches. */
 const LIVES = 3;
 const TYPES = ['materialization', 'observation', 'check'] as const;
-/** In a body the text of a number that JavaScript can not represent: it is recorded digit by digit. */
+/** In a body the text of a number that JavaScript cannot represent: it is recorded digit by digit. */
 const NUMBER = '<number>';
 
 function bodyOf(value: object): string {

@@ -366,7 +366,7 @@ function tearNow(
   return isKilled ? { shortBy: bytes - written } : Promise.resolve();
 }
 
-/** A hosted journal whose lines can not be synced fails alone, and is opened again by the same process. */
+/** A hosted journal whose lines cannot be synced fails alone, and is opened again by the same process. */
 function filesOf({ journals }: Machine, kind: FaultKind, chance: Chance): Pick<FailingCall, 'files'> {
   if (kind === 'sync error' && journals.length > 1) return { files: LINES };
   return chance.oneOf([{}, {}, { files: LINES }, { files: CURSORS }]);
@@ -417,7 +417,7 @@ function cutPowerLater(machine: Machine, chance: Chance, targets: Targets): void
   targets.world.plan(chance.exponentialMs(3_000), 'power cut', cut, null);
 }
 
-/** For some time it is full, slow, or can not be read where lines are. */
+/** For some time it is full, slow, or cannot be read where lines are. */
 function troubleDisk(
   { disk }: Machine,
   kind: 'disk full' | 'slow disk' | 'read error',
@@ -495,7 +495,7 @@ function knowsHub({ journals }: Machine): boolean {
 
 /**
  * What a proxy answers. A 503 says that nothing was recorded, so that it is not forged after a request was delivered. A plain
- * upstream can not be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
+ * upstream cannot be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
  */
 function forged(isPlain: boolean, chance: Chance): { reply: HttpReply; isDelivered: boolean } {
   const isDelivered = chance.happens(0.5);

@@ -1,4 +1,4 @@
-/** A NATS server of a few lines, for what a real one can not be made to say. It has one stream, and takes one batch at a time. */
+/** A NATS server of a few lines, for what a real one cannot be made to say. It has one stream, and takes one batch at a time. */
 
 import { createServer, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';

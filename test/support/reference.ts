@@ -157,7 +157,7 @@ export interface Recorded {
 
 /**
  * Both sides' events as one reader sees them, so that equal values are equal texts. Integers of any size are exact in
- * Python; a number of assetlog's that a double can not hold stays a text, since it is not what the reference keeps.
+ * Python; a number of assetlog's that a double cannot hold stays a text, since it is not what the reference keeps.
  */
 const READ_EVENTS = `
 import json, re, sys
@@ -214,7 +214,7 @@ def read_reference(raw):
         entry = json.loads(raw)
         entry['dagster_event']['event_specific_data']['materialization']['metadata_entries'] = []
         event = deserialize_value(json.dumps(entry), EventLogEntry).dagster_event
-        return members_of_reference(event, f'can not be loaded: {error!r}')
+        return members_of_reference(event, f'cannot be loaded: {error!r}')
 
 def number(text):
     value = float(text)

@@ -1,5 +1,5 @@
 /**
- * A disk in memory that fails when a test says so, and that can lose its power: for what a real disk can not be made to show
+ * A disk in memory that fails when a test says so, and that can lose its power: for what a real disk cannot be made to show
  * on demand. As on a real one, a write goes to a cache; only a sync makes it durable, and a sync that failed forgets what
  * it should have written: the next one succeeds without it.
  */

@@ -72,7 +72,7 @@ function reasonAgainst(attempt: () => void): string | false {
     attempt();
     return false;
   } catch (error) {
-    return `the memory of a process can not be limited with a cgroup: ${(error as Error).message}`;
+    return `the memory of a process cannot be limited with a cgroup: ${(error as Error).message}`;
   }
 }
 

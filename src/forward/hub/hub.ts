@@ -192,7 +192,7 @@ export class Hub {
     return { kind: 'later', reply: (_ending, journal) => this.#record(path, headers, body, journal!) };
   }
 
-  /** @returns why a body of so many bytes can not be taken now */
+  /** @returns why a body of so many bytes cannot be taken now */
   #refusal(bodyBytes: number): string | undefined {
     const isFull = this.#heldBytes > 0 && this.#heldBytes + bodyBytes > this.#options.limits.forwardHeldBytesMax;
     return isFull ? 'too many forwarded events wait for the disk' : undefined;

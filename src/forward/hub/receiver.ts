@@ -224,7 +224,7 @@ export class Receiver {
     const { disk, notices } = this.#options;
     this.#own = await this.source();
     await this.sightings.load().catch(({ message }: Error) => {
-      notices.warn('what the devices said of themselves can not be read', { folder: disk.folder, reason: message });
+      notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
     });
     const marks = await this.sources.load();
     this.sightings.complete(marks, this.sources.times);

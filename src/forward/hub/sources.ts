@@ -255,7 +255,7 @@ export class Sources {
 
   /**
    * Adds what the lines after a snapshot say, up to one that is durable.
-   * @returns the snapshot, or a new one if it can not be used
+   * @returns the snapshot, or a new one if it cannot be used
    */
   async #read(found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
     const { disk, limits, notices } = this.#options;

@@ -29,12 +29,12 @@ export async function fork(outbox: Outbox, problem: string, id: string | null, n
   return stop('fork', `${why}; ${which}; ${toRun(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
 }
 
-/** @param problem what is wrong with the cursor of a destination that can not be asked */
+/** @param problem what is wrong with the cursor of a destination that cannot be asked */
 export function cursorLost(outbox: Outbox, problem: string, next: State): State {
   const { name, to } = outbox.destination;
   return stop(
     'cursor lost',
-    `${problem}, and ${to} can not be asked; ${toRun(outbox.journal, `forward from ${name} --seq N`)}`,
+    `${problem}, and ${to} cannot be asked; ${toRun(outbox.journal, `forward from ${name} --seq N`)}`,
     next,
   );
 }

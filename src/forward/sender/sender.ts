@@ -305,7 +305,7 @@ function anotherKind({ destination, kind }: Outbox): State {
 }
 
 const messages = {
-  waiting: 'events can not be forwarded now',
+  waiting: 'events cannot be forwarded now',
   suspect: 'an event is in doubt: the next one shows whether it is an outage',
   stopped: 'forwarding is stopped',
 };

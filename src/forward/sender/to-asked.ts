@@ -195,7 +195,7 @@ export class ToAsked {
   }
 }
 
-/** @returns the state of a sender that replies wait for, and whose destination can not be asked */
+/** @returns the state of a sender that replies wait for, and whose destination cannot be asked */
 export function noAcknowledgements({ name, to }: Destination): State {
   const reason = `${to} does not say which events it has, as a hub does, and --ack ${name} needs that; check the URL, or give --ack a hub, with a name that no plain destination has had`;
   return stop('not understood', reason, STARTING);

@@ -1,5 +1,5 @@
 /**
- * Sends to a plain upstream: one event in a request. The upstream can not be asked what it has, so an event whose request failed
+ * Sends to a plain upstream: one event in a request. The upstream cannot be asked what it has, so an event whose request failed
  * may be there. Such an event is in doubt, and is sent again only as often as its destination allows; to a hook until time is up.
  */
 

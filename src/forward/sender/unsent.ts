@@ -17,7 +17,7 @@ export type UnsentHead =
   | { readonly kind: 'unwanted'; readonly last: Line }
   /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
   | { readonly kind: 'gap'; readonly gone: GoneRange; readonly reason: string }
-  /** Events that can not be read: a repair or a backup may still bring them back, so an operator decides. */
+  /** Events that cannot be read: a repair or a backup may still bring them back, so an operator decides. */
   | { readonly kind: 'damage'; readonly reason: string }
   /** The folder has another journal now. */
   | { readonly kind: 'another journal' };
@@ -167,7 +167,7 @@ export class Unsent {
 
   #unreadable(first: number, last: number, text: string): UnsentHead {
     const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
-    return { kind: 'damage', reason: `${which} can not be read: ${text}; ${toRun(this.#source, 'repair')}` };
+    return { kind: 'damage', reason: `${which} cannot be read: ${text}; ${toRun(this.#source, 'repair')}` };
   }
 
   #after(seq: number): readonly Line[] {

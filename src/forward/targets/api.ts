@@ -1,6 +1,6 @@
 /**
  * A plain upstream: a server with the three report endpoints, such as the reference implementation. It gets one event in a
- * request. It can not be asked what it has, so an event whose request failed may be there.
+ * request. It cannot be asked what it has, so an event whose request failed may be there.
  */
 
 import { objectOf } from '../../client/submission.ts';
@@ -46,7 +46,7 @@ export interface PlainRequest {
   readonly shortBody?: () => string | undefined;
 }
 
-/** @returns a target that gets one event in a request and can not be asked: its `ask` is always `{ kind: 'no hub' }` */
+/** @returns a target that gets one event in a request and cannot be asked: its `ask` is always `{ kind: 'no hub' }` */
 export function openPlain(
   requests: Requests,
   requestOf: (line: Line) => PlainRequest,

@@ -1,5 +1,5 @@
 /**
- * A hook: a URL that gets a POST with each event that it wants, as the line of the journal. It can not be asked what it has. Only the
+ * A hook: a URL that gets a POST with each event that it wants, as the line of the journal. It cannot be asked what it has. Only the
  * status of its answer counts, since the body has no common form.
  *
  * Services whose hooks post to each other could form a circle. So the idempotency key of a post, which the next service records,

@@ -44,7 +44,7 @@ export interface KindTraits {
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
-  /** Tries a destination of a kind that can not be asked, and changes nothing there. @returns undefined if it works */
+  /** Tries a destination of a kind that cannot be asked, and changes nothing there. @returns undefined if it works */
   readonly probe?: (options: TargetOptions, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
   /** What that, or an answer about a position, shows and leaves out. */
   readonly tried: string;
@@ -148,7 +148,7 @@ export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) =
 
 /**
  * @param to a URL with one of `schemes`
- * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it can not be
+ * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it cannot be
  */
 export function kindOf(to: string, canBeAsked: boolean): TargetKind {
   return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;

@@ -64,7 +64,7 @@ export interface Backup {
   readonly isComplete: boolean;
 }
 
-/** The target can not be continued with this source. Nothing in it was changed by the file that the message names. */
+/** The target cannot be continued with this source. Nothing in it was changed by the file that the message names. */
 export class OtherJournalError extends Error {}
 
 /**

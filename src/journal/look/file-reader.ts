@@ -154,7 +154,7 @@ export class FileReader {
         '; this end is skipped: a crash or a copy may have cut it off, or a service is writing it',
       );
     } else {
-      this.#remark('damage', this.#badLines, '; what follows in this file can not be verified and is skipped');
+      this.#remark('damage', this.#badLines, '; what follows in this file cannot be verified and is skipped');
     }
     return undefined;
   }

@@ -108,8 +108,8 @@ for (const kind of ['hub', 'api'] as const) {
   test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
     const withoutEnd = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
     for (const [disk, lastSeq, sent, problem] of [
-      [diskWithBadFifth(), 10, 4, /event 5 can not be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
-      [withoutEnd, 16, 9, /events 10 to 11 can not be read: events-0+1.jsonl, line 10, byte .*assetlog repair/],
+      [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
+      [withoutEnd, 16, 9, /events 10 to 11 cannot be read: events-0+1.jsonl, line 10, byte .*assetlog repair/],
     ] as const) {
       const target = new Model(kind);
       const bench = startSender(disk, lastSeq, () => target);
@@ -263,7 +263,7 @@ test('an outage is logged once, with its end', async () => {
     bench.log.map(({ level, message, lag }) => [level, message, lag]),
     [
       ['info', 'forwarding begins', undefined],
-      ['warn', 'events can not be forwarded now', 2],
+      ['warn', 'events cannot be forwarded now', 2],
       ['info', 'events are forwarded again', 0],
     ],
   );

@@ -228,7 +228,7 @@ test('what is damaged is reported with its position, and lines after it whose cr
       'a torn end that is not the end',
       { [FIRST]: bytes.subarray(0, -9), ...next },
       [...upTo(9), 11, 12],
-      [/line 10, byte \d+: it ends without a newline; what follows in this file can not be verified/],
+      [/line 10, byte \d+: it ends without a newline; what follows in this file cannot be verified/],
     ],
     [
       'an empty file that is not the last',
@@ -257,7 +257,7 @@ test('what is damaged is reported with its position, and lines after it whose cr
       { [FIRST]: bytes, [segmentName(11)]: flip(lines[0]!, 100) },
       upTo(10),
       [
-        /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; what follows in this file can not be verified and is skipped$/,
+        /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; what follows in this file cannot be verified and is skipped$/,
       ],
     ],
     [

@@ -370,7 +370,7 @@ test('skip, from and identity --new change a folder without a service, and are r
   assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
 });
 
-test('what can not be done is refused with 2, and says what can [program-forward-1]', async (t) => {
+test('what cannot be done is refused with 2, and says what can [program-forward-1]', async (t) => {
   const data = await forwarded(t);
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [

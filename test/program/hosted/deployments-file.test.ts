@@ -136,7 +136,7 @@ test('a deployments file that does not answer is in the log and in /readyz, and 
   const files = hangFiles(t, (path) => path === file);
   rewrite(file, entryOf('test', tokenOf('test')));
   await reload();
-  assert.equal((await report('prod')).status, 200, 'its token was taken out, and the file can not be read');
+  assert.equal((await report('prod')).status, 200, 'its token was taken out, and the file cannot be read');
   const lines = () => notices.filter((line) => line.includes('the deployments file is refused'));
   assert.match(
     lines().join(),

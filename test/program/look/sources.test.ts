@@ -123,7 +123,7 @@ test('the state of a source is written while the hub runs, and a damaged file is
   const without = await startService(t, { data: hub.data });
   symlinkSync(SEEN, join(hub.data, SEEN));
   assert.equal((await sent.put(without.url, 2, 2)).status, 200, 'a file that cannot be read stops no event');
-  assert.match(without.stderr(), /what the devices said of themselves can not be read/);
+  assert.match(without.stderr(), /what the devices said of themselves cannot be read/);
   assert.equal((await fetch(`${without.url}/sources`)).status, 503);
 });
 

@@ -64,7 +64,7 @@ export class SimulatedSocket extends EventEmitter {
     this.#isCut = true;
   }
 
-  /** No process listens, or the host can not be reached. */
+  /** No process listens, or the host cannot be reached. */
   refuse(code: 'ECONNREFUSED' | 'EHOSTUNREACH'): void {
     const { world, link, process } = this.#parts;
     const refused = () => this.#isClosed || this.emit('error', systemError(code, 'connect'));

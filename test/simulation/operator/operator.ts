@@ -288,7 +288,7 @@ export class Operator {
         oracle.damaged(journal, damage.seqs);
         this.#damages.set(journal, damage);
       }
-      // A hosted service starts, and only the deployment can not be opened.
+      // A hosted service starts, and only the deployment cannot be opened.
       if (!damage.isSeen || machine.journals.length > 1) await this.#repair(journal, damage, openDisk(folder));
     };
     this.#stopFor(journal, chance, work, 0.2); // a clean stop notes what a hub has of others
@@ -303,7 +303,7 @@ export class Operator {
     const after = await verify(disk, limits);
     const left = after.findings.find(({ decision }) => decision === 'refuse');
     if (left !== undefined) oracle.breaks(`${journal.name} is damaged after its repair: ${left.problem}`);
-    // A torn end is named as lost too: a repair can not know that no client has a 200 for it.
+    // A torn end is named as lost too: a repair cannot know that no client has a 200 for it.
     const view = oracle.viewOf(journal);
     const named = after.lost.flatMap(({ first, last }) =>
       Array.from({ length: last + 1 - first }, (_, at) => first + at),

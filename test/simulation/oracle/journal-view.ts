@@ -113,7 +113,7 @@ export class JournalView {
     return Math.max(this.lastSeq, ...firsts.map((first) => first - 1));
   }
 
-  /** A repair may name more as lost than there was: what it can not read may have been many events. */
+  /** A repair may name more as lost than there was: what it cannot read may have been many events. */
   repaired(disk: SimulatedDisk): void {
     for (const name of disk.durableNames()) {
       const [, first, last] = (name.endsWith('.lost') && GONE.exec(name)) || [];

@@ -156,7 +156,7 @@ export class Oracle {
     const { ackGate, unanswered } = this.#watched.get(journal)!;
     unanswered.replied(request);
     if (reply.kind === 'error' && reply.error.includes('it is damaged'))
-      this.#breaks(`${journal.name} can not be opened: ${reply.error}`);
+      this.#breaks(`${journal.name} cannot be opened: ${reply.error}`);
     const isBlamed = reply.kind === 'error' && /the disk (failed|refuses)|key cannot be read/.test(reply.error);
     if (isBlamed && machine.disk.troubledMs < this.#nowMs() - DISK_TRIED_MS)
       this.#breaks(`${journal.name} still says: ${reply.error}`);

@@ -42,7 +42,7 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
     ),
   ),
   row(
-    'Two Content-Encodings are refused when one can not be read',
+    'Two Content-Encodings are refused when one cannot be read',
     json('{}', TARGET, 'Content-Encoding: identity', 'Content-Encoding: gzip'),
     ends(415),
   ),

@@ -177,7 +177,7 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
     `${report('Transfer_Encoding: chunked')}${LAST_CHUNK}`,
     both(taken, ends(400)),
   ),
-  row('The Connection header can not take Content-Length away', framed(['Connection: content-length', SIZED]), taken),
+  row('The Connection header cannot take Content-Length away', framed(['Connection: content-length', SIZED]), taken),
   row(
     'X-HTTP-Method-Override is another header',
     head('GET /livez HTTP/1.1', HOST, 'X-HTTP-Method-Override: POST'),

@@ -142,7 +142,7 @@ export const headers = ({
   row('Expect other than 100-continue is refused', report('Expect: dance'), keeps(417)),
   row('Expect other than 100-continue is refused before its body', framed([SIZED, 'Expect: dance']), ends(417)),
   row('Expect with one more expectation is refused', report('Expect: 100-continue, dance'), keeps(417)),
-  row('Two Expects are refused when one can not be met', report('Expect: 100-continue', 'Expect: dance'), keeps(417)),
+  row('Two Expects are refused when one cannot be met', report('Expect: 100-continue', 'Expect: dance'), keeps(417)),
   row(
     'Expect in other letters is met',
     framed([SIZED, 'Expect: 100-CONTINUE']),

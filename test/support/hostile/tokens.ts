@@ -105,7 +105,7 @@ const goodTokens: readonly (readonly [what: string, ...lines: readonly string[]]
   ['with a token in UTF-8', `${TOKEN_NAME}: ${utf8(SPOKEN_TOKEN)}`],
 ];
 
-/** Two tokens: the service can not know which one a proxy checked. */
+/** Two tokens: the service cannot know which one a proxy checked. */
 const twoTokens: readonly (readonly [what: string, first: string, second: string])[] = [
   ['that are equal', GOOD_TOKEN, GOOD_TOKEN],
   ['of both names', GOOD_TOKEN, `Dagster-Cloud-Api-Token: ${TOKEN}`],

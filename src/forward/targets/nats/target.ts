@@ -171,7 +171,7 @@ class NatsTarget implements Target {
     throw new NatsFailure(`has no stream ${this.#url.path}; run: nats stream add ${add}`, 'not set up');
   }
 
-  /** @throws NatsFailure if the stream can not be used */
+  /** @throws NatsFailure if the stream cannot be used */
   #checkStream({ config }: Said): void {
     const { subjects = [], ...settings }: Said = { max_msg_size: -1, ...(config as Said) };
     if (!Array.isArray(subjects)) {
