@@ -1,19 +1,19 @@
-/** Finds how many file descriptors the process may have, and how many journals they allow. */
+/** The limit of file descriptors of the process, and the number of open journals that it allows. */
 
 import { readFileSync } from 'node:fs';
 import type { Limits } from './limits.ts';
 
-/** @returns the limit of the process, which Node has raised as far as it may at its start; undefined on other systems than Linux */
+/** @returns the limit of the process, which Node raises to the hard limit at its start; undefined on systems other than Linux */
 export function readDescriptorsMax(): number | undefined {
   try {
     const max = Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]);
     return Number.isNaN(max) ? undefined : max;
   } catch {
-    return undefined; // a container may hide /proc; a journal that finds no descriptor closes another one
+    return undefined; // a container can hide /proc; a journal that finds no descriptor closes another one
   }
 }
 
-/** @returns how many journals of deployments may be open at a time, at least one */
+/** @returns the number of journals of deployments that may be open at a time, at least one */
 export function openJournalsFor(
   descriptors: number = Number.POSITIVE_INFINITY,
   limits: Pick<Limits, 'openJournalsMax' | 'journalDescriptors' | 'journalDescriptorsPercent'>,

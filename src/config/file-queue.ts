@@ -1,6 +1,6 @@
 /**
- * The files that an operator wrote are read one after the other: a file system that is gone then holds one thread. Node has four
- * for all system calls, and the journal needs one.
+ * Reads files of an operator one after the other, so that a file system that does not answer holds only one thread. Node has four
+ * threads for all system calls, and the journal needs one.
  */
 
 import { Mutex } from './mutex.ts';
@@ -8,9 +8,9 @@ import { Waiters } from './waiters.ts';
 
 /** A file was not read in time. */
 export class LateFileError extends Error {
-  /** At the start of a service it is a failure of the disk, after which a later start may succeed. */
+  /** At the start of a service it is a failure of the disk: a later start can succeed. */
   readonly code = 'ETIMEDOUT';
-  /** The file that holds up the others, or itself. */
+  /** The file that does not answer. */
   readonly late: string;
 
   constructor(path: string, late: string) {
@@ -24,15 +24,15 @@ export class FileQueue {
   readonly #tasks = new Mutex();
   #running: { readonly path: string; isLate: boolean } | undefined;
 
-  /** The file for which a caller has waited in vain, until the system lets go of it. Nothing else begins to wait for it. */
+  /** The file that did not answer in time, until its system call returns. Meanwhile other callers are refused at once. */
   get late(): string | undefined {
     return this.#running?.isLate ? this.#running.path : undefined;
   }
 
   /**
    * Runs a task on a file after all tasks before it.
-   * @param ms how long the caller waits, also for the tasks before it
-   * @param task gets a signal that is aborted when its caller waits no longer; the next task begins when it has settled all the same
+   * @param ms how long the caller waits, for the tasks before it as well
+   * @param task its signal is aborted when the caller no longer waits; the next task still starts only after it has settled
    * @param signal ends the wait
    * @throws LateFileError at the end of the wait, and at once while a file is late; or the error of the task
    */
@@ -61,5 +61,5 @@ export class FileQueue {
   }
 }
 
-/** That of the process, which has one pool of threads. */
+/** The queue of the process, which has one pool of threads. */
 export const fileQueue = new FileQueue();

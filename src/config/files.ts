@@ -11,7 +11,7 @@ import type { Limits } from './limits.ts';
 
 /**
  * Finds out whether two paths name the same folder, or the second one a folder inside the first, also through symbolic links.
- * @param path of a folder that need not exist yet
+ * @param path a folder that need not exist yet
  * @throws the error of a system call, but not of a missing folder
  */
 export async function isWithin(folder: string, path: string): Promise<boolean> {
@@ -19,7 +19,7 @@ export async function isWithin(folder: string, path: string): Promise<boolean> {
   return inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep);
 }
 
-/** @returns the path without symbolic links; of a missing folder, that of its nearest existing parent and the rest */
+/** @returns the path without symbolic links; for a missing folder, the path of its nearest existing parent and the rest */
 async function realFolder(path: string): Promise<string> {
   try {
     return await realpath(path);
@@ -32,7 +32,7 @@ async function realFolder(path: string): Promise<string> {
 
 /**
  * Reads a small file as UTF-8, without the byte order mark that editors on Windows write. Links are followed.
- * @param ms how long to wait for it, as `FileQueue.run`
+ * @param ms how long to wait: see `FileQueue.run`
  * @param signal ends the wait
  * @throws Error if it is not a file or the pipe of a descriptor (`/dev/fd/3`), is UTF-16 or has more than `bytesMax` bytes;
  *   LateFileError, or the error of a system call
@@ -52,9 +52,9 @@ async function read(
   return { text: bytes.toString().replace(/^\ufeff/, ''), mode };
 }
 
-/** Texts of pipes, each of which says it once, while a service reads its files again. */
+/** Texts of pipes: a pipe has its text once, but a service reads its files again. */
 const pipes = new Map<string, { readonly ino: number; readonly bytes: Buffer }>();
-/** What the shell makes of `<(command)`, and of the left side of a pipe. */
+/** The path that a shell passes for `<(command)`, and the left side of a pipe. */
 const DESCRIPTOR = /^\/(dev\/stdin|(dev|proc\/\w+)\/fd\/\d+)$/;
 
 async function readAtOnce(
@@ -100,9 +100,9 @@ async function collect(path: string, stream: Readable, bytesMax: number): Promis
 
 /**
  * Reads a file with a token or a password, without white space around it.
- * @param what the file holds
- * @returns it, and whether every user of the machine may read the file (mode bit `o+r`)
- * @throws as `readText`, and Error if the file does not hold one text of visible ASCII on one line; the message does not contain
+ * @param what the content of the file
+ * @returns the content, and whether every user of the machine may read the file (mode bit `o+r`)
+ * @throws the errors of `readText`, and Error if the file is not one text of visible ASCII on one line; the message does not contain
  *   the text
  */
 export async function readToken(
@@ -122,7 +122,7 @@ export async function readToken(
 
 /**
  * Writes a new file that only its owner may read, and syncs it.
- * @throws the error of a system call, `EEXIST` if there is anything of this name; then nothing is left of it
+ * @throws the error of a system call, `EEXIST` if the path exists; after a failure the new file is removed
  */
 export async function writeSecret(path: string, text: string): Promise<void> {
   const handle = await open(path, 'wx', OWN);
@@ -138,7 +138,7 @@ export async function writeSecret(path: string, text: string): Promise<void> {
 }
 
 /**
- * @returns a text that is another one after the file was changed; empty if there is no file
+ * @returns a text that changes with the file; empty if there is no file
  * @throws LateFileError
  */
 export function fileVersion(path: string, ms: number, signal?: AbortSignal): Promise<string> {
@@ -147,7 +147,7 @@ export function fileVersion(path: string, ms: number, signal?: AbortSignal): Pro
       const { ino, size, mtime } = await stat(path);
       return `${ino}-${size}-${mtime.getTime()}`;
     } catch {
-      return ''; // what reads the file reports the error
+      return ''; // the reader of the file reports the error
     }
   };
   return fileQueue.run(path, ms, version, signal);
@@ -170,7 +170,7 @@ export async function otherWriters(path: string, ownGroup = process.getgid?.()):
 export type OtherWriters = { readonly kind: 'every user' } | { readonly kind: 'group'; readonly gid: number };
 
 /**
- * Opens a file or a pipe for reading from its beginning to its end.
+ * Opens a file or a pipe for reading as a whole.
  * @returns a stream, and the size of a regular file, undefined for anything else
  * @throws the error of a system call
  */

@@ -75,11 +75,11 @@ export function collectEach(
 }
 
 /**
- * Collects the garbage of sending a backlog, of which V8 would let 100 MiB gather: buffers, and an object for each line. While a
- * backlog is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
- * @param young undefined if the memory is saved anyway, so that nothing has to change for a backlog, or after it
- * @returns a function to call with the bytes of each request that was taken. A small request is no backlog: events that are sent as
- *   they are recorded change nothing, since reports are a fifth slower in a young generation that cannot grow
+ * Collects the garbage of sending a backlog: buffers, and an object for each line. V8 would let 100 MiB of it gather. While a backlog
+ * is sent, the young generation does not grow, and a collection follows each `limits.collectBytes`; a large heap is left to V8.
+ * @param young undefined if memory is scarce, so that the young generation never grows
+ * @returns a function to call with the bytes of each accepted request. A small request is no backlog, and changes nothing: reports are
+ *   a fifth slower in a young generation that cannot grow
  */
 export function collectForwarded(limits: CollectLimits, young?: YoungGeneration): (bytes: number) => void {
   const { collectedHeapBytesMax, backlogRequestBytes } = limits;

@@ -1,4 +1,4 @@
-/** A file that an operator wrote and that is read again when it changes. */
+/** A file of an operator that is read again when it changes. */
 
 import { readText } from './files.ts';
 import type { Limits } from './limits.ts';
@@ -6,25 +6,25 @@ import { Mutex } from './mutex.ts';
 import type { Invalid } from './options.ts';
 
 export interface WatchedFile<Value> {
-  /** What the last valid version says. */
+  /** The value of the last valid version. */
   readonly current: Value;
   /**
-   * Reads the file again. Resolves when a read that began after this call has taken effect. Never rejects: an invalid file is
-   * handed to `failed`, and `current` stays as it was.
+   * Reads the file again. Resolves when a read that started after this call has taken effect. Never rejects: the problem of an
+   * invalid file is passed to `failed`, and `current` stays unchanged.
    */
   reload(): Promise<void>;
-  /** Ends the checks for changes. A read that is under way may still take effect. */
+  /** Ends the checks for changes. A read that has started can still take effect. */
   stop(): void;
 }
 
 export interface FileUse<Value> {
-  /** @returns what the text says, or every problem as a clause that begins with its line */
+  /** @returns the value of the text, or every problem as a clause that starts with its line */
   readonly read: (text: string) => { readonly kind: 'valid'; readonly value: Value } | Invalid;
   /** Called with each valid new version, but not with the first one. It may throw to refuse the version. */
   readonly changed: (current: Value) => void;
   /** Called once for each new problem of a later version: `/etc/a.json, line 1: …`. */
   readonly failed: (problem: string) => void;
-  /** Has the path while the last version could not be read or is invalid. */
+  /** Contains the path while the last version could not be read or is invalid. */
   readonly refused?: Set<string> | undefined;
 }
 
@@ -72,7 +72,7 @@ export async function watchFile<Value>(
   const reads = new Mutex();
   let next: Promise<void> | undefined;
   function reload(): Promise<void> {
-    // A read that has not begun sees the newest text.
+    // A read that has not started sees the newest text.
     next ??= reads.run(() => {
       next = undefined;
       return read();

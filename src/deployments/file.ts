@@ -103,7 +103,7 @@ export type DeploymentsFile = WatchedFile<Deployments>;
 interface WatchOptions {
   readonly limits: Limits;
   readonly notices: Notices;
-  /** As `FileUse.refused`. */
+  /** See `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
 }
 

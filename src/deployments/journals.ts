@@ -19,7 +19,7 @@ import type { Retain } from '../journal/retention.ts';
 import { atMostEvery, type Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 
-/** What the journals of all deployments have in common. */
+/** Options for the journals of all deployments. */
 export interface DeploymentJournalsOptions {
   /** @returns the disk of a deployment's folder */
   readonly openDisk: (name: string) => Disk;
@@ -33,10 +33,10 @@ export interface DeploymentJournalsOptions {
   readonly retain: Retain;
   readonly limits: Limits;
   readonly metrics: Metrics;
-  /** The idempotency keys of all journals together; undefined if they are not looked at. */
+  /** The idempotency keys of all journals together; undefined if they have no effect. */
   readonly keyMemory?: KeyMemory | undefined;
   readonly notices: Notices;
-  /** @returns the hooks of a deployment's journal, each time that it is about to be opened */
+  /** @returns the hooks of a deployment's journal. Called before each opening of the journal. */
   readonly hooksOf?: ((name: string) => JournalHooks | undefined) | undefined;
 }
 
@@ -44,7 +44,7 @@ type LifeCycle =
   | { readonly kind: 'idle' }
   /** The journal waits for a slot (see `Slots`) before it is opened. Reports are queued in the journal. */
   | { readonly kind: 'waiting'; readonly journal: Journal }
-  /** Reports are queued in the journal. `opened` resolves when the attempt to open it has ended, in whichever way. */
+  /** Reports are queued in the journal. `opened` resolves when the attempt to open it has succeeded or failed. */
   | { readonly kind: 'opening'; readonly journal: Journal; readonly opened: Promise<void> }
   | { readonly kind: 'open'; readonly journal: Journal }
   /** Reports that arrive during the close are queued in `next`, which is opened after it. */
@@ -88,7 +88,7 @@ export class DeploymentJournals {
   /**
    * Closes the journals of deployments that were removed, after the reports they had accepted are durable.
    * @param isThere whether a deployment still exists
-   * @param onClosed called with the name of one that does not, whose folder may be that of another journal next time
+   * @param onClosed called with the name of each closed one: its folder can have another journal when the name is used again
    */
   keepOnly(isThere: (name: string) => boolean, onClosed: (name: string) => void): void {
     const retire = async (name: string, journal: DeploymentJournal) => {
@@ -99,8 +99,8 @@ export class DeploymentJournals {
   }
 
   /**
-   * Removes the oldest closed files if the disk has less free space than `Retain.keepFree`: those of the open journal with the
-   * most files first, then of the others, while it is still too little. Never rejects.
+   * Removes the oldest closed files while the disk has less free space than `Retain.keepFree`, first from the open journal with the
+   * most files, then from the others. Never rejects.
    */
   async makeSpace(): Promise<void> {
     if (this.#makingSpace) return;
@@ -126,7 +126,7 @@ export class DeploymentJournals {
 
 /**
  * Limits how many journals hold file descriptors at a time. A journal holds a slot from before it is opened until it is closed.
- * The others wait in the order of their requests. For each waiting journal the least recently used idle journal is closed.
+ * Further journals wait in the order of their requests. For each of them the least recently used idle journal is closed.
  */
 class Slots {
   readonly #max: number;
@@ -137,7 +137,7 @@ class Slots {
     this.#max = max;
   }
 
-  /** Opens the journal now if a slot is free, else when one becomes free. */
+  /** Opens the journal when a slot is free. */
   request(journal: DeploymentJournal): void {
     if (this.#held.size < this.#max) {
       this.#held.add(journal);
@@ -169,7 +169,7 @@ class Slots {
     if (missing === 0) return;
     for (const { isClosing } of this.#held) if (isClosing) missing -= 1;
     for (; missing > 0; missing -= 1) {
-      if (this.closeOne() === undefined) return; // all are busy: the first one to become idle calls this again
+      if (this.closeOne() === undefined) return; // all are busy: the first journal to become idle calls this again
     }
   }
 
@@ -189,7 +189,7 @@ class Slots {
   }
 }
 
-/** What the journals of all deployments share. */
+/** The options and the state that all journals share. */
 interface Shared extends DeploymentJournalsOptions {
   readonly backlog: Backlog;
   readonly slots: Slots;
@@ -205,14 +205,14 @@ export class DeploymentJournal {
   readonly #name: string;
   readonly #notices: Notices;
   readonly #disk: Disk;
-  /** From a `begin` or `wake` until the attempt to open the journal has ended, which the caller waits for. */
+  /** From `begin` or `wake` until the attempt to open the journal has ended. */
   #isAwaited = false;
   #state: LifeCycle = { kind: 'idle' };
-  /** The lock of the journal that is opening or open, or that was open last: releasing it again has no effect. */
+  /** The lock of the journal that is opening or open, or was open last. Another release has no effect. */
   #lock: Lock | undefined;
   #retired = false;
   readonly deployment: string;
-  /** When the last report arrived, or the object was made: milliseconds of the monotonic clock, as `performance.now()`. */
+  /** When the last report arrived, or the object was made: `performance.now()`. */
   lastUsedMs = performance.now();
 
   constructor(name: string, options: Shared) {
@@ -223,7 +223,7 @@ export class DeploymentJournal {
     this.deployment = name;
   }
 
-  /** Whether reports are queued, until the journal is open or until the disk has them, or a sender or a hub waits for it. */
+  /** Whether reports are queued, or a sender or a hub waits for the journal to open. */
   get isBusy(): boolean {
     return this.#isAwaited || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
@@ -247,7 +247,7 @@ export class DeploymentJournal {
     return this.#refused ?? overload(bytes, 0, backlog, limits);
   }
 
-  /** Opens the journal as a report does, unless it is open, being opened, or may not be opened now: see `refusal`. */
+  /** Opens the journal like a report, unless it is open, being opened, or cannot be opened now: see `refusal`. */
   begin(): void {
     this.lastUsedMs = performance.now();
     if (this.#refused === undefined) this.#beginAwaited();
@@ -263,9 +263,9 @@ export class DeploymentJournal {
   }
 
   /**
-   * Opens the journal as a report does, for a sender that has to know how far it is durable: `onRecorded` is called when it is
-   * open. One that is open stays open for another `limits.idleJournalMs`, unless its slot is needed. One that has failed is tried
-   * again after `limits.forwardStoppedMs` (60 s), or by a report.
+   * Opens the journal like a report, for a sender that needs its durable end: `onRecorded` is called when the journal is open. An open
+   * journal stays open for another `limits.idleJournalMs`, unless its slot is needed. After a failure the journal is opened again
+   * after `limits.forwardStoppedMs` (60 s), or by a report.
    */
   wake(): void {
     const state = this.#state;
@@ -286,7 +286,7 @@ export class DeploymentJournal {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
   }
 
-  /** Like `Journal.makeSpace`. A journal that is not open stays as it is, since it may not be locked. */
+  /** Like `Journal.makeSpace`. A journal that is not open stays unchanged, since it might not be locked. */
   async makeSpace(): Promise<void> {
     if (this.#state.kind === 'open') await this.#state.journal.makeSpace();
   }
@@ -306,7 +306,7 @@ export class DeploymentJournal {
 
   /**
    * Never rejects.
-   * @param reason the refusal of the reports that wait for the journal to be opened
+   * @param reason the error of reports that wait for the journal to open
    */
   async close(reason?: string): Promise<void> {
     const state = this.#state;
@@ -327,7 +327,7 @@ export class DeploymentJournal {
     return closed;
   }
 
-  /** Why no report may open the journal now, or undefined if one may. */
+  /** Why reports cannot open the journal now; undefined if they can. */
   get #refused(): string | undefined {
     const state = this.#state;
     if (this.#retired) return RETIRED;
@@ -437,7 +437,7 @@ type Opening = Extract<LifeCycle, { kind: 'opening' }>;
 type Open = Extract<LifeCycle, { kind: 'open' }>;
 type Closing = Extract<LifeCycle, { kind: 'closing' }>;
 
-/** @returns the journal that accepts reports, even if it only queues them until it is open; undefined if there is none */
+/** @returns the journal that accepts reports or queues them until it is open; undefined if there is none */
 function journalIn(state: LifeCycle): Journal | undefined {
   if (state.kind === 'closing') return state.next;
   return state.kind === 'idle' || state.kind === 'failed' ? undefined : state.journal;

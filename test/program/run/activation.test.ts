@@ -27,7 +27,7 @@ if count == 'when a client connects':
 os.dup2(passed.fileno(), 3)
 os.set_inheritable(3, True)
 os.environ['LISTEN_PID'] = pid or str(os.getpid())
-os.environ['LISTEN_FDS'] = count if count.isdigit() else '1'
+os.environ['LISTEN_FDS'] = count.isdigit() and count or '1'
 os.execvp(sys.argv[6], sys.argv[6:])
 `;
 
