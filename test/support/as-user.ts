@@ -1,4 +1,4 @@
-/** The built program as a user who is not root. Needs root. */
+/** Runs the built program as a user who is not root. Needs root. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,20 +7,20 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { newFolder, root } from './program.ts';
 
-/** The user, and its group. */
+/** The uid and the gid. */
 export const USER = 65_534;
 
 const built = join(root, 'dist/server.js');
-export const withoutBuilt = !existsSync(built) && 'npm run build makes it';
+export const withoutBuilt = !existsSync(built) && 'the built program is missing; run npm run build';
 
-/** A folder of a user who is not root. */
+/** @returns a new folder that belongs to the user */
 export function userFolder(t: TestContext): string {
   const folder = newFolder(t);
   chownSync(folder, USER, USER);
   return folder;
 }
 
-/** Runs the built program as the user. @returns how it ends, or its port once it is ready */
+/** @returns how the program ended, or its port once it is ready */
 export async function runAsUser(
   t: TestContext,
   data: string,
@@ -32,7 +32,7 @@ export async function runAsUser(
     uid: USER,
     gid: USER,
     cwd: '/',
-    env: { ...process.env, NODE_V8_COVERAGE: undefined }, // the user may not write where coverage is collected
+    env: { ...process.env, NODE_V8_COVERAGE: undefined }, // the user has no permission to write coverage
   });
   t.after(() => child.kill('SIGKILL'));
   let [stderr, port] = ['', 0];

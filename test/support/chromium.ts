@@ -1,4 +1,4 @@
-/** A real browser, for tests of what runs in one. */
+/** A real browser. */
 
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,10 +8,10 @@ import type { Scope } from './program.ts';
 import { HANG_MS } from './tools.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
-/** Why tests with a browser are skipped, or false. */
+/** Why tests with a browser are skipped; false if there is one. */
 export const noBrowser = !existsSync(CHROMIUM) && `${CHROMIUM} is not installed`;
 
-/** What playwright-core is used for here. Its own types need those of a browser's page, which this program has not. */
+/** The part of playwright-core that tests use. Its own types need the types of a browser, which this project does not have. */
 export interface Page {
   goto(url: string): Promise<unknown>;
   reload(): Promise<unknown>;
@@ -45,12 +45,12 @@ interface Playwright {
   };
 }
 
-/** Starts a browser with a profile of its own; both end with the test. */
+/** Starts a browser with a new profile. Both are removed with the test. */
 export async function startBrowser(t: Scope, args: readonly string[] = []): Promise<Browser> {
   const playwright: Playwright = createRequire(import.meta.url)('playwright-core');
   const profile = mkdtempSync(join(tmpdir(), 'assetlog-'));
   let browser: Browser | undefined;
-  // In this order: a browser that ends writes its profile once more.
+  // In this order: a browser writes its profile while it ends.
   t.after(async () => {
     await browser?.close();
     rmSync(profile, { recursive: true, force: true, maxRetries: 10 });

@@ -1,9 +1,9 @@
-/** What a server of ClickHouse answers over HTTP, and a table that stores rows as it does. */
+/** The HTTP answers of a ClickHouse server, and a table that stores and deduplicates rows like one. */
 
 import assert from 'node:assert/strict';
 import type { Got, Scripted } from './sent-lines.ts';
 
-/** An exception as a server answers with it. */
+/** The answer of a server to a query that throws. */
 export const exception = (code: number, status = 500, text = 'it is so. (SOME_NAME)'): Scripted => [
   status,
   `Code: ${code}. DB::Exception: ${text} (version 26.9.2.1)\n`,
@@ -11,15 +11,15 @@ export const exception = (code: number, status = 500, text = 'it is so. (SOME_NA
 ];
 export const done = (body = ''): Scripted => [200, body, { 'X-ClickHouse-Summary': '{}' }];
 
-/** A table of one server, with the tokens that it knows. */
+/** A table of one server, with the deduplication tokens that the server remembers. */
 export class Table {
-  /** Partitions of the events in the order in which they were stored. */
+  /** Partitions of the events, in the order of storing. */
   stored: string[] = [];
   seq = 0;
   id = '00000000-0000-0000-0000-000000000000';
   /** The rows of each token that an insert had. */
   readonly tokens = new Map<string, string>();
-  /** Tokens that an insert is refused for: of the inserts that were stored. */
+  /** Tokens of stored inserts: an insert with one of them is not stored again. */
   readonly known = new Set<string>();
   isBad: (partition: string) => boolean = () => false;
 

@@ -1,6 +1,6 @@
 /**
- * The engine of a current ClickHouse behind its HTTP interface, as a process: `clickhouse.py` says what it has of a server. It runs where
- * ASSETLOG_TEST_CHDB names a Python that has chdb.
+ * The engine of a current ClickHouse behind its HTTP interface, as a process (`clickhouse.py`). It needs a Python with chdb, named by
+ * ASSETLOG_TEST_CHDB.
  */
 
 import assert from 'node:assert/strict';
@@ -14,9 +14,9 @@ import { HANG_MS, within } from './tools.ts';
 
 const python = process.env['ASSETLOG_TEST_CHDB'];
 
-/** Why tests that need it are skipped; false if it is there. */
+/** Why tests with ClickHouse are skipped; false if it is there. */
 export const withoutClickhouse =
-  python === undefined && 'no chdb here: name a Python that has it in ASSETLOG_TEST_CHDB (pip install chdb==4.4.0)';
+  python === undefined && 'chdb is missing; name a Python that has it in ASSETLOG_TEST_CHDB (pip install chdb==4.4.0)';
 
 export interface Clickhouse {
   readonly port: number;
@@ -26,11 +26,11 @@ export interface Clickhouse {
   run(statements: string): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
-  /** Starts it again, on the same port and folder. */
+  /** Starts the engine again, on the same port and folder. */
   start(): Promise<void>;
 }
 
-/** Starts it with a folder of its own; both end with the test. */
+/** Starts the engine with a new folder. Both end with the test. */
 export async function startClickhouse(t: Scope): Promise<Clickhouse> {
   const folder = newFolder(t);
   const port = await freePort(t);
@@ -67,7 +67,7 @@ export async function startClickhouse(t: Scope): Promise<Clickhouse> {
   };
 }
 
-/** What becomes of a request on its way to the engine: it is lost, or its reply is. Undefined: neither. */
+/** Which part of an exchange with the engine is lost; undefined: neither. */
 export type Loss = 'request' | 'reply' | undefined;
 
 /** @param lossOf called with the parameters of each request. @returns the port of a proxy in front of the engine */

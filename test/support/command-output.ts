@@ -6,7 +6,7 @@ import { type Finished, type RunOptions, run } from './program.ts';
 
 export interface CollectedOutput {
   readonly output: Output;
-  /** What `say` and `stdout.write` printed. */
+  /** Text from `say` and `stdout`. */
   readonly said: string[];
   readonly complaints: string[];
   readonly progress: string[];
@@ -28,8 +28,8 @@ export function collectOutput(): CollectedOutput {
 }
 
 /**
- * As `run` of the program, with the same result, for a command that reads no standard input and needs no signal. Here it takes
- * a tenth of the processor time of a process.
+ * Like `run` of `program.ts`, for a command that reads no standard input and needs no signal: it uses a tenth of the processor time
+ * of a process.
  */
 export async function runHere(
   args: readonly string[],
@@ -60,12 +60,12 @@ export async function runHere(
   return { code, stdout, stderr };
 }
 
-/** What the lines of an output are as JSON. */
+/** @returns each line of an output, parsed */
 export function jsonIn(output: string) {
   return output.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
 }
 
-/** `assetlog report`: as a process if it needs one, for standard input and for certificates. */
+/** `assetlog report`: as a process if standard input or certificates are needed. */
 export function report(url: string, args: readonly string[], options?: RunOptions) {
   const all = ['report', '--url', url, ...args];
   return options === undefined ? runHere(all) : run(all, options);

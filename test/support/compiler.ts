@@ -1,11 +1,11 @@
-/** Compiles TypeScript files one by one, so that a process that loads them needs neither a compiler nor the hooks of a loader. */
+/** Compiles TypeScript files one by one, so that a process that loads them needs no compiler and no loader hooks. */
 
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
-/** Below the project; `src/server.ts` is `coverage/compiled/src/server.js` there. */
+/** Relative to the project; `src/server.ts` becomes `coverage/compiled/src/server.js`. */
 export const COMPILED = 'coverage/compiled';
 
 /** @returns all TypeScript files of `src`, `test` and `.ci`, such as `src/journal/disk.ts` */
@@ -16,9 +16,9 @@ export function typeScriptFiles(folder: string): string[] {
 }
 
 /**
- * Writes files of a project, such as `src/journal/disk.ts`, as JavaScript with source maps to `coverage/compiled`. A module
- * still finds what it reads, such as `index.html`, beside its source.
- * @param define constants that the program gets from its build, such as `{ ASSETLOG_PAGE: '"…"' }`
+ * Compiles files of a project, such as `src/journal/disk.ts`, to JavaScript with source maps in `coverage/compiled`. A compiled module
+ * still finds the files beside its source, such as `index.html`.
+ * @param define constants that the build of the program sets, such as `{ ASSETLOG_PAGE: '"…"' }`
  * @throws if a file does not compile
  */
 export async function compile(
@@ -44,12 +44,12 @@ export async function compile(
   for (const { path, text } of outputFiles) {
     mkdirSync(dirname(path), { recursive: true });
     const source = path.replace(join(folder, COMPILED), folder).replace(/\.js$/, '.ts');
-    writeFileSync(path, path.endsWith('.map') ? text : located(text, pathToFileURL(source).href));
+    writeFileSync(path, path.endsWith('.map') ? text : resolveNames(text, pathToFileURL(source).href));
   }
 }
 
-/** The name of an imported file stays as long as it was, so that the columns of the source map stay right. */
-function located(text: string, url: string): string {
+/** Keeps the length of the name of an imported file, so that the columns of the source map stay right. */
+function resolveNames(text: string, url: string): string {
   return text
     .replace(/((?:from|import) ?\(?"\.{1,2}\/[^"]*)\.ts"/g, '$1.js"')
     .replace(/\bimport\.meta\.url\b/g, JSON.stringify(url));

@@ -1,10 +1,10 @@
-/** A proxy for TCP that ends connections after a number of bytes, so that requests and replies are cut anywhere. */
+/** A TCP proxy that closes connections after a number of bytes, so that requests and replies are cut anywhere. */
 
 import { createConnection, createServer, type Socket } from 'node:net';
 import type { Scope } from './program.ts';
 import { listenOn } from './sent-lines.ts';
 
-/** How many bytes of a connection are passed on before both of its ends are closed. */
+/** The number of bytes that a connection passes on, each way, before both ends are closed. */
 export interface Cut {
   readonly requestBytes: number;
   readonly replyBytes: number;
@@ -14,16 +14,16 @@ export const uncut: Cut = { requestBytes: Number.POSITIVE_INFINITY, replyBytes: 
 
 export interface CuttingProxy {
   readonly url: string;
-  /** The port that later connections are passed on to. */
+  /** The port for later connections. */
   port: number;
   connections(): number;
-  /** The bytes that clients sent, of all connections. */
+  /** All bytes that clients sent. */
   sent(): string;
-  /** Ends the connections that are open. */
+  /** Ends the open connections. */
   end(): void;
 }
 
-/** @param cutOf the limits of the n-th connection, from 0 */
+/** @param cutOf returns the limits of the n-th connection, from 0 */
 export async function startCuttingProxy(t: Scope, port: number, cutOf: (index: number) => Cut): Promise<CuttingProxy> {
   let connections = 0;
   const ends = new Set<() => void>();

@@ -1,8 +1,8 @@
-/** Damage to the files of a journal, by chance. */
+/** Random damage to the files of a journal. */
 
 import { flip, splitLines } from './segments.ts';
 
-/** @param random as of `randomFrom` @returns the bytes of a file after one damage: to a byte, a range or a line of it */
+/** @param random see `randomFrom` @returns the bytes of a file with one damage: to a byte, a range or a line */
 export function damaged(bytes: Buffer, random: () => number): Buffer {
   if (bytes.length === 0) return bytes;
   const below = (end: number) => Math.floor(random() * end);

@@ -1,4 +1,4 @@
-/** A deployments file in a folder of its own, with a token for each deployment. */
+/** A deployments file in a new folder, with a token for each deployment. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
@@ -11,15 +11,15 @@ import { ask, get, post, type WireReply } from './wire.ts';
 
 export interface Deployments {
   readonly file: string;
-  /** The options of a service that has the file. */
+  /** The options for a service that uses the file. */
   readonly args: readonly string[];
-  /** The token of a deployment, which may report and read. */
+  /** A token with the rights to report and to read. */
   tokenOf(name: string): string;
-  /** The same as a line of a request: `Service-Cloud-Api-Token: asl_…`. */
+  /** The header line with the token: `Service-Cloud-Api-Token: asl_…`. */
   headerOf(name: string): string;
 }
 
-/** @param names of the deployments: `prod`, `test` */
+/** @param names names of the deployments, such as `prod` and `test` */
 export function writeDeployments(t: Scope, names: readonly string[]): Deployments {
   const file = join(newFolder(t), 'deployments.json');
   const tokens = new Map(names.map((name) => [name, newToken()]));
@@ -46,16 +46,16 @@ export function rewrite(file: string, ...deployments: readonly object[]): void {
   writeFileSync(file, JSON.stringify({ deployments }));
 }
 
-/** The path of a report, below that of its deployment. */
+/** The path of a report, relative to its deployment. */
 export const REPORT = 'report_asset_materialization/a';
 
 export interface Hosting extends Served, Deployments {
   get(path: string): Promise<WireReply>;
-  /** Reports to a deployment. @param token that of the deployment if it is not given, none if it is empty */
+  /** Reports to a deployment. @param token the token of the deployment by default; no token if empty */
   report(name: string, token?: string, header?: string): Promise<WireReply>;
 }
 
-/** A hosted service in the process of the test, which looks at its deployments file every 50 ms. */
+/** A hosted service in the process of the test, which checks its deployments file every 50 ms. */
 export async function host(
   t: Scope,
   names: readonly string[] = ['prod', 'test'],
@@ -76,7 +76,7 @@ export async function host(
   };
 }
 
-/** @returns the folders of a hosted service: one for each deployment, and others that were put there */
+/** @returns the folders of a hosted service: one for each deployment, and others that a test created */
 export function foldersIn(data: string): string[] {
   return readdirSync(data).filter((name) => !name.startsWith('.lock') && name !== HOSTED);
 }

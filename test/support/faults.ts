@@ -1,7 +1,5 @@
-/** Faults as JSON values. */
-
 /**
- * @param effect the member `then`, which a linter takes for that of a promise
+ * @param effect the member `then`, which a linter would take for the `then` of a promise
  * @param more such as `{ times: 2 }`
  */
 export function fault(match: object, effect: object, more: object = {}): object {

@@ -1,4 +1,4 @@
-/** What was forwarded, read from the folders of journals and compared. */
+/** Reads and compares forwarded events from the folders of journals. */
 
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { SOURCE } from './forwarding.ts';
 import { eachEvent, eventsIn, newFolder, type Running, type Scope, startService } from './program.ts';
 import { eventually, HANG_MS } from './tools.ts';
 
-/** @returns the id of the journal in a folder, undefined before its first start that forwards */
+/** @returns the id of the journal in a folder; undefined before its first start with destinations */
 export function sourceIn(data: string): string | undefined {
   const file = join(data, '.journal-id');
   return existsSync(file)
@@ -34,7 +34,7 @@ export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   return jsonIn(readFileSync(join(data, file), 'utf8'));
 }
 
-/** A hub, and a link to it that a test may cut, with the options of a device that forwards over the link. */
+/** A hub, a link to it that a test can cut, and the options of a device that forwards over the link. */
 export async function startLinkedHub(t: Scope) {
   const hub = await startService(t);
   let isDown = false;
@@ -48,20 +48,20 @@ export async function startLinkedHub(t: Scope) {
   return { hub, url, setDown, args: ['--forward-to', url] };
 }
 
-/** @returns the file with the state of a destination, undefined as long as there is none */
+/** @returns the file with the state of a destination; undefined if it does not exist */
 export function stateIn(data: string, name = 'upstream'): Record<string, unknown> | undefined {
   const path = join(data, `forward-${name}.state`);
   return existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined;
 }
 
-/** Starts a device whose file of `--forward` has these destinations. @returns the device, and its file */
+/** Starts a device with these destinations. @returns the device, and its file for `--forward` */
 export async function startForwarding(t: Scope, ...destinations: object[]) {
   const file = join(newFolder(t), 'forward.json');
   forwardFile(file, ...destinations);
   return { file, edge: await startService(t, { args: ['--forward', file] }) };
 }
 
-/** What `assetlog forward status --json` says of one destination. */
+/** One destination in the output of `assetlog forward status --json`. */
 export interface ForwardStatus {
   readonly name: string;
   readonly kind: string | null;
@@ -75,7 +75,7 @@ export interface ForwardStatus {
   readonly last_success: string;
 }
 
-/** Waits for the first state of the destination, which its service writes after its start. @throws if the command fails */
+/** Waits for the first state of the destination, which the service writes after its start. @throws if the command fails */
 export async function forwardStatus(data: string, name = 'upstream'): Promise<ForwardStatus> {
   let status: ForwardStatus | undefined;
   await eventually(`a state of ${name}`, async () => {
@@ -88,7 +88,7 @@ export async function forwardStatus(data: string, name = 'upstream'): Promise<Fo
   return status ?? assert.fail();
 }
 
-/** Waits until a destination is stopped, so that an operator has to do something. @returns why */
+/** Waits until a destination is stopped and needs an operator. @returns its status */
 export async function stopsForwarding(data: string, name = 'upstream'): Promise<ForwardStatus> {
   let status: ForwardStatus | undefined;
   await eventually(`${name} is stopped`, async () => {
@@ -99,27 +99,27 @@ export async function stopsForwarding(data: string, name = 'upstream'): Promise<
   return status ?? assert.fail();
 }
 
-/** Waits until the hub has all events of a journal whose service runs or has ended. */
+/** Waits until the hub has all events of a journal. The service of the journal can have ended. */
 export async function reachesHub(hub: Pick<Running, 'url'>, data: string, seq: number): Promise<void> {
-  const isThere = async () => (await watermark(hub, sourceIn(data))) >= seq; // a first start is still making its id
+  const isThere = async () => (await watermark(hub, sourceIn(data))) >= seq; // the first start might not have made the id yet
   await eventually(`seq ${seq} of ${data} at the hub`, isThere, HANG_MS);
 }
 
-/** @returns the last seq that the hub has of a source, 0 if none */
+/** @returns the last seq of a source at the hub, 0 if none */
 export async function watermark(hub: Pick<Running, 'url'>, source: string | undefined): Promise<number> {
   const reply = await fetch(`${hub.url}/forward/${source}`).catch(() => undefined);
   const body = (await reply?.json().catch(() => undefined)) as { seq?: number } | undefined;
   return body?.seq ?? 0;
 }
 
-/** @returns the seqs of a source in the order in which a hub has them */
+/** @returns the seqs of a source in the order of the hub's journal */
 export function seqsAt(data: string, source = SOURCE): number[] {
   const origins = eventsIn(data).map(({ from }) => from as [string, number] | undefined);
   return origins.flatMap((from) => (from?.[0] === source ? [from[1]] : []));
 }
 
 /**
- * Compares what a hub has of a source with what is in the journal of the device, from which retention may have removed the beginning.
+ * Compares the events of a source at a hub with the journal of the device, whose first events retention might have removed.
  * @throws AssertionError unless the hub has each event of the device once, in order, with its id and time
  */
 export function assertAtHub(hub: string, device: string): void {
@@ -143,6 +143,5 @@ export function assertAtHub(hub: string, device: string): void {
   assert.deepEqual(wrong, [], `${device} at ${hub}`);
 }
 
-/** Writes the file of `--forward`. */
 export const forwardFile = (path: string, ...destinations: object[]) =>
   writeFileSync(path, JSON.stringify({ destinations }));

@@ -1,4 +1,4 @@
-/** Lines of journals that never existed, and how they are sent to a hub. */
+/** Lines of invented journals, and requests that send them to a hub. */
 
 import type { ChainPosition } from '../../src/journal/line/record.ts';
 import type { PlainEvent } from './plain-event.ts';
@@ -18,7 +18,7 @@ export interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** A journal as its sender has it. */
+/** A journal at its sender. */
 export class SentJournal {
   readonly source: string;
   readonly lines: Buffer[] = [];
@@ -42,12 +42,12 @@ export class SentJournal {
     }
   }
 
-  /** Both inclusive. */
+  /** @returns lines, both seqs inclusive */
   bytes(first: number, last: number): Buffer {
     return Buffer.concat(this.lines.slice(first - 1, last));
   }
 
-  /** The crc before a line. */
+  /** The crc of the line before. */
   crc(seq: number): string {
     return this.chains[seq - 1]!.crc.toString(16).padStart(8, '0');
   }
@@ -88,7 +88,7 @@ export async function askHub(url: string, source = SOURCE, headers: Record<strin
   return answerOnceOpen(`${url}/forward/${source}`, { headers });
 }
 
-/** As a sender does, it asks again while a slow disk keeps the hub from opening its journal or reading its watermarks. */
+/** Like a sender, it asks again while a slow disk keeps the hub from opening its journal or reading its watermarks. */
 async function answerOnceOpen(url: string, request: RequestInit): Promise<Answer> {
   let answer: Answer | undefined;
   await eventually('the hub is open', async () => {

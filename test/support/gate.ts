@@ -1,4 +1,4 @@
-/** What a test holds until it lets it continue. */
+/** Holds calls until a test lets them continue. */
 
 import type { Call, SimulatedDisk } from './simulated-disk.ts';
 
@@ -16,7 +16,7 @@ export function gate(): Gate {
   return { opened, open };
 }
 
-/** Lets these calls of a disk wait. @returns what lets the calls that wait, and all later ones, through */
+/** Holds these calls of a disk. @returns a function that lets held calls, and all later ones, through */
 export function hold(disk: SimulatedDisk, ...held: readonly Call[]): () => void {
   const { opened, open } = gate();
   disk.fault = (call) => (held.includes(call) ? opened : undefined);

@@ -1,4 +1,4 @@
-/** The site of an attacker, for tests with a real browser: its server, and its name whose address the attacker chooses. */
+/** The site of an attacker, for tests with a real browser: its server, and its name, whose address the attacker chooses. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import { build, type Plugin } from 'esbuild';
 import type { Browser, Page } from './chromium.ts';
 import { freePort, newFolder, type Running, type RunOptions, root, type Scope, startService } from './program.ts';
 
-/** The name, which leads to this machine in a browser that was started with `RESOLVE`. */
+/** A name that leads to this machine in a browser started with `RESOLVE`. */
 export const EVIL = 'evil.example';
 export const RESOLVE = [`--host-resolver-rules=MAP ${EVIL} 127.0.0.1`];
 
@@ -19,7 +19,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   '/worker': join(root, 'test/edges/hostile-worker.js'),
 };
 
-/** @returns a page of a server of its own, under a name: `await openPage(t, browser, 'localhost')` */
+/** @returns a page of a new server, under a name: `await openPage(t, browser, 'localhost')` */
 export async function openPage(t: Scope, browser: Browser, host: string): Promise<Page> {
   const server = await startPageServer();
   t.after(() => closePageServer(server));
@@ -29,15 +29,15 @@ export async function openPage(t: Scope, browser: Browser, host: string): Promis
 }
 
 /**
- * DNS rebinding: the page is from the attacker's server, then its name leads to the service. The name has one address
- * here, so it is the server on the port that changes.
+ * DNS rebinding: the page is from the attacker's server, then its name leads to the service. The name keeps its address
+ * here; the server on the port changes instead.
  */
 export async function rebind(
   t: Scope,
   browser: Browser,
   { args = [], ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
 ): Promise<{ page: Page; service: Running }> {
-  const port = await freePort(t); // no connection of another test takes it between the two
+  const port = await freePort(t); // no other test gets the port between the two servers
   const server = await startPageServer(port);
   const page = await browser.newPage();
   await page.goto(`http://${EVIL}:${port}/`);
@@ -69,10 +69,10 @@ function portOf(server: Server): number {
   return (server.address() as AddressInfo).port;
 }
 
-/** A text of `http/origin.ts`, and what it is replaced with. */
+/** A text in `http/origin.ts`, and its replacement. */
 export type Replacement = readonly [from: string, to: string];
 
-/** A build of the program in which each text of `http/origin.ts`, which is in it once, is replaced. @returns what runs it */
+/** Builds the program with changes to `http/origin.ts`; each text occurs there once. @returns the command that runs it */
 export async function brokenBuild(t: Scope, replacements: readonly Replacement[]): Promise<readonly string[]> {
   const file = join(newFolder(t), 'server.cjs');
   const breaks: Plugin = {

@@ -25,10 +25,10 @@ export interface HubParts {
   readonly via?: readonly string[];
 }
 
-/** The id of its journal. */
+/** The id of the hub's own journal. */
 export const OWN = sourceOf(999);
 
-/** A hub whose process may die at any time: what is left is the disk. */
+/** A hub whose process can die at any time: only its disk is left then. */
 export class TestHub {
   readonly disk: SimulatedDisk;
   readonly notices: string[] = [];
@@ -69,7 +69,7 @@ export class TestHub {
     return hub;
   }
 
-  /** @returns the reply to lines of a journal, both seqs inclusive */
+  /** @param first both seqs are inclusive */
   async put(
     sent: SentJournal,
     first: number,
@@ -92,7 +92,7 @@ export class TestHub {
     return saidBy(this.receiver.ask(source, this.recorder));
   }
 
-  /** An event of the hub itself. */
+  /** Records an event of the hub itself. */
   report(name = 'own'): Promise<void> {
     return new Promise((resolve) =>
       this.journal.append([eventOf({ type: 'AssetObservation', assetKey: [name] })], () => resolve()),
@@ -118,7 +118,7 @@ async function saidBy(replied: Promise<Reply>): Promise<Said> {
   return { status: reply.status, ...JSON.parse(reply.body) };
 }
 
-/** The seqs of each source in the order in which the hub has them. */
+/** @returns the seqs of each source, in the order of the hub's journal */
 export function forwardedIn(disk: SimulatedDisk): Map<string, number[]> {
   const found = new Map<string, number[]>();
   for (const { name } of contentsOf(disk.names()).segments) {

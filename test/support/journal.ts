@@ -14,7 +14,7 @@ import { eventOf, type PlainEvent } from './plain-event.ts';
 import { newFolder, type Scope } from './program.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
-/** A disk that failed is tried again after 20 ms. */
+/** Limits with which a disk that failed is tried again after 20 ms. */
 export const quickLimits = { ...standardLimits, probeMs: 20, openRetryMs: 20 };
 
 export interface TestJournal {
@@ -25,7 +25,7 @@ export interface TestJournal {
   append(...events: readonly PlainEvent[]): Promise<RecordResult>;
   /**
    * Appends one event with this description, or all these events together.
-   * @returns undefined when all are durable, else why none was recorded
+   * @returns undefined if all are durable, otherwise why none was recorded
    */
   report(what: string | readonly PlainEvent[]): Promise<string | undefined>;
 }
@@ -62,7 +62,7 @@ export async function openJournal(disk: Disk, options?: Partial<JournalOptions>)
   return created;
 }
 
-/** The same on a simulated disk, which it says. */
+/** Like `openJournal`, on a simulated disk, which is returned as well. */
 export async function openSimulated(
   options?: Partial<JournalOptions>,
 ): Promise<TestJournal & { readonly disk: SimulatedDisk }> {
@@ -80,7 +80,7 @@ export async function textOf(disk: Disk, name: string, start?: number, end?: num
   return Buffer.concat(chunks).toString();
 }
 
-/** The descriptions of all events in the folder; checks every line, every crc and every seq on the way. */
+/** @returns the descriptions of all events in the folder, after checks of every line, crc and seq */
 export async function recorded(disk: Disk): Promise<string[]> {
   const names = (await disk.list()).filter((name) => segmentFirstSeq(name) !== undefined).sort();
   const descriptions: string[] = [];
@@ -101,7 +101,7 @@ export async function recorded(disk: Disk): Promise<string[]> {
   return descriptions;
 }
 
-/** What a suite of tests runs on: each holds on both. */
+/** The disks on which each test of a suite runs. */
 export const bothDisks: Readonly<Record<string, (t: Scope) => Disk>> = {
   'the real disk': (t) => openDisk(newFolder(t)),
   'the simulated disk': () => new SimulatedDisk(),

@@ -1,11 +1,11 @@
-/** `assetlog report` to a service that knows neither batches nor idempotency keys. */
+/** `assetlog report` to a service without batches and idempotency keys. */
 
 import assert from 'node:assert/strict';
 import { report } from './command-output.ts';
 import { startCuttingProxy, uncut } from './cutting-proxy.ts';
 import type { Scope } from './program.ts';
 
-/** The service on the port gets one line at a time, and a report in doubt is not sent again. It records `k1 k2 k3 once key`. */
+/** Asserts that the service gets one line at a time, and that a report in doubt is not sent again. Records `k1 k2 k3 once key`. */
 export async function assertLineByLine(t: Scope, port: number): Promise<void> {
   const proxy = await startCuttingProxy(t, port, (index) => (index === 1 ? { ...uncut, replyBytes: 0 } : uncut));
   const input = [1, 2, 3].map((number) => `{"type":"observation","asset_key":"k${number}"}\n`).join('');

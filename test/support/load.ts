@@ -8,7 +8,7 @@ export class Load {
   isRunning = true;
   readonly #ended: Promise<unknown>;
 
-  /** @param report reports as long as the load is running, and calls `add` with each reply */
+  /** @param report reports while `isRunning`, and calls `add` with each reply */
   constructor(clients: number, report: (client: number, load: Load) => Promise<void>) {
     this.#ended = Promise.all(Array.from({ length: clients }, (_, client) => report(client, this)));
   }
@@ -18,7 +18,7 @@ export class Load {
     if (status === 200) this.acknowledged.add(key);
   }
 
-  /** Lets each client finish the report that is on its way. */
+  /** Waits for the report of each client that is on its way. */
   readonly stop = async (): Promise<void> => {
     this.isRunning = false;
     await this.#ended;

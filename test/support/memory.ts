@@ -1,4 +1,4 @@
-/** How much memory a process takes, as /proc says it (Linux), and V8's young generation in this one. */
+/** The memory of a process, from /proc (Linux), and V8's young generation in this process. */
 
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { getHeapSpaceStatistics } from 'node:v8';
 
 const SAMPLE_MS = 10;
 
-/** Resident memory of a process in MiB: the most that it has had (`VmHWM`) or has now (`VmRSS`). @returns 0 for one that has ended */
+/** Resident memory in MiB: its peak (`VmHWM`), or now (`VmRSS`). @returns 0 for a process that has ended */
 export function memoryMib(pid: number | undefined, name: 'VmRSS' | 'VmHWM' = 'VmHWM'): number {
   try {
     const kib = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
@@ -18,7 +18,7 @@ export function memoryMib(pid: number | undefined, name: 'VmRSS' | 'VmHWM' = 'Vm
   }
 }
 
-/** @returns how a process ended, and the most memory that it had: sampled, since an ended process says nothing of its memory */
+/** @returns how a process ended, and its peak memory: sampled, since /proc has no memory of an ended process */
 export async function endWithPeak(child: ChildProcess): Promise<{ code: number | null; peakMib: number }> {
   let peakMib = 0;
   const sampling = setInterval(() => {
@@ -29,13 +29,13 @@ export async function endWithPeak(child: ChildProcess): Promise<{ code: number |
   return { code, peakMib };
 }
 
-/** @returns the size of each half of the young generation after a work that lets it grow, unless it may not */
+/** @returns the size of each half of the young generation, after work that lets it grow if it can */
 export async function youngHalfMibAfterWork(): Promise<number> {
   let kept: object[] = [];
   for (let round = 0; round < 200; round += 1) {
     if (round % 20 === 0) kept = [];
     for (let at = 0; at < 5_000; at += 1) kept.push({ at, text: `x${at}` });
-    await turn(); // what observes collections gets its turn
+    await turn(); // lets observers of collections run
   }
   const space = getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')!;
   return Math.round((space.space_used_size + space.space_available_size) / 1024 / 1024);

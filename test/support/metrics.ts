@@ -1,5 +1,3 @@
-/** The metrics of a service. */
-
 import assert from 'node:assert/strict';
 import { ask, get } from './wire.ts';
 
@@ -7,7 +5,7 @@ export async function metricsOf({ port }: { readonly port: number }): Promise<st
   return (await ask(port, get('/metrics'))).body;
 }
 
-/** Each sample by its name and labels: `assetlog_events_total{type="AssetObservation"}`. */
+/** @returns each sample by its name and labels: `assetlog_events_total{type="AssetObservation"}` */
 export function samplesOf(text: string): Map<string, number> {
   const samples = new Map<string, number>();
   for (const line of text.trimEnd().split('\n')) {
@@ -19,7 +17,7 @@ export function samplesOf(text: string): Map<string, number> {
   return samples;
 }
 
-/** How many connections are open, with that of the request for the metrics. */
+/** @returns the number of open connections, with the connection of this request */
 export async function connectionsOf(service: { readonly port: number }): Promise<number> {
   return samplesOf(await metricsOf(service)).get('assetlog_connections') ?? Number.NaN;
 }

@@ -1,14 +1,14 @@
-/** Requests of a test to a NATS server, and what is in its streams: a few lines that share nothing with the client of the program. */
+/** A NATS client for tests, which shares no code with the client of the program. */
 
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 const REPLY_MS = 60_000;
-/** Messages of a stream that are asked for at a time. */
+/** How many messages of a stream are requested at a time. */
 const PART = { batch: 500, no_wait: true };
 
-/** As CONNECT has it, and a CA if the server has TLS. */
+/** Members of CONNECT, and a CA if the server has TLS. */
 export interface Login {
   readonly user?: string;
   readonly pass?: string;
@@ -18,7 +18,7 @@ export interface Login {
 
 interface Received {
   readonly subject: string;
-  /** Where a reply is sent to; for a message of a consumer its numbers. */
+  /** The subject for a reply; for a message of a consumer, its numbers. */
   readonly reply: string | undefined;
   readonly headers: string;
   readonly payload: string;
@@ -31,7 +31,7 @@ export interface Stored {
   readonly payload: string;
 }
 
-/** What an API of JetStream answers. */
+/** An answer of the JetStream API. */
 export interface Answered {
   readonly error?: { readonly code: number; readonly err_code?: number; readonly description: string };
   readonly [member: string]: unknown;
@@ -44,7 +44,7 @@ export class NatsClient {
   readonly #waiting = new Map<string, (received: Received) => void>();
   #bytes = Buffer.alloc(0);
   #requests = 0;
-  /** What ended the connection, such as `-ERR 'Authorization Violation'`. */
+  /** Why the connection ended, such as `-ERR 'Authorization Violation'`. */
   ended = '';
 
   private constructor(socket: Socket, replyMs: number) {
@@ -70,7 +70,7 @@ export class NatsClient {
     return client;
   }
 
-  /** @returns the reply; a status without a payload, such as 503, is an error as JetStream has them */
+  /** @returns the reply; a status without a payload, such as 503, becomes an error in the form of JetStream */
   async request(
     subject: string,
     payload: unknown = '',
@@ -105,7 +105,7 @@ export class NatsClient {
     this.#socket.write(Buffer.concat([Buffer.from(`${verb}${head.length + body.length}\r\n${head}`), body, CRLF]));
   }
 
-  /** All messages of a stream, in order. */
+  /** @returns all messages of a stream, in order */
   async messages(stream: string): Promise<Stored[]> {
     const { state } = (await this.api(`STREAM.INFO.${stream}`)) as unknown as { state: { messages: number } };
     if (state.messages === 0) return [];
@@ -114,7 +114,7 @@ export class NatsClient {
     this.#socket.write(`SUB ${deliver} 2\r\n`);
     const config = { ack_policy: 'none', deliver_policy: 'all', mem_storage: true, num_replicas: 1 };
     const { name } = await this.api(`CONSUMER.CREATE.${stream}`, { stream_name: stream, config });
-    // In parts: the server would cut a client that is slower than its disk.
+    // In parts: the server would disconnect a client that is slower than its disk.
     const askForMore = () => this.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${name}`, PART, { reply: deliver });
     const stored: Stored[] = [];
     await new Promise<void>((resolve, reject) => {
@@ -181,7 +181,7 @@ export class NatsClient {
     }
   }
 
-  /** @param inbox undefined for a message of a consumer, whose subject is that of the stream */
+  /** @param inbox undefined for a message of a consumer, whose subject is the subject of the stream's message */
   #deliver(inbox: string | undefined, received: Received): void {
     const key = inbox ?? [...this.#waiting.keys()].find((waiting) => waiting.includes('deliver'));
     this.#waiting.get(key ?? '')?.(received);

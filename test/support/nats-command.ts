@@ -1,4 +1,4 @@
-/** The commands of the `nats` program that the handbook has, for machines without the program. */
+/** The handbook's commands of the `nats` program, for machines without that program. */
 
 import { STREAM, streamDefaults } from './nats.ts';
 import { NatsClient } from './nats-client.ts';

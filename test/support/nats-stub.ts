@@ -1,4 +1,4 @@
-/** A NATS server of a few lines, for what a real one cannot be made to say. It has one stream, and takes one batch at a time. */
+/** A small NATS server with one stream, for answers that a real server cannot be made to give. It handles one batch at a time. */
 
 import { createServer, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
@@ -13,19 +13,19 @@ export interface Published {
   readonly payload: Buffer;
 }
 
-/** JSON for the subject of the answer, or the bytes that are sent instead of an answer: none for silence. */
+/** An answer as JSON, or raw bytes in its place; an empty text is silence. */
 export type StubAnswer = object | string;
 
 export interface StubOptions {
-  /** Members of INFO besides those of a current server. */
+  /** Members of INFO in addition to the members of a current server. */
   readonly info?: object;
-  /** Settings of the stream besides those that fit. */
+  /** Settings of the stream in addition to the right ones. */
   readonly config?: object;
-  /** @returns what is answered to a message; undefined for what the stream would answer */
+  /** @returns the answer to a message; undefined: the answer of the stream */
   readonly answer?: (message: Published, stub: NatsStub) => StubAnswer | undefined;
-  /** Called with each message, of either side. @returns false if the connection ends in place of it */
+  /** Called with each message, of either side. @returns false to end the connection instead of passing the message */
   readonly passes?: (message: string) => boolean;
-  /** With it TLS begins after INFO. */
+  /** TLS starts after INFO. */
   readonly tls?: { readonly cert: string; readonly key: string };
 }
 
@@ -33,15 +33,15 @@ export class NatsStub {
   readonly #options: StubOptions;
   readonly #host: string;
   port = 0;
-  /** All that was published, of all connections. */
+  /** All published messages, of all connections. */
   readonly published: Published[] = [];
-  /** What was stored, by the sequence in the stream, from 1. */
+  /** The stored messages, by their sequence in the stream, from 1. */
   readonly stored: Published[] = [];
-  /** What CONNECT had. */
+  /** The members of each CONNECT. */
   readonly logins: object[] = [];
   readonly sockets: Socket[] = [];
   pongs = 0;
-  /** Batches are stored without an answer if it is false. */
+  /** False: batches are stored without an answer. */
   answersBatches = true;
   #batch: Published[] = [];
 
@@ -77,7 +77,7 @@ export class NatsStub {
     });
   }
 
-  /** @returns the bytes after the first frame; undefined if it is not complete */
+  /** Handles the first frame. @returns the bytes after it; undefined if the frame is not complete */
   #first(socket: Socket, bytes: Buffer): Buffer | undefined {
     const newline = bytes.indexOf('\r\n');
     if (newline === -1 || socket.destroyed) return undefined;
@@ -164,7 +164,7 @@ export function messageOf(subject: string, payload: string): string {
   return `MSG ${subject} 1 ${Buffer.byteLength(payload)}\r\n${payload}\r\n`;
 }
 
-/** What JetStream answers if it does not do what it was asked for. */
+/** An error in the form of JetStream. */
 export function errorOf(err_code: number, description: string, code = 400): object {
   return { error: { code, err_code, description } };
 }

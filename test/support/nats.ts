@@ -1,4 +1,4 @@
-/** NATS servers of a test, as processes: one, or a cluster of three whose nodes are killed and started again. */
+/** Real NATS servers: one, or a cluster of three whose nodes are killed and restarted. */
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -12,34 +12,32 @@ import { freePort, journalText, newFolder, type Scope } from './program.ts';
 import { eventually, HANG_MS, missing } from './tools.ts';
 
 export const natsServer = process.env['ASSETLOG_TEST_NATS'] ?? 'nats-server';
-/** The `nats` program. Tests do without. */
+/** The `nats` program. Tests run without it too. */
 export const natsCommand = process.env['ASSETLOG_TEST_NATS_CLI'];
-/** One of before 2.12, which has no atomic batches. */
+/** A server older than 2.12, without atomic batches. */
 const olderServer = process.env['ASSETLOG_TEST_NATS_OLD'] ?? 'no-nats-server';
 
-/** Why tests that need it are skipped; false if it is here. */
-export const withoutNats = missing('there is no nats-server; ASSETLOG_TEST_NATS may name one', natsServer, [
-  '--version',
-]);
+/** Why tests with NATS are skipped; false if it is there. */
+export const withoutNats = missing('nats-server is missing; name one in ASSETLOG_TEST_NATS', natsServer, ['--version']);
 export const withoutOlderNats =
   withoutNats || missing('ASSETLOG_TEST_NATS_OLD names no nats-server', olderServer, ['--version']);
 
-/** Longer than a cluster takes for a leader on a busy machine. */
+/** Longer than a cluster needs to elect a leader on a busy machine. */
 const ASK_MS = 300;
 
 export interface NatsNode {
   readonly name: string;
   readonly port: number;
-  /** With its file, its log and its store. */
+  /** Holds its file, its log and its store. */
   readonly folder: string;
   log(): string;
   isRunning(): boolean;
-  /** Changes its file, which the next start reads. */
+  /** Edits its file; the edit applies from the next start. */
   change(edit: (text: string) => string): void;
   start(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
-  /** Holds the process, whose connections stay open, or lets it continue. */
+  /** Stops the process, with its connections open, or continues it. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
 }
 
@@ -47,11 +45,11 @@ export interface Nats {
   readonly nodes: readonly NatsNode[];
   /** `127.0.0.1:4222,127.0.0.1:4223` */
   readonly hosts: string;
-  /** A connection to a node that runs. */
+  /** Connects to a running node. */
   client(login?: Login): Promise<NatsClient>;
-  /** Asks the API of JetStream. @throws Error with the description of an error */
+  /** Sends a request to the JetStream API. @throws Error with the description of an error */
   api(subject: string, payload?: unknown): Promise<Answered>;
-  /** Makes a stream with what `nats stream add --allow-batch --defaults` gives it, but for `config`. */
+  /** Creates a stream with the settings of `nats stream add --allow-batch --defaults`, changed by `config`. */
   createStream(config?: object, login?: Login): Promise<void>;
   /** All messages of a stream, in order. */
   messages(stream?: string, login?: Login): Promise<Stored[]>;
@@ -65,7 +63,7 @@ export interface Nats {
 
 interface Options {
   readonly nodes?: 1 | 3;
-  /** Further lines of the file of each node, such as `authorization { token: t }`. */
+  /** More lines for the file of each node, such as `authorization { token: t }`. */
   readonly config?: string;
   readonly login?: Login;
   readonly isOlder?: boolean;
@@ -77,7 +75,7 @@ export const STREAM = 'ASSETLOG';
 export const natsUrl = ({ hosts }: Nats, stream = STREAM) => `nats://${hosts}/${stream}`;
 
 /**
- * @param isWhole whether all lines of the journal are there, or only its beginning
+ * @param isWhole whether the stream has all lines of the journal, or only the first ones
  * @throws AssertionError unless the messages of the journal's subject are its lines, each once and in order
  */
 export function assertInStream(stored: readonly Stored[], data: string, isWhole = true, deployment = '_'): void {
@@ -90,11 +88,11 @@ export function assertInStream(stored: readonly Stored[], data: string, isWhole 
   assert.ok(payloads.length > 0);
 }
 
-/** Starts one node or three, which end with the test. Resolves when JetStream answers, so when there is a leader. */
+/** Starts one node or three, which end with the test. Resolves when JetStream answers, that is, when there is a leader. */
 export async function startNats(t: Scope, options: Options = {}): Promise<Nats> {
   const { nodes: count = 1, config = '', login, isOlder = false } = options;
   const nodes: NatsNode[] = [];
-  t.after(() => Promise.all(nodes.map((node) => node.kill()))); // before the folder goes
+  t.after(() => Promise.all(nodes.map((node) => node.kill()))); // before the folder is removed
   const folder = newFolder(t);
   const names = Array.from({ length: count }, (_, index) => `n${index + 1}`);
   const ports = await Promise.all(names.map(() => freePort(t)));
@@ -139,7 +137,7 @@ class RunningNats implements Nats {
     return this.#using((client) => client.api(subject, payload));
   }
 
-  /** Tries again: while the nodes choose a leader a consumer may get nothing. */
+  /** Retries: a consumer can get nothing while the nodes elect a leader. */
   async messages(stream = STREAM, login?: Login): Promise<Stored[]> {
     for (let triesLeft = 3; ; triesLeft -= 1) {
       try {
@@ -218,7 +216,7 @@ function listens(port: number): Promise<boolean> {
   }).finally(() => socket.destroy()) as Promise<boolean>;
 }
 
-/** What `nats stream add --allow-batch --defaults` gives a stream. */
+/** The settings of a stream made by `nats stream add --allow-batch --defaults`. */
 export const streamDefaults = {
   name: STREAM,
   subjects: ['assetlog.>'],

@@ -1,4 +1,4 @@
-/** nginx with the server of the handbook, word for word, as a process. */
+/** nginx as a process, with exactly the configuration of the handbook. */
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
@@ -17,12 +17,12 @@ const STOP_MS = 3_000;
 export const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 /** The example of the handbook. */
 export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
-/** For `assetlog serve` as the upstream. */
+/** The options for `assetlog serve` behind it. */
 export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
-/** What hosted mode needs besides. */
+/** More options for hosted mode. */
 export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`,\s+so\s+that/.exec(handbook)?.[1]?.split(' ') ?? [];
 
-/** Why tests that need it are skipped; false if it is here. */
+/** Why tests with nginx are skipped; false if it is there. */
 export const withoutNginx =
   missing('nginx is not installed', 'nginx', ['-v']) || missing('openssl is not installed', 'openssl', ['version']);
 
@@ -30,11 +30,11 @@ export interface Nginx {
   readonly port: number;
   readonly certificate: string;
   readonly certificateFile: string;
-  /** What nginx has logged so far. */
+  /** The log so far. */
   log(): string;
 }
 
-/** Starts nginx with the server of the handbook, in front of a port. */
+/** Starts nginx with the handbook's configuration, in front of a port. */
 export async function startNginx(t: Scope, upstreamPort: number, text = recommended): Promise<Nginx> {
   const folder = newFolder(t);
   const port = await freePort(t);
@@ -49,7 +49,7 @@ export async function startNginx(t: Scope, upstreamPort: number, text = recommen
   const log = () => readFileSync(join(folder, 'error.log'), 'utf8');
   const checked = spawnSync('nginx', ['-t', ...args], { encoding: 'utf8', timeout: READY_MS });
   assert.equal(checked.status, 0, checked.stderr);
-  assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds nothing to say about it');
+  assert.doesNotMatch(checked.stderr, /\[(warn|error)/, 'nginx finds no problem');
 
   const child = spawn('nginx', args, { stdio: 'ignore' });
   t.after(() => stop(child));
@@ -60,7 +60,7 @@ export async function startNginx(t: Scope, upstreamPort: number, text = recommen
   return proxy;
 }
 
-/** What surrounds a site on a machine, with every path in a folder of the test. */
+/** The configuration around a site, with every path in a folder of the test. */
 function mainConfiguration(folder: string, site: string): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => {
     mkdirSync(join(folder, name));
@@ -114,7 +114,7 @@ function listens({ port, certificate }: Pick<Nginx, 'port' | 'certificate'>): Pr
   });
 }
 
-/** Changes a text in which `from` occurs once. @throws AssertionError if it does not */
+/** Replaces `from`, which occurs once. @throws AssertionError if it does not */
 export function replaced(text: string, from: string, to: string): string {
   assert.equal(text.split(from).length, 2, `in the handbook's example once: ${from}`);
   return text.replace(from, () => to);

@@ -1,4 +1,4 @@
-/** Builds the programs of earlier commits, to run them beside this one. */
+/** Builds earlier commits of the program, to run them beside this one. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { newFolder, root, type Scope } from './program.ts';
 export interface OlderProgram {
   /** Why it cannot be built; false if it can. */
   readonly isMissing: string | false;
-  /** @returns its path */
+  /** @returns the path of the built file */
   build(t: Scope): Promise<string>;
 }
 
@@ -33,7 +33,7 @@ function programOf(commit: string): OlderProgram {
         platform: 'node',
         target: 'node20.19',
         format: 'iife',
-        define: { ASSETLOG_PAGE: '""' }, // no test looks at the page of an older program
+        define: { ASSETLOG_PAGE: '""' }, // no test uses the page of an older program
         banner: { js: 'var require=process.getBuiltinModule;' },
         logLevel: 'error',
       });
@@ -42,7 +42,7 @@ function programOf(commit: string): OlderProgram {
   };
 }
 
-/** The last program whose lines end with the metadata; it knows neither batches nor idempotency keys. */
+/** The last program whose lines end with the metadata. It has no batches and no idempotency keys. */
 export const beforeBatches = programOf('9005697fa8ad8ea43d3e595cf8b736648350c503');
-/** Its hubs ask each other which journals the events reach, and name no journal that lines came through. */
+/** Its hubs ask each other which journals the events reach, and do not name the journals that lines came through. */
 export const release020 = programOf('2c545f7ab12f5be72547ac09ee5740c9ab311b04');

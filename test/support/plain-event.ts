@@ -1,4 +1,4 @@
-/** Events as tests write them, value by value. The service has them encoded only. */
+/** Events in plain values, as tests write them. The service itself has only encoded events. */
 
 import { encodeEvent, forwardedEvent, lineOrder, quote, quoteAll } from '../../src/event/encoded.ts';
 import type { Event, EventOrigin, EventType, Severity } from '../../src/event/event.ts';
@@ -39,7 +39,7 @@ export function eventOf(plain: PlainEvent): Event {
   return origin === undefined ? { ...event, origin } : forwardedEvent(event, origin);
 }
 
-/** @returns the members of the line of an event */
+/** @returns the members of an event in a line */
 export function encodeMembers(plain: PlainEvent): string | Buffer {
   return eventOf(plain).encoded;
 }

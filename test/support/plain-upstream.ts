@@ -1,7 +1,7 @@
 /**
- * A server that behaves like the reference where forwarding relies on it (test/README.md has what was measured): nothing
- * deduplicates, a check that is repeated with its partition is stored and answered with 500, a GET of any path is an HTML page, and
- * after a 500 the connection ends without an announcement.
+ * A server that behaves like the reference where forwarding relies on it (measured: test/README.md). It never deduplicates, stores
+ * a check that is repeated with its partition but answers 500, answers a GET of any path with an HTML page, and ends the
+ * connection after a 500 without announcing it.
  */
 
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort, type Scope } from './program.ts';
 
-/** What it recorded of one report: `{ key: ['warehouse', 'orders'], partition: '17', idempotencyKey: '0193…', body: {…} }`. */
+/** A recorded report: `{ key: ['warehouse', 'orders'], partition: '17', idempotencyKey: '0193…', body: {…} }`. */
 export interface PlainEvent {
   readonly path: string;
   readonly key: readonly string[];
@@ -22,11 +22,11 @@ export interface PlainUpstream {
   readonly url: string;
   readonly port: number;
   readonly events: readonly PlainEvent[];
-  /** How long it takes for a report. */
+  /** The time for one report. */
   delayMs: number;
-  /** Answers in place of recording, where it gives an answer. */
+  /** The answer for a report that is not recorded; undefined: the report is recorded. */
   answer: (event: PlainEvent) => { readonly status: number; readonly text: string; readonly type?: string } | undefined;
-  /** Like SIGKILL: what it recorded stays, replies on their way are lost, and nothing listens. */
+  /** Like SIGKILL: recorded events stay, replies on their way are lost, and nothing listens. */
   kill(): Promise<void>;
   start(): Promise<void>;
 }
@@ -50,7 +50,7 @@ export async function startPlainUpstream(t: Scope): Promise<PlainUpstream> {
     if (request.method !== 'POST' || !/^\/report_asset_(materialization|observation|check)\//.test(url.pathname))
       return void reply(405, 'text/plain', 'Method Not Allowed');
     if (upstream.delayMs > 0) await sleep(upstream.delayMs);
-    if (own !== server) return; // it was killed meanwhile
+    if (own !== server) return; // it was killed in the meantime
     const event = eventOf(url, text, request.headers['idempotency-key']);
     const answer = upstream.answer(event);
     if (answer !== undefined) return void reply(answer.status, answer.type ?? 'application/json', answer.text);

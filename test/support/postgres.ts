@@ -1,4 +1,4 @@
-/** A PostgreSQL of a test, as a process. */
+/** A PostgreSQL server as a process. */
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -9,24 +9,24 @@ import { HANG_MS, missing } from './tools.ts';
 const postgres = ['/usr/lib/postgresql', '/usr/local/pgsql', '/usr']
   .flatMap((at) => [join(at, 'bin'), ...(existsSync(at) ? readdirSync(at).map((name) => join(at, name, 'bin')) : [])])
   .find((bin) => existsSync(join(bin, 'initdb')));
-/** It does not run as root. */
+/** initdb refuses to run as root. */
 const asNobody = process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : [];
 
-/** Why tests that need it are skipped; false if it is here. */
+/** Why tests with PostgreSQL are skipped; false if it is there. */
 export const withoutPostgres =
-  (postgres === undefined && 'there is no initdb of PostgreSQL') ||
+  (postgres === undefined && 'initdb (PostgreSQL) is missing') ||
   missing('psql is not installed', 'psql', ['--version']) ||
-  (asNobody.length > 0 && missing('it needs setpriv to leave root', 'setpriv', [...asNobody.slice(1), 'true']));
+  (asNobody.length > 0 && missing('setpriv (util-linux) is missing', 'setpriv', [...asNobody.slice(1), 'true']));
 
-/** Starts one with the user `assetlog` and the database `postgres`; it ends with the test. @returns the folder of its socket */
+/** Starts a server with the user `assetlog` and the database `postgres`; it ends with the test. @returns the folder of its socket */
 export function startPostgres(t: Scope): string {
   let stop = () => {};
-  t.after(() => stop()); // before the folder goes
+  t.after(() => stop()); // before the folder is removed
   const folder = newFolder(t);
   if (asNobody.length > 0) execFileSync('chown', ['65534:65534', folder]);
   const as = (name: string, ...args: string[]) => {
     const [command = '', ...rest] = [...asNobody, join(postgres ?? '', name), ...args];
-    // Its server keeps what it inherits open, so nothing of it may be a pipe that we wait for.
+    // The server keeps inherited files open, so a pipe would never end.
     execFileSync(command, rest, { cwd: folder, stdio: 'ignore', timeout: HANG_MS });
   };
   const data = join(folder, 'data');

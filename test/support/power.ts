@@ -1,10 +1,10 @@
-/** Something on a simulated disk, repeated with each of its calls failing or being the last before a power cut. */
+/** Repeats an action on a simulated disk, with each of its calls in turn failing or being the last before a power cut. */
 
 import { setImmediate as turn } from 'node:timers/promises';
 import { sampledCalls } from './long.ts';
 import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
 
-/** What a power cut may leave: of the changes to the folder, of the unsynced bytes, and in the sector after these bytes. */
+/** All combinations of what a power cut leaves of the folder's changes, of unsynced bytes, and in the sector after them. */
 export function remainsOf(
   shares: readonly number[],
   kinds: readonly Remains['behind'][] = ['nothing', 'zeros', 'garbage'],
@@ -14,23 +14,23 @@ export function remainsOf(
   );
 }
 
-/** @returns the disk as a start may find it after a power cut, in each of 45 ways */
+/** @returns the disk after a power cut, in each of 45 ways */
 export function everyRemains(disk: SimulatedDisk): SimulatedDisk[] {
   return remainsOf([0, 0.2, 0.5, 0.9, 1]).map((remains) => disk.afterPowerCut(remains));
 }
 
-/** Resolves when all that can still happen has happened: the simulated disk takes no time. */
+/** Resolves when everything that can still happen has happened: calls of the simulated disk need no time. */
 export async function settled(turns = 300): Promise<void> {
   for (let count = 0; count < turns; count += 1) await turn();
 }
 
-/** How something ended whose disk failed; `hangs` if it waits for the disk for ever. */
+/** How an action ended on a disk that failed; `hangs` if it waits for the disk for ever. */
 export type End<Value> =
   | { readonly kind: 'done'; readonly value: Value }
   | { readonly kind: 'failed'; readonly error: Error }
   | { readonly kind: 'hangs' };
 
-/** One run in which the call with this number fails; see `failingCall`. */
+/** A run in which the call with this number fails; see `failingCall`. */
 export class Trial {
   readonly number: number;
   readonly #what: 'once' | 'always' | 'power';
@@ -46,8 +46,8 @@ export class Trial {
   }
 
   /**
-   * Runs `act` on a disk whose calls fail; the disk keeps its own faults besides. Afterwards the disk answers again if no call
-   * failed, else nothing that still waits for the disk continues.
+   * Runs `act` on a disk whose calls fail, in addition to the disk's own faults. Afterwards the disk answers again if no call failed;
+   * otherwise calls that still wait for the disk never continue.
    */
   async run<Value>(disk: SimulatedDisk, act: () => Promise<Value>): Promise<End<Value>> {
     const own = disk.fault;
@@ -63,13 +63,13 @@ export class Trial {
       (value): End<Value> => ({ kind: 'done', value }),
       (error: Error): End<Value> => ({ kind: 'failed', error }),
     );
-    const end = await Promise.race([ending, idle(disk).then((): End<Value> => ({ kind: 'hangs' }))]);
+    const end = await Promise.race([ending, waitUntilIdle(disk).then((): End<Value> => ({ kind: 'hangs' }))]);
     if (struck() === 0 && end.kind !== 'done') throw new Error(`${end.kind} though no call failed`, { cause: end });
     disk.fault = struck() === 0 ? own : failingCall(1, 'power').fault;
     return end;
   }
 
-  /** Whether the run had so many calls. */
+  /** Whether the run reached the call that fails. */
   get struck(): boolean {
     return this.#struck() > 0;
   }
@@ -81,8 +81,8 @@ export class Trial {
   }
 }
 
-/** Resolves when a disk has had no call for many turns. */
-async function idle(disk: SimulatedDisk): Promise<void> {
+/** Resolves when a disk has had no call for 300 turns. */
+async function waitUntilIdle(disk: SimulatedDisk): Promise<void> {
   for (let [turns, calls] = [0, 0]; turns < 300; turns += 1) {
     await turn();
     if (disk.calls.length !== calls) turns = 0;
@@ -91,10 +91,10 @@ async function idle(disk: SimulatedDisk): Promise<void> {
 }
 
 /**
- * @param what happens to the call: it fails `once`, or all later ones fail too (`always`), or the `power` goes
- * @param code of the error; EIO if it is not given
- * @param short the step in the short form of a test that takes long
- * @returns a trial for each call that a run makes, or for a sample of them, and one without any failure, the last
+ * @param what the call fails `once`, all later ones fail too (`always`), or the `power` is cut
+ * @param code of the error, EIO by default
+ * @param short the step in the short form of a slow test
+ * @returns a trial for each call of the run, or for a sample of them; the last trial has no failure
  */
 export function* eachCall(what: 'once' | 'always' | 'power', code?: string, short = 1): Generator<Trial> {
   const { first, step } = sampledCalls(short);
@@ -105,7 +105,7 @@ export function* eachCall(what: 'once' | 'always' | 'power', code?: string, shor
   }
 }
 
-/** Tries up to three times, as a sender does later. */
+/** Tries up to three times, like a sender over time. */
 export async function thrice(act: () => Promise<void>): Promise<void> {
   await act().catch(act).catch(act);
 }

@@ -1,4 +1,4 @@
-/** Runs the program as its users do: as a process. The tests that use it are repeated on the built file. */
+/** Runs the program as a process, as its users do. The tests that use it are repeated on the built file. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -12,7 +12,7 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** What runs the program: `dist/server.js` where the built file is tested, else the source. */
+/** The built file, if it is tested; otherwise the source runs. */
 const built = process.env['ASSETLOG_TEST_BUILT'];
 export const program: readonly string[] = [
   process.execPath,
@@ -21,7 +21,7 @@ export const program: readonly string[] = [
     : [join(root, built)]),
 ];
 
-/** A test, or whatever else knows when its resources may go. */
+/** A test, or another owner of resources. */
 export interface Scope {
   after(release: () => unknown): void;
 }
@@ -40,21 +40,21 @@ export interface Finished {
 export interface RunOptions {
   readonly env?: Record<string, string>;
   readonly cwd?: string;
-  /** What it reads on its standard input; nothing when it is not given. */
+  /** Standard input; empty by default. */
   readonly input?: string | Buffer;
-  /** Its standard input is a pipe that the test writes to and ends. */
+  /** Standard input is a pipe that the test writes to and ends. */
   readonly openInput?: true;
-  /** As `ulimit -n` sets it. */
+  /** The limit of `ulimit -n`. */
   readonly openFilesMax?: number;
-  /** What runs the program: the beginning of a command line, such as strace with its options. */
+  /** The first words of the command line, such as strace with its options. */
   readonly under?: readonly string[];
-  /** What runs in its place: a copy that was broken on purpose. */
+  /** Another program, such as a copy that was broken on purpose. */
   readonly program?: readonly string[];
 }
 
 export interface Launched {
   readonly child: ChildProcess;
-  /** What it has written so far. */
+  /** The output so far. */
   stdout(): string;
   stderr(): string;
   readonly finished: Promise<Finished>;
@@ -93,16 +93,16 @@ export interface Running {
   readonly port: number;
   readonly pid: number;
   readonly data: string;
-  /** What it has logged so far. */
+  /** The log so far. */
   stderr(): string;
   /** The journal's events, parsed. */
   events(): Record<string, unknown>[];
-  /** Resolves when the process has ended, by itself or by a signal. */
+  /** Resolves when the process has ended, with or without a signal. */
   readonly finished: Promise<Finished>;
   kill(signal?: NodeJS.Signals): Promise<Finished>;
 }
 
-/** Starts a service on a free port and a folder of its own; both end with the test. */
+/** Starts a service on a free port and a new folder; both end with the test. */
 export async function startService(
   t: Scope,
   { args = [], data = newFolder(t), ...options }: { args?: readonly string[]; data?: string } & RunOptions = {},
@@ -114,7 +114,7 @@ export async function startService(
   };
   t.after(async () => {
     const tooLong = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
-    await kill('SIGTERM'); // not SIGKILL: only a process that ends by itself reports which lines it ran
+    await kill('SIGTERM'); // not SIGKILL, which would lose the coverage of the process
     clearTimeout(tooLong);
   });
   const url = await new Promise<string>((resolve, reject) => {
@@ -142,19 +142,19 @@ export async function startService(
   };
 }
 
-/** The events of all journal files of a folder, in order. */
+/** The events of all journal files in a folder, in order. */
 export function eventsIn(data: string): Record<string, unknown>[] {
   return [...eachEvent(data)];
 }
 
-/** The same one after the other, for a journal that is larger than memory. */
+/** Like `eventsIn`, one at a time, for a journal that is larger than memory. */
 export function* eachEvent(data: string): Generator<Record<string, unknown>> {
   for (const text of journalTexts(data)) {
     for (const line of text.split('\n')) if (line !== '') yield JSON.parse(line);
   }
 }
 
-/** The bytes of all journal files of a folder, in order. */
+/** The bytes of all journal files in a folder, in order. */
 export function journalText(data: string): string {
   return [...journalTexts(data)].join('');
 }
@@ -164,7 +164,7 @@ function* journalTexts(data: string): Generator<string> {
   for (const name of names.sort()) yield readFileSync(join(data, name), 'utf8');
 }
 
-/** Tries again for a while: a program of the test may still create files, since it is ended after its folder is removed. */
+/** Retries: a program of the test can still create files, since it is ended after its folder is removed. */
 async function removeFolder(folder: string): Promise<void> {
   const endMs = performance.now() + 10_000;
   for (;;) {
@@ -185,9 +185,9 @@ export function newFolder(t: Scope): string {
 }
 
 /**
- * A port for a program that needs the number beforehand, such as a configured proxy, or that is started again on it; all else
- * listens on port 0. Until the scope ends, the UDP port with the same number is bound, so that no other test gets it. It is below
- * the ports that Linux assigns by itself (32,768 and up), so that no connection and no server on port 0 takes it meanwhile.
+ * A port for a program that needs the number beforehand, such as a configured proxy, or that restarts on it; all other programs
+ * listen on port 0. Until the scope ends, the UDP port with the same number is bound, so that no other test gets it. The port is
+ * below the ephemeral ports of Linux (32,768 and up), so no connection and no server on port 0 uses it in the meantime.
  */
 export async function freePort(t: Scope): Promise<number> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
@@ -196,7 +196,7 @@ export async function freePort(t: Scope): Promise<number> {
     t.after(() => claim.close());
     const listener = createServer();
     if (!(await opens(claim.bind({ port, address: LOOPBACK, exclusive: true })))) continue;
-    const isFree = await opens(listener.listen(port, LOOPBACK)); // of programs that are no test
+    const isFree = await opens(listener.listen(port, LOOPBACK)); // from programs other than tests
     await new Promise((resolve) => listener.close(resolve));
     if (isFree) return port;
   }
@@ -213,12 +213,12 @@ async function opens(socket: EventEmitter): Promise<boolean> {
   }
 }
 
-/** @returns whether it was started, and has not ended */
+/** @returns whether the process was started and has not ended */
 export function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid !== undefined && exitCode === null && signalCode === null;
 }
 
-/** Signals a process that leads a group of its own, and all that it started. */
+/** Signals a process group by its leader. */
 export function endGroup({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   if (pid === undefined) return; // it never started
   try {

@@ -1,4 +1,4 @@
-/** Reports through nginx as it is in the handbook: one by one, or from clients that report without a pause. */
+/** Reports through the handbook's nginx: one by one, or from clients that report without a pause. */
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import type { Scope } from './program.ts';
 
 export const ENDPOINT = '/report_asset_materialization/';
 
-/** Starts nginx in front of two ingesters on these ports, as the handbook has it for `--ack`. */
+/** Starts nginx in front of two ingesters on these ports, with the handbook's configuration for `--ack`. */
 export function startBalancer(t: Scope, port: number, otherPort: number): Promise<Nginx> {
   const [next, server] = [/`(proxy_next_upstream [^`]*;)`/, /`(server 10[^`]*;)`/].map((rule) => {
     return rule.exec(handbook.replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
@@ -30,7 +30,7 @@ export interface Asked {
   readonly chunked?: boolean;
 }
 
-/** @param localAddress from which it connects; any when it is not given */
+/** @param localAddress the address to connect from; any by default */
 export function agentFor(t: Scope, { certificate }: Nginx, maxSockets: number, localAddress?: string): Agent {
   const from = localAddress === undefined ? {} : { localAddress };
   const agent = new Agent({ keepAlive: true, maxSockets, ca: certificate, servername: PUBLIC_NAME, ...from });
@@ -39,7 +39,7 @@ export function agentFor(t: Scope, { certificate }: Nginx, maxSockets: number, l
 }
 
 export interface Reply {
-  /** 0 where the connection ended without a reply. */
+  /** 0 if the connection ended without a reply. */
   readonly status: number;
   readonly type: string | undefined;
   readonly body: string;
@@ -67,7 +67,7 @@ export async function ask(
   }
 }
 
-/** Clients that report without a pause and never send a key again, whatever the reply was. */
+/** Clients that report without a pause and never send a key again, whatever the reply. */
 export function startLoad(proxy: Nginx, agent: Agent, clients: number): Load {
   return new Load(clients, async (client, load) => {
     for (let count = 0; load.isRunning; count += 1) {

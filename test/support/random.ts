@@ -1,6 +1,6 @@
-/** Chance that a seed repeats. */
+/** Repeatable random numbers. */
 
-/** @returns a function that gives numbers from 0 up to 1, the same for the same seed (mulberry32) */
+/** @returns a function that returns numbers from 0 up to 1, the same for the same seed (mulberry32) */
 export function randomFrom(seed: number): () => number {
   let state = seed | 0;
   return () => {

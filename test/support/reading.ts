@@ -1,4 +1,4 @@
-/** Services whose journals are read over HTTP, and the client of a stream of events. */
+/** Services whose journals are read over HTTP, and a client for a stream of events. */
 
 import { strict as assert } from 'node:assert';
 import { type IncomingMessage, request } from 'node:http';
@@ -8,7 +8,7 @@ import { type Served, type Serving, serve } from './service.ts';
 import { eventually } from './tools.ts';
 
 export interface ReadService extends Served {
-  /** Reports observations, one after the other; each is acknowledged. */
+  /** Reports observations one after the other, each acknowledged. */
   report(...keys: readonly string[]): Promise<void>;
   get(target: string, headers?: Record<string, string>): Promise<Response>;
 }
@@ -30,11 +30,11 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** The client of one stream, which reads it as an EventSource does. */
+/** Reads one stream like an EventSource. */
 export class StreamClient {
   readonly status: number;
   readonly events: StreamEvent[] = [];
-  /** The last `id`, which is sent when it connects again. */
+  /** The last `id`, sent when the client connects again. */
   lastId: string | undefined;
   retryMs = 0;
   comments = 0;
@@ -61,7 +61,7 @@ export class StreamClient {
     return new StreamClient(reply);
   }
 
-  /** The seqs of the events of the journal. */
+  /** The seqs of the received events. */
   get seqs(): number[] {
     return this.events.filter(({ event }) => event.startsWith('Asset')).map(({ data }) => JSON.parse(data).seq);
   }

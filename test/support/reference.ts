@@ -1,6 +1,6 @@
 /**
- * The other implementation of the specification, dagster-webserver, as a process, and what it records. It runs where
- * ASSETLOG_TEST_REFERENCE names the executable, or where the PATH has it.
+ * The other implementation of the specification, dagster-webserver, as a process, and its recorded events. The executable is named
+ * by ASSETLOG_TEST_REFERENCE, or found in the PATH.
  */
 
 import assert from 'node:assert/strict';
@@ -16,7 +16,7 @@ import { HANG_MS } from './tools.ts';
 
 export const referenceExecutable = process.env['ASSETLOG_TEST_REFERENCE'] ?? findOnPath('dagster-webserver');
 
-/** Why tests that need it are skipped; false where it is there. */
+/** Why tests with the reference are skipped; false if it is there. */
 export const withoutReference =
   referenceExecutable === undefined &&
   'no dagster-webserver here: name it in ASSETLOG_TEST_REFERENCE or put it on the PATH (pip install dagster-webserver)';
@@ -34,7 +34,7 @@ export type Member =
   | 'metadata'
   | 'event_time';
 
-/** The JSON text of each, in which numbers that are equal are written alike. */
+/** The JSON text of each member; equal numbers have equal texts. */
 export type Members = Readonly<Record<Member, string>>;
 
 const STOP_MS = 3_000;
@@ -44,15 +44,15 @@ export interface Reference {
   readonly port: number;
   /** Its DAGSTER_HOME. */
   readonly home: string;
-  /** Ends it with SIGKILL, and its code server. */
+  /** Kills it and its code server with SIGKILL. */
   kill(): Promise<void>;
   /** Starts it again, on the same port and folder. */
   start(): Promise<void>;
 }
 
 /**
- * Starts it on a free port and a folder of its own; both end with the test.
- * @param storage more lines of its `dagster.yaml`; it has SQLite without any
+ * Starts the reference on a free port and a new folder; both end with the test.
+ * @param storage more lines for its `dagster.yaml`; without any it uses SQLite
  */
 export async function startReference(t: Scope, executable: string, storage = ''): Promise<Reference> {
   const home = mkdtempSync(join(tmpdir(), 'assetlog-reference-'));
@@ -69,7 +69,7 @@ export async function startReference(t: Scope, executable: string, storage = '')
     endGroup(child, 'SIGKILL');
     await exited;
   };
-  // A run that is broken off does not get to its end, and a group of its own is not ended with it.
+  // A test run that is interrupted never reaches its end, and the signal does not reach another process group.
   const onSignal = (name: NodeJS.Signals) => {
     if (child !== undefined) endGroup(child, 'SIGKILL');
     rmSync(home, { recursive: true, force: true, maxRetries: 3 });
@@ -89,7 +89,7 @@ async function launchReference(
   executable: string,
   { home, port }: Pick<Reference, 'home' | 'port'>,
 ): Promise<ChildProcess> {
-  // It starts a code server of its own, so it leads a process group, which can be ended as a whole.
+  // It starts a code server, so it leads a process group, which can be ended as a whole.
   const child = spawn(executable, ['-f', 'defs.py', '-h', '127.0.0.1', '-p', String(port)], {
     cwd: home,
     detached: true,
@@ -125,9 +125,9 @@ const RECORDED = `query ($path: [String!]!) {
 }`;
 
 /**
- * Asks the reference, over its GraphQL, for the materializations and observations of an asset.
+ * Asks the reference, over GraphQL, for the materializations and observations of an asset.
  * @param path the asset key, such as `['warehouse', 'orders']`
- * @returns the partition of each, such as `['1', '2', '2']`; of at most 10,000 of each kind, which is its limit
+ * @returns the partition of each, such as `['1', '2', '2']`; at most 10,000 of each kind, the limit of the reference
  */
 export async function partitionsAtReference(port: number, path: readonly string[]): Promise<string[]> {
   const reply = await fetch(`http://127.0.0.1:${port}/graphql`, {
@@ -144,7 +144,7 @@ export async function partitionsAtReference(port: number, path: readonly string[
 async function endReference(child: ChildProcess): Promise<void> {
   const exited = isRunning(child) ? once(child, 'exit') : undefined;
   endGroup(child, 'SIGTERM');
-  // It takes its code server along and removes its sockets; what is left after a moment is ended the hard way.
+  // The reference stops its code server and removes its sockets; after a moment the rest of the group is killed.
   if (child.pid !== undefined) await Promise.race([exited, sleep(STOP_MS, undefined, { ref: false })]);
   endGroup(child, 'SIGKILL');
 }
@@ -156,8 +156,8 @@ export interface Recorded {
 }
 
 /**
- * Both sides' events as one reader sees them, so that equal values are equal texts. Integers of any size are exact in
- * Python; a number of assetlog's that a double cannot hold stays a text, since it is not what the reference keeps.
+ * Reads the events of both sides with one reader, so that equal values are equal texts. Python's integers are exact at any size; a
+ * number of assetlog that a double cannot hold stays a text, since the reference does not keep it.
  */
 const READ_EVENTS = `
 import json, re, sys

@@ -1,9 +1,7 @@
-/** What a step of a request throws to refuse it. */
-
 import assert from 'node:assert/strict';
 import { type ErrorReply, Refusal } from '../../src/http/message.ts';
 
-/** @returns the reply that a client gets */
+/** Runs a step of a request that has to refuse. @returns the reply that the client gets */
 export function refusalOf(act: () => unknown): ErrorReply {
   try {
     act();
@@ -11,5 +9,5 @@ export function refusalOf(act: () => unknown): ErrorReply {
     if (error instanceof Refusal) return error.reply;
     throw error;
   }
-  return assert.fail('it was not refused');
+  return assert.fail('the request was not refused');
 }

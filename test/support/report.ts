@@ -1,4 +1,4 @@
-/** Reports to a service, as a well-behaved client sends them. */
+/** Sends reports as a well-behaved client. */
 
 import assert from 'node:assert/strict';
 
@@ -7,7 +7,7 @@ interface At {
 }
 
 interface Sent {
-  /** Becomes JSON; a text is sent as it is. */
+  /** Sent as JSON; a text is sent as it is. */
   readonly body?: object | string | undefined;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -17,7 +17,7 @@ export interface Reported {
   readonly body: string;
 }
 
-/** Sends one report. @param what the rest of the path, and the query: `check/warehouse/orders?check_name=fresh&passed=true` */
+/** Sends one report. @param what rest of the path, and query: `check/warehouse/orders?check_name=fresh&passed=true` */
 export async function reportOne({ url }: At, what: string, { body, headers = {} }: Sent = {}): Promise<Reported> {
   const sent = body === undefined ? { headers } : withBody(body, headers);
   const reply = await fetch(`${url}/report_asset_${what}`, { method: 'POST', ...sent });
@@ -29,19 +29,19 @@ function withBody(body: object | string, headers: Readonly<Record<string, string
   return { headers: { 'Content-Type': 'application/json', ...headers }, body: text };
 }
 
-/** As `reportOne`. @throws AssertionError if the report was not recorded */
+/** Like `reportOne`. @throws AssertionError if the report was not recorded */
 export async function record(service: At, what: string, sent?: Sent): Promise<void> {
   const { status, body } = await reportOne(service, what, sent);
   assert.equal(status, 200, body);
 }
 
-/** Sends a batch with these as its lines. */
+/** Sends these items as the lines of a batch. */
 export function reportLines(service: At, items: readonly unknown[], headers = {}): Promise<Reported> {
   const body = items.map((item) => `${JSON.stringify(item)}\n`).join('');
   return reportOne(service, 'batch/', { body, headers: { 'Content-Type': 'application/x-ndjson', ...headers } });
 }
 
-/** Reports observations of these assets, one after the other. @returns the statuses */
+/** Reports observations of these assets one after the other. @returns the statuses */
 export async function report(service: At, names: readonly string[], headers = {}): Promise<number[]> {
   const statuses: number[] = [];
   for (const name of names) statuses.push((await reportOne(service, `observation/${name}`, { headers })).status);

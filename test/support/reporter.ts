@@ -1,7 +1,7 @@
 /**
- * The reporter of `npm test`: a line for each file, each failure whole, and last what failed, what was skipped and the counts. On a
- * terminal the files are a line of progress instead. Node passes the results of a file on when all files before it are done, and
- * says at once that a file starts; progress counts the starts.
+ * The reporter of `npm test`: prints a line for each file, each failure in full, and at the end the failures, the skipped tests and the
+ * counts. On a terminal, progress replaces the lines of files. Node holds back the results of a file until all earlier files are
+ * done, but reports the start of a file at once, so progress counts starts.
  */
 
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,29 +11,29 @@ import { inspect } from 'node:util';
 import { COMPILED } from './compiler.ts';
 
 const PROGRESS_MS = 4_000;
-/** What a file printed is shown if one of its tests fails. */
+/** The output of a file is shown if one of its tests fails. */
 const OUTPUT_CHARACTERS_MAX = 20_000;
 
-/** A test that did not pass, as `results` writes it. */
+/** A test that did not pass, in the form of `results`. */
 export interface Named {
-  /** Below `test/`, such as `journal/disk.test.ts`. */
+  /** Relative to `test/`, such as `journal/disk.test.ts`. */
   readonly file: string;
   readonly name: string;
-  /** Why it was skipped. */
+  /** Why the test was skipped. */
   readonly reason?: string;
 }
 
-/** What a run writes to the file that `ASSETLOG_TEST_RESULTS` names. */
+/** The content of the file that `ASSETLOG_TEST_RESULTS` names. */
 export interface Results {
   readonly passed: number;
   readonly failed: readonly Named[];
   readonly skipped: readonly Named[];
-  /** Milliseconds of its tests, one after the other, for each file. */
+  /** For each file, the sum of the milliseconds of its tests. */
   readonly filesMs: Readonly<Record<string, number>>;
 }
 
 /** The part of an event of `node:test` that is used here. */
-interface Told {
+interface RunnerEvent {
   readonly type: string;
   readonly data: {
     readonly name: string;
@@ -61,8 +61,8 @@ class Run {
     this.#files = files;
   }
 
-  /** @returns what is printed */
-  take({ type, data }: Told): string {
+  /** @returns the text to print */
+  handle({ type, data }: RunnerEvent): string {
     const file = fileOf(data.file);
     if (type === 'test:dequeue' && data.nesting === 0 && fileOf(data.name) !== data.name)
       this.#starts.push(fileOf(data.name));
@@ -74,7 +74,7 @@ class Run {
     return ended + this.#result(file, type === 'test:pass', data);
   }
 
-  #result(file: string, isGood: boolean, { name, nesting, skip, details }: Told['data']): string {
+  #result(file: string, isGood: boolean, { name, nesting, skip, details }: RunnerEvent['data']): string {
     if (nesting === 0) this.#filesMs.set(file, (this.#filesMs.get(file) ?? 0) + (details?.duration_ms ?? 0));
     if (skip !== undefined && skip !== false) {
       this.#inFile.skipped += 1;
@@ -90,7 +90,7 @@ class Run {
     this.#failed.push({ file, name });
     const output = this.#output.get(file) ?? '';
     this.#output.delete(file);
-    return `✖ ${file}: ${name}\n${indented(`${output}${located(textOf(details?.error))}`)}\n`;
+    return `✖ ${file}: ${name}\n${indented(`${output}${mapPlaces(textOf(details?.error))}`)}\n`;
   }
 
   #endFile(): string {
@@ -125,7 +125,7 @@ class Run {
   }
 }
 
-/** @returns the path below `test/` with its own ending, for a compiled file as well; the argument if it is no file of tests */
+/** @returns the path relative to `test/`, with the ending of the source; the argument if it is not a test file */
 function fileOf(path = ''): string {
   const [, below] = /(?:^|\/)test\/((?!.*\/test\/).*\.test)\.[jt]s$/.exec(path) ?? [];
   return below === undefined ? path : `${below}.ts`;
@@ -140,8 +140,8 @@ function indented(text: string): string {
   return text.replace(/^(?=.)/gm, '    ').trimEnd();
 }
 
-/** Replaces places in compiled files by those in their sources: a run with `--enable-source-maps` takes a fifth more processor time. */
-function located(text: string): string {
+/** Maps places in compiled files to their sources: `--enable-source-maps` would cost a fifth more processor time. */
+function mapPlaces(text: string): string {
   const places = new RegExp(`(?:file://)?(/[^\\s():]*/${COMPILED}/[^\\s():]*\\.js):(\\d+):(\\d+)`, 'g');
   return text.replace(places, (place, file: string, line: string, column: string) => {
     if (!existsSync(`${file}.map`)) return place;
@@ -152,12 +152,12 @@ function located(text: string): string {
   });
 }
 
-/** What `node --test-reporter` calls. */
-export default async function* report(events: AsyncIterable<Told>): AsyncGenerator<string> {
+/** The function that `node --test-reporter` calls. */
+export default async function* report(events: AsyncIterable<RunnerEvent>): AsyncGenerator<string> {
   const run = new Run(Number(process.env['ASSETLOG_TEST_FILES'] ?? 0));
   const timer = process.stdout.isTTY ? setInterval(() => process.stdout.write(run.progress()), PROGRESS_MS) : undefined;
   for await (const event of events) {
-    const text = run.take(event);
+    const text = run.handle(event);
     if (text !== '') yield text;
   }
   clearInterval(timer);

@@ -1,9 +1,9 @@
-/** Requests by a grammar, good ones and spoiled ones, for the fuzzer. Every byte follows from the seed. */
+/** Requests from a grammar, good and spoiled ones, for the fuzzer. Every byte follows from the seed. */
 
 import { randomFrom } from './random.ts';
 import type { TokensOf } from './strict.ts';
 
-/** Choices that a seed repeats. */
+/** Repeatable random choices. */
 export class Random {
   readonly #next: () => number;
 
@@ -11,7 +11,7 @@ export class Random {
     this.#next = randomFrom(seed);
   }
 
-  /** @returns a whole number from 0 to one less than `below` */
+  /** @returns an integer from 0 to `below` - 1 */
   below(below: number): number {
     return Math.floor(this.#next() * below);
   }
@@ -24,7 +24,7 @@ export class Random {
     return this.below(100) < percent;
   }
 }
-/** A request before it becomes bytes. */
+/** A request before it is serialized. */
 export interface Plan {
   method: string;
   path: string;
@@ -33,11 +33,11 @@ export interface Plan {
   headers: string[];
   members: string[];
   framing: 'none' | 'sized' | 'chunked';
-  /** The items of a batch as JSON; none where it is a report. */
+  /** The items of a batch as JSON; empty for a report. */
   items: string[];
-  /** What is between the items of a batch of lines; nothing where it is an array. */
+  /** The separator between the items of a batch of lines; empty for an array. */
   lineEnd: string;
-  /** Before the body. */
+  /** Text before the body. */
   start: string;
 }
 
@@ -58,7 +58,7 @@ const HARMLESS = [
   'Cookie: a=b; c=d',
 ];
 
-/** A report that every rule allows, unless its idempotency key belongs to another one. */
+/** Plans a report that breaks no rule, unless its idempotency key belongs to another report. */
 function planReport(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
   const kind = random.pick(['materialization', 'check', 'observation']);
   const plan: Plan = {
@@ -94,7 +94,7 @@ function planReport(random: Random, key: string, tokensOf: TokensOf | undefined)
   return underDeployment(plan, random, tokensOf);
 }
 
-/** A batch whose head every rule allows; one in five has wrong items. */
+/** Plans a batch whose head breaks no rule; one batch in five has wrong items. */
 function planBatch(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
   const isArray = random.chance(40);
   const plan: Plan = {
@@ -116,22 +116,22 @@ function planBatch(random: Random, key: string, tokensOf: TokensOf | undefined):
   return underDeployment(plan, random, tokensOf);
 }
 
-/** Either of them. @param key of its own, which is also where its idempotency keys begin */
+/** @param key unique, and the prefix of the plan's idempotency keys */
 export function planGood(random: Random, key: string, tokensOf: TokensOf | undefined): Plan {
   return random.chance(25) ? planBatch(random, key, tokensOf) : planReport(random, key, tokensOf);
 }
 
-/** Whether a later request can have one of its idempotency keys. */
+/** Whether a later request can reuse an idempotency key of this one. */
 export function hasKeys({ headers, items }: Plan): boolean {
   return headers.some(isKey) || items.some((item) => item.includes('idempotency_key'));
 }
 
-/** The same request once more, or another one with its idempotency keys. */
+/** Repeats a request, or plans another with the same idempotency keys. */
 export function planAgain(earlier: Plan, random: Random, key: string): Plan {
   const plan = structuredClone(earlier);
   switch (random.below(6)) {
     case 0:
-      // A batch: what was not in the earlier one is recorded, if nothing else is wrong.
+      // The new item of a batch is recorded, unless another item is wrong.
       if (plan.items.length > 0) insertItem(plan, random, goodItem(random, key, 9));
       else plan.query.push('partition=other');
       break;
@@ -229,7 +229,7 @@ const DATA_VERSIONS = [
   ['"data_version":null', '"tags":{"data_version":"v2"}'],
   ['"data_version":"v1"', '"tags":{"data_version":null}'],
 ];
-/** Some of them are not wrong to every reader. */
+/** Not every reader finds each of them wrong. */
 const BAD_ITEMS = [
   '5',
   'null',
@@ -272,7 +272,7 @@ const PREFERENCES = [
   'lenient',
 ];
 
-/** What turns a good plan into one that may be refused, or that may end the connection. */
+/** Turns a good plan into a request that might be refused, or might end the connection. */
 export type Flaw = (plan: Plan, random: Random) => void;
 
 export const flaws: readonly Flaw[] = [
@@ -375,7 +375,7 @@ export const flaws: readonly Flaw[] = [
   },
 ];
 
-/** The same for a batch; a report stays as it is. */
+/** Flaws of batches; they leave a report as it is. */
 export const batchFlaws: readonly Flaw[] = [
   (plan, random) => {
     if (plan.items.length > 0) insertItem(plan, random, random.pick(BAD_ITEMS));
@@ -403,7 +403,7 @@ export const batchFlaws: readonly Flaw[] = [
   },
 ];
 
-/** What comes before a token. */
+/** Headers, up to the token. */
 const TOKEN_HEADERS = [
   'Service-Cloud-Api-Token:',
   'service-cloud-api-token:',
@@ -419,7 +419,7 @@ export const TOKENS_OF: TokensOf = new Map([
 ]);
 const isToken = (header: string) => /^((service|dagster)-cloud-api-token|authorization):/i.test(header);
 
-/** The same, where reports need a token of their deployment. */
+/** Flaws for a service whose reports need a token of their deployment. */
 export const hostedFlaws: readonly Flaw[] = [
   (plan) => {
     plan.headers = plan.headers.filter((header) => !isToken(header));
@@ -483,7 +483,7 @@ function bodyOf({ members, items, lineEnd, start }: Plan, comma: string): string
   return `${start}${lineEnd === '' ? `[${all.join(comma)}]` : all.join(lineEnd)}`;
 }
 
-/** What changes the meaning of bytes most, for its length. */
+/** Bytes that change the meaning of a request most, for their length. */
 const WORDS: readonly string[] = [
   '\r\n',
   '\n',

@@ -1,4 +1,4 @@
-/** Journal files made by hand, to be damaged by hand. */
+/** Handmade journal files, to be damaged by hand. */
 
 import { type ChainPosition, encodeBatch } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -12,7 +12,7 @@ export const quiet = createNotices('error', false, () => {});
 
 export type Files = Readonly<Record<string, Buffer>>;
 
-/** An event whose metadata looks like a line, which must not be taken for one. */
+/** An event whose metadata looks like a line. */
 export function plainEvent(seq: number): PlainEvent {
   return {
     type: 'AssetMaterialization',
@@ -22,7 +22,7 @@ export function plainEvent(seq: number): PlainEvent {
   };
 }
 
-/** As `plainEvent`, with members after the metadata, or instead of it: three lines of four have some. Their text looks like a line too. */
+/** Like `plainEvent`, with members after the metadata, or instead of it, in three events of four. Their text looks like a line too. */
 export function eventWithLaterMembers(seq: number): PlainEvent {
   const { metadata, ...plain } = plainEvent(seq);
   const eventTime = '2026-11-20T15:19:45.250Z';
@@ -45,7 +45,7 @@ export function eventWithLaterMembers(seq: number): PlainEvent {
   }
 }
 
-/** Lines with their newlines, the first of which has this position in the chain. */
+/** @returns lines with their newlines; the first has this position in the chain */
 export function makeLines(
   count: number,
   chain: ChainPosition = START,
@@ -56,18 +56,18 @@ export function makeLines(
   return { lines: splitLines(batch.bytes), ...batch };
 }
 
-/** The bytes of a whole file whose name says `firstSeq`. */
+/** @returns the bytes of a file with the first seq `firstSeq` */
 export function segment(firstSeq: number, count: number): Buffer {
   return makeLines(count, { seq: firstSeq, crc: 0 }).bytes;
 }
 
-/** The bytes of a whole file with a line of each of these times. */
+/** @returns the bytes of a file with a line for each of these times */
 export function timed(firstSeq: number, ...times: readonly (Date | string | number)[]): Buffer {
   const events = times.map((time, index) => [time, plainEvent(firstSeq + index)] as const);
   return timedEvents(events, firstSeq);
 }
 
-/** The bytes of a whole file with these events, each recorded at its time. */
+/** @returns the bytes of a file with these events, each recorded at its time */
 export function timedEvents(
   events: readonly (readonly [time: Date | string | number, event: PlainEvent])[],
   firstSeq = 1,
@@ -81,12 +81,12 @@ export function timedEvents(
   return Buffer.concat(lines);
 }
 
-/** The bytes of a whole file whose lines were recorded so long ago. */
+/** @returns the bytes of a file whose lines were recorded `ageMs` ago */
 export function aged(firstSeq: number, count: number, ageMs: number): Buffer {
   return timed(firstSeq, ...Array<number>(count).fill(Date.now() - ageMs));
 }
 
-/** @returns each line with its newline; what is after the last newline is the last */
+/** @returns each line with its newline; the last one is the rest after the last newline */
 export function splitLines(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let start = 0; start < bytes.length; ) {
@@ -109,7 +109,7 @@ export function diskWith(files: Files): SimulatedDisk {
   return disk;
 }
 
-/** Everything in the folder, to see whether anything changed. */
+/** @returns everything in the folder, to compare it later */
 export function filesOf(disk: SimulatedDisk): Record<string, Buffer | undefined> {
   return Object.fromEntries(disk.names().map((name) => [name, disk.bytes(name)]));
 }

@@ -1,4 +1,4 @@
-/** Lines of a journal for a test that sends them, and a server that answers each request as the test says. */
+/** Lines of a journal for a test of a sender, and a server with scripted answers. */
 
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
@@ -8,7 +8,7 @@ import { Line } from '../../src/journal/look/reading.ts';
 import { encodeMembers, type PlainEvent } from './plain-event.ts';
 import type { Scope } from './program.ts';
 
-/** @returns the lines that a journal has of these events, in one chunk of its file */
+/** @returns these events as journal lines, in one chunk of the file */
 export function linesOf(
   events: readonly PlainEvent[],
   firstSeq = 1,
@@ -26,20 +26,20 @@ export function linesOf(
   return lines;
 }
 
-/** A request as a scripted server received it. */
+/** A request that a scripted server received. */
 export interface Got {
   readonly method: string | undefined;
   readonly url: string | undefined;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
-  /** The number of the connection that it came on, from 1. */
+  /** The number of its connection, from 1. */
   readonly connection: number;
 }
 
-/** What a scripted server answers: `[200, '{}']`, with further headers if there are any. */
+/** An answer of a scripted server: `[200, '{}']`, with further headers if needed. */
 export type Scripted = readonly [status: number, body: string, headers?: Readonly<Record<string, string>>];
 
-/** @returns the URL of a server, without a slash at its end, and all that it received */
+/** @returns the URL of a server, without a final slash, and all requests to it */
 export async function startScripted(
   t: Scope,
   answer: (got: Got, count: number) => Scripted,

@@ -1,4 +1,4 @@
-/** A service in the process of a test: for what a process of its own cannot be made to show, such as short limits and disks that fail. */
+/** A service in the process of a test: for short limits and failing disks, which a process of its own does not allow. */
 
 import { readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
@@ -16,11 +16,11 @@ export interface Served extends Service {
 
 export interface Serving {
   readonly args?: readonly string[];
-  /** A new folder if it is not given, or that of `disk`. */
+  /** By default a new folder, or the folder of `disk`. */
   readonly data?: string;
   /** The disk of each journal. Before the service ends, the disk stops failing. */
   readonly disk?: SimulatedDisk;
-  /** Those that differ from the limits of the service. */
+  /** Limits that differ from the standard ones. */
   readonly limits?: Partial<Limits>;
   readonly parts?: Omit<ServiceParts, 'limits'>;
   readonly logLevel?: 'info' | 'debug';
@@ -47,7 +47,7 @@ export async function serve(
   return { ...service, data, port: Number(new URL(service.url).port), notices };
 }
 
-/** The same on a simulated disk, which it says. */
+/** Like `serve`, on a simulated disk, which is returned as well. */
 export async function serveSimulated(
   t: Scope,
   serving: Omit<Serving, 'disk' | 'data'> = {},

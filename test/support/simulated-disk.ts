@@ -1,7 +1,6 @@
 /**
- * A disk in memory that fails when a test says so, and that can lose its power: for what a real disk cannot be made to show
- * on demand. As on a real one, a write goes to a cache; only a sync makes it durable, and a sync that failed forgets what
- * it should have written: the next one succeeds without it.
+ * A disk in memory that fails on request and can lose its power. As on a real disk, a write goes to a cache and only a sync makes it
+ * durable. A failed sync forgets the bytes that it should have written: the next sync succeeds without them.
  */
 
 import type { OtherWriters } from '../../src/config/files.ts';
@@ -27,31 +26,31 @@ export type Call =
   | 'size'
   | 'read';
 
-/** What happens instead of the call: an error, a write of only so many bytes, or waiting for something first. */
+/** What happens instead of the call: an error, a write that is `shortBy` bytes short, or a wait first. */
 export type Fault = Error | { readonly shortBy: number } | Promise<void> | undefined;
 
 interface Inode {
-  /** What reads see. */
+  /** The content for reads. */
   bytes: Buffer;
-  /** What a power cut leaves for sure. */
+  /** The content that a power cut certainly leaves. */
   durable: Buffer;
-  /** What the next sync writes: the start and end of each write since the last. */
+  /** The start and end of each write since the last sync. */
   dirty: { start: number; end: number }[];
 }
 
-/** What a power cut leaves of what was not synced. */
+/** How much of the unsynced changes a power cut leaves. */
 export interface Remains {
-  /** How much of the changes to the folder, a share from 0 to 1 as well: a file system keeps their order. */
+  /** How much of the changes to the folder; a number is a share from 0 to 1, since a file system keeps their order. */
   readonly entries: 'none' | 'half' | 'all' | number;
   /** How much of the unsynced bytes of a file, from 0 to 1, in their order. */
   readonly share: number;
-  /** What the sector after them holds: nothing, zeros up to the new length, or garbage. */
+  /** The content of the sector after them: nothing, zeros up to the new length, or garbage. */
   readonly behind: 'nothing' | 'zeros' | 'garbage';
 }
 
-/** What a power cut leaves of one file. */
+/** How much a power cut leaves of one file. */
 export interface FileRemains extends Pick<Remains, 'share' | 'behind'> {
-  /** For a disk that writes sectors in any order: whether the next sector is there, whatever `share` says. */
+  /** For a disk that writes sectors in any order: whether the next sector is written. Replaces `share`. */
   readonly hasSector?: (() => boolean) | undefined;
 }
 
@@ -61,25 +60,25 @@ const NEVER = new Promise<never>(() => {});
 
 export class SimulatedDisk implements Disk {
   readonly folder: string;
-  /** Every call so far, as `write events-….jsonl`. */
+  /** Every call so far, such as `write events-….jsonl`. */
   readonly calls: string[] = [];
-  /** Asked before each call, with the number of bytes that it writes. */
+  /** Called before each call, with the number of bytes that the call writes. */
   fault: (call: Call, name: string, bytes: number) => Fault = () => undefined;
-  /** Called when a file is synced, or with an empty name the folder. */
+  /** Called after the sync of a file, or of the folder with an empty name. */
   onSynced: (name: string) => void = () => {};
-  /** What `space` returns. */
+  /** The result of `space`. */
   freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
   #durableEntries = new Map<string, Inode>();
-  /** The changes to the folder since its last sync: the file of each name from then on. */
+  /** The changes to the folder since its last sync, each as the file of a name from then on. */
   #changes: ReadonlyMap<string, Inode | undefined>[] = [];
 
-  /** @param folder a real one where something besides the disk needs it, such as the lock */
+  /** @param folder a real folder if something besides the disk needs one, such as the lock */
   constructor(folder = '/simulated') {
     this.folder = folder;
   }
 
-  /** Puts a file there, durably. */
+  /** Creates a durable file. */
   put(name: string, bytes: Buffer): void {
     const inode = { bytes, durable: bytes, dirty: [] };
     this.#entries.set(name, inode);
@@ -94,17 +93,17 @@ export class SimulatedDisk implements Disk {
     return this.#entries.get(name)?.bytes;
   }
 
-  /** The names that a power cut leaves for sure. */
+  /** The names that a power cut certainly leaves. */
   durableNames(): string[] {
     return [...this.#durableEntries.keys()];
   }
 
-  /** The names that were created, renamed or removed since the folder was synced. */
+  /** The names that were created, renamed or removed since the last sync of the folder. */
   unsyncedNames(): string[] {
     return this.#changes.flatMap((change) => [...change.keys()]);
   }
 
-  /** What of a file a power cut leaves for sure: the same object as long as it does not change. */
+  /** The content of a file that a power cut certainly leaves: the same object until it changes. */
   durableBytes(name: string): Buffer | undefined {
     return this.#durableEntries.get(name)?.durable;
   }
@@ -113,7 +112,7 @@ export class SimulatedDisk implements Disk {
     return this.bytes(name)?.toString() ?? '';
   }
 
-  /** Removes a file, although a process may have it open. */
+  /** Removes a file, even if a process has it open. */
   drop(name: string): void {
     this.#entries.delete(name);
   }
@@ -122,17 +121,17 @@ export class SimulatedDisk implements Disk {
     return this.calls.filter((made) => made.startsWith(`${call} `)).length;
   }
 
-  /** The system wrote files to the disk by itself, which no code may rely on. @param only this one, if it is still there */
+  /** Writes files to the disk without a sync, as a system does when it wants; no code can rely on it. @param only one file, if it exists */
   writeBack(only?: string): void {
     for (const [name, inode] of this.#entries) if (only === undefined || only === name) flush(inode);
   }
 
-  /** How many bytes of a file the next sync writes. */
+  /** The number of bytes that the next sync of a file writes. */
   unsyncedBytes(name: string): number {
     return this.#entries.get(name)?.dirty.reduce((sum, { start, end }) => sum + end - start, 0) ?? 0;
   }
 
-  /** The disk as the next start finds it when the power goes now. @param of says of each file what is left, in place of one share for all */
+  /** The disk after a power cut now. @param of returns what is left of each file, in place of one share for all */
   afterPowerCut(
     { entries, share, behind }: Remains,
     of: (name: string) => FileRemains = () => ({ share, behind }),
@@ -145,7 +144,7 @@ export class SimulatedDisk implements Disk {
     return after;
   }
 
-  /** The disk as the next start finds it when only the process dies. */
+  /** The disk after a crash of the process alone. */
   afterCrash(): SimulatedDisk {
     const after = new SimulatedDisk(this.folder);
     const copies = new Map<Inode, Inode>();
@@ -183,7 +182,7 @@ export class SimulatedDisk implements Disk {
   ): AsyncIterable<Buffer> {
     await this.#call('read', name);
     const bytes = Buffer.from(this.#inode(name).bytes.subarray(start, end));
-    // In small chunks, so that lines are cut by them; the many bytes of a large file in large ones, since each write copies all.
+    // Small chunks, so that lines are cut. The chunks of a large file are large, since each write copies all bytes.
     for (let at = 0, length = 1_000; at < bytes.length; at += length) {
       length = Math.min(chunkBytes, at < 100_000 ? 1_000 : 1_000_000);
       const chunk = bytes.subarray(at, at + length);
@@ -362,8 +361,8 @@ export class SimulatedDisk implements Disk {
 
 /**
  * Makes the n-th call fail or never return.
- * @param what `once`: that call fails; `always`: it and all after it; `power`: it and all after it never return
- * @returns what to set as the disk's `fault`, and how often it struck
+ * @param what `once`: that call fails; `always`: it and all later calls fail; `power`: it and all later calls never return
+ * @returns a `fault` for the disk, and how often it struck
  */
 export function failingCall(
   n: number,
@@ -395,18 +394,14 @@ function apply(change: ReadonlyMap<string, Inode | undefined>, entries: Map<stri
 }
 
 function flush(inode: Inode): void {
-  inode.durable = overlaid(inode, inode.dirty, inode.bytes.length);
+  inode.durable = overlay(inode, inode.dirty, inode.bytes.length);
   inode.dirty = [];
 }
 
 function remainsOf(inode: Inode, { share, behind, hasSector }: FileRemains): Buffer {
   if (hasSector !== undefined)
-    return overlaid(
-      inode,
-      sectorsOf(inode.dirty).filter(hasSector),
-      Math.max(inode.durable.length, inode.bytes.length),
-    );
-  if (share === 1) return overlaid(inode, inode.dirty, inode.bytes.length);
+    return overlay(inode, sectorsOf(inode.dirty).filter(hasSector), Math.max(inode.durable.length, inode.bytes.length));
+  if (share === 1) return overlay(inode, inode.dirty, inode.bytes.length);
   let left = Math.floor(share * inode.dirty.reduce((sum, { start, end }) => sum + end - start, 0));
   const written: { start: number; end: number }[] = [];
   let lastEnd = 0;
@@ -418,15 +413,15 @@ function remainsOf(inode: Inode, { share, behind, hasSector }: FileRemains): Buf
     if (part < end - start) break;
   }
   if (behind === 'nothing')
-    return overlaid(inode, written, Math.max(inode.durable.length, ...written.map(({ end }) => end)));
+    return overlay(inode, written, Math.max(inode.durable.length, ...written.map(({ end }) => end)));
   const length = Math.max(inode.durable.length, inode.bytes.length);
-  const bytes = overlaid(inode, written, length);
+  const bytes = overlay(inode, written, length);
   if (behind === 'garbage' && inode.dirty.length > 0)
     bytes.fill('\x07{"seq":\n', lastEnd, Math.min(length, sectorEnd(lastEnd)));
   return bytes;
 }
 
-/** A power cut damages the sector that is being written, and not the one after it. */
+/** A power cut damages the sector that is being written, not the next one. */
 function sectorEnd(position: number): number {
   return (Math.floor(position / SECTOR_BYTES) + 1) * SECTOR_BYTES;
 }
@@ -440,8 +435,8 @@ function sectorsOf(ranges: Inode['dirty']): Inode['dirty'] {
   return sectors;
 }
 
-/** The durable bytes with parts of the cached ones over them. */
-function overlaid(inode: Inode, parts: readonly { start: number; end: number }[], length: number): Buffer {
+/** The durable bytes, overlaid with parts of the cached ones. */
+function overlay(inode: Inode, parts: readonly { start: number; end: number }[], length: number): Buffer {
   const bytes = Buffer.alloc(length);
   inode.durable.copy(bytes);
   for (const { start, end } of parts) inode.bytes.copy(bytes, start, start, Math.min(end, length));

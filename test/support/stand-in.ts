@@ -7,10 +7,10 @@ import { post, Wire, type WireReply } from './wire.ts';
 const JSON_HEAD = { 'Content-Type': 'application/json' };
 
 export interface StandIn extends Running {
-  /** What the service answers, as JSON. */
+  /** A request to the service, with JSON both ways. */
   call(method: string, path: string, body?: unknown): Promise<{ status: number; json: Record<string, unknown> }>;
   faults(...faults: readonly object[]): Promise<void>;
-  /** How many reports each fault met. */
+  /** How many reports met each fault. */
   met(): Promise<number[]>;
   keys(): unknown[];
 }
@@ -38,7 +38,7 @@ export async function standIn(t: Scope, args: readonly string[] = ['--test'], da
   };
 }
 
-/** Reports on a connection of its own. @returns the reply, or what became of the connection */
+/** Reports on a new connection. @returns the reply, or what happened to the connection */
 export async function report(service: Running, target: string, body?: string): Promise<WireReply | 'reset' | 'closed'> {
   const wire = await Wire.open(service.port);
   let isReset = false;

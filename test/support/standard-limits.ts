@@ -1,4 +1,4 @@
-/** What reads and opens a journal, with the limits of the service, for tests that need no others. */
+/** Functions that read and open a journal, with the standard limits. */
 
 import { limits } from '../../src/config/limits.ts';
 import type { Disk, ReadableDisk } from '../../src/journal/disk.ts';

@@ -13,9 +13,9 @@ import {
   Unfit,
 } from './strict-event.ts';
 
-/** One event of a report or of a batch. */
+/** An event of a report or of a batch. */
 export interface Item {
-  /** In the batch, counted from 1, as errors count. */
+  /** Its position in the batch, from 1, as in errors. */
   readonly number: number;
   readonly event: EventText;
   readonly key: string | undefined;
@@ -23,17 +23,17 @@ export interface Item {
 
 export interface Batch {
   readonly items: readonly Item[];
-  /** The numbers of the items that are wrong. */
+  /** The numbers of the wrong items. */
   readonly wrong: readonly number[];
 }
 
 const ITEMS_MAX = 10_000;
-/** What a line of the journal has besides the event. */
+/** The members of a journal line besides the event. */
 const POSITION = ['seq', 'id', 'time', 'from', 'recorded', 'crc'];
 
 /**
  * @param requestKey the idempotency key of the whole request
- * @throws Unfit or SyntaxError where the body as a whole is no batch
+ * @throws Unfit or SyntaxError if the body as a whole is not a batch
  */
 export function readBatch(body: string, isArray: boolean, requestKey: string | undefined, deployment: string): Batch {
   const numbered = isArray ? elements(body) : lines(body);
@@ -67,7 +67,7 @@ function elements(body: string): Numbered {
   return value.length === 0 ? [] : partsOf(body).map((json, index) => [index + 1, json]);
 }
 
-/** It may be longer than a header's by the number that a batch adds. */
+/** The key of an item can be longer than a header's, by the number that a batch adds. */
 function readOwnKey(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
   require(typeof value === 'string' && /^[!-~]{1,263}$/.test(value));
@@ -105,8 +105,8 @@ const SPACE = /[ \t]*/y;
 const MORE = /(?:[^,"]|"(?:[^"\\]|\\.)*")*/y;
 
 /**
- * RFC 7240 section 2: `handling=lenient`, the first one counts.
- * @param prefer the values of all headers of that name; what is malformed ends the list
+ * RFC 7240 section 2: `handling=lenient`; the first `handling` counts.
+ * @param prefer the values of all `Prefer` headers; malformed text ends the list
  */
 export function isLenient(prefer: readonly string[]): boolean {
   const text = prefer.join(', ');

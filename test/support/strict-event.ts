@@ -1,22 +1,22 @@
 /**
- * The second reader's part of a report: its parameters, read once more by the specification and the README, without any file of
+ * The second reader's part of a report: its parameters, read independently, by the specification and the README, without any file of
  * the service.
  */
 
-/** Thrown where something is well framed and no report. */
+/** Thrown for a well-framed request that is not a report. */
 export class Unfit extends Error {}
 
 export function require(fit: boolean): asserts fit {
   if (!fit) throw new Unfit();
 }
 
-/** The members of a JSON object: as JSON.parse has them, and as they were written, less the white space between tokens. */
+/** The members of a JSON object: parsed, and as written, less the white space between tokens. */
 export interface Members {
   readonly values: Readonly<Record<string, unknown>>;
   readonly written: ReadonlyMap<string, string>;
 }
 
-/** Where one report has its parameters. A string is empty, and a collection too, where there is nothing. */
+/** The sources of one report's parameters; missing ones are empty. */
 export interface Given {
   readonly keyPath: string;
   readonly members: Members;
@@ -27,7 +27,7 @@ export interface Given {
 
 export const NO_MEMBERS: Members = { values: {}, written: new Map() };
 
-/** What an endpoint is called, and what it records. */
+/** The type of event by the name of the endpoint. */
 export const TYPES: Readonly<Record<string, string>> = {
   materialization: 'AssetMaterialization',
   check: 'AssetCheckEvaluation',
@@ -42,12 +42,12 @@ export const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
   check: [...COMMON, 'passed', 'check_name', 'severity'],
 };
 
-/** An event as it should be recorded, in one text: what the service adds by itself is left out. */
+/** A recorded event as a text, without what the service adds. */
 export type EventText = string;
 
 /**
  * @param line of a journal
- * @param deployment in whose journal it is
+ * @param deployment the deployment of the journal
  */
 export function textOfLine(line: string, deployment: string): EventText {
   const { values, written } = readMembers(line);
@@ -55,7 +55,7 @@ export function textOfLine(line: string, deployment: string): EventText {
   return textOf({ ...values, data_version: tags?.data_version, metadata: written.get('metadata') }, deployment);
 }
 
-/** The key is part of the event: what has another one is another line. */
+/** The idempotency key is part of the event: another key is another line. */
 export function withKey(event: EventText, key: string | undefined): EventText {
   return key === undefined ? event : JSON.stringify([...JSON.parse(event), key]);
 }
@@ -69,7 +69,7 @@ function textOf(event: Readonly<Record<string, unknown>>, deployment: string): E
   );
 }
 
-/** @throws Unfit or SyntaxError where it is not the text of a JSON object */
+/** @throws Unfit or SyntaxError if the text is not a JSON object */
 export function readMembers(json: string): Members {
   const values: unknown = JSON.parse(json);
   require(typeof values === 'object' && values !== null && !Array.isArray(values));
@@ -81,7 +81,7 @@ export function readMembers(json: string): Members {
   return { values: values as Record<string, unknown>, written };
 }
 
-/** The members of an object, or the elements of an array, as they were written, less the white space between tokens. */
+/** The members of an object, or the elements of an array, as written, less the white space between tokens. */
 export function partsOf(json: string): string[] {
   const compact = json.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, '$1');
   const parts: string[] = [];
@@ -100,8 +100,8 @@ export function partsOf(json: string): string[] {
 
 /**
  * @param kind `check`, for example
- * @returns what the journal should hold of a report
- * @throws Unfit, SyntaxError or URIError where any rule of the README refuses it
+ * @returns the event that the journal should have
+ * @throws Unfit, SyntaxError or URIError if any rule of the README refuses the report
  */
 export function readEvent(
   kind: string,
@@ -151,7 +151,7 @@ function text(value: unknown): string | undefined {
   return value;
 }
 
-/** @returns it as it has to be recorded: token by token as it was sent, with what breaks lines escaped */
+/** @returns the metadata as recorded: token by token as sent, with line breaks escaped */
 function readMetadata(json: string | undefined): string | undefined {
   if (json === undefined) return undefined;
   const value: unknown = JSON.parse(json);
@@ -172,7 +172,7 @@ function checkCheck(event: Record<string, unknown>, passed: unknown): void {
 
 const TIME = /^(\d{4})-(\d\d)-(\d\d)t(\d\d):(\d\d):(\d\d)(\.\d{1,9})?(z|[+-]\d\d:\d\d)$/i;
 
-/** @returns it in UTC, by the calendar of Date, which counts from the year 0 if it is asked to */
+/** @returns the time in UTC, by the calendar of Date, with years from 0 */
 function readTime(sent: string | undefined): string | undefined {
   if (sent === undefined) return undefined;
   const [whole, year, month, day, hour, minute, second, fraction = '', zone = ''] = TIME.exec(sent) ?? [];
@@ -180,7 +180,7 @@ function readTime(sent: string | undefined): string | undefined {
   const date = new Date(0);
   date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
   date.setUTCHours(Number(hour), Number(minute), Number(second));
-  // What is no such day or time has become another one.
+  // Date changes a day or time that does not exist to another one.
   const fields = [date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes()];
   require(fields.join() === [month, day, hour, minute].map(Number).join() && date.getUTCSeconds() === Number(second));
   if (!/z/i.test(zone)) {

@@ -1,12 +1,12 @@
 /**
- * The second reader's part of `Idempotency-Key`: which key a header has, and what has to become of a report whose key is known,
- * by the README's table of idempotency keys.
+ * The second reader's part of `Idempotency-Key`: the key of a header, and the fate of a report whose key is known, by the README's
+ * table of idempotency keys.
  */
 
 import type { Batch, Item } from './strict-batch.ts';
 import { type EventText, withKey } from './strict-event.ts';
 
-/** @returns undefined where the header is none: then the request is refused */
+/** @returns undefined if the header is not a key, so that the request is refused */
 export function readHeaderKey(value: string): string | undefined {
   let key = '';
   if (!value.startsWith('"')) key = /[",]/.test(value) ? '' : value;
@@ -24,32 +24,32 @@ export function readHeaderKey(value: string): string | undefined {
   return /^[!-~]{1,255}$/.test(key) ? key : undefined;
 }
 
-/** A request that may record something: a report, or a batch. */
+/** A request that can record something: a report or a batch. */
 export interface Candidate extends Batch {
   readonly kind: 'report' | 'batch';
   readonly deployment: string;
   readonly lenient: boolean;
 }
 
-/** What the reply to a request has to be, and what has to be recorded then. */
+/** The expected reply to a request, and the events to be recorded. */
 export interface Prediction {
   readonly status: 200 | 207 | 400 | 422;
   /** With their keys. */
   readonly recorded: readonly Item[];
-  /** How many were recorded before. */
+  /** How many were recorded earlier. */
   readonly duplicates: number;
-  /** The numbers of the items that are wrong, by themselves or for their key. */
+  /** The numbers of the wrong items, wrong in themselves or for their key. */
   readonly wrong: readonly number[];
 }
 
-/** The keys that were recorded, and for which event. */
+/** The recorded keys, with their events. */
 export class KnownKeys {
   readonly #events = new Map<string, EventText>();
-  /** Keys that may or may not have been recorded. */
+  /** Keys that might have been recorded. */
   readonly #uncertain = new Set<string>();
 
   predict({ kind, deployment, lenient, items, wrong }: Candidate): Prediction {
-    // What is refused for its items is refused before any key is looked up.
+    // Wrong items are refused before any key is looked up.
     if (wrong.length > 0 && !lenient) return { status: 400, recorded: [], duplicates: 0, wrong };
     const here = new Map<string, EventText>();
     const recorded: Item[] = [];
@@ -75,7 +75,7 @@ export class KnownKeys {
     for (const { key, event } of recorded) if (key !== undefined) this.#events.set(nameOf(deployment, key), event);
   }
 
-  /** Of none of these keys anything is known from now on. */
+  /** Marks these keys as uncertain. */
   doubt({ deployment, items }: Candidate, only = (_key: string) => true): void {
     for (const { key } of items) if (key !== undefined && only(key)) this.#uncertain.add(nameOf(deployment, key));
   }
@@ -85,7 +85,7 @@ export class KnownKeys {
   }
 }
 
-/** @returns the text of the line that should be there */
+/** @returns the expected text of the line */
 export function lineOf({ event, key }: Item): EventText {
   return withKey(event, key);
 }

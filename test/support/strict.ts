@@ -1,18 +1,18 @@
 /**
- * A second opinion: which reports are in a stream of bytes, read once more by RFC 9110 and 9112 and the README, slowly,
- * without node:http and without any file of the service. It stops where one request ends and the next begins is in doubt.
+ * A second opinion: the reports in a stream of bytes, read independently by RFC 9110 and 9112 and the README, slowly, without
+ * node:http and without any file of the service. It stops if the border between two requests is in doubt.
  */
 
 import { isLenient, readBatch } from './strict-batch.ts';
 import { type Given, NO_MEMBERS, readEvent, readMembers, require, TYPES, Unfit } from './strict-event.ts';
 import { type Candidate, readHeaderKey } from './strict-keys.ts';
 
-/** A well-framed request, and what it reports: nothing where any rule refuses all of it. */
+/** A well-framed request, and its reports; none if any rule refuses the whole request. */
 export interface Verdict {
   readonly candidate: Candidate | undefined;
 }
 
-/** Of a hosted service: the tokens that are good now, by the deployment. Without it reports need none. */
+/** The valid tokens of a hosted service by deployment. A local service needs none. */
 export type TokensOf = ReadonlyMap<string, readonly string[]>;
 
 /** @param bytes as latin1 */
@@ -33,12 +33,12 @@ type Headers = ReadonlyMap<string, readonly string[]>;
 
 interface Taken {
   readonly candidate: Candidate | undefined;
-  /** It ends the connection, whatever follows it. */
+  /** The request ends the connection. */
   readonly last: boolean;
   readonly rest: string;
 }
 
-/** Several spaces are one: RFC 9112 section 3 lets a receiver split the line at white space. */
+/** RFC 9112 section 3 lets a receiver split the line at any white space, so several spaces are one. */
 const REQUEST_LINE = /^([A-Z-]+) +([\x21\x22\x24-\x7e]+) +HTTP\/1\.([01])$/;
 const HEADER = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/;
 
@@ -108,7 +108,7 @@ function takeChunks(bytes: string): { text: string; rest: string } | undefined {
   return { text, rest: rest.slice(end + 2) };
 }
 
-/** @returns nothing where any rule of the README refuses the whole request */
+/** @returns undefined if any rule of the README refuses the whole request */
 function readPost(
   target: string,
   headers: Headers,
@@ -126,7 +126,7 @@ function readPost(
   if (keys.length > 0 && key === undefined) return undefined;
   const lenient = isLenient(headers.get('prefer') ?? []);
   try {
-    // Also what no parameter is named by has to be decodable, so all of it is read.
+    // Unknown names have to be decodable too, so the whole query is read.
     const parameters = readQuery(query);
     if (/^\/report_asset_batch\/?$/.test(path)) {
       const { text, isJson } = readBody(headers, body, BATCH_TYPES);
@@ -147,13 +147,13 @@ function readPost(
 
 const BATCH_TYPES = ['application/x-ndjson', 'application/ndjson', 'application/jsonl', 'application/json'];
 
-/** @returns the first component of a path, and what follows it */
+/** @returns the first component of a path, and the rest */
 function split(path: string): { deployment: string; path: string } {
   const [, deployment = '', ...rest] = path.split('/');
   return { deployment, path: rest.length > 0 ? `/${rest.join('/')}` : '' };
 }
 
-/** README, hosted mode: one header of either name, or else a bearer token. */
+/** README, hosted mode: one header of either name, or otherwise a bearer token. */
 function hasToken(headers: Headers, good: readonly string[]): boolean {
   const sent = ['service-cloud-api-token', 'dagster-cloud-api-token'].flatMap((name) => headers.get(name) ?? []);
   const credentials = (headers.get('authorization') ?? []).filter(
@@ -179,7 +179,7 @@ function mayReport(headers: Headers, isOld: boolean, authority: string | undefin
   return expect === undefined || isOld || expect.join().toLowerCase() === '100-continue';
 }
 
-/** @returns the text of a body that is not empty, without a byte order mark */
+/** @returns the text of a non-empty body, without a byte order mark */
 function readBody(headers: Headers, body: string, types: readonly string[]): { text: string; isJson: boolean } {
   require(body !== '');
   const coding = (headers.get('content-encoding') ?? ['identity']).join().toLowerCase();

@@ -1,4 +1,4 @@
-/** A systemd as the first process of namespaces of its own, which starts units with all that they ask for. */
+/** A systemd as the first process of its own namespaces, which starts units with all their settings. */
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,10 +9,10 @@ import { eventually, HANG_MS, IN_OTHER_NETWORK, missing, withoutNetworkNamespace
 
 const SYSTEMD = '/lib/systemd/systemd';
 const CGROUPS = '/sys/fs/cgroup';
-/** The address of another machine with the name `hub.example`, which is on the loopback interface here. */
+/** The address of `hub.example`, another machine in the handbook; here it is on the loopback interface. */
 export const ELSEWHERE = '192.0.2.7';
 
-/** Hierarchies of systemd itself: one with cgroup v2, otherwise two. */
+/** Hierarchies for systemd itself: one in cgroup v2, otherwise two. */
 const hierarchies = existsSync(`${CGROUPS}/cgroup.controllers`) ? [''] : ['systemd', 'unified'];
 
 const [unshare = '', ...unshareArgs] = IN_OTHER_NETWORK;
@@ -21,9 +21,9 @@ export const withoutOwnSystemd =
   withoutNetworkNamespaces ||
   (!existsSync(SYSTEMD) && `${SYSTEMD} is missing`) ||
   (!existsSync('/usr/bin/node') && '/usr/bin/node, which the unit names, is missing') ||
-  (!existsSync(join(root, 'dist/server.js')) && 'dist/server.js is missing; npm run bundle makes it') ||
+  (!existsSync(join(root, 'dist/server.js')) && 'dist/server.js is missing; run npm run bundle') ||
   missing('it needs nsenter and unshare (util-linux)', 'nsenter', ['--version']) ||
-  missing('it may not make namespaces of every kind', unshare, [
+  missing('creating namespaces of every kind is forbidden', unshare, [
     '-m',
     '-p',
     '-f',
@@ -35,7 +35,7 @@ export const withoutOwnSystemd =
   ]) ||
   (!hierarchies.every((one) => existsSync(join(CGROUPS, one, 'cgroup.procs'))) && 'there is no cgroup of systemd');
 
-/** Mounts what the units write to, so that nothing of it is on this machine. */
+/** Mounts the folders that units write to, so that they write nothing on this machine. */
 const SCRIPT = `
 set -e
 units=$1 server=$2 address=$3; shift 3
@@ -61,13 +61,13 @@ exec env -i container=assetlog PATH="$PATH" SYSTEMD_UNIT_PATH="$units" SYSTEMD_G
 export interface OwnSystemd {
   /** The folder of its units. */
   readonly units: string;
-  /** The beginning of a command line that runs a command beside it, as root. */
+  /** The first words of a command line that runs a command in its namespaces, as root. */
   readonly beside: readonly string[];
-  /** Runs a shell script beside it, as root. */
+  /** Runs a shell script in its namespaces, as root. */
   shell(script: string): { readonly status: number | null; readonly stdout: string; readonly stderr: string };
 }
 
-/** Starts it without any unit but empty targets. It and all that it started end with the test. */
+/** Starts systemd with empty targets only. It and all its processes end with the test. */
 export async function startSystemd(t: Scope): Promise<OwnSystemd> {
   const units = newFolder(t);
   for (const name of ['sysinit', 'basic', 'shutdown', 'network', 'multi-user']) {

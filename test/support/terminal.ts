@@ -1,4 +1,4 @@
-/** A real terminal, made by `script` of util-linux. */
+/** A real terminal, by `script` of util-linux. */
 
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -6,7 +6,7 @@ import { shellWord } from '../../src/telemetry/printable.ts';
 import { program, root, type Scope } from './program.ts';
 import { eventually, HANG_MS } from './tools.ts';
 
-/** @returns why there is no terminal to be had, or false */
+/** @returns why there is no terminal, or false */
 export function noTerminal(...tools: string[]): string | false {
   const commands = ['stty cols 80', ...tools.map((tool) => `${tool} --version`)];
   try {
@@ -18,9 +18,9 @@ export function noTerminal(...tools: string[]): string | false {
 }
 
 /**
- * Runs the program with its output on a terminal, to its end.
- * @param code that it has to exit with
- * @returns what a person would get to see
+ * Runs the program on a terminal, to its end.
+ * @param code the expected exit code
+ * @returns the text on the terminal
  */
 export function onTerminal(args: readonly string[], columns: number, code = 0): Promise<string> {
   const words = [...program, ...args].map(shellWord);
@@ -33,7 +33,7 @@ export function onTerminal(args: readonly string[], columns: number, code = 0): 
   });
 }
 
-/** Starts a service on a terminal, up to the example that it prints; it ends with the test. @returns what the terminal has shown */
+/** Starts a service on a terminal, up to its printed example; it ends with the test. @returns the text on the terminal so far */
 export async function serveOnTerminal(
   t: Scope,
   args: readonly string[],
@@ -46,13 +46,13 @@ export async function serveOnTerminal(
     stdio: ['pipe', 'pipe', 'ignore'],
   });
   const closed = once(child, 'close');
-  child.stdin.on('error', () => {}); // the service may have ended by itself
+  child.stdin.on('error', () => {}); // the service might have ended already
   let text = '';
   child.stdout.setEncoding('utf8').on('data', (more) => {
     text += more;
   });
   t.after(async () => {
-    child.stdin.write('\x03'); // as a person ends it
+    child.stdin.write('\x03'); // Ctrl-C
     const tooLong = setTimeout(() => child.kill('SIGKILL'), 5_000);
     await closed;
     clearTimeout(tooLong);

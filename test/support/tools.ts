@@ -1,4 +1,4 @@
-/** What the fault tests need of the machine, and how they wait for it. Each `without…` is a reason to skip, or false. */
+/** Tools of the machine for the fault tests, and waits. Each `without…` is a reason to skip, or false. */
 
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Finished, launch, type RunOptions } from './program.ts';
 
-/** @returns `reason` if the command fails, else false: why a test is skipped */
+/** @returns `reason`, why a test is skipped, if the command fails; otherwise false */
 export function missing(reason: string, command: string, args: readonly string[]): string | false {
   return spawnSync(command, args, { stdio: 'ignore', timeout: 30_000 }).status !== 0 && reason;
 }
 
-/** `-D` as the tests use it: where processes may not be traced, strace is there and still of no use. */
-export const withoutStrace = missing('strace is missing or may not trace', 'strace', [
+/** With `-D`, like the tests: in some containers strace is installed but tracing is forbidden. */
+export const withoutStrace = missing('strace is missing or tracing is forbidden', 'strace', [
   '-D',
   '-f',
   '-o',
@@ -21,34 +21,33 @@ export const withoutStrace = missing('strace is missing or may not trace', 'stra
 ]);
 
 export const withoutRoot = (process.platform !== 'linux' || process.getuid?.() !== 0) && 'it needs root on Linux';
-/** A container may be root and still not be let: then there is no loop device. */
+/** Root in a container can lack the right to mount: then there is no loop device. */
 export const withoutMounts =
   withoutRoot ||
   (!existsSync('/dev/loop-control') && 'there are no loop devices') ||
   missing('mkfs.ext4 (e2fsprogs) is missing', 'mkfs.ext4', ['-V']);
 export const withoutXfs = withoutMounts || missing('mkfs.xfs (xfsprogs) is missing', 'mkfs.xfs', ['-V']);
-/** It cuts the power of both file systems. */
+/** The power cuts use both file systems. */
 export const withoutPowerCut = withoutMounts || missing('xfs_io (xfsprogs) is missing', 'xfs_io', ['-V']);
 
 export const withoutPrlimit = missing('prlimit (util-linux, Linux) is missing', 'prlimit', ['--version']);
 
 /**
- * Lets the files of one process grow up to so many bytes, as on a disk that is really full: the write that reaches the limit is
- * short, the next one fails.
+ * Limits the size of files of one process, like a full disk: the write that reaches the limit is short, the next one fails.
  */
 export function limitFiles({ pid }: { readonly pid: number }, bytes: number | 'unlimited'): void {
   execFileSync('prlimit', ['--pid', String(pid), `--fsize=${bytes}:unlimited`]);
 }
 
-/** Memory that is limited by the kernel for the processes that are begun in it. */
+/** A group of processes with a memory limit of the kernel. */
 export interface MemoryGroup {
-  /** What a command line begins with that is to run in the group. */
+  /** The first words of a command line that runs in the group. */
   readonly under: readonly string[];
-  /** Only when all its processes have ended. */
+  /** Needs all its processes to have ended. */
   remove(): void;
 }
 
-/** cgroup v1, where it is mounted, else v2. @throws where there is neither, or it may not be written */
+/** Uses cgroup v1 if it is mounted, otherwise v2. @throws if neither is there, or writing to it is forbidden */
 export function createMemoryGroup(bytes: number): MemoryGroup {
   const v1 = existsSync('/sys/fs/cgroup/memory/memory.limit_in_bytes');
   const folder = mkdtempSync(v1 ? '/sys/fs/cgroup/memory/assetlog-' : '/sys/fs/cgroup/assetlog-');
@@ -84,7 +83,7 @@ export const withoutNetworkNamespaces = missing(
   [...unshareArgs, 'true'],
 );
 
-/** What runs in it is the first process there. */
+/** Runs a command as the first process of a PID namespace. */
 export const IN_OTHER_PIDS = ['unshare', '--pid', '--fork', '--mount-proc'];
 const [, ...pidArgs] = IN_OTHER_PIDS;
 export const withoutPidNamespaces = missing('it needs root, Linux and unshare to make a PID namespace', unshare, [
@@ -92,10 +91,10 @@ export const withoutPidNamespaces = missing('it needs root, Linux and unshare to
   'true',
 ]);
 
-/** A limit for what hangs, such as a program of a test: much longer than it takes on a busy machine. */
+/** A limit for commands that hang: much longer than any needs on a busy machine. */
 export const HANG_MS = 200_000;
 
-/** Polls until it is so. @throws when it is not within the time */
+/** Polls a condition. @throws if the time runs out */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
@@ -106,7 +105,7 @@ export async function eventually(
   }
 }
 
-/** @throws when the promise is not settled within the time */
+/** @throws if the promise is not settled within the time */
 export async function within<Value>(what: string, withinMs: number, promise: Promise<Value>): Promise<Value> {
   const timer = new AbortController();
   const late = sleep(withinMs, undefined, { signal: timer.signal }).then(() => {
@@ -115,12 +114,12 @@ export async function within<Value>(what: string, withinMs: number, promise: Pro
   try {
     return await Promise.race([promise, late]);
   } finally {
-    late.catch(() => {}); // it is broken off by the next line
+    late.catch(() => {}); // aborted on the next line
     timer.abort();
   }
 }
 
-/** Runs the program to its end. @throws when it has none within the time; it is killed then */
+/** Runs the program to its end. @throws if the time runs out; the program is killed then */
 export function runWithin(withinMs: number, args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   const { child, finished } = launch(args, options);
   return within(`the end of ${args.join(' ')}`, withinMs, finished).finally(() => child.kill('SIGKILL'));

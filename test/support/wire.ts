@@ -1,4 +1,4 @@
-/** One TCP connection, byte by byte: what a client library would never send, and replies as they come. */
+/** One TCP connection, byte by byte: for requests that no client library would send, and raw replies. */
 
 import assert from 'node:assert/strict';
 import { connect, type Socket } from 'node:net';
@@ -30,7 +30,7 @@ export class Wire {
     }
   }
 
-  /** @param localAddress from which to connect; any when it is not given */
+  /** @param localAddress the address to connect from; any by default */
   static async open(port: number, host = '127.0.0.1', localAddress?: string): Promise<Wire> {
     const from = localAddress === undefined ? {} : { localAddress };
     const socket = connect({ port, host, noDelay: true, allowHalfOpen: true, ...from });
@@ -44,8 +44,8 @@ export class Wire {
   }
 
   /**
-   * The next reply, or undefined where the connection ends without one.
-   * @param bodiless it answers a HEAD: its length is that of a body which it has not got
+   * @param bodiless the reply answers a HEAD: its length is the length of a body that is not sent
+   * @returns the next reply; undefined if the connection ends without one
    */
   async reply(bodiless = false): Promise<WireReply | undefined> {
     for (const late = performance.now() + REPLY_MS; performance.now() < late; await sleep(2)) {
@@ -59,13 +59,13 @@ export class Wire {
     throw new Error(`no reply within ${REPLY_MS} ms; so far ${JSON.stringify(this.#text.slice(0, 300))}`);
   }
 
-  /** Whether the service ends the connection in time, having sent nothing more. */
+  /** Whether the service ends the connection in time without sending more. */
   async ends(withinMs = REPLY_MS): Promise<boolean> {
     for (const late = performance.now() + withinMs; performance.now() < late && !this.#ended; ) await sleep(5);
     return this.#ended && this.#text === '';
   }
 
-  /** What came and was not taken as a reply. */
+  /** The received text that is not part of a reply yet. */
   get text(): string {
     return this.#text;
   }
@@ -79,7 +79,7 @@ export class Wire {
   }
 }
 
-/** Sends bytes on a connection of their own and gives the one reply. */
+/** Sends bytes on a new connection and returns the one reply. */
 export async function ask(port: number, bytes: string | Buffer): Promise<WireReply> {
   const wire = await Wire.open(port);
   try {
@@ -92,7 +92,7 @@ export async function ask(port: number, bytes: string | Buffer): Promise<WireRep
   }
 }
 
-/** A POST as a well-behaved client sends it. */
+/** A POST of a well-behaved client. */
 export function post(target: string, body?: string, headers: readonly string[] = []): string {
   const lines = [`POST ${target} HTTP/1.1`, 'Host: localhost', ...headers];
   if (body === undefined) return `${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`;
@@ -100,12 +100,11 @@ export function post(target: string, body?: string, headers: readonly string[] =
   return `${lines.join('\r\n')}\r\nContent-Type: application/json\r\nContent-Length: ${bytes.length}\r\n\r\n${bytes}`;
 }
 
-/** A GET without a body. */
 export function get(target: string, ...headers: readonly string[]): string {
   return `${[`GET ${target} HTTP/1.1`, 'Host: localhost', ...headers].join('\r\n')}\r\n\r\n`;
 }
 
-/** The text of the error, or the whole body where there is none. A failure of another shape fails the test. */
+/** The text of the error, or the whole body if there is no error. A failure in another form fails the test. */
 export function errorOf(reply: { readonly body: string } | undefined): string {
   if (reply === undefined) return 'no reply';
   return readFailure(reply.body)?.error ?? reply.body;
@@ -116,7 +115,7 @@ export interface Failed {
   readonly requestId: string;
 }
 
-/** @returns undefined for a body without an error; throws for one that has not the one shape of every failure */
+/** @returns undefined for a body without an error. @throws for an error that does not have the form of every failure */
 export function readFailure(body: string): Failed | undefined {
   const { error, errors = [], request_id: requestId, ...more } = JSON.parse(body);
   if (error === undefined) return undefined;
@@ -128,7 +127,7 @@ export function readFailure(body: string): Failed | undefined {
   return { error, requestId };
 }
 
-/** Without what may differ between two replies that reveal nothing: time, id, and whether the connection is kept. */
+/** The reply without what can differ between two replies that reveal nothing: time, id, and whether the connection is kept. */
 export function withoutChance({ status, headers, body }: WireReply): string {
   const byChance = ['date', 'connection', 'keep-alive', 'content-length'];
   const others = [...headers].filter(([name]) => !byChance.includes(name));

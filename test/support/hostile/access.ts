@@ -1,8 +1,8 @@
-/** What pages of other sites, and names that were rebound, make a browser send. */
+/** Requests that pages of other sites, and rebound names, make a browser send. */
 
 import { ends, type Forms, HOST, KEY, keeps, type Row, row, taken } from './forms.ts';
 
-/** Every path there is, and one that there is not: a foreign page learns of none of them. */
+/** Every path, and an unknown one: a foreign page learns of none of them. */
 export const routes = ({ prefix, TARGET, CHECK, NOWHERE }: Forms): readonly string[] => [
   `POST ${TARGET}`,
   `POST ${CHECK}${KEY}?check_name=c&passed=true`,
@@ -16,7 +16,7 @@ export const routes = ({ prefix, TARGET, CHECK, NOWHERE }: Forms): readonly stri
 /** The paths that read a journal, below its prefix. */
 export const READINGS = ['/events', '/assets', '/refusals'];
 
-/** What a page of another site, or a name that was rebound to this machine, makes a browser send. */
+/** The headers that a browser sends for a page of another site, or of a name rebound to this machine. */
 export const foreign: readonly (readonly [what: string, headers: readonly string[]])[] = [
   ['an Origin of another site', [HOST, 'Origin: http://evil.example']],
   ['an Origin that is null', [HOST, 'Origin: null']],
@@ -33,13 +33,13 @@ export const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes:
     ),
   ),
   ...[
-    ['an empty one', ''],
+    ['empty', ''],
     ['a host without a scheme', 'localhost'],
     ['a longer name', 'http://localhost.evil.example'],
     ['a user', 'http://localhost@evil.example'],
     ['a path', 'http://localhost/'],
     ['another scheme', 'file://localhost'],
-    ['two of them', 'http://localhost http://evil.example'],
+    ['a list of two', 'http://localhost http://evil.example'],
   ].map(([what, value]) => row(`An Origin that is ${what} is refused`, report(`Origin: ${value}`), keeps(403))),
   row(
     'Two Origins are refused although one is good',
@@ -68,24 +68,20 @@ export const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes:
     row(`Host ${name} is this machine`, head(GOOD_LINE, `Host: ${name}`), taken),
   ),
   row(
-    'An Origin of this server is taken',
+    'An Origin of this server is accepted',
     head(GOOD_LINE, 'Host: localhost:3000', 'Origin: http://LOCALHOST:3000', 'Sec-Fetch-Site: same-origin'),
     taken,
   ),
-  row('A page that a person opened is taken', report('Sec-Fetch-Site: none', 'Sec-Fetch-Mode: navigate'), taken),
+  row('A page that a person opened is accepted', report('Sec-Fetch-Site: none', 'Sec-Fetch-Mode: navigate'), taken),
   row(
     'A preflight is refused and allows nothing',
     head(`OPTIONS ${TARGET} HTTP/1.1`, HOST, 'Origin: http://evil.example', 'Access-Control-Request-Method: POST'),
     keeps(403),
   ),
   row(
-    'A foreign Origin is refused before the body is looked at',
+    'A foreign Origin is refused before the body is read',
     json('{', TARGET, 'Origin: http://evil.example'),
     ends(403),
   ),
-  row(
-    'X-Forwarded-Host opens no door',
-    head(GOOD_LINE, 'Host: evil.example', 'X-Forwarded-Host: localhost'),
-    keeps(403),
-  ),
+  row('X-Forwarded-Host is ignored', head(GOOD_LINE, 'Host: evil.example', 'X-Forwarded-Host: localhost'), keeps(403)),
 ];

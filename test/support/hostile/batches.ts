@@ -24,7 +24,7 @@ import {
 
 export const LENIENT = 'Prefer: handling=lenient';
 
-/** Bodies of lines that are no batch. */
+/** Lines that are not a batch. */
 const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['nothing but line ends', '\n\r\n\n'],
   ['a JSON array', `[${FIRST_ITEM}]`],
@@ -34,7 +34,7 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['lines that end in U+2028', `${FIRST_ITEM}${utf8('\u2028')}${SECOND_ITEM}`],
   ['an item over two lines', FIRST_ITEM.replace(',', ',\n')],
   ['a wrong item at its end', `${TWO_ITEMS}\n${WRONG_ITEM}`],
-  ['a wrong item at its beginning', `${WRONG_ITEM}\n${TWO_ITEMS}`],
+  ['a wrong item at its start', `${WRONG_ITEM}\n${TWO_ITEMS}`],
   ['an item that is a number', `${FIRST_ITEM}\n5`],
   ['an item that is null', `${FIRST_ITEM}\nnull`],
   ['an item that is an array', `${FIRST_ITEM}\n[]`],
@@ -44,7 +44,7 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['an item whose type is empty', FIRST_ITEM.replace('observation', '')],
   ['an item whose type is in capitals', FIRST_ITEM.replace('observation', 'OBSERVATION')],
   ['an item whose type is constructor', FIRST_ITEM.replace('observation', 'constructor')],
-  ['an item whose type is that of a batch', FIRST_ITEM.replace('observation', 'batch')],
+  ['an item whose type is batch', FIRST_ITEM.replace('observation', 'batch')],
   ['two types in an item, the last one unknown', itemOf('first', ',"type":"x"')],
   ['two keys in an item, the last one null', itemOf('first', ',"asset_key":null')],
   ['a member constructor', itemOf('first', ',"constructor":{}')],
@@ -62,7 +62,7 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['an item whose type is a list', FIRST_ITEM.replace('"observation"', '["observation"]')],
   ['an unknown member', itemOf('first', ',"uri":"x"')],
   ['a member __proto__', itemOf('first', ',"__proto__":{"type":"check"}')],
-  ['a tag that is none', itemOf('first', ',"tags":{"owner":"x"}')],
+  ['an invalid tag', itemOf('first', ',"tags":{"owner":"x"}')],
   ['an event time that is a number', itemOf('first', ',"event_time":1763650785')],
   ['an idempotency key with a space', itemOf('first', ',"idempotency_key":"a b"')],
   ['an idempotency key that is a number', itemOf('first', ',"idempotency_key":7')],
@@ -87,12 +87,12 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['10,001 items', `${'{}\n'.repeat(10_001)}`],
   ['10,000 wrong items', `${'{}\n'.repeat(10_000)}`],
   [
-    'a request of its own',
+    'a request in the body',
     `${FIRST_ITEM}\r\n\r\nPOST /report_asset_observation/${KEY} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
   ],
 ];
 
-/** JSON that is no array of reports. */
+/** JSON that is not an array of reports. */
 const badArrays: readonly (readonly [what: string, body: string])[] = [
   ['empty', '[]'],
   ['an object', FIRST_ITEM],
@@ -110,7 +110,7 @@ const badArrays: readonly (readonly [what: string, body: string])[] = [
   ['UTF-16', Buffer.from(`[${FIRST_ITEM}]`, 'utf16le').toString('latin1')],
 ];
 
-/** Each of these as the value of Prefer asks for lenient handling. */
+/** Values of Prefer that ask for lenient handling. */
 const lenientPreferences: readonly string[] = [
   'HANDLING=Lenient',
   'handling="lenient"',
@@ -121,7 +121,7 @@ const lenientPreferences: readonly string[] = [
   ',, x="a, handling=strict", handling=lenient',
 ];
 
-/** Each of these does not, for one reason or another, and is no mistake either. */
+/** Values of Prefer that do not ask for it, and are not an error either. */
 const otherPreferences: readonly (readonly [what: string, value: string])[] = [
   ['that is empty', ''],
   ['without a value', 'handling'],
@@ -180,18 +180,18 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       keys(FIRST_KEY),
     ),
     row(
-      'An item that is there twice with its idempotency key is recorded once',
+      'An item that is sent twice with its idempotency key is recorded once',
       send(`${itemOf('first', known)}\n${itemOf('first', known)}`),
       keys(FIRST_KEY),
     ),
     row(
-      'Of a batch with lenient handling the good items are recorded',
+      'The good items of a batch with lenient handling are recorded',
       lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, LENIENT),
       lenient,
     ),
     row('A batch with lenient handling and no good item is refused', lines(WRONG_ITEM, LENIENT), keeps(400)),
     row(
-      'Of two handlings the first decides',
+      'The first of two handlings decides',
       lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'Prefer: handling=strict', LENIENT),
       keeps(400),
     ),
@@ -199,7 +199,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       row(`Prefer: ${value} is lenient handling`, lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, `Prefer: ${value}`), lenient),
     ),
     row(
-      'A preference may be in the second of two Prefer headers',
+      'A preference in the second of two Prefer headers counts',
       lines(`${FIRST_ITEM}\n${WRONG_ITEM}`, 'Prefer: return=minimal', LENIENT),
       lenient,
     ),
@@ -224,15 +224,15 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
     row('A batch without a type is refused', `${reportTo(BATCH, 'Content-Length: 2')}{}`, ends(400)),
     row('A chunked batch without a type is refused', `${reportTo(BATCH, CHUNKED)}${chunk}${LAST_CHUNK}`, keeps(400)),
     row('A batch with Content-Encoding gzip is refused', lines('\x1f\x8b\x08', 'Content-Encoding: gzip'), ends(415)),
-    row('A batch that is gzip and does not say so is refused', send('\x1f\x8b\x08\0'), keeps(400)),
-    row('A batch that says application/json and is lines is refused', array(`${TWO_ITEMS}\n`), keeps(400)),
+    row('A gzip batch without Content-Encoding is refused', send('\x1f\x8b\x08\0'), keeps(400)),
+    row('A batch of lines with the type application/json is refused', array(`${TWO_ITEMS}\n`), keeps(400)),
     row(
-      'Of members that are there twice in an item the last counts',
+      'The last of two equal members in an item counts',
       send(itemOf('other', `,"asset_key":["${KEY}","first"],"type":"check","type":"AssetObservation"`)),
       keys(FIRST_KEY),
     ),
     row(
-      'A line of the journal is an item, and what it says of its position is not looked at',
+      'A line of the journal is an item, and the members of its position are ignored',
       send(
         itemOf(
           'first',
@@ -247,17 +247,17 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       keys(FIRST_KEY),
     ),
     row(
-      'An array may be one level deeper than its items',
+      'An array can be one level deeper than its items',
       array(`[${itemOf('first', `,"metadata":{"a":${'['.repeat(126)}${']'.repeat(126)}}`)}]`),
       keys(FIRST_KEY),
     ),
     row(
-      'An idempotency key of 263 characters is that of an item',
+      'An item can have an idempotency key of 263 characters',
       send(itemOf('first', `,"idempotency_key":"${KEY}${'k'.repeat(263 - KEY.length)}"`)),
       keys(FIRST_KEY),
     ),
     row(
-      'An idempotency key of an item that is null is none',
+      'An item whose idempotency key is null has no key',
       send(`${itemOf('first', ',"idempotency_key":null')}\n${itemOf('second', ',"idempotency_key":null')}`),
       both,
     ),
@@ -272,7 +272,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       `${reportTo(BATCH, 'Content-Type: application/jsonl', CHUNKED)}100001\r\n${TWO_ITEMS.padEnd(1_048_577, '\n')}\r\n${LAST_CHUNK}`,
       ends(413),
     ),
-    row('A batch that its client leaves in the middle is not recorded', send(TWO_ITEMS).slice(0, -1), ends(400), {
+    row('A batch whose client disconnects in the middle is not recorded', send(TWO_ITEMS).slice(0, -1), ends(400), {
       half: true,
     }),
     row(
@@ -317,7 +317,7 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
       reportTo(BATCH, 'Content-Type: application/x-ndjson', 'Content-Length: 1048577'),
       ends(413),
     ),
-    row('A report after a batch on the connection is one of its own', `${send(TWO_ITEMS)}${reportTo(TARGET)}`, {
+    row('A report after a batch on the connection is a request of its own', `${send(TWO_ITEMS)}${reportTo(TARGET)}`, {
       replies: [
         { status: 200, records: [FIRST_KEY, SECOND_KEY] },
         { status: 200, records: KEY },

@@ -2,7 +2,7 @@
 
 import { CHUNKED, CHUNKS, ends, type Forms, keeps, type Row, row, taken, utf8 } from './forms.ts';
 
-/** Content-Type of a body: refused before it is read, so the connection ends. */
+/** Values of Content-Type that are refused before the body is read, so the connection ends. */
 const badTypes: readonly (readonly [what: string, value: string])[] = [
   ['text/plain', 'text/plain'],
   ['a form', 'application/x-www-form-urlencoded'],
@@ -16,12 +16,12 @@ const badTypes: readonly (readonly [what: string, value: string])[] = [
   ['UTF-16', 'application/json; charset=utf-16'],
   ['an empty charset', 'application/json; charset='],
   ['a charset that is not closed', 'application/json; charset="utf-8'],
-  ['two charsets of which one is good', 'application/json; charset=utf-8; charset=latin1'],
+  ['two charsets, one of them good', 'application/json; charset=utf-8; charset=latin1'],
 ];
 
-/** Bodies that are not UTF-8, as bytes. */
+/** Bytes that are not UTF-8. */
 const badBytes: readonly (readonly [what: string, bytes: string])[] = [
-  ['a byte that begins no character', '\xff'],
+  ['a byte that starts no character', '\xff'],
   ['a continuation byte alone', '\x80'],
   ['a character that is cut', '\xc3'],
   ['an emoji that is cut', '\xf0\x9f\x98'],
@@ -42,12 +42,12 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
     ),
   ),
   row(
-    'Two Content-Encodings are refused when one cannot be read',
+    'Two Content-Encodings are refused when one is unknown',
     json('{}', TARGET, 'Content-Encoding: identity', 'Content-Encoding: gzip'),
     ends(415),
   ),
   row(
-    'Content-Encoding gzip on a chunked body is refused when it is there',
+    'Content-Encoding gzip on a chunked body is refused when the body has arrived',
     framed([CHUNKED, 'Content-Encoding: gzip'], CHUNKS),
     keeps(415),
   ),
@@ -58,13 +58,17 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
     row(`A body whose Content-Type is ${what} is refused`, typed(`Content-Type: ${value}`), ends(400)),
   ),
   row('A body without Content-Type is refused', typed(), ends(400)),
-  row('A chunked body without Content-Type is refused when it is there', `${report(CHUNKED)}${CHUNKS}`, keeps(400)),
+  row(
+    'A chunked body without Content-Type is refused when the body has arrived',
+    `${report(CHUNKED)}${CHUNKS}`,
+    keeps(400),
+  ),
   row(
     'Content-Type in other letters with a quoted charset is JSON',
     typed('Content-Type: Application/JSON ; a=b; Charset="UTF\\-8"'),
     taken,
   ),
-  row('No body may have any Content-Type', report('Content-Type: nonsense', 'Content-Length: 0'), taken),
+  row('Any Content-Type is accepted without a body', report('Content-Type: nonsense', 'Content-Length: 0'), taken),
   ...badBytes.map(([what, bytes]) =>
     row(`A body with ${what} is refused`, json(`{"description":"${bytes}"}`), keeps(400)),
   ),
@@ -84,5 +88,5 @@ export const encodings = ({ TARGET, report, framed, json, typed }: Forms): reado
   row('A byte order mark alone is refused', json(utf8('\ufeff')), keeps(400)),
   row('A body cut inside a character is refused', json(`{"description":"x\xe2\x82`), keeps(400)),
   row('U+FFFD, U+FFFF and U+2028 are characters', json(utf8('{"description":"\ufffd\uffff\u2028"}')), taken),
-  row('A gzip stream that says it is JSON is refused', json('\x1f\x8b\x08\x00\x00\x00\x00\x00'), keeps(400)),
+  row('A gzip stream with the type JSON is refused', json('\x1f\x8b\x08\x00\x00\x00\x00\x00'), keeps(400)),
 ];

@@ -1,16 +1,16 @@
 /**
- * Hostile inputs as data: the bytes that a client sends, and what the service replies, records and does with the connection. A row
- * that allows several outcomes says why. `hostile.test.ts` runs each row, and shows that other clients are served meanwhile. This file
- * has what rows are made of, the others a group of rows each, and `table.ts` has all groups.
+ * Hostile inputs as data: the bytes of a client, and the replies, the recorded events and the state of the connection. A row
+ * with several outcomes has a reason. `hostile.test.ts` runs each row, and checks that other clients are served at the same time.
+ * This file has the building blocks, the other files have a group of rows each, and `table.ts` has all groups.
  */
 
-/** One way to run the service, and what rows that are good have to look like there. */
+/** A way to run the service, and the parts of a good request there. */
 export interface Style {
-  /** What every path of a report is under. */
+  /** The first part of the path of every report. */
   readonly prefix: string;
-  /** The last lines of each head. */
+  /** The last headers of each request. */
   readonly headers: readonly string[];
-  /** The status of a path that leads nowhere whatever is under it. */
+  /** The status of a path outside all prefixes. */
   readonly outside: number;
 }
 
@@ -24,11 +24,11 @@ export const SPOKEN_TOKEN = 'schlüssel';
 const READING_TOKEN = `asl_${'Rr3-_'.repeat(9)}`;
 export const EXPIRED_READING_TOKEN = `asl_${'Xx4-_'.repeat(9)}`;
 export const GOOD_TOKEN = `${TOKEN_NAME}: ${TOKEN}`;
-/** A good token that may only read. */
+/** A valid token that may only read. */
 export const READER = `${TOKEN_NAME}: ${READING_TOKEN}`;
 export const LONGEST_NAME = `L${'o'.repeat(61)}g`;
 
-/** What is in the deployments file; the token itself is in place of its SHA-256. */
+/** The deployments file, with each token in place of its SHA-256. */
 export const deployments: readonly {
   name: string;
   tokens: readonly { token: string; notAfter?: string; may?: readonly string[] }[];
@@ -47,27 +47,27 @@ export const deployments: readonly {
   { name: 'test', tokens: [{ token: OTHER_TOKEN }] },
   { name: LONGEST_NAME, tokens: [{ token: OTHER_TOKEN }] },
 ];
-/** A folder beside those of the deployments, for no deployment. */
+/** A folder beside the folders of deployments, which belongs to none. */
 export const FOREIGN_FOLDER = 'attic';
 
 export const hosted: Style = { prefix: '/prod', headers: [GOOD_TOKEN], outside: 401 };
 
 /**
- * Replaced in each row by a key of its own, of the same length: so rows can run side by side and be counted exactly. What is
- * recorded for another deployment than that of the style has ` in NAME` after its key.
+ * Replaced by another key of the same length in each row, so that rows can run side by side and be counted exactly. A key that is
+ * recorded for another deployment than the style's ends with ` in NAME`.
  */
 export const KEY = 'key-000';
 
-/** The connection after the last reply: `kept` takes another report; of `closed` the end was announced; `open` waits. */
+/** The connection after the last reply: `kept` accepts another report, `closed` was announced, `open` waits. */
 export type Afterwards = 'kept' | 'closed' | 'open';
 
 export interface Outcome {
   readonly replies: readonly {
     readonly status: number;
     readonly records?: string | readonly string[];
-    /** It has `Idempotent-Replayed: true`; no other reply does. */
+    /** The reply has `Idempotent-Replayed: true`; no other reply has it. */
     readonly replayed?: true;
-    /** It shows events, assets or refusals. */
+    /** The reply shows events, assets or refusals. */
     readonly reads?: true;
   }[];
   readonly afterwards: Afterwards;
@@ -76,21 +76,21 @@ export interface Outcome {
 export interface Row {
   /** A sentence. */
   readonly name: string;
-  /** As latin1: a character is a byte. */
+  /** In latin1: a character is a byte. */
   readonly bytes: string;
-  /** One of them comes true, whole. */
+  /** The accepted outcomes. */
   readonly outcomes: readonly Outcome[];
-  /** Why there are several. */
+  /** Why there are several outcomes. */
   readonly reason?: string;
-  /** The client closes its half after the bytes. */
+  /** The client closes its half of the connection after the bytes. */
   readonly half?: boolean;
-  /** How many bytes go in one packet; all of them when it is not given. */
+  /** The number of bytes in one packet; all by default. */
   readonly pieceBytes?: number;
-  /** They answer a HEAD: each has the length of a body that it lacks. */
+  /** The replies answer HEAD requests: each has the length of a body that is not sent. */
   readonly bodiless?: boolean;
   /** Why the row makes no sense in hosted mode. */
   readonly localOnly?: string;
-  /** What the service does instead: the row is a task, not a failure. */
+  /** What the service does instead: a known defect, not a failure. */
   readonly defect?: string;
 }
 
@@ -102,7 +102,7 @@ export function row(name: string, bytes: string, outcome: Outcome | readonly Out
 
 export const taken = recorded(KEY);
 export const answered: Outcome = { replies: [{ status: 200 }], afterwards: 'kept' };
-/** The report was recorded before, with the same idempotency key. */
+/** The report was recorded earlier with the same idempotency key. */
 export const replayed: Outcome = { replies: [{ status: 200, replayed: true }], afterwards: 'kept' };
 export const silence: Outcome = { replies: [], afterwards: 'open' };
 
@@ -110,12 +110,12 @@ export function recorded(...keys: readonly string[]): Outcome {
   return { replies: keys.map((records) => ({ status: 200, records })), afterwards: 'kept' };
 }
 
-/** Refused, and the connection is kept. */
+/** The request is refused, and the connection is kept. */
 export function keeps(status: number): Outcome {
   return { replies: [{ status }], afterwards: 'kept' };
 }
 
-/** Refused, and the connection ends. */
+/** The request is refused, and the connection ends. */
 export function ends(status: number): Outcome {
   return { replies: [{ status }], afterwards: 'closed' };
 }
@@ -136,7 +136,7 @@ export const CHUNK = `${BODY.length.toString(16)}\r\n${BODY}\r\n`;
 export const LAST_CHUNK = '0\r\n\r\n';
 /** The body in one chunk. */
 export const CHUNKS = `${CHUNK}${LAST_CHUNK}`;
-/** What an attacker wants to be taken for a request of its own. It must never be recorded unless a row says so. */
+/** A report that an attacker wants to smuggle in. It must never be recorded, unless a row has it in its outcome. */
 export const SMUGGLED_KEY = `${KEY}/smuggled`;
 export const FIRST_KEY = `${KEY}/first`;
 export const SECOND_KEY = `${KEY}/second`;
@@ -146,27 +146,27 @@ export function utf8(text: string): string {
   return Buffer.from(text).toString('latin1');
 }
 
-/** What rows are made of, for one way to run the service. */
+/** The building blocks of rows, for one way to run the service. */
 export function formsOf({ prefix, headers, outside }: Style) {
   const MATERIALIZATION = `${prefix}/report_asset_materialization/`;
   const TARGET = `${MATERIALIZATION}${KEY}`;
   const BATCH = `${prefix}/report_asset_batch/`;
-  /** A head: lines with their ends, and the empty one. */
+  /** A head: lines with their line ends, and the empty line. */
   const head = (...lines: readonly string[]) => `${[...lines, ...headers].join('\r\n')}\r\n\r\n`;
   const reportTo = (target: string, ...more: readonly string[]) => head(`POST ${target} HTTP/1.1`, HOST, ...more);
   /** A report whose key is in the path. */
   const report = (...more: readonly string[]) => reportTo(TARGET, ...more);
-  /** A report whose key is in the body, framed as the headers say. */
+  /** A report whose key is in the body, framed by the given headers. */
   const framed = (more: readonly string[], body = BODY) => `${reportTo(MATERIALIZATION, JSON_TYPE, ...more)}${body}`;
   const chunked = (body: string) => framed([CHUNKED], body);
   /** A well-framed body for a target that has the key, so that only the body decides. */
   const json = (body: string, target = TARGET, ...more: readonly string[]) =>
     `${reportTo(target, JSON_TYPE, `Content-Length: ${body.length}`, ...more)}${body}`;
-  /** So many headers of no meaning that a report has so many with its own. */
+  /** Harmless headers, as many as a report needs to have `count` headers. */
   const padding = (count: number) => Array<string>(count - 1 - headers.length).fill('X: 1');
   return {
     prefix,
-    /** What the service answers where nothing can be. */
+    /** The status of a path outside all prefixes. */
     outside,
     MATERIALIZATION,
     TARGET,
@@ -189,9 +189,9 @@ export function formsOf({ prefix, headers, outside }: Style) {
     typed: (...more: readonly string[]) => `${reportTo(TARGET, 'Content-Length: 2', ...more)}{}`,
     offer: report(...OFFER),
     offerTo: (line: string) => head(`${line} HTTP/1.1`, HOST, 'Connection: Upgrade', 'Upgrade: websocket'),
-    /** A report with so many bytes of head. */
+    /** A report with a head of `bytes` bytes. */
     headOf: (bytes: number) => report(`X: ${'x'.repeat(bytes - report('X: ').length)}`),
-    /** The same in 100 headers that have no space after their colon. */
+    /** The same, in 100 headers without a space after the colon. */
     headOfManyHeaders: (bytes: number) => {
       const short = padding(99).map(() => 'X:1');
       return report(...short, `X:${'x'.repeat(bytes - report(...short, 'X:').length)}`);
@@ -207,7 +207,7 @@ export function repeated(times: number, outcome: Outcome): Outcome {
 
 export function shorten(name: string): string {
   if (name === '') return 'Nothing';
-  return name.length > 64 ? `A name of ${name.length} characters` : `A path that begins with ${name}`;
+  return name.length > 64 ? `A name of ${name.length} characters` : `A path that starts with ${name}`;
 }
 
 export const itemOf = (name: string, more = '') => `{"type":"observation","asset_key":["${KEY}","${name}"]${more}}`;

@@ -16,7 +16,7 @@ import {
   row,
 } from './forms.ts';
 
-/** Bodies for a hub, with a seq that fits the path: none of them is a line of a journal. */
+/** Bodies for a hub, with a seq that fits the path, that are not a journal line. */
 const badForwarded: readonly (readonly [what: string, body: string])[] = [
   ['a report', FIRST_ITEM],
   ['a report with its newline', `${FIRST_ITEM}\n`],
@@ -47,8 +47,8 @@ export const forwarding = (forms: Forms): readonly Row[] => {
   const put = (body: string, target = `${source}/1`, ...more: readonly string[]) =>
     `${to('PUT', target, `Content-Length: ${body.length}`, type, ...more)}${body}`;
   return [
-    row('A hub says how far it is', to('GET', source), answered),
-    row('A hub says how far it is to a HEAD', to('HEAD', source), answered, { bodiless: true }),
+    row('A hub reports its position', to('GET', source), answered),
+    row('A hub answers a HEAD for its position', to('HEAD', source), answered, { bodiless: true }),
     ...badForwarded.map(([what, body]) => row(`Forwarded lines that are ${what} are refused`, put(body), keeps(400))),
     ...badForwarded.map(([what, body]) =>
       row(

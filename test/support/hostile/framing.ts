@@ -22,17 +22,17 @@ import {
   utf8,
 } from './forms.ts';
 
-/** Each of these as the value of Content-Length, with a good body after it. */
+/** Values of Content-Length, each with a good body. */
 const badLengths: readonly (readonly [what: string, value: string])[] = [
-  ['a negative one', '-23'],
-  ['one with a plus', '+23'],
-  ['a hexadecimal one', '0x17'],
+  ['negative', '-23'],
+  ['a number with a plus', '+23'],
+  ['hexadecimal', '0x17'],
   ['a fraction', '23.0'],
   ['an exponent', '2e1'],
   ['two numbers with a space', '2 3'],
   ['a list of equal numbers', '23, 23'],
   ['a list of different numbers', '23, 5'],
-  ['an empty one', ''],
+  ['empty', ''],
   ['a word', 'chunked'],
   ['quotes', '"23"'],
   ['a comma after it', '23,'],
@@ -44,7 +44,7 @@ const badLengths: readonly (readonly [what: string, value: string])[] = [
   ['a vertical tab before it', '\x0b23'],
 ];
 
-/** Each of these as the value of Transfer-Encoding, with a good chunked body after it. */
+/** Values of Transfer-Encoding, each with a good chunked body. */
 const badCodings: readonly (readonly [what: string, value: string])[] = [
   ['chunked twice', 'chunked, chunked'],
   ['gzip before chunked', 'gzip, chunked'],
@@ -54,7 +54,7 @@ const badCodings: readonly (readonly [what: string, value: string])[] = [
   ['chunked before identity', 'chunked, identity'],
   ['an unknown coding', 'cow'],
   ['a longer word', 'xchunked'],
-  ['a longer word after', 'chunkedx'],
+  ['a word with a longer end', 'chunkedx'],
   ['quotes', '"chunked"'],
   ['a parameter', 'chunked;q=1'],
   ['nothing', ''],
@@ -79,16 +79,16 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
     ends(400),
   ),
   row(
-    'TE.TE: of two Transfer-Encodings neither is followed when one is unknown',
+    'TE.TE: two Transfer-Encodings are refused when the second is unknown',
     framed([CHUNKED, 'Transfer-Encoding: cow'], `${LAST_CHUNK}${SMUGGLED}`),
     ends(400),
   ),
   row(
-    'TE.TE: the unknown one first is refused as well',
+    'TE.TE: two Transfer-Encodings are refused when the first is unknown',
     framed(['Transfer-Encoding: cow', CHUNKED], `${LAST_CHUNK}${SMUGGLED}`),
     ends(400),
   ),
-  row('Two headers that both say chunked are refused', framed([CHUNKED, CHUNKED], CHUNKS), ends(400)),
+  row('Two headers with chunked are refused', framed([CHUNKED, CHUNKED], CHUNKS), ends(400)),
   row('Two equal Content-Lengths are refused', framed([SIZED, SIZED]), ends(400)),
   row(
     'Two Content-Lengths, the larger first, are refused',
@@ -106,30 +106,40 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
   ...badCodings.map(([what, value]) =>
     row(`Transfer-Encoding that is ${what} is refused`, framed([`Transfer-Encoding: ${value}`], CHUNKS), ends(400)),
   ),
-  row('Content-Length may have zeros before it', framed([`Content-Length: 000${BODY.length}`]), taken),
-  row('Content-Length may have white space around it', framed([`Content-Length: \t ${BODY.length}  `]), taken),
-  row('Content-Length may have a tab after it', framed([`Content-Length: ${BODY.length}\t`]), [taken, ends(400)], {
-    reason: 'llhttp took no tab there before 9.4; RFC 9112 section 5 allows it',
-  }),
+  row('Content-Length can have leading zeros', framed([`Content-Length: 000${BODY.length}`]), taken),
+  row('Content-Length can have white space around it', framed([`Content-Length: \t ${BODY.length}  `]), taken),
+  row(
+    'Content-Length with a tab after it is read or refused',
+    framed([`Content-Length: ${BODY.length}\t`]),
+    [taken, ends(400)],
+    {
+      reason: 'llhttp refused a tab there before 9.4; RFC 9112 section 5 allows it',
+    },
+  ),
   row('Content-Length in capitals counts', framed([SIZED.toUpperCase()]), taken),
   row(
     'The largest Content-Length of 64 bits is a large body',
     framed(['Content-Length: 18446744073709551615']),
     ends(413),
   ),
-  row('A Content-Length that doubles round is a large body', framed(['Content-Length: 9007199254740993']), ends(413)),
-  row('Chunked may be written in capitals', framed(['TRANSFER-ENCODING: CHUNKED'], CHUNKS), taken),
-  row('Chunked may have white space around it', framed(['Transfer-Encoding:\t chunked  '], CHUNKS), taken),
-  row('Chunked may have a tab after it', framed(['Transfer-Encoding: chunked\t'], CHUNKS), [taken, ends(400)], {
-    reason: 'llhttp takes no tab there; RFC 9112 section 5 allows it, and a refusal does no harm',
-  }),
+  row('A Content-Length that a double rounds is a large body', framed(['Content-Length: 9007199254740993']), ends(413)),
+  row('Chunked can be in capitals', framed(['TRANSFER-ENCODING: CHUNKED'], CHUNKS), taken),
+  row('Chunked can have white space around it', framed(['Transfer-Encoding:\t chunked  '], CHUNKS), taken),
+  row(
+    'Chunked with a tab after it is read or refused',
+    framed(['Transfer-Encoding: chunked\t'], CHUNKS),
+    [taken, ends(400)],
+    {
+      reason: 'llhttp refuses a tab there; RFC 9112 section 5 allows it, and a refusal does no harm',
+    },
+  ),
   row(
     'Transfer-Encoding on HTTP/1.0 is refused',
     `${head(`POST ${MATERIALIZATION} HTTP/1.0`, HOST, JSON_TYPE, CHUNKED)}${CHUNKS}`,
     ends(400),
   ),
   row(
-    'Transfer-Encoding on HTTP/1.0 with keep-alive is refused, and what is after it is not served',
+    'Transfer-Encoding on HTTP/1.0 with keep-alive is refused, and the bytes after it are not served',
     `${head(`POST ${TARGET} HTTP/1.0`, HOST, 'Connection: keep-alive', CHUNKED)}${LAST_CHUNK}${SMUGGLED}`,
     ends(400),
   ),
@@ -168,7 +178,7 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
     ends(400),
   ),
   row(
-    'Content_Length is another header, so its body is no body and breaks the connection',
+    'Content_Length is another header, so the bytes of its body break the connection',
     `${report(`Content_Length: ${BODY.length}`)}${BODY}`,
     both(taken, ends(400)),
   ),
@@ -177,7 +187,7 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
     `${report('Transfer_Encoding: chunked')}${LAST_CHUNK}`,
     both(taken, ends(400)),
   ),
-  row('The Connection header cannot take Content-Length away', framed(['Connection: content-length', SIZED]), taken),
+  row('The Connection header cannot remove Content-Length', framed(['Connection: content-length', SIZED]), taken),
   row(
     'X-HTTP-Method-Override is another header',
     head('GET /livez HTTP/1.1', HOST, 'X-HTTP-Method-Override: POST'),
@@ -194,15 +204,15 @@ export const smuggling = ({ MATERIALIZATION, TARGET, SMUGGLED, head, report, fra
 ];
 
 export const framing = ({ TARGET, SMUGGLED, report, framed, chunked }: Forms): readonly Row[] => [
-  row('A body in one chunk is taken', chunked(CHUNKS), taken),
+  row('A body in one chunk is accepted', chunked(CHUNKS), taken),
   row(
-    'A body in several chunks, a byte a packet, is taken',
+    'A body in several chunks, one byte per packet, is accepted',
     chunked(`e\r\n{"asset_key":"\r\n7\r\n${KEY}\r\n1\r\n"\r\n1\r\n}\r\n${LAST_CHUNK}`),
     taken,
     { pieceBytes: 1 },
   ),
-  row('A chunk size may have zeros before it', chunked(`00000000000000000000${CHUNKS}`), taken),
-  row('A last chunk may have several zeros', chunked(`${CHUNK}0000\r\n\r\n`), taken),
+  row('A chunk size can have leading zeros', chunked(`00000000000000000000${CHUNKS}`), taken),
+  row('A last chunk can have several zeros', chunked(`${CHUNK}0000\r\n\r\n`), taken),
   row('A chunk size over 64 bits is refused', chunked(`1000000000000000${CHUNKS}`), ends(400)),
   row('A negative chunk size is refused', chunked(`-1\r\nx\r\n${LAST_CHUNK}`), ends(400)),
   row('A chunk size with a plus is refused', chunked(`+1\r\nx\r\n${LAST_CHUNK}`), ends(400)),
@@ -241,24 +251,24 @@ export const framing = ({ TARGET, SMUGGLED, report, framed, chunked }: Forms): r
     'Content-Length in the trailer frames nothing',
     chunked(`${CHUNK}0\r\nContent-Length: ${SMUGGLED.length}\r\n\r\n`),
     [ends(400), taken],
-    { reason: 'RFC 9110 section 6.5.1 forbids it to the sender; a receiver may refuse or ignore it' },
+    { reason: 'RFC 9110 section 6.5.1 forbids it to the sender; a receiver can refuse or ignore it' },
   ),
   row(
     'Transfer-Encoding in the trailer frames nothing',
     chunked(`${CHUNK}0\r\n${CHUNKED}\r\n\r\n`),
     [ends(400), taken],
-    { reason: 'RFC 9110 section 6.5.1 forbids it to the sender; a receiver may refuse or ignore it' },
+    { reason: 'RFC 9110 section 6.5.1 forbids it to the sender; a receiver can refuse or ignore it' },
   ),
   row('A trailer without a colon is refused', chunked(`${CHUNK}0\r\nnonsense\r\n\r\n`), ends(400)),
   row('A trailer with a NUL is refused', chunked(`${CHUNK}0\r\nX: \0\r\n\r\n`), ends(400)),
   row('A trailer over 16 KiB is refused', chunked(`${CHUNK}0\r\nX: ${'x'.repeat(17_000)}\r\n\r\n`), ends(431)),
   row('An empty line after the last chunk is skipped', chunked(`${CHUNKS}\r\n`), taken),
   row(
-    'Nonsense after the last chunk is refused once the reply is out',
+    'Nonsense after the last chunk is refused after the reply',
     chunked(`${CHUNKS}nonsense\r\n\r\n`),
     both(taken, ends(400)),
   ),
-  row('Chunks that never end leave no event when the client goes', chunked(CHUNK), ends(400), { half: true }),
+  row('Chunks that never end leave no event when the client disconnects', chunked(CHUNK), ends(400), { half: true }),
   row('A chunk that is cut leaves no event', chunked(CHUNK.slice(0, 9)), ends(400), { half: true }),
   row('A chunk size that is cut leaves no event', chunked('1'), ends(400), { half: true }),
   row('A last chunk without its empty line leaves no event', chunked(`${CHUNK}0\r\n`), ends(400), { half: true }),
@@ -269,7 +279,7 @@ export const framing = ({ TARGET, SMUGGLED, report, framed, chunked }: Forms): r
   row('A head that is cut leaves no event', report().slice(0, -2), ends(400), { half: true }),
   row('A request line that is cut leaves no event', `POST ${TARGET} HT`, ends(400), { half: true }),
   row(
-    'A body without a length is none, and what is there breaks the connection',
+    'A body without a length is not a body, and its bytes break the connection',
     `${report(JSON_TYPE)}${BODY}`,
     both(taken, ends(400)),
   ),
@@ -278,7 +288,11 @@ export const framing = ({ TARGET, SMUGGLED, report, framed, chunked }: Forms): r
     framed([SIZED], `${BODY}}`),
     both(taken, ends(400)),
   ),
-  row('A chunked body of no bytes is no body', `${report(CHUNKED, 'Content-Type: text/plain')}${LAST_CHUNK}`, taken),
+  row(
+    'A chunked body without bytes counts as no body',
+    `${report(CHUNKED, 'Content-Type: text/plain')}${LAST_CHUNK}`,
+    taken,
+  ),
   row('Empty lines before the request line are skipped', `\r\n\r\n${report()}`, taken),
   row('A chunk of nearly 64 bits is waited for, not reserved', chunked('FFFFFFFFFFFFFFF\r\n{'), silence),
 ];

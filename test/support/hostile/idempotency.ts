@@ -25,13 +25,13 @@ import {
   utf8,
 } from './forms.ts';
 
-/** Each of these as the value of Idempotency-Key, twice: the second report is the same one. */
+/** Values of Idempotency-Key. Each is sent twice, with the same report. */
 const goodKeys: readonly (readonly [what: string, value: string])[] = [
   ['of one character', '~'],
   ['of 255 characters', `${KEY}${'k'.repeat(255 - KEY.length)}`],
   ['of 255 characters in quotes', `"${KEY}${'k'.repeat(255 - KEY.length)}"`],
   ['of 255 characters, most of them escaped', `"${KEY}${'\\"'.repeat(255 - KEY.length)}"`],
-  ['with all that may be bare', `${KEY}!#$%&'()*+-./:;<=>?@[\\]^_\`{|}~`],
+  ['with all characters that need no quotes', `${KEY}!#$%&'()*+-./:;<=>?@[\\]^_\`{|}~`],
   ['with a comma, a semicolon and escapes in quotes', `"${KEY},;\\\\\\""`],
   ['with white space around it', `\t ${KEY} \t`],
   ['that looks like a parameter', `${KEY};a=1`],
@@ -40,7 +40,7 @@ const goodKeys: readonly (readonly [what: string, value: string])[] = [
   ['that is __proto__ and more', `__proto__${KEY}`],
 ];
 
-/** Each of these is no key. */
+/** Values of Idempotency-Key that are not a key. */
 const badKeys: readonly (readonly [what: string, value: string])[] = [
   ['that is empty', ''],
   ['of white space', ' \t'],
@@ -55,12 +55,12 @@ const badKeys: readonly (readonly [what: string, value: string])[] = [
   ['whose quotes are not opened', `${KEY}"`],
   ['whose closing quote is escaped', `"${KEY}\\"`],
   ['with an escape of another character', `"${KEY}\\a"`],
-  ['with a quote inside of it', `${KEY}"a`],
+  ['with a quote inside', `${KEY}"a`],
   ['with something after its quotes', `"${KEY}"a`],
   ['with a parameter', `"${KEY}";a=1`],
   ['with a parameter after a space', `${KEY}; a=1`],
   ['that is a list', `${KEY},a`],
-  ['that is a list of quoted ones', `"${KEY}", "a"`],
+  ['that is a list of quoted keys', `"${KEY}", "a"`],
   ['with a comma after it', `${KEY},`],
   ['with a space', `${KEY} a`],
   ['with a space in quotes', `"${KEY} a"`],
@@ -72,7 +72,7 @@ const badKeys: readonly (readonly [what: string, value: string])[] = [
   ['with a no-break space after it', `${KEY}\xa0`],
 ];
 
-/** What is another event with the same key: its members, where the first has `"metadata":{"a":1.0,"b":2}`. */
+/** Members that make another event with the same key; the first event has `"metadata":{"a":1.0,"b":2}`. */
 const otherEvents: readonly (readonly [what: string, members: string])[] = [
   ['without metadata', ''],
   ['with null for metadata', '"metadata":null'],
@@ -84,7 +84,7 @@ const otherEvents: readonly (readonly [what: string, members: string])[] = [
   ['with a time', '"metadata":{"a":1.0,"b":2},"event_time":"2026-11-20T15:19:45Z"'],
 ];
 
-/** Reports with an idempotency key; the key of a row is part of each, so that no row meets the report of another. */
+/** Reports with an idempotency key, which contains the key of the row, so that no row meets the report of another. */
 export const idempotency = ({
   MATERIALIZATION,
   TARGET,
@@ -108,7 +108,7 @@ export const idempotency = ({
   const conflict = keeps(422);
   return [
     ...goodKeys.map(([what, value]) =>
-      row(`An idempotency key ${what} is one`, `${keyed(value)}${keyed(value)}`, both(taken, replayed)),
+      row(`An idempotency key ${what} is accepted`, `${keyed(value)}${keyed(value)}`, both(taken, replayed)),
     ),
     ...badKeys.map(([what, value]) =>
       row(`An idempotency key ${what} is refused`, `${keyed(value)}${report()}`, both(keeps(400), taken)),
@@ -122,7 +122,7 @@ export const idempotency = ({
     ),
     ...otherEvents.map(([what, members]) =>
       row(
-        `A report ${what} is another one than that with its idempotency key`,
+        `A report ${what} differs from the report with its idempotency key`,
         `${first}${event(members, named(KEY))}${first}`,
         both(both(taken, conflict), replayed),
       ),
@@ -137,18 +137,18 @@ export const idempotency = ({
       both(both(taken, replayed), replayed),
     ),
     row(
-      'An escaped backslash in quotes is one that is bare',
+      'An escaped backslash in quotes equals a bare backslash',
       `${keyed(`${KEY}\\a`)}${keyed(`"${KEY}\\\\a"`)}`,
       both(taken, replayed),
     ),
     row('Idempotency_Key is another header', `${good}${report(`Idempotency_Key: ${KEY}`)}`, recorded(KEY, KEY)),
     row(
-      'An idempotency key in a trailer is none',
+      'An idempotency key in a trailer is ignored',
       twice(framed([CHUNKED], `${CHUNK}0\r\n${named(KEY)}\r\n\r\n`)),
       recorded(KEY, KEY),
     ),
     row(
-      'An idempotency key in the query or in the body of a report is none',
+      'An idempotency key in the query or in the body of a report is ignored',
       `${twice(reportTo(`${TARGET}?idempotency_key=${KEY}&Idempotency-Key=${KEY}`))}${twice(event(`"idempotency_key":"${KEY}"`))}`,
       recorded(KEY, KEY, KEY, KEY),
     ),
@@ -170,12 +170,12 @@ export const idempotency = ({
       both(both(keeps(400), taken), replayed),
     ),
     row(
-      'The place of the asset key makes no other event',
+      'An asset key in another place makes the same event',
       `${good}${framed([SIZED, named(KEY)])}${reportTo(`${MATERIALIZATION}?asset_key=${KEY}`, named(KEY))}`,
       both(both(taken, replayed), replayed),
     ),
     row(
-      'A time in another zone makes no other event, and another fraction does',
+      'A time in another zone makes the same event, another fraction does not',
       ['15:19:45Z', '16:19:45%2B01:00', '15:19:45.0Z']
         .map((time) => reportTo(`${TARGET}?event_time=2026-11-20T${time}`, named(KEY)))
         .join(''),
@@ -187,7 +187,7 @@ export const idempotency = ({
       both(taken, conflict),
     ),
     row(
-      'A batch that is sent again with its key is all duplicates',
+      'A batch that is sent again with its key has duplicates only',
       twice(batch(TWO_ITEMS, named(KEY))),
       both(twoRecorded, answered),
     ),
@@ -212,7 +212,7 @@ export const idempotency = ({
       both(taken, keeps(400)),
     ),
     row(
-      'Of a lenient batch such an item is left out',
+      'A lenient batch leaves out an item whose key belongs to another event',
       `${first}${batch(`${TWO_ITEMS}\n${item(KEY)}`, LENIENT)}`,
       both(taken, { ...twoRecorded, replies: [{ ...twoRecorded.replies[0], status: 207 }] }),
     ),

@@ -2,7 +2,7 @@
 
 import { type Forms, KEY, keeps, type Row, recorded, row, taken, utf8 } from './forms.ts';
 
-/** Bodies that are no JSON object, for a target that has the key. */
+/** Bodies that are not a JSON object, for a target that has the key. */
 const badJson: readonly (readonly [what: string, body: string])[] = [
   ['white space', ' \r\n'],
   ['a string', '"text"'],
@@ -48,14 +48,14 @@ const badJson: readonly (readonly [what: string, body: string])[] = [
   ['200,000 open braces', '{"a":'.repeat(200_000)],
 ];
 
-/** JSON objects that are no report. */
+/** JSON objects that are not a report. */
 export const badReports = ({
   MATERIALIZATION,
   CHECK,
 }: Forms): readonly (readonly [what: string, body: string, target?: string])[] => [
   ['a data version that is a number', '{"data_version":3}'],
   ['a partition that is an object', '{"partition":{}}'],
-  ['a description that is half of a pair', '{"description":"\\ud800"}'],
+  ['a description that is half of a surrogate pair', '{"description":"\\ud800"}'],
   ['a partition that is the other half', '{"partition":"\\udc00"}'],
   ['a pair the wrong way round', '{"data_version":"\\udc00\\ud800"}'],
   ['an event time that is a number', '{"event_time":1763650785}'],
@@ -80,7 +80,7 @@ export const badReports = ({
   ['a key of lists', `{"asset_key":[["${KEY}"]]}`, MATERIALIZATION],
   ['a key with an escaped NUL', `{"asset_key":"${KEY}\\u0000"}`, MATERIALIZATION],
   ['a key with an escaped line feed', `{"asset_key":"${KEY}\\n"}`, MATERIALIZATION],
-  ['a key with half of a pair', `{"asset_key":"${KEY}\\ud83d"}`, MATERIALIZATION],
+  ['a key with half of a surrogate pair', `{"asset_key":"${KEY}\\ud83d"}`, MATERIALIZATION],
   ['a key in __proto__', `{"__proto__":{"asset_key":"${KEY}"}}`, MATERIALIZATION],
   ['a key whose name has a space', `{"asset_key ":"${KEY}"}`, MATERIALIZATION],
   ['a key in capitals', `{"ASSET_KEY":"${KEY}"}`, MATERIALIZATION],
@@ -98,28 +98,24 @@ export const jsonBodies = (
 ): readonly Row[] => [
   ...badJson.map(([what, body]) => row(`A body that is ${what} is refused`, json(body), keeps(400))),
   ...badReports.map(([what, body, target]) => row(`A report with ${what} is refused`, json(body, target), keeps(400))),
-  row(
-    'Of a repeated member the last is taken',
-    json(`{"asset_key":"no","asset_key":"${KEY}"}`, MATERIALIZATION),
-    taken,
-  ),
+  row('The last of two equal members counts', json(`{"asset_key":"no","asset_key":"${KEY}"}`, MATERIALIZATION), taken),
   row(
     'A name that is written with escapes is the same name',
     json(`{"\\u0061sset_key":"${KEY}"}`, MATERIALIZATION),
     taken,
   ),
   row(
-    '__proto__ and constructor are names like others',
+    '__proto__ and constructor are ordinary names',
     json('{"__proto__":{"partition":1},"constructor":{},"toString":1}'),
     taken,
   ),
   row('__proto__ in metadata is kept', json('{"metadata":{"__proto__":{"a":1},"__proto__":2}}'), taken),
   row('Numbers beyond a double are kept', json(`{"metadata":{"a":1e400,"b":-0,"c":${'9'.repeat(5_000)}}}`), taken),
-  row('Half of a pair in metadata is kept as it was sent', json('{"metadata":{"\\ud800":"\\udc00"}}'), taken),
-  row('An event time may be any nanosecond', json('{"event_time":"0001-01-01t00:00:00.000000001z"}'), taken),
-  row('A pair in escapes is one character', json('{"description":"\\ud83d\\ude00"}'), taken),
-  row('White space between tokens is no part of a value', json('\t\r\n {\n"metadata" :\t{ } }\r\n'), taken),
-  row('An empty member name is a name', json('{"":1,"metadata":{"":{}}}'), taken),
+  row('Half of a surrogate pair in metadata is recorded as sent', json('{"metadata":{"\\ud800":"\\udc00"}}'), taken),
+  row('An event time can be any nanosecond', json('{"event_time":"0001-01-01t00:00:00.000000001z"}'), taken),
+  row('An escaped surrogate pair is one character', json('{"description":"\\ud83d\\ude00"}'), taken),
+  row('White space between tokens is not part of a value', json('\t\r\n {\n"metadata" :\t{ } }\r\n'), taken),
+  row('An empty member name is accepted', json('{"":1,"metadata":{"":{}}}'), taken),
   row('A key in the body keeps its slashes', json(`{"asset_key":"${KEY}/x"}`, MATERIALIZATION), recorded(`${KEY}|x`)),
-  row('An unknown member may hold anything', json('{"uri":[[[{"a":null}]]]}'), taken),
+  row('An unknown member can hold anything', json('{"uri":[[[{"a":null}]]]}'), taken),
 ];

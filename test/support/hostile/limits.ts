@@ -1,4 +1,4 @@
-/** Each limit, and one more than it allows. */
+/** Each limit, and one more than it. */
 
 import {
   announced,
@@ -17,7 +17,7 @@ import {
   utf8,
 } from './forms.ts';
 
-/** Nothing of it but the key is recorded, so that the journal stays small. */
+/** Only its key is recorded, so that the journal stays small. */
 export const bodyOf = (bytes: number) => `{"asset_key":"${KEY}","unknown":"${'x'.repeat(bytes - BODY.length - 13)}"}`;
 const deep = (depth: number) => `{"metadata":{"a":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}}`;
 export const members = (count: number) => `{${Array.from({ length: count }, (_, index) => `"m${index}":0`).join()}}`;
@@ -49,7 +49,8 @@ export const limits = ({
     ends(431),
   ),
   row('A head of 16 KiB in many headers without spaces is read', headOfManyHeaders(16_384), [taken, ends(431)], {
-    reason: 'Node does not tell white space: a space after each colon is counted, so up to 100 bytes may be missing',
+    reason:
+      'Node does not expose white space: a space after each colon is assumed, so the count can be off by 100 bytes',
   }),
   row('A head of one byte more in many headers without spaces is refused', headOfManyHeaders(16_385), ends(431)),
   row(
@@ -58,7 +59,7 @@ export const limits = ({
     ends(431),
     {
       defect:
-        'llhttp counts no white space before a value, and Node does not tell it: megabytes of it are read and forgotten',
+        'llhttp does not count white space before a value, and Node does not expose it: megabytes of it are read and dropped',
     },
   ),
   row('100 headers are read', report(...padding(100)), taken),
@@ -79,13 +80,13 @@ export const limits = ({
   ),
   row('A body of one byte more is refused before it is sent', framed(['Content-Length: 1048577'], ''), ends(413)),
   row(
-    'A key of 4,096 bytes in the path is taken',
+    'A key of 4,096 bytes in the path is accepted',
     reportTo(`${MATERIALIZATION}${longKey(4_096)}`),
     recorded(longKey(4_096)),
   ),
   row('A key of one byte more in the path is refused', reportTo(`${MATERIALIZATION}${longKey(4_097)}`), keeps(400)),
   row(
-    'A key of 4,096 bytes in the body is taken',
+    'A key of 4,096 bytes in the body is accepted',
     json(`{"asset_key":"${longKey(4_096)}"}`, MATERIALIZATION),
     recorded(longKey(4_096)),
   ),
@@ -95,7 +96,7 @@ export const limits = ({
     keeps(400),
   ),
   row(
-    'A key of 4,096 bytes in the query is taken',
+    'A key of 4,096 bytes in the query is accepted',
     reportTo(`${MATERIALIZATION}?asset_key=${longKey(4_096)}`),
     recorded(longKey(4_096)),
   ),
@@ -123,5 +124,5 @@ export const limits = ({
     json(`{${Array(1_001).fill('"a":0').join()}}`),
     keeps(400),
   ),
-  row('What is inside metadata is not counted', json(`{"metadata":${members(5_000)}}`), taken),
+  row('Members inside metadata are not counted', json(`{"metadata":${members(5_000)}}`), taken),
 ];

@@ -29,8 +29,8 @@ import { bodyOf } from './limits.ts';
 
 export type Refused = readonly [what: string, bytes: string, status: number];
 
-/** Refusals that end the connection: what is pipelined after them is not served. */
-export const endings = ({
+/** Refusals that end the connection: requests after them are not served. */
+export const refusalsThatEnd = ({
   MATERIALIZATION,
   TARGET,
   CHECK,
@@ -45,21 +45,21 @@ export const endings = ({
   padding,
 }: Forms): readonly Refused[] => [
   ['two Hosts', report(HOST), 400],
-  ['a Content-Type that is wrong', typed('Content-Type: text/plain'), 400],
+  ['a wrong Content-Type', typed('Content-Type: text/plain'), 400],
   ['a Content-Encoding', json('{}', TARGET, 'Content-Encoding: gzip'), 415],
   ['an Expect before a body', framed([SIZED, 'Expect: dance']), 417],
   ['an unknown path with a body', json('{}', NOWHERE), 404],
-  ['a method that is wrong, with a body', `${head(`GET ${CHECK} HTTP/1.1`, HOST, SIZED)}${BODY}`, 405],
+  ['a wrong method with a body', `${head(`GET ${CHECK} HTTP/1.1`, HOST, SIZED)}${BODY}`, 405],
   ['a foreign Origin with a body', json('{}', TARGET, 'Origin: null'), 403],
   ['too many headers', report(...padding(101)), 431],
   ['a fragment', reportTo(`${TARGET}#x`), 400],
   ['HTTP/2.0', head(`POST ${TARGET} HTTP/2.0`, HOST), 400],
-  ['a chunk that is broken', chunked(`zz\r\n${LAST_CHUNK}`), 400],
-  ['a body that is too large', json(bodyOf(1_048_577), MATERIALIZATION), 413],
+  ['a broken chunk', chunked(`zz\r\n${LAST_CHUNK}`), 400],
+  ['too large a body', json(bodyOf(1_048_577), MATERIALIZATION), 413],
 ];
 
-/** Refusals that keep it: what follows them is served. */
-export const goings = ({
+/** Refusals that keep the connection: requests after them are served. */
+export const refusalsThatKeep = ({
   MATERIALIZATION,
   TARGET,
   NOWHERE,
@@ -69,10 +69,10 @@ export const goings = ({
   framed,
   json,
 }: Forms): readonly Refused[] => [
-  ['a body that is no JSON', json('{'), 400],
-  ['a key that is missing', reportTo(MATERIALIZATION), 400],
+  ['a body that is not JSON', json('{'), 400],
+  ['a missing key', reportTo(MATERIALIZATION), 400],
   ['an unknown path', reportTo(NOWHERE), 404],
-  ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST), 405],
+  ['a wrong method', head(`GET ${TARGET} HTTP/1.1`, HOST), 405],
   ['a foreign Origin', report('Origin: null'), 403],
   ['an Expect', report('Expect: dance'), 417],
   ['a Content-Encoding on chunks', framed([CHUNKED, 'Content-Encoding: gzip'], CHUNKS), 415],
@@ -80,20 +80,20 @@ export const goings = ({
 
 export const pipelining = (
   { TARGET, LIVE, SMUGGLED, FIRST, SECOND, head, report, framed, chunked, json, offer }: Forms,
-  endings: readonly Refused[],
-  goings: readonly Refused[],
+  refusalsThatEnd: readonly Refused[],
+  refusalsThatKeep: readonly Refused[],
 ): readonly Row[] => [
-  ...endings.map(([what, bytes, status]) =>
+  ...refusalsThatEnd.map(([what, bytes, status]) =>
     row(`A report after ${what} is not served`, `${FIRST}${bytes}${SMUGGLED}`, both(recorded(FIRST_KEY), ends(status))),
   ),
-  ...goings.map(([what, bytes, status]) =>
+  ...refusalsThatKeep.map(([what, bytes, status]) =>
     row(
       `A report after ${what} is served`,
       `${FIRST}${bytes}${SECOND}`,
       both(both(recorded(FIRST_KEY), keeps(status)), recorded(SECOND_KEY)),
     ),
   ),
-  row('Replies come in order when a GET follows a report', `${FIRST}${LIVE}${SECOND}${LIVE}`, {
+  row('Replies are sent in order when a GET follows a report', `${FIRST}${LIVE}${SECOND}${LIVE}`, {
     replies: [
       { status: 200, records: FIRST_KEY },
       { status: 200 },
@@ -105,9 +105,9 @@ export const pipelining = (
   row('A report after a body is found where the body ends', `${framed([SIZED])}${SECOND}`, recorded(KEY, SECOND_KEY)),
   row('A report after the last chunk is found', `${chunked(CHUNKS)}${SECOND}`, recorded(KEY, SECOND_KEY)),
   row('A report after an empty line is found', `${FIRST}\r\n${SECOND}`, recorded(FIRST_KEY, SECOND_KEY)),
-  row('A report that a body looks like is no report', json(SMUGGLED), keeps(400)),
+  row('A body that looks like a report is not served', json(SMUGGLED), keeps(400)),
   row(
-    'A report that a chunk looks like is no report',
+    'A chunk that looks like a report is not served',
     chunked(`${SMUGGLED.length.toString(16)}\r\n${SMUGGLED}\r\n${LAST_CHUNK}`),
     keeps(400),
   ),
@@ -129,17 +129,17 @@ export const pipelining = (
     recorded(KEY, SMUGGLED_KEY),
   ),
   row(
-    'A report after an Expect that is refused is a request of its own',
+    'A report after a refused Expect is a request of its own',
     `${report('Expect: 100-continue').replace('POST', 'PUT')}${SMUGGLED}`,
     both(keeps(405), recorded(SMUGGLED_KEY)),
   ),
   row('A report after an upgrade is refused, since it is not served', `${offer}${SMUGGLED}`, announced(taken)),
-  row('The body of a report after an upgrade is no report', `${offer}${json(SMUGGLED)}`, announced(taken), {
+  row('The body of a report after an upgrade is not served', `${offer}${json(SMUGGLED)}`, announced(taken), {
     pieceBytes: `${offer}${json(SMUGGLED)}`.length - SMUGGLED.length,
   }),
   row('A report after HTTP/1.0 is not served', `${head(`POST ${TARGET} HTTP/1.0`)}${SMUGGLED}`, announced(taken)),
   row(
-    'Nonsense after two reports is answered after them',
+    'Nonsense after two reports is answered after their replies',
     `${FIRST}${SECOND}nonsense\r\n\r\n`,
     both(recorded(FIRST_KEY, SECOND_KEY), ends(400)),
   ),
@@ -160,7 +160,7 @@ export const pipelining = (
     { half: true },
   ),
   row(
-    'A client that closes its half before it sent anything is let go',
+    'A client that closes its half before it sends anything is disconnected',
     '',
     { replies: [], afterwards: 'kept' },
     { half: true },
@@ -169,7 +169,7 @@ export const pipelining = (
 
 export const slowness = ({ MATERIALIZATION, FIRST, SECOND, report, framed, chunked }: Forms): readonly Row[] => [
   // Node reports no parse error for a request that offers an upgrade; only the deadline of the request ends it, with 408.
-  row('A broken chunk beside an upgrade is not taken', framed([CHUNKED, ...OFFER], 'zz\r\n'), silence),
+  row('A broken chunk beside an upgrade is not accepted', framed([CHUNKED, ...OFFER], 'zz\r\n'), silence),
   row('A connection without a byte is left alone', '', silence),
   row('A request line that does not end is waited for', `POST ${MATERIALIZATION}`, silence),
   row('A head that does not end is waited for', report().slice(0, -2), silence),
@@ -182,7 +182,7 @@ export const slowness = ({ MATERIALIZATION, FIRST, SECOND, report, framed, chunk
     replies: [{ status: 100 }],
     afterwards: 'open',
   }),
-  row('A second report that does not end holds no reply back', `${FIRST}${SECOND.slice(0, -4)}`, {
+  row('A second report that does not end does not delay a reply', `${FIRST}${SECOND.slice(0, -4)}`, {
     ...recorded(FIRST_KEY),
     afterwards: 'open',
   }),

@@ -1,4 +1,4 @@
-/** What reads a journal over HTTP, and which tokens may do what in hosted mode. */
+/** Requests that read a journal, and the rights of tokens in hosted mode. */
 
 import { READINGS } from './access.ts';
 import {
@@ -31,13 +31,13 @@ import {
 } from './forms.ts';
 import { badTokens, NO_TOKENS_MAX } from './tokens.ts';
 
-/** Of a reading: paths that are not its own. */
+/** Paths after a reading that are not its own. */
 const badReadingPaths: readonly string[] = [
   ...['/events/', '/events/x', '//events', '/./events', '/x/../events', '/EVENTS', '/Events', '/event', '/eventss'],
   ...['/events%2F', '/%65vents', '/events%00', '/events;x=1', '/events.json', '/assets/orders', '/refusals/1'],
 ];
 
-/** Queries that no reading takes: a filter that is ignored would show everything. */
+/** Queries that every reading refuses: an ignored filter would show everything. */
 const badReadingQueries: readonly string[] = [
   ...['x=1', 'Limit=1', 'limit', 'limit=', 'limit=0', 'limit=-1', 'limit=1.0', 'limit=1e3', 'limit=0x1', 'limit=%31x'],
   ...['limit=1%00', 'limit=+1', 'limit=99999999999999999999', 'limit=%zz', 'limit=%ff', '=1', '%00=1', 'x=%zz'],
@@ -50,7 +50,7 @@ const badEventQueries: readonly string[] = [
   ...['key=[', 'key=%5B%22a%22', 'since=yesterday', 'since=2026-02-30', 'until=1e9'],
 ];
 
-/** What reads a journal, and what looks like it. */
+/** Requests that read a journal, and requests that look like them. */
 export const readings = (forms: Forms): readonly Row[] => {
   const { prefix, FIRST, SMUGGLED, head, reportTo } = forms;
   const get = (target: string, ...more: readonly string[]) => head(`GET ${prefix}${target} HTTP/1.1`, HOST, ...more);
@@ -69,29 +69,29 @@ export const readings = (forms: Forms): readonly Row[] => {
           method === method.toUpperCase() && method !== 'QUERY' ? keeps(405) : [keeps(405), ends(400)],
           method === method.toUpperCase() && method !== 'QUERY'
             ? {}
-            : { reason: 'llhttp knows some methods only, and by their exact names' },
+            : { reason: 'llhttp knows some methods only, by their exact names' },
         ),
       ),
       row(`TRACE ${path} is refused`, get(path).replace('GET', 'TRACE'), keeps(405)),
       ...badReadingQueries.map((query) =>
         row(`GET ${path} with the query ${shorten(query)} is refused`, get(`${path}?${query}`), keeps(400)),
       ),
-      row(`A body that is no JSON is refused on GET ${path}`, withBody(path, '{', JSON_TYPE), keeps(400)),
+      row(`A body that is not JSON is refused on GET ${path}`, withBody(path, '{', JSON_TYPE), keeps(400)),
       row(`A body without a type is refused on GET ${path}`, withBody(path, '{}'), ends(400)),
       row(
         `A body of another type is refused on GET ${path}`,
         withBody(path, '{}', 'Content-Type: text/plain'),
         ends(400),
       ),
-      row(`A report in the body of GET ${path} is none`, withBody(path, SMUGGLED, JSON_TYPE), keeps(400)),
+      row(`A report in the body of GET ${path} is not recorded`, withBody(path, SMUGGLED, JSON_TYPE), keeps(400)),
       row(`A fragment is refused on GET ${path}`, get(`${path}#x`), ends(400)),
-      row(`GET ${path} with an Expect that is none is refused`, get(path, 'Expect: dance'), keeps(417)),
+      row(`GET ${path} with an unknown Expect is refused`, get(path, 'Expect: dance'), keeps(417)),
     ]),
     ...badReadingPaths.map((path) => row(`GET ${path} reads nothing`, get(path), keeps(404))),
     ...badEventQueries.map((query) =>
       row(`GET /events with ${shorten(query)} is refused`, get(`/events?${query}`), keeps(400)),
     ),
-    row('A body of GET that is announced and empty is read', withBody('/events?limit=1', ''), readOnce),
+    row('An announced empty body of a GET is accepted', withBody('/events?limit=1', ''), readOnce),
     row(
       'A body in chunks is read with GET /events',
       `${get('/events?limit=1', CHUNKED, JSON_TYPE)}${LAST_CHUNK}`,
@@ -101,10 +101,10 @@ export const readings = (forms: Forms): readonly Row[] => {
       ...readOnce,
       afterwards: 'closed',
     }),
-    row('An Accept that names nothing gets the standard type', get('/events?limit=1', 'Accept: ,;q=,/'), readOnce),
+    row('An Accept without a type gets the standard type', get('/events?limit=1', 'Accept: ,;q=,/'), readOnce),
     row('An Accept of 8 KiB is read', get('/events?limit=1', `Accept: ${'a/b;q=0.1,'.repeat(800)}`), readOnce),
     row(
-      'A Last-Event-ID that is no number ends no stream',
+      'A Last-Event-ID that is not a number does not end the stream',
       get('/events', 'Accept: text/event-stream', 'Last-Event-ID: x'),
       keeps(400),
     ),
@@ -113,12 +113,12 @@ export const readings = (forms: Forms): readonly Row[] => {
       `${FIRST}${get('/events?limit=1')}${reportTo(`${forms.MATERIALIZATION}${SECOND_KEY}`)}`,
       both(both(recorded(FIRST_KEY), readOnce), recorded(SECOND_KEY)),
     ),
-    row('An upgrade to a reading is its last', get('/events?limit=1', ...OFFER), announced(readOnce)),
-    row('A client that closes its half gets what it asked for', get('/events?limit=1'), readOnce, { half: true }),
+    row('An upgrade with a reading ends the connection', get('/events?limit=1', ...OFFER), announced(readOnce)),
+    row('A reading whose client closes its half is answered', get('/events?limit=1'), readOnce, { half: true }),
   ];
 };
 
-/** Who may do what in hosted mode. The forms have no token. */
+/** The rights of tokens in hosted mode. The forms have no token. */
 export const rights = (forms: Forms): readonly Row[] => {
   const { TARGET, BATCH, CHECK, NOWHERE, MATERIALIZATION, head, reportTo, batch, json } = forms;
   const get = (target: string, ...more: readonly string[]) => head(`GET ${target} HTTP/1.1`, HOST, ...more);
@@ -148,14 +148,10 @@ export const rights = (forms: Forms): readonly Row[] => {
         get(`/test${path}`, READER),
         keeps(401),
       ),
-      row(
-        `GET ${path} with a token that might read and has expired gets 401`,
-        get(`/prod${path}`, expired),
-        keeps(401),
-      ),
+      row(`GET ${path} with an expired token that may read gets 401`, get(`/prod${path}`, expired), keeps(401)),
       row(`GET ${path} under no deployment gets 401 with a token that may read`, get(path, READER), keeps(401)),
       row(
-        `GET ${path} of a page of another site gets 403`,
+        `GET ${path} from a page of another site gets 403`,
         get(`/prod${path}`, READER, 'Origin: http://evil.example'),
         keeps(403),
       ),
@@ -176,7 +172,7 @@ export const rights = (forms: Forms): readonly Row[] => {
       both(repeated(NO_TOKENS_MAX + 1, keeps(403)), keeps(401)),
     ),
     row(
-      'A right counts for one request',
+      'A right is checked for each request',
       `${get('/prod/refusals', READER)}${get('/prod/refusals')}${reportTo(`${MATERIALIZATION}${FIRST_KEY}`, GOOD_TOKEN)}`,
       both(both(readOnce, keeps(401)), recorded(FIRST_KEY)),
     ),

@@ -1,4 +1,4 @@
-/** All groups together, for a local and for a hosted service. */
+/** All groups of rows, for a local and for a hosted service. */
 
 import { access, routes } from './access.ts';
 import { batches } from './batches.ts';
@@ -10,12 +10,12 @@ import { headers } from './headers.ts';
 import { idempotency } from './idempotency.ts';
 import { badReports, jsonBodies } from './json.ts';
 import { limits } from './limits.ts';
-import { endings, goings, pipelining, slowness } from './pipelining.ts';
+import { pipelining, refusalsThatEnd, refusalsThatKeep, slowness } from './pipelining.ts';
 import { readings, rights } from './readings.ts';
 import { badRequestLines, targets } from './targets.ts';
 import { tokens } from './tokens.ts';
 
-/** The table, for one way to run the service. */
+/** @returns the groups for one way to run the service */
 export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>> {
   const forms = formsOf(style);
   return {
@@ -31,12 +31,12 @@ export function groupsFor(style: Style): Readonly<Record<string, readonly Row[]>
     idempotency: idempotency(forms),
     access: access(forms, routes(forms)),
     readings: readings(forms),
-    pipelining: pipelining(forms, endings(forms), goings(forms)),
+    pipelining: pipelining(forms, refusalsThatEnd(forms), refusalsThatKeep(forms)),
     slowness: slowness(forms),
   };
 }
 
-/** The same table with a token in each head, less what makes no sense there, and what only a hosted service knows. */
+/** @returns the groups with a token in each head, without the `localOnly` rows, and with the rows for hosted services only */
 export function hostedGroups(): Readonly<Record<string, readonly Row[]>> {
   const both = Object.entries(groupsFor(hosted)).map(
     ([group, rows]) => [group, rows.filter(({ localOnly }) => localOnly === undefined)] as const,

@@ -2,11 +2,11 @@
 
 import { BODY, ends, type Forms, HOST, KEY, keeps, type Row, recorded, row, SIZED, taken } from './forms.ts';
 
-/** Each of these instead of a good request line. */
+/** Wrong request lines. */
 export const badRequestLines = ({ TARGET }: Forms): readonly (readonly [what: string, line: string])[] => [
   ['a method in lower case', `post ${TARGET} HTTP/1.1`],
   ['an unknown method', `REPORT_IT ${TARGET} HTTP/1.1`],
-  ['a method with a letter more', `POSTS ${TARGET} HTTP/1.1`],
+  ['a method with an extra letter', `POSTS ${TARGET} HTTP/1.1`],
   ['a space before the method', ` POST ${TARGET} HTTP/1.1`],
   ['a tab after the method', `POST\t${TARGET} HTTP/1.1`],
   ['a space in the target', `POST ${TARGET} x HTTP/1.1`],
@@ -40,7 +40,7 @@ export const badRequestLines = ({ TARGET }: Forms): readonly (readonly [what: st
   ['CONNECT and an authority', 'CONNECT localhost:80 HTTP/1.1'],
 ];
 
-/** A path after the endpoint that is no key: refused, and the connection kept. */
+/** Paths after the endpoint that are not a key: refused, and the connection is kept. */
 const badPaths: readonly (readonly [what: string, path: string])[] = [
   ['an escape that is no number', `${KEY}%zz`],
   ['an escape that is cut', `${KEY}%2`],
@@ -85,15 +85,15 @@ export const targets = (
   ),
   row('OPTIONS of everything is refused', head('OPTIONS * HTTP/1.1', HOST), ends(400)),
   row('CONNECT to a path is refused', head(`CONNECT ${TARGET} HTTP/1.1`, HOST), [ends(405), ends(400)], {
-    reason: 'llhttp may refuse the target of a CONNECT before the service sees it',
+    reason: 'llhttp can refuse the target of a CONNECT before the service sees it',
   }),
-  row('What is after a CONNECT is not served', `${head('CONNECT localhost:80 HTTP/1.1', HOST)}${SMUGGLED}`, ends(400)),
+  row('A report after a CONNECT is not served', `${head('CONNECT localhost:80 HTTP/1.1', HOST)}${SMUGGLED}`, ends(400)),
   row('TRACE is refused and echoes nothing', head(`TRACE ${TARGET} HTTP/1.1`, HOST), keeps(405)),
   row('PUT is refused', head(`PUT ${TARGET} HTTP/1.1`, HOST, 'Content-Length: 0'), keeps(405)),
   row('PROPFIND is refused', head(`PROPFIND ${TARGET} HTTP/1.1`, HOST), keeps(405)),
   row('POST on /livez is refused', reportTo('/livez'), keeps(405)),
   row(
-    'The method of a body that is refused ends the connection',
+    'A refused method with a body ends the connection',
     `${head(`PUT ${TARGET} HTTP/1.1`, HOST, SIZED)}${BODY}`,
     ends(405),
   ),
@@ -106,13 +106,13 @@ export const targets = (
   row('An escape is decoded once', reportTo(`${TARGET}%252F`), recorded(`${KEY}%2F`)),
   row('A plus in the path is a plus', reportTo(`${TARGET}+x`), recorded(`${KEY}+x`)),
   row(
-    'A semicolon and a backslash in the path are taken as they are',
+    'A semicolon and a backslash in the path are kept as sent',
     reportTo(`${TARGET};a=b\\c`),
     recorded(`${KEY};a=b\\c`),
   ),
-  row('Angle brackets in the path are taken as they are', reportTo(`${TARGET}<script>"`), recorded(`${KEY}<script>"`)),
+  row('Angle brackets in the path are kept as sent', reportTo(`${TARGET}<script>"`), recorded(`${KEY}<script>"`)),
   row('Dot segments do not lead from one path to another', reportTo(`/livez/..${TARGET}`), keeps(outside)),
-  row('Two slashes at the beginning are another path', reportTo(`/${TARGET}`), keeps(outside)),
+  row('Two slashes at the start are another path', reportTo(`/${TARGET}`), keeps(outside)),
   row('An escaped endpoint is another path', reportTo(TARGET.replace('_', '%5f')), keeps(404)),
   row(
     'An endpoint in capitals is another path',
@@ -123,7 +123,7 @@ export const targets = (
   row('A second question mark belongs to the query', reportTo(`${TARGET}?partition=a?b`), taken),
   row('A bare + in the query is a space', reportTo(`${TARGET}?event_time=2026-11-20T15:19:45+01:00`), keeps(400)),
   row('An escaped + in the query is a +', reportTo(`${TARGET}?event_time=2026-11-20T15:19:45%2B01:00`), taken),
-  row('A query with an escape that is no number is refused', reportTo(`${TARGET}?partition=%zz`), keeps(400)),
+  row('A query with an invalid escape is refused', reportTo(`${TARGET}?partition=%zz`), keeps(400)),
   row('A query with an escape of no character is refused', reportTo(`${TARGET}?partition=%FF`), keeps(400)),
   row('A name in the query with an escape of no character is refused', reportTo(`${TARGET}?%FF=x`), keeps(400)),
   row(
@@ -138,7 +138,7 @@ export const targets = (
   ),
   row('A key in the query with a NUL is refused', reportTo(`${MATERIALIZATION}?asset_key=${KEY}%00`), keeps(400)),
   row(
-    'A key that the query has with two values is refused',
+    'A key with two values in the query is refused',
     reportTo(`${MATERIALIZATION}?asset_key=no&asset_key=${KEY}`),
     keeps(400),
   ),
@@ -151,14 +151,14 @@ export const targets = (
     },
   ),
   row('RTSP is refused', head(`POST ${TARGET} RTSP/1.0`, HOST), ends(400), {
-    defect: 'llhttp takes it for HTTP/1.0 and Node does not tell the protocol: it is answered 200 and recorded',
+    defect: 'llhttp parses it as HTTP/1.0 and Node does not expose the protocol: it is answered 200 and recorded',
   }),
   row('A protocol of radio stations is refused', head(`SOURCE ${TARGET} ICE/1.0`, HOST), [ends(400), ends(405)], {
-    reason: 'llhttp takes it for HTTP/1.0 with a method of its own',
+    reason: 'llhttp parses it as HTTP/1.0 with an unknown method',
   }),
   row('HTTP/0.9 without headers is refused', `GET /livez\r\n\r\n`, ends(400)),
   row('A TLS handshake is refused', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', ends(400)),
-  row('Bytes of chance are refused', '\xff\xfe\x00\x01\x80\x81nonsense\r\n\r\n', ends(400)),
+  row('Random bytes are refused', '\xff\xfe\x00\x01\x80\x81nonsense\r\n\r\n', ends(400)),
   row('A reply sent as a request is refused', head('HTTP/1.1 200 OK', HOST), ends(400)),
   row('A request of the Redis protocol is refused', '*1\r\n$4\r\nPING\r\n', ends(400)),
 ];

@@ -1,4 +1,4 @@
-/** What only a hosted service knows: tokens, and names of deployments. */
+/** Requests for a hosted service only: tokens, and names of deployments. */
 
 import { foreign } from './access.ts';
 import {
@@ -41,7 +41,7 @@ import type { Refused } from './pipelining.ts';
 
 const BEARER = `Authorization: Bearer ${TOKEN}`;
 
-/** Headers that do not have the token in the one place where it counts. */
+/** Headers without the right token in the right place. */
 export const badTokens: readonly (readonly [what: string, ...lines: readonly string[]])[] = [
   ['no token'],
   ['an empty token', `${TOKEN_NAME}:`],
@@ -49,10 +49,10 @@ export const badTokens: readonly (readonly [what: string, ...lines: readonly str
   ['a wrong token', `${TOKEN_NAME}: nobody`],
   ['a token of another deployment', `${TOKEN_NAME}: ${OTHER_TOKEN}`],
   ['an expired token', `${TOKEN_NAME}: ${EXPIRED_TOKEN}`],
-  ['the beginning of a token', `${TOKEN_NAME}: ${TOKEN.slice(0, -1)}`],
+  ['the start of a token', `${TOKEN_NAME}: ${TOKEN.slice(0, -1)}`],
   ['the end of a token', `${TOKEN_NAME}: ${TOKEN.slice(1)}`],
   ['a token and more', `${TOKEN_NAME}: ${TOKEN}x`],
-  ['a token whose SHA-256 begins with the same 16 bits', `${TOKEN_NAME}: nobody-19537`],
+  ['a token whose SHA-256 starts with the same 16 bits', `${TOKEN_NAME}: nobody-19537`],
   ['a token twice', `${TOKEN_NAME}: ${TOKEN}${TOKEN}`],
   ['a list of tokens', `${TOKEN_NAME}: ${TOKEN}, ${TOKEN}`],
   ['a token in capitals', `${TOKEN_NAME}: ${TOKEN.toUpperCase()}`],
@@ -110,15 +110,15 @@ const twoTokens: readonly (readonly [what: string, first: string, second: string
   ['that are equal', GOOD_TOKEN, GOOD_TOKEN],
   ['of both names', GOOD_TOKEN, `Dagster-Cloud-Api-Token: ${TOKEN}`],
   ['of both names, the other one first', `Dagster-Cloud-Api-Token: ${TOKEN}`, GOOD_TOKEN],
-  ['of which the first is good', GOOD_TOKEN, `${TOKEN_NAME}: nobody`],
-  ['of which the last is good', `${TOKEN_NAME}: nobody`, GOOD_TOKEN],
-  ['of which one is empty', GOOD_TOKEN, `${TOKEN_NAME}:`],
-  ['of which one is in capitals', GOOD_TOKEN, GOOD_TOKEN.toUpperCase()],
+  ['with the good one first', GOOD_TOKEN, `${TOKEN_NAME}: nobody`],
+  ['with the good one last', `${TOKEN_NAME}: nobody`, GOOD_TOKEN],
+  ['with an empty one', GOOD_TOKEN, `${TOKEN_NAME}:`],
+  ['with one in capitals', GOOD_TOKEN, GOOD_TOKEN.toUpperCase()],
   ['that are both wrong', `${TOKEN_NAME}: nobody`, `${TOKEN_NAME}: nobody`],
   ['that are the same bearer token', BEARER, BEARER],
 ];
 
-/** What is no deployment, in the place of its name. */
+/** Names that are not a deployment. */
 const badNames: readonly string[] = [
   '',
   ...'. .. ... ~ * - nobody PROD Prod prod. prod,test prod;x prod\\ prod& pro'.split(' '),
@@ -130,14 +130,14 @@ const badNames: readonly string[] = [
   ...['livez', 'readyz', 'report_asset_materialization'],
 ];
 
-/** After a good deployment, and with its token: paths where nothing is. */
+/** Unknown paths after a good deployment, with its token. */
 const badRests: readonly string[] = [
   ...['', '/', '//', '/.', '/..', '/../test/report_asset_check/x', '/%2e%2e/test/report_asset_check/x'],
   ...['//report_asset_check/x', '/./report_asset_check/x', '/prod/report_asset_check/x', '/test/report_asset_check/x'],
   ...['/livez', '/readyz', '?x=/report_asset_check/x'],
 ];
 
-/** What is refused for another reason as well: without a token the reply does not say so. */
+/** Requests with a second mistake: without a token the reply does not reveal it. */
 const alsoWrong = ({
   CHECK,
   BATCH,
@@ -151,12 +151,12 @@ const alsoWrong = ({
   batch,
 }: Forms): readonly (readonly [what: string, bytes: string])[] => [
   ['an unknown path', reportTo(NOWHERE)],
-  ['a method that is wrong', head(`GET ${TARGET} HTTP/1.1`, HOST)],
+  ['a wrong method', head(`GET ${TARGET} HTTP/1.1`, HOST)],
   ['OPTIONS', head(`OPTIONS ${TARGET} HTTP/1.1`, HOST)],
   ['TRACE', head(`TRACE ${TARGET} HTTP/1.1`, HOST)],
-  ['an idempotency key that is none', report('Idempotency-Key: "')],
+  ['an invalid idempotency key', report('Idempotency-Key: "')],
   ['a batch', batch(FIRST_ITEM)],
-  ['a batch that is no JSON', batch('[', 'application/json')],
+  ['a batch that is not JSON', batch('[', 'application/json')],
   ['a batch of another type', batch(FIRST_ITEM, 'text/plain')],
   ['GET on the path of a batch', head(`GET ${BATCH} HTTP/1.1`, HOST)],
   ['an Expect', report('Expect: dance')],
@@ -165,14 +165,14 @@ const alsoWrong = ({
   ['a body of 1 MiB that is not sent', framed(['Content-Length: 1048576', 'Expect: 100-continue'], '')],
   ['a Content-Encoding', json('{}', TARGET, 'Content-Encoding: gzip')],
   ['a Content-Type', `${report('Content-Type: text/plain', 'Content-Length: 2')}{}`],
-  ['a body that is no JSON', json('{')],
-  ['a chunk that is broken', framed([CHUNKED], 'zz\r\n')],
-  ['a key that is no key', reportTo(`${TARGET}%zz`)],
-  ['a query that is broken', reportTo(`${TARGET}?x=%zz`)],
-  ['a parameter that is missing', reportTo(`${CHECK}${KEY}`)],
+  ['a body that is not JSON', json('{')],
+  ['a broken chunk', framed([CHUNKED], 'zz\r\n')],
+  ['an invalid key', reportTo(`${TARGET}%zz`)],
+  ['a broken query', reportTo(`${TARGET}?x=%zz`)],
+  ['a missing parameter', reportTo(`${CHECK}${KEY}`)],
 ];
 
-/** What is refused before the token is looked up. */
+/** Requests that are refused before the token is looked up. */
 const beforeTokens = ({ TARGET, LIVE, head, reportTo, report, framed }: Forms): readonly Refused[] => [
   ['two Hosts', report(HOST), 400],
   ['no Host', head(`POST ${TARGET} HTTP/1.1`), 400],
@@ -199,7 +199,7 @@ export const unknown = (count: number): Outcome => ({
   afterwards: 'kept',
 });
 
-/** Only a hosted service knows these. The forms have no token. */
+/** Rows for a hosted service only. The forms have no token. */
 export const tokens = (forms: Forms): readonly Row[] => {
   const { TARGET, NOWHERE, LIVE, head, reportTo, report, framed, json } = forms;
   const good = (target: string, ...more: readonly string[]) => reportTo(target, ...more, GOOD_TOKEN);
@@ -236,7 +236,7 @@ export const tokens = (forms: Forms): readonly Row[] => {
     ...'/prod/livez /prod/readyz /livez/x /LIVEZ /livezz //livez /nobody/livez // /nobody'
       .split(' ')
       .map((path) => row(`GET ${path} needs a token`, head(`GET ${path} HTTP/1.1`, HOST), keeps(401))),
-    row('POST on /livez is refused without a token as with one', reportTo('/livez'), keeps(405)),
+    row('POST on /livez is refused with and without a token', reportTo('/livez'), keeps(405)),
     row('HEAD without a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST), keeps(401), { bodiless: true }),
     row('HEAD with a token gets no body', head(`HEAD ${TARGET} HTTP/1.1`, HOST, GOOD_TOKEN), keeps(405), {
       bodiless: true,
@@ -247,12 +247,12 @@ export const tokens = (forms: Forms): readonly Row[] => {
       head(`CONNECT ${TARGET} HTTP/1.1`, HOST),
       [ends(401), ends(400)],
       {
-        reason: 'llhttp may refuse the target of a CONNECT before the service sees it',
+        reason: 'llhttp can refuse the target of a CONNECT before the service sees it',
       },
     ),
     row('HTTP/1.0 without a token is refused', head(`POST ${TARGET} HTTP/1.0`), ends(401)),
     row('An upgrade without a token is refused, and the connection ends', forms.offer, ends(401)),
-    row('A token in a trailer comes too late', framed([CHUNKED], `${CHUNK}0\r\n${GOOD_TOKEN}\r\n\r\n`), ends(401)),
+    row('A token in a trailer arrives too late', framed([CHUNKED], `${CHUNK}0\r\n${GOOD_TOKEN}\r\n\r\n`), ends(401)),
     row(
       'A token in a trailer is not a second one',
       framed([CHUNKED, GOOD_TOKEN], `${CHUNK}0\r\n${TOKEN_NAME}: nobody\r\n\r\n`),
@@ -261,21 +261,21 @@ export const tokens = (forms: Forms): readonly Row[] => {
     row('A token on a folded line is refused', report(`${TOKEN_NAME}:`, ` ${TOKEN}`), [ends(400), taken], {
       reason: 'RFC 9112 section 5.2 lets a server refuse it or read it as one line',
     }),
-    row('A token in the query is none', reportTo(`${TARGET}?${TOKEN_NAME}=${TOKEN}`), keeps(401)),
-    row('A token in the body is none', json(`{"${TOKEN_NAME}":"${TOKEN}","token":"${TOKEN}"}`), ends(401)),
-    row('A token that comes a few bytes at a time is a token', FIRST, first, { pieceBytes: 3 }),
-    row('A head of 16 KiB that is nearly all token is read', headWithToken(forms, 16_384), keeps(401)),
+    row('A token in the query is ignored', reportTo(`${TARGET}?${TOKEN_NAME}=${TOKEN}`), keeps(401)),
+    row('A token in the body is ignored', json(`{"${TOKEN_NAME}":"${TOKEN}","token":"${TOKEN}"}`), ends(401)),
+    row('A token that arrives a few bytes at a time is accepted', FIRST, first, { pieceBytes: 3 }),
+    row('A head of 16 KiB that is mostly token is read', headWithToken(forms, 16_384), keeps(401)),
     row('An absolute target leads to its deployment', good(`http://localhost${TARGET}`), taken),
     row('An absolute target without a token is refused', reportTo(`http://localhost${TARGET}`), keeps(401)),
     row('An authority is no deployment', good(`http://prod${TARGET.slice('/prod'.length)}`), keeps(403)),
-    row('A report for another deployment lands there', OTHER, recorded(`${KEY} in test`)),
+    row('A report for another deployment is recorded there', OTHER, recorded(`${KEY} in test`)),
     row(
       'An idempotency key is for one deployment',
       `${good(TARGET, NAMED)}${reportTo(TARGET.replace('prod', 'test'), `${TOKEN_NAME}: ${OTHER_TOKEN}`, NAMED)}${good(TARGET, NAMED)}`,
       both(recorded(KEY, `${KEY} in test`), replayed),
     ),
     row(
-      'A batch lands in the deployment of its path',
+      'A batch is recorded in the deployment of its path',
       forms.batch(FIRST_ITEM, JSON_LINES, forms.BATCH.replace('prod', 'test'), `${TOKEN_NAME}: ${OTHER_TOKEN}`),
       recorded(`${FIRST_KEY} in test`),
     ),
@@ -291,12 +291,12 @@ export const tokens = (forms: Forms): readonly Row[] => {
       recorded(`${KEY} in ${LONGEST_NAME}`),
     ),
     row(
-      'Dot segments in a key lead to no other deployment',
+      'Dot segments in a key do not lead to another deployment',
       good(`${TARGET}/../../../test/report_asset_materialization/x`),
       recorded(`${KEY}/../../../test/report_asset_materialization/x`),
     ),
-    row('Dot segments before a deployment are no way to it', good(`/test/..${TARGET}`), keeps(401)),
-    row('Two slashes before a deployment are no way to it', good(`/${TARGET}`), keeps(401)),
+    row('Dot segments before a deployment do not lead to it', good(`/test/..${TARGET}`), keeps(401)),
+    row('Two slashes before a deployment do not lead to it', good(`/${TARGET}`), keeps(401)),
     row('An endpoint without a deployment is refused', good(TARGET.slice('/prod'.length)), keeps(401)),
     row('With a token an unknown path is 404', good(NOWHERE), keeps(404)),
     row('With a token a wrong method is 405', FIRST.replace('POST', 'PUT'), keeps(405)),
@@ -305,7 +305,7 @@ export const tokens = (forms: Forms): readonly Row[] => {
       `${FIRST}${OTHER}${SECOND}`,
       recorded(FIRST_KEY, `${KEY} in test`, SECOND_KEY),
     ),
-    row('A token counts for one request', `${FIRST}${report()}${SECOND}`, both(both(first, keeps(401)), second)),
+    row('A token is checked for each request', `${FIRST}${report()}${SECOND}`, both(both(first, keeps(401)), second)),
     row('A report after a 401 is served', `${report()}${FIRST}`, both(keeps(401), first)),
     row('A report after a 401 with a body is not served', `${framed([SIZED])}${SMUGGLED}`, ends(401)),
     row('A report after a 401 with chunks is not served', `${framed([CHUNKED], CHUNKS)}${SMUGGLED}`, ends(401)),
@@ -314,7 +314,7 @@ export const tokens = (forms: Forms): readonly Row[] => {
       `${report('Expect: 100-continue')}${SMUGGLED}`,
       both(keeps(401), recorded(SMUGGLED_KEY)),
     ),
-    row('A report in a body that is refused with 401 is none', json(SMUGGLED), ends(401)),
+    row('A report in a body that is refused with 401 is not served', json(SMUGGLED), ends(401)),
     row('A report after two token headers is not served', `${report(GOOD_TOKEN, GOOD_TOKEN)}${SMUGGLED}`, ends(400)),
     row('A client that closes its half gets its 401', report(), keeps(401), { half: true }),
     row(
@@ -323,17 +323,17 @@ export const tokens = (forms: Forms): readonly Row[] => {
       both(unknown(NO_TOKENS_MAX), keeps(429)),
     ),
     row(
-      'Behind a 429 a good token is let in, and the next bad one is not',
+      'After a 429 a good token is accepted, and the next bad token is refused',
       `${report().repeat(NO_TOKENS_MAX + 1)}${FIRST}${report()}${SECOND}`,
       both(both(both(unknown(NO_TOKENS_MAX), keeps(429)), both(first, keeps(429))), second),
     ),
     row(
-      'Good reports between failures are not counted, and do not wipe them out',
+      'Good reports between failures are not counted, and do not reset the count',
       `${`${report()}${FIRST}`.repeat(NO_TOKENS_MAX)}${report()}`,
       both(repeated(NO_TOKENS_MAX, both(unknown(1), first)), keeps(429)),
     ),
     row(
-      'Behind a 429 health paths, foreign pages and bad syntax are answered as before',
+      'After a 429 health paths, foreign pages and bad syntax are answered as before',
       `${report().repeat(NO_TOKENS_MAX + 1)}${LIVE}${report('Origin: null')}${report(HOST)}`,
       both(both(both(unknown(NO_TOKENS_MAX), keeps(429)), both(answered, keeps(403))), ends(400)),
     ),
@@ -350,7 +350,7 @@ export const tokens = (forms: Forms): readonly Row[] => {
   ];
 };
 
-/** A report with so many bytes of head, all but a few of them a wrong token. */
+/** A report with a head of `bytes` bytes, nearly all of them a wrong token. */
 function headWithToken({ report }: Forms, bytes: number): string {
   return report(`${TOKEN_NAME}: ${'x'.repeat(bytes - report(`${TOKEN_NAME}: `).length)}`);
 }
