@@ -1,4 +1,4 @@
-/** What `--ack` may cost while its destination takes nothing: the replies that wait hold neither body nor event. */
+/** The memory cost of `--ack` while its destination accepts nothing: the replies that wait hold neither body nor event. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -12,14 +12,14 @@ import { startLoad } from './load.ts';
 
 const CLIENTS = 230;
 const BODY_BYTES = 64_000;
-/** How long each client waits between two reports. */
+/** The pause of each client between two reports. */
 const REST_MS = 1_000;
 const HALF_SECONDS = rounds({ long: 30, short: 8 });
 const SAMPLE_MS = 250;
 const MORE_MIB_MAX = 50;
 const GROWTH_MIB_MAX = 10;
 
-/** @returns the most memory in each half of the time, under load */
+/** @returns the peak memory in each half of the time, under load */
 async function peaksOf(service: Running, expected: number): Promise<readonly [number, number]> {
   const load = startLoad(service.port, {
     clients: CLIENTS,
@@ -41,10 +41,10 @@ async function peaksOf(service: Running, expected: number): Promise<readonly [nu
   return peaks as unknown as readonly [number, number];
 }
 
-test(`${CLIENTS} clients whose reports wait for an engine that takes nothing cost at most ${MORE_MIB_MAX} MiB more`, {
+test(`${CLIENTS} clients whose reports wait for an engine that accepts nothing cost at most ${MORE_MIB_MAX} MiB more`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
-  // It says what it has, which is nothing, and never acknowledges a batch.
+  // It reports an empty stream, and never acknowledges a batch.
   const answer = ({ headers }: { readonly headers: object }) => ('Nats-Batch-Id' in headers ? '' : undefined);
   const stub = await startNatsStub(t, { answer });
   const stalled = await startService(t, { args: ['--forward-to', stub.to, '--ack', 'upstream'] });
@@ -57,5 +57,5 @@ test(`${CLIENTS} clients whose reports wait for an engine that takes nothing cos
   assert.equal(stalled.events().length, CLIENTS, 'each waited for its first report, and no further one was recorded');
   const [before, after] = withAck;
   assert.ok(after < before + GROWTH_MIB_MAX, 'it grows');
-  assert.ok(Math.max(...withAck) < Math.max(...without) + MORE_MIB_MAX, 'it takes more');
+  assert.ok(Math.max(...withAck) < Math.max(...without) + MORE_MIB_MAX, '--ack needs more memory');
 });

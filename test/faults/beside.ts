@@ -1,11 +1,11 @@
-/** Programs of this folder as processes of their own, so that they take no time from the process that measures. */
+/** Programs of this folder as separate processes, so that they do not slow the process that measures. */
 
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { root } from '../support/program.ts';
 
-/** @param options the one argument, as JSON @returns the JSON that the program prints */
+/** @param options the only argument, as JSON @returns the JSON that the program prints */
 export async function runBeside<Result>(file: string, options: object, withinMs: number): Promise<Result> {
   const args = ['--import', import.meta.resolve('tsx'), join(root, 'test/faults', file), JSON.stringify(options)];
   const { stdout } = await promisify(execFile)(process.execPath, args, {

@@ -1,5 +1,5 @@
 /**
- * Many clients that send large bodies, as a program of its own so that it takes no time from the process that measures.
+ * Many clients that send large bodies, as a separate process so that they do not slow the process that measures.
  * `crowd.ts '{"port":…,"clients":…,"seconds":…,"bodies":[…]}'` prints the replies as JSON.
  */
 
@@ -11,7 +11,7 @@ export interface CrowdOptions {
   readonly port: number;
   readonly clients: number;
   readonly seconds: number;
-  /** What their bodies are made of; the clients take turns. */
+  /** The kinds of bodies, distributed over the clients. */
   readonly bodies: readonly Kind[];
 }
 
@@ -22,16 +22,16 @@ export interface CrowdSeen {
   readonly acknowledged: readonly string[];
   /** Replies by status; 0 counts connections that ended without a reply. */
   readonly statuses: Readonly<Record<number, number>>;
-  /** Replies of 503 that do not say when to try again. */
+  /** The number of 503 replies without `Retry-After`. */
   readonly withoutRetryAfter: number;
 }
 
 const MIB = 1024 * 1024;
-/** Less than a second, so that the crowd does press; more than nothing, so that the service gets to do something else. */
+/** Less than a second, so that the crowd keeps up the pressure; not zero, so that the service can do other work. */
 const PAUSE_MS = 100;
 const REPLY_MS = 40_000;
 
-/** What a report may be made of; most are of almost 1 MiB. Each costs the service something else. */
+/** The kinds of bodies, most of almost 1 MiB. Each kind has another cost for the service. */
 const bodies = {
   text: () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
   'two-byte text': () => ({ metadata: { text: 'ж'.repeat(MIB / 2 - 100) } }),
@@ -39,7 +39,7 @@ const bodies = {
   'many members': () => Object.fromEntries(Array.from({ length: 70_000 }, (_, at) => [`m${at}`, at])),
   'little of it recorded': () => ({ metadata: { text: 'x'.repeat(100) }, ignored: 'x'.repeat(MIB - 300) }),
   'small chunks': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
-  // Almost the 64 KiB of one read: such bodies are never copied together.
+  // Almost the 64 KiB of one read, so such a body is never assembled from several reads.
   'one chunk': () => ({ metadata: { text: 'x'.repeat(60 * 1024) } }),
   small: () => ({ metadata: { rows: 10 } }),
   'no key': () => ({ metadata: { text: 'x'.repeat(MIB - 100) } }),
@@ -56,7 +56,7 @@ function chunked(body: Buffer): Buffer {
   return Buffer.concat([...pieces, Buffer.from('0\r\n\r\n')]);
 }
 
-/** One for all clients of a kind. */
+/** The body of a kind, shared by all clients. */
 interface Upload {
   readonly body: Buffer;
   readonly framing: string;
@@ -109,7 +109,7 @@ function headOf(key: string, framing: string): string {
   return `${line}\r\nHost: localhost\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`;
 }
 
-/** @returns the next reply as it came, or nothing where the connection ends without one */
+/** @returns the next reply as text; empty if the connection ends without one */
 function replyOn(socket: Socket): Promise<string> {
   return new Promise((resolve) => {
     let text = '';

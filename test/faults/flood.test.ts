@@ -1,4 +1,4 @@
-/** Clients that pipeline without a pause, or never read a reply: what they cost, and that others are served meanwhile. */
+/** Clients that pipeline without a pause, or never read a reply: their cost, and the service to other clients. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,12 +10,12 @@ import type { FloodOptions } from './flood.ts';
 import { compare, startLoad } from './load.ts';
 
 const FLOOD_SECONDS = 4;
-/** Reports that the other clients must get through, however long that takes on a slow machine. */
+/** Reports that the other clients must get through, regardless of time. */
 const REPORTS_MIN = 50;
 const UNREAD_CLIENTS = 256;
 /**
- * What they may cost in all: of each client 64 requests of 3 KB, their replies and events, and garbage, which V8 lets grow to between
- * 100 (Node 20) and 300 MiB (24). All requests of the 64 KiB that a client sends would be 700 MiB.
+ * The total cost of the clients: for each, 64 requests of 3 KB with their replies and events. V8 lets garbage grow to between 100 MiB
+ * (Node 20) and 300 MiB (24). The 64 KiB of requests that each client sends would need 700 MiB.
  */
 const UNREAD_MIB_MAX = 450;
 const withoutProc = process.platform !== 'linux' && 'needs /proc';
@@ -37,7 +37,7 @@ for (const target of ['/report_asset_materialization/flood', '/livez']) {
   });
 }
 
-test(`${UNREAD_CLIENTS} clients that never read take less than ${UNREAD_MIB_MAX} MiB`, {
+test(`${UNREAD_CLIENTS} clients that never read cost less than ${UNREAD_MIB_MAX} MiB`, {
   skip: withoutProc,
 }, async (t) => {
   const service = await startService(t);
@@ -46,7 +46,7 @@ test(`${UNREAD_CLIENTS} clients that never read take less than ${UNREAD_MIB_MAX}
     await flood({ port: service.port, clients: UNREAD_CLIENTS, seconds: FLOOD_SECONDS, target, reads: false });
   const grown = memoryMib(service.pid) - before;
   t.diagnostic(`${grown} MiB`);
-  assert.ok(grown < UNREAD_MIB_MAX, `they took ${grown} MiB`);
+  assert.ok(grown < UNREAD_MIB_MAX, `they cost ${grown} MiB`);
 });
 
 function flood(options: FloodOptions): Promise<number> {

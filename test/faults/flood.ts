@@ -1,6 +1,6 @@
 /**
- * Clients that send small requests without a pause, as a program of its own so that it takes no time from the test.
- * `flood.ts '{"port":…,"clients":…,"seconds":…,"target":…,"reads":…}'` prints how many replies it read.
+ * Clients that send small requests without a pause, as a separate process so that they do not slow the test.
+ * `flood.ts '{"port":…,"clients":…,"seconds":…,"target":…,"reads":…}'` prints the number of replies that they read.
  */
 
 import { connect } from 'node:net';
@@ -10,9 +10,9 @@ export interface FloodOptions {
   readonly port: number;
   readonly clients: number;
   readonly seconds: number;
-  /** Of each request; a path of a report is sent a POST, another one a GET. */
+  /** The target of each request: POST for the path of a report, otherwise GET. */
   readonly target: string;
-  /** False for clients that never read a reply, and send 64 KiB each. */
+  /** Whether clients read replies; otherwise they send 64 KiB each. */
   readonly reads: boolean;
 }
 

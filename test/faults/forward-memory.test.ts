@@ -1,4 +1,4 @@
-/** What forwarding may cost: neither a device nor a hub takes more memory the more there is to send. */
+/** The memory cost of forwarding: it does not grow with the number of unsent events, neither on a device nor on a hub. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -17,7 +17,7 @@ const GROUP_MIB = 64;
 const EVENTS = 500_000;
 const SEGMENT_EVENTS = 100_000;
 const SOURCES = 200;
-/** What the bodies of all sources together have. */
+/** The size of all bodies together. */
 const BODIES_MIB = 200;
 const KEPT_MIB_MAX = 160;
 
@@ -37,7 +37,7 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   await load.stop();
   const others = [...load.statuses.keys()].filter((status) => status !== 200 && status !== 503);
   assert.deepEqual(others, []);
-  assert.ok(load.acknowledged.size > 100, `${load.acknowledged.size} acknowledged meanwhile`);
+  assert.ok(load.acknowledged.size > 100, `${load.acknowledged.size} acknowledged in the meantime`);
   await reachesHub(hub, data, EVENTS + load.acknowledged.size);
   t.diagnostic(`peak ${memoryMib(device.pid)} MiB, the hub ${memoryMib(hub.pid)} MiB`);
   const { code, stderr } = await device.kill();
@@ -45,7 +45,7 @@ test(`in a cgroup of ${GROUP_MIB} MiB a device forwards ${EVENTS} events while c
   assertAtHub(hub.data, data);
 });
 
-test(`of ${SOURCES} sources a hub remembers how far they are, and not their ${BODIES_MIB} MiB [forward-memory-1]`, {
+test(`a hub keeps the positions of ${SOURCES} sources in memory, but not their ${BODIES_MIB} MiB [forward-memory-1]`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);

@@ -1,4 +1,4 @@
-/** What many senders that come back at once may cost a hub: bounded memory, and nothing of the service that its reports get. */
+/** The cost of many senders that return to a hub at once: bounded memory, and no delay for the hub's own reports. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -16,12 +16,12 @@ import { withSlowWrites } from './strace.ts';
 
 const MIB = 1024 * 1024;
 const START: ChainPosition = { seq: 1, crc: 0 };
-/** Lines of a journal, together a little less than 1 MiB. */
+/** Lines of a journal, together slightly less than 1 MiB. */
 const EVENTS = 4_500;
 const MEMBERS = encodeMembers({ type: 'AssetObservation', assetKey: ['warehouse', 'orders'], partition: '2026-11-20' });
 const { bytes: BODY } = encodeBatch(new Array(EVENTS).fill(MEMBERS), START, new Date());
 const SENDERS = 200;
-/** Newer Nodes let garbage grow further before they collect it. */
+/** Newer versions of Node let garbage grow further before they collect it. */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 320 : 450;
 const headOf = (number: number, bodyBytes: number) =>
   [
@@ -36,7 +36,7 @@ test('a report passes the forwarded events that wait for a slow disk, and no mor
   skip: withoutStrace,
 }, async (t) => {
   const hub = await startService(t, { under: withSlowWrites(700) });
-  await askHub(hub.url); // it knows now that it has nothing
+  await askHub(hub.url); // now it knows that it has no events of the source
   const waiting = Math.floor(limits.forwardHeldBytesMax / BODY.length);
   let taken = 0;
   const senders = Array.from({ length: waiting }, async (_, index) => {
@@ -61,14 +61,14 @@ test('a report passes the forwarded events that wait for a slow disk, and no mor
   const order = [...eachEvent(hub.data)].map(({ from }) => (from as [string] | undefined)?.[0] ?? 'own');
   const before = new Set(order.slice(0, order.indexOf('own'))).size;
   t.diagnostic(`${before} of ${waiting} requests are before it, ${takenBefore} had their replies`);
-  // One is being written, and those that are parsed.
+  // One body is being written, and others are parsed.
   assert.ok(
     before - takenBefore <= 2 + limits.forwardParsedBytesMax / BODY.length,
     `it waits for ${before - takenBefore} requests`,
   );
 });
 
-test('the bodies of forwarded events leave memory for those of reports', async (t) => {
+test('the bodies of forwarded events leave memory for the bodies of reports', async (t) => {
   const hub = await startService(t);
   const senders = await Promise.all(Array.from({ length: 6 }, () => Wire.open(hub.port)));
   t.after(() => {
@@ -83,18 +83,18 @@ test('the bodies of forwarded events leave memory for those of reports', async (
   const fitting = Math.floor(limits.forwardUploadBytesMax / (whole - 1));
   let count = 0;
   for (const one of refused) void one.then((status) => (count += status === 503 ? 1 : 0)).catch(() => {});
-  await eventually('those that do not fit are refused', () => count >= senders.length - fitting);
+  await eventually('bodies that do not fit are refused', () => count >= senders.length - fitting);
   assert.equal((await reportTo(hub, 'x'.repeat(MIB - 100))).status, 200);
 });
 
-test(`${SENDERS} senders at once, each with 1 MiB, get all of it in and take less than ${MEMORY_MIB_MAX} MiB of a hub`, {
+test(`${SENDERS} senders at once, each with 1 MiB, send all of it and cost a hub less than ${MEMORY_MIB_MAX} MiB`, {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
   const hub = await startService(t);
   let refusals = 0;
   const senders = Array.from({ length: SENDERS }, async (_, index) => {
     for (;;) {
-      // A refused upload may end its connection: what became of the request is then unknown, and it is sent again.
+      // A refused upload can end its connection: the fate of the request is then unknown, so it is sent again.
       const reply = await put(hub.url, sourceOf(index + 1), 1, BODY).catch(() => undefined);
       if (reply?.status === 200) return;
       if (reply !== undefined) assert.equal(reply.status, 503, JSON.stringify(reply.body));
@@ -112,7 +112,7 @@ test(`${SENDERS} senders at once, each with 1 MiB, get all of it in and take les
   isSending = false;
   const statuses = await reports;
   const peak = memoryMib(hub.pid);
-  t.diagnostic(`peak ${peak} MiB, ${refusals} refusals, ${statuses.length} reports meanwhile`);
+  t.diagnostic(`peak ${peak} MiB, ${refusals} refusals, ${statuses.length} reports in the meantime`);
   assert.deepEqual(new Set(statuses), new Set([200]));
   const counts = new Map<unknown, number>();
   for (const { from } of eachEvent(hub.data)) {
@@ -121,5 +121,5 @@ test(`${SENDERS} senders at once, each with 1 MiB, get all of it in and take les
   }
   for (let number = 1; number <= SENDERS; number += 1) assert.equal(counts.get(sourceOf(number)), EVENTS);
   assert.ok(refusals > 0, 'none was refused: the senders were too few to show anything');
-  assert.ok(peak < MEMORY_MIB_MAX, `it took ${peak} MiB`);
+  assert.ok(peak < MEMORY_MIB_MAX, `memory: ${peak} MiB`);
 });

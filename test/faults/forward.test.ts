@@ -18,14 +18,14 @@ const REST_MS = 80;
 const partOf = (whole: number) => Math.floor(Math.random() * whole);
 const keyOf = (event: Record<string, unknown>) => (event['asset_key'] as string[]).join('/');
 
-/** @returns how often each key is there */
+/** @returns how often each key occurs */
 function timesOf(keys: readonly string[]): Map<string, number> {
   const times = new Map<string, number>();
   for (const key of keys) times.set(key, (times.get(key) ?? 0) + 1);
   return times;
 }
 
-/** A device or the hub, with its clients, and a link to what it forwards to. */
+/** A device or the hub, with its clients, and a link to its destination. */
 async function startSite(t: TestContext, name: string, toPort: number) {
   let isCutting = true;
   const link = await startCuttingProxy(t, toPort, () => {
@@ -45,8 +45,8 @@ async function startSite(t: TestContext, name: string, toPort: number) {
       if (signal === 'SIGTERM') assert.equal(code, 0, stderr);
       service = await startService(t, { data, args });
     },
-    /** A start begins without a wait. */
-    calm: async () => {
+    /** Ends cuts and load. A restarted sender does not wait for its next try. */
+    settle: async () => {
       isCutting = false;
       await load.stop();
       await service.kill();
@@ -72,7 +72,7 @@ test(`${SECONDS} seconds of kills and cut links: each event is at the hub once a
       await upstream.start();
     }
   }
-  for (const site of sites) await site.calm();
+  for (const site of sites) await site.settle();
 
   for (const { data } of devices) await reachesHub(hub, data, eventsIn(data).length);
   const atHub = timesOf(eventsIn(hub.data).map(keyOf));

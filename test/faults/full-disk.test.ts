@@ -1,6 +1,6 @@
 /**
- * A disk that is full, for real. A write that did not fit is cut back before its 503 leaves, so here, unlike after a power
- * cut, a 503 is never in the journal: it holds the acknowledged events and nothing else.
+ * A disk that is really full. A failed write is cut back before its 503 is sent, so here, unlike after a power cut, an event with
+ * a 503 is never in the journal: the journal has exactly the acknowledged events.
  */
 
 import assert from 'node:assert/strict';
@@ -34,7 +34,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
     mount.fill(2 * MIB);
     const load = loadOn(t, service, { name: 'a', bodyBytes: 2_000 });
     await untilRefused(service, load);
-    // Larger than those of the load: however full it is, this does not fit.
+    // Larger than the reports of the load, so that it never fits.
     const full = await ask(
       service.port,
       post(`${TARGET}full`, JSON.stringify({ metadata: { text: 'x'.repeat(100_000) } })),
@@ -64,7 +64,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
 }
 
 for (const kind of ['ext4', 'tmpfs', 'xfs'] as const)
-  test(`a start on a full ${kind} after SIGKILL waits, alive and not ready, and comes up by itself`, {
+  test(`a start on a full ${kind} after SIGKILL waits, alive and not ready, and recovers without a restart`, {
     skip: withoutXfs,
   }, async (t) => {
     const { mount, service } = await startOn(t, kind);
@@ -73,7 +73,7 @@ for (const kind of ['ext4', 'tmpfs', 'xfs'] as const)
     await load.stop();
     await service.kill('SIGKILL');
     mount.fill();
-    // Whether there is an inode left for the lock's file depends on how the blocks were taken.
+    // Whether an inode is left for the lock file depends on the free blocks.
     const waiting = await startWaiting(t, service.data, /the disk is full; the service waits for space to/);
     mount.free();
     const acknowledged = new Set(load.acknowledged);
@@ -84,15 +84,15 @@ for (const kind of ['ext4', 'tmpfs', 'xfs'] as const)
   });
 
 for (const mode of ['local', 'hosted'] as const) {
-  test(`a start without an inode for its folder and its lock waits, and comes up by itself: ${mode} [full-disk-1]`, {
+  test(`a start without an inode for its folder and its lock waits, and recovers without a restart: ${mode} [full-disk-1]`, {
     skip: withoutMounts,
   }, async (t) => {
     const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });
     const hosted = mode === 'hosted' ? writeDeployments(t, ['prod']) : undefined;
     for (const made of [false, true]) {
       const data = join(mount.folder, `data-${made}`);
-      if (made) mkdirSync(data); // without it there is no inode for the folder, with it none for the lock
-      // A deployment on another file system could record at once.
+      if (made) mkdirSync(data); // without the folder its inode is missing, with it the lock's
+      // A deployment on another file system could record immediately.
       if (made && mode === 'hosted') symlinkSync(newFolder(t), join(data, 'prod'));
       const freeInodes = mount.fillInodes();
       const waiting = await startWaiting(t, data, FULL_FOLDER, hosted);
@@ -105,7 +105,7 @@ for (const mode of ['local', 'hosted'] as const) {
   });
 }
 
-test('a full folder that another process holds is in use, and is not waited for', {
+test('a full folder that another process holds is in use, and a start does not wait', {
   skip: withoutMounts,
 }, async (t) => {
   const mount = mountNew(t, 'ext4', { bytes: 8 * MIB, inodes: 64 });
@@ -113,14 +113,14 @@ test('a full folder that another process holds is in use, and is not waited for'
   mkdirSync(data);
   const service = await startService(t, { data });
   mount.fillInodes();
-  // One that waited for space instead would not end by itself.
+  // A start that waited for space would not end without a signal.
   const { code, stderr } = await runWithin(HANG_MS, ['serve', '--port', '0', '--data', data]);
   assert.equal(code, 4, stderr);
   assert.match(stderr, new RegExp(`is in use by process ${service.pid}`));
 });
 
 for (const kind of ['ext4', 'tmpfs'] as const) {
-  test(`on a full ${kind} a cursor moves in its place, and a dead letter waits for space`, {
+  test(`on a full ${kind} a cursor is overwritten in place, and a dead letter waits for space`, {
     skip: withoutMounts,
   }, async (t) => {
     const mount = mountNew(t, kind, { bytes: 8 * MIB });
@@ -142,7 +142,7 @@ for (const kind of ['ext4', 'tmpfs'] as const) {
   });
 }
 
-test('a file system without a size takes reports, also after a crash', { skip: withoutMounts }, async (t) => {
+test('a file system without a size accepts reports, also after a crash', { skip: withoutMounts }, async (t) => {
   const { service } = await startOn(t, 'ramfs');
   assert.equal(await report(service.port, 'a'), 200);
   await service.kill('SIGKILL');
@@ -156,7 +156,7 @@ for (const [kind, bytes, args] of [
   ['tmpfs', 3 * MIB, ['--retain-bytes', '1000000']],
   ['ext4', 8 * MIB, ['--keep-free', '2MB']],
 ] as const) {
-  test(`with ${args.join(' ')} a ${kind} of ${bytes / MIB} MiB takes ten times its size without a 503`, {
+  test(`with ${args.join(' ')} a ${kind} of ${bytes / MIB} MiB stores ten times its size without a 503`, {
     skip: withoutMounts,
   }, async (t) => {
     const { service } = await startOn(t, kind, { bytes, args });
@@ -174,7 +174,7 @@ for (const [kind, bytes, args] of [
   });
 }
 
-test('a disk that fills while the hub is gone keeps what it has not sent and the space to send it, then records again', {
+test('a disk that fills while the hub is gone keeps the unsent events and the space to send them, then records again', {
   skip: withoutMounts,
 }, async (t) => {
   const hub = await startService(t);
@@ -207,7 +207,7 @@ test('space to keep free that the whole disk does not have is refused with 2', {
   assert.match(stderr, /assetlog: --keep-free is 8388608, but the disk of \S+ has 8388608 bytes: .*; give less\n$/);
 });
 
-test('a service whose file system turns read-only under load ends with 5, and gives no wrong 200', {
+test('a service whose file system turns read-only under load ends with 5, and sends no wrong 200', {
   skip: withoutMounts,
 }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4', { options: 'errors=remount-ro' });
@@ -217,20 +217,20 @@ test('a service whose file system turns read-only under load ends with 5, and gi
   mount.breakDown();
   await eventually('refused or gone', () => refusals(load) > 0);
   const met = refusals(load);
-  await eventually('more replies, of which a wrong 200 would be one', () => refusals(load) >= met + 2 * CLIENTS);
+  await eventually('more replies, such as a wrong 200', () => refusals(load) >= met + 2 * CLIENTS);
   await load.stop();
   const { code, stderr } = await service.finished;
   assert.equal(code, 5, stderr);
   mount.remount();
   const next = await startService(t, { data: service.data });
-  // The batch that met the error was answered 503, but may have been written.
+  // The batch that met the error got 503, but might have been written.
   assertOnce(next.events(), before);
-  // Linux may say of the one sync that was on its way that it succeeded, though ext4 had given up its transaction.
+  // Linux can report success for the sync that was on its way, although ext4 had given up its transaction.
   const { lost: lostLater } = compare(next.events(), load.acknowledged);
   assert.ok(lostLater.length <= CLIENTS, `lost although it was read-only: ${lostLater}`);
 });
 
-test('a disk with less space than it reported fails at its syncs: the end with 5, and every 200 was true', {
+test('a disk with less space than it reported fails at its syncs: the service ends with 5, and every 200 was true', {
   skip: withoutMounts,
 }, async (t) => {
   const below = mountNew(t, 'tmpfs', { bytes: 24 * MIB });
@@ -248,7 +248,7 @@ test('a disk with less space than it reported fails at its syncs: the end with 5
   await next.kill();
 });
 
-test('a read-only file system is reported by a start in one line', { skip: withoutMounts }, async (t) => {
+test('a read-only file system makes a start fail with one line', { skip: withoutMounts }, async (t) => {
   const { mount, service } = await startOn(t, 'ext4');
   await report(service.port, 'a');
   await service.kill();
@@ -264,11 +264,11 @@ interface WaitingStart {
   readonly port: number;
   /** @returns the status of a report of this asset */
   report(asset: string): Promise<number>;
-  /** Stops it, which is to be clean. */
+  /** Stops the service, which has to be clean. */
   end(): Promise<void>;
 }
 
-/** A start that is alive, not ready for this reason, and says so. @param hosted has the deployment `prod`, which is reported to */
+/** Waits until a start is alive, not ready, and has logged the reason. @param hosted has the deployment `prod`, which gets the reports */
 async function startWaiting(t: TestContext, data: string, reason: RegExp, hosted?: Deployments): Promise<WaitingStart> {
   const { child, finished } = launch(['serve', '--port', '0', '--data', data, ...(hosted?.args ?? [])]);
   const pid = child.pid as number;
@@ -277,7 +277,7 @@ async function startWaiting(t: TestContext, data: string, reason: RegExp, hosted
   child.stderr?.on('data', (text) => {
     log += text;
   });
-  await eventually('it says that it waits', () => {
+  await eventually('it logs that it waits', () => {
     assert.equal(child.exitCode, null, log);
     return reason.test(log);
   });
@@ -298,7 +298,7 @@ async function startWaiting(t: TestContext, data: string, reason: RegExp, hosted
   };
 }
 
-/** The port is written on standard output only when the service is ready, so the system is asked for it. */
+/** The port is printed only when the service is ready, so it is looked up in /proc. */
 function listeningPort(pid: number): number | undefined {
   const folder = `/proc/${pid}/fd`;
   const open = new Set(readdirSync(folder).map((fd) => linkOf(join(folder, fd))));
@@ -313,7 +313,7 @@ function linkOf(path: string): string {
   try {
     return readlinkSync(path);
   } catch {
-    return ''; // it was closed meanwhile
+    return ''; // it was closed in the meantime
   }
 }
 
@@ -338,12 +338,12 @@ async function startOn(t: TestContext, kind: Kind, { args = [], ...options }: St
   return { mount, service: await startService(t, { data, args }) };
 }
 
-/** Reports that got 503, or no reply. */
+/** @returns the number of reports with a 503 or without a reply */
 function refusals({ statuses }: Load): number {
   return (statuses.get(503) ?? 0) + (statuses.get(0) ?? 0);
 }
 
-/** Clients that stop with the test, also where it fails. */
+/** Starts clients that stop with the test, even if it fails. */
 function loadOn(t: TestContext, { port }: Running, options: { name: string; bodyBytes: number }): Load {
   const load = startLoad(port, { clients: CLIENTS, ...options });
   t.after(load.stop);
@@ -356,7 +356,7 @@ async function untilRefused(service: Running, load: Load): Promise<void> {
   await eventually('not ready', async () => (await ask(service.port, READY)).status === 503);
 }
 
-/** The journal verifies, and all that was acknowledged is in it from its first event on: retention removed the earlier ones. */
+/** Asserts that the journal verifies, and has each acknowledged event after the removed files. */
 async function assertNewest(data: string, acknowledged: ReadonlySet<string>): Promise<void> {
   const { good, findings } = JSON.parse((await launch(['verify', '--json', '--data', data]).finished).stdout);
   assert.deepEqual([good, findings], [true, []]);
@@ -366,7 +366,7 @@ async function assertNewest(data: string, acknowledged: ReadonlySet<string>): Pr
   assert.ok(events > 0 && lost.length > 0, `${events} events, ${lost.length} removed`);
 }
 
-/** The journal holds these events, once each, and not a byte of another. */
+/** Asserts that the journal has exactly these events, once each, and no other byte. */
 function assertExact(data: string, acknowledged: ReadonlySet<string>): void {
   for (const name of readdirSync(data)) {
     assert.doesNotMatch(name, /torn|rewrite/);

@@ -1,4 +1,4 @@
-/** A disk that refuses, fails or is slow, and other programs in the folder: which replies clients get, and what is kept. */
+/** A disk that refuses, fails or is slow, and other programs in the folder: the replies of clients, and the events that are kept. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -18,11 +18,11 @@ import { type Strace, type TraceOptions, underStrace } from './strace.ts';
 const TARGET = '/report_asset_materialization/';
 const FIRST = segmentName(1);
 const EXIT_MS = 60_000;
-/** Two at a time, since what they mostly do is wait. */
+/** Two tests at a time, since they mostly wait. */
 const AT_ONCE = 2;
-/** Why a disk says that it cannot take a write, which space or an administrator may mend. */
+/** Errors of a disk that refuses a write, which free space or an administrator can fix. */
 const REFUSALS = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS'];
-/** With this as its metadata, one report fills a file of 4096 bytes. */
+/** Metadata with which one report fills a file of 4096 bytes. */
 const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
 
 async function startFaulty(
@@ -39,7 +39,7 @@ async function startFaulty(
   return { service, strace };
 }
 
-/** What strace cannot inject: a write that is done, and whose sync then fails. @param when the how manieth write of the program it is */
+/** A write that succeeds and whose sync fails, which strace cannot inject. @param when the number of the write, from 1 */
 function writesThatDoNotSync(code: string, when: number): Record<string, string> {
   const name = JSON.stringify(code);
   const hook = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
@@ -60,7 +60,7 @@ function assertRefused(reply: WireReply, reason: RegExp): void {
   assert.match(errorOf(reply), reason);
 }
 
-/** @param refusedMs when the write was refused, if the next one is taken: on a busy machine the journal may have tried it by now */
+/** @param refusedMs the time of the refused write, if the next one succeeds: a busy journal might have probed the disk by now */
 async function assertNotReady(port: number, reason: RegExp, refusedMs = Number.POSITIVE_INFINITY): Promise<void> {
   const { status, body } = await ready(port);
   if (status === 200 && performance.now() - refusedMs > limits.probeMs) return;
@@ -68,11 +68,11 @@ async function assertNotReady(port: number, reason: RegExp, refusedMs = Number.P
   assert.match(body, reason);
 }
 
-/** Then no file of keys is written beside a closed file, so that the calls to the disk can be counted. */
+/** Turns off the files of keys beside closed files, so that the calls to the disk can be counted. */
 const WITHOUT_KEYS = ['--idempotency-keys', '0'];
 const REFUSES = /^the disk refuses writes; send the report again later$/;
 
-/** The next start takes reports and has every event that was acknowledged; it may have some that were not. */
+/** Asserts that the next start accepts reports and has all acknowledged events; others can be there too. */
 async function assertStarts(t: TestContext, data: string, acknowledged: Iterable<string>): Promise<void> {
   const service = await startService(t, { data });
   assert.equal(await report(service.port, 'after'), 200);
@@ -86,7 +86,7 @@ async function assertStops(service: Running): Promise<void> {
   assert.doesNotMatch(stderr, /\n {4}at /);
 }
 
-/** The service ends by itself, and says so in a line. */
+/** Asserts that the service ends without a signal and logs the reason in one line. */
 async function assertGivesUp(service: Running, problem: RegExp): Promise<void> {
   const { code, stderr } = await within('the end of a service whose disk failed', EXIT_MS, service.finished);
   assert.equal(code, 5, stderr);
@@ -107,7 +107,7 @@ function load(t: TestContext, { port }: Running): Load {
   return started;
 }
 
-test('a write that is refused gets 503 with a reason, and the next that is taken 200, without a restart', {
+test('a refused write gets 503 with a reason, and the next write that succeeds 200, without a restart', {
   skip: withoutStrace,
 }, async (t) => {
   await each(REFUSALS, AT_ONCE, async (code) => {
@@ -126,10 +126,10 @@ test('a write that is refused gets 503 with a reason, and the next that is taken
   });
 });
 
-test('a write that is said to be whole and is not there gets no 200', { skip: withoutStrace }, async (t) => {
+test('a write that is reported as complete but is missing gets no 200', { skip: withoutStrace }, async (t) => {
   const plain = await startService(t);
   assert.equal(await report(plain.port, 'a'), 200);
-  const lineBytes = statSync(join(plain.data, FIRST)).size; // so long is every line with a key of one letter
+  const lineBytes = statSync(join(plain.data, FIRST)).size; // the length of every line with a key of one letter
   const { service } = await startFaulty(t, [`pwrite64:retval=${lineBytes}:when=2`]);
   assert.equal(await report(service.port, 'a'), 200);
   assertRefused(await ask(service.port, post(`${TARGET}b`)), /^the disk failed/);
@@ -137,7 +137,9 @@ test('a write that is said to be whole and is not there gets no 200', { skip: wi
   await assertStarts(t, service.data, ['a']);
 });
 
-test('what a short write left is cut off at once, and its place is used again', { skip: withoutPrlimit }, async (t) => {
+test('the remains of a short write are cut off at once, and their place is used again', {
+  skip: withoutPrlimit,
+}, async (t) => {
   const service = await startService(t);
   const file = join(service.data, FIRST);
   const acknowledged: string[] = [];
@@ -159,7 +161,7 @@ test('what a short write left is cut off at once, and its place is used again', 
   assertOnly(service.events(), [...acknowledged, 'last']);
 });
 
-test('a follower shows no line of a report that got 503, and none twice, however slow a failed write is cut off [injected-1]', {
+test('a follower shows no line of a report that got 503, and no line twice, even if a failed write is cut off slowly [injected-1]', {
   skip: withoutStrace || withoutPrlimit,
 }, async (t) => {
   const { service } = await startFaulty(t, ['pwrite64:delay_exit=500000:when=2', 'ftruncate:delay_enter=1500000']);
@@ -176,7 +178,7 @@ test('a follower shows no line of a report that got 503, and none twice, however
   await eventually('the first line is shown', () => keysShown().length === 1);
   const slow = report(service.port, 'b');
   await eventually('the second line is written', () => service.events().length === 2);
-  // These share a batch. Three of its lines get onto the disk, until they are cut off again.
+  // These reports share a batch. Three of its lines reach the disk, until they are cut off.
   limitFiles(service, Math.round(5.5 * lineBytes));
   const refused = ['u', 'v', 'w', 'x', 'y', 'z'].map((key) => report(service.port, key));
   assert.equal(await slow, 200);
@@ -198,13 +200,13 @@ test('a refused write that cannot be cut off ends the service with 5', { skip: w
   await assertStarts(t, service.data, ['a']);
 });
 
-test('a sync that fails gets 503, is not tried again, and ends the service with 5', {
+test('a failed sync gets 503, is not tried again, and ends the service with 5', {
   skip: withoutStrace,
 }, async (t) => {
   const table = [
     { call: 'pwrite64', error: 'EIO', when: 10 },
     { call: 'pwrite64', error: 'ENOSPC', when: 1 },
-    { call: 'fsync', error: 'EIO', when: 5 }, // of the folder, when the third file is begun
+    { call: 'fsync', error: 'EIO', when: 5 }, // of the folder, when the third file is created
   ];
   await each(table, AT_ONCE, async ({ call, error, when }) => {
     const { service, strace } = await startFaulty(t, call === 'fsync' ? [`fsync:error=${error}:when=${when}`] : [], {
@@ -223,7 +225,7 @@ test('a sync that fails gets 503, is not tried again, and ends the service with 
   });
 });
 
-test('a file that cannot be begun gets 503, and 200 when it can, without a restart', {
+test('a file that cannot be created gets 503, and 200 when it can, without a restart', {
   skip: withoutStrace,
 }, async (t) => {
   await each(['EMFILE', 'ENFILE', 'ENOSPC', 'EROFS'], AT_ONCE, async (code) => {
@@ -238,7 +240,7 @@ test('a file that cannot be begun gets 503, and 200 when it can, without a resta
     const askedMs = performance.now();
     assertRefused(await ask(service.port, post(`${TARGET}c`)), REFUSES);
     await assertNotReady(service.port, /the disk refuses writes/, askedMs);
-    await eventually('reports are taken again', async () => (await report(service.port, 'd')) === 200);
+    await eventually('reports are accepted again', async () => (await report(service.port, 'd')) === 200);
     assert.equal((await ready(service.port)).status, 200);
     await assertStops(service);
     assert.equal(strace.calls().filter(({ result }) => result === -1).length, 2);
@@ -246,7 +248,7 @@ test('a file that cannot be begun gets 503, and 200 when it can, without a resta
   });
 });
 
-test('a service is ready on a system that does not say how much space a disk has', {
+test('a service is ready on a system that does not report the space of a disk', {
   skip: withoutStrace,
 }, async (t) => {
   await each(['ENOSYS', 'EPERM'], AT_ONCE, async (code) => {
@@ -259,7 +261,7 @@ test('a service is ready on a system that does not say how much space a disk has
   });
 });
 
-test('a sync that takes five seconds is waited for: 200 after it, and nothing else stops', {
+test('a sync of five seconds is awaited: 200 after it, and other requests continue', {
   skip: withoutStrace,
 }, async (t) => {
   const { service, strace } = await startFaulty(t, ['pwrite64:delay_exit=5000000:when=2']);
@@ -269,7 +271,7 @@ test('a sync that takes five seconds is waited for: 200 after it, and nothing el
   await eventually('the line is written', () => service.events().length === 2);
   const behind = report(service.port, 'c').then((status) => ({ status, ms: performance.now() - started }));
   assert.equal((await ready(service.port)).status, 200);
-  assert.ok(performance.now() - started < 4_000, 'the service answers meanwhile');
+  assert.ok(performance.now() - started < 4_000, 'the service answers in the meantime');
   for (const { status, ms } of [await slow, await behind]) {
     assert.equal(status, 200);
     assert.ok(ms >= 5_000, `after ${ms} ms`);
@@ -279,7 +281,7 @@ test('a sync that takes five seconds is waited for: 200 after it, and nothing el
   assertOrder(strace, service, ['a', 'b', 'c']);
 });
 
-test('a stop waits for a slow sync, and for who waits for it', { skip: withoutStrace }, async (t) => {
+test('a stop waits for a slow sync, and for the requests that wait for it', { skip: withoutStrace }, async (t) => {
   const { service, strace } = await startFaulty(t, ['pwrite64:delay_exit=1500000:when=1']);
   const slow = report(service.port, 'a');
   await eventually('the line is written', () => service.events().length === 1);
@@ -290,8 +292,8 @@ test('a stop waits for a slow sync, and for who waits for it', { skip: withoutSt
 });
 
 /**
- * A disk that hangs from the how manieth call on: a thread of the program then waits for a FIFO that nothing writes to. strace
- * cannot do it: it keeps a thread that it delays from ending with its process.
+ * A disk that hangs from the n-th call on: a thread of the program waits for a FIFO without a writer. strace cannot inject this: a
+ * thread that it delays does not end with its process.
  */
 function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOptions {
   const fifo = join(newFolder(t), 'fifo');
@@ -307,7 +309,7 @@ function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOpt
 
 const HANGS = 'a call hangs';
 
-test('a stop comes to its end by itself, also while the disk hangs', async (t) => {
+test('a stop ends without a second signal, also while the disk hangs', async (t) => {
   const service = await startService(t, hanging(t, 'write', 1));
   const reported = report(service.port, 'a');
   await eventually('the disk hangs', () => service.stderr().includes(HANGS));
@@ -322,7 +324,7 @@ test('a stop comes to its end by itself, also while the disk hangs', async (t) =
   await assertStarts(t, service.data, []);
 });
 
-test('a service whose disk failed ends by itself, also while a call to the disk hangs', async (t) => {
+test('a service whose disk failed ends without a signal, also while a call to the disk hangs', async (t) => {
   const service = await startService(t, hanging(t, 'statfs', 2));
   assert.equal(await report(service.port, 'a'), 200);
   await eventually('the disk hangs', () => service.stderr().includes(HANGS));
@@ -334,7 +336,7 @@ test('a service whose disk failed ends by itself, also while a call to the disk 
   assert.match(stderr, /\nassetlog: a system call has not returned for 1000 ms; .*, and not with exit code 5\n$/);
 });
 
-test('a deployments file that the disk does not let read ends a start with 5', { skip: withoutStrace }, async (t) => {
+test('a deployments file that the disk cannot read ends a start with 5', { skip: withoutStrace }, async (t) => {
   const file = join(newFolder(t), 'deployments.json');
   writeFileSync(file, '{"deployments": []}');
   const args = ['--port', '0', '--data', newFolder(t), '--deployments', file];
@@ -387,7 +389,7 @@ test('a sync of the folder that fails while old files are removed ends the servi
   const first = await startService(t, { data, args });
   for (const key of keys) assert.equal((await ask(first.port, post(TARGET + key, FILLING))).status, 200);
   await first.kill('SIGTERM');
-  // The first sync of the folder forgets the clean stop, the second one is that of the marker.
+  // The first sync of the folder removes the mark of the clean stop, the second makes retention's marker durable.
   const inject = ['fsync:error=EIO:when=2'];
   const strace = underStrace(t, { calls: ['fsync'], inject, paths: [data] });
   const service = launch(['--port', '0', '--data', data, ...args, '--retain-bytes', '16384'], strace.options);
@@ -401,7 +403,7 @@ test('no report gets a 200 for a folder that is removed under load', async (t) =
   const data = join(newFolder(t), 'data');
   const service = await startService(t, { data });
   const { acknowledged, stop } = load(t, service);
-  await eventually('reports are taken', () => acknowledged.size >= 50);
+  await eventually('reports are accepted', () => acknowledged.size >= 50);
   rmSync(data, { recursive: true, force: true });
   const before = acknowledged.size;
   await assertGivesUp(service, /removed or replaced|ENOENT/);

@@ -1,4 +1,4 @@
-/** Clients that report without a pause and remember the replies; afterwards the journal is compared with them. */
+/** Clients that report without a pause, and a comparison of the journal with their replies. */
 
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,15 +9,15 @@ const TARGET = '/report_asset_materialization/';
 
 export interface LoadOptions {
   readonly clients: number;
-  /** Begins every key, so that loads on one journal can be distinguished. */
+  /** The prefix of every key, so that loads on one journal can be distinguished. */
   readonly name: string;
-  /** How much metadata each report carries. */
+  /** The size of the metadata in each report. */
   readonly bodyBytes?: number;
-  /** How long a client waits after anything but a 200. */
+  /** The pause of a client after any reply but 200. */
   readonly pauseMs?: number;
-  /** How long a client waits after a 200. */
+  /** The pause of a client after a 200. */
   readonly restMs?: number;
-  /** What a client sends for a key, in place of a materialization. */
+  /** Builds the request for a key, by default a materialization. */
   readonly requestFor?: (key: string) => string;
 }
 
@@ -36,7 +36,7 @@ export function startLoad(port: number, options: LoadOptions): Load {
         wire.send(requestFor(key));
         status = (await wire.reply())?.status ?? 0;
       } catch {
-        // no process listens, or no longer
+        // no process listens
       }
       load.add(key, status);
       if (status === 200) {
@@ -53,7 +53,7 @@ export function startLoad(port: number, options: LoadOptions): Load {
   });
 }
 
-/** One report. @returns its status, 0 where the connection ended without a reply */
+/** Sends one report. @returns its status, 0 if the connection ended without a reply */
 export async function report(port: number, key: string): Promise<number> {
   return ask(port, post(TARGET + key)).then(
     ({ status }) => status,
@@ -63,9 +63,9 @@ export async function report(port: number, key: string): Promise<number> {
 
 export interface Comparison {
   readonly events: number;
-  /** Acknowledged, and not in the journal. */
+  /** Acknowledged keys that are not in the journal. */
   readonly lost: readonly string[];
-  /** In the journal more than once. */
+  /** Keys that are in the journal more than once. */
   readonly doubled: readonly string[];
   /** The first place where `seq` does not count up by one from 1. */
   readonly gapAt: number | undefined;
@@ -90,13 +90,13 @@ export function compare(events: Iterable<Record<string, unknown>>, acknowledged:
   };
 }
 
-/** Each acknowledged event is there once, and no seq is missing; others may be there. */
+/** Asserts that each acknowledged event is there once, and no seq is missing; other events can be there. */
 export function assertOnce(events: Iterable<Record<string, unknown>>, acknowledged: Iterable<string>): void {
   const { lost, doubled, gapAt } = compare(events, acknowledged);
   assert.deepEqual({ lost, doubled, gapAt }, { lost: [], doubled: [], gapAt: undefined });
 }
 
-/** The acknowledged events are there once, and no others. */
+/** Asserts that exactly the acknowledged events are there, once each. */
 export function assertOnly(events: Iterable<Record<string, unknown>>, acknowledged: Iterable<string>): void {
   const all = [...acknowledged];
   assert.deepEqual(compare(events, all), { events: all.length, lost: [], doubled: [], gapAt: undefined });

@@ -1,4 +1,4 @@
-/** What a crowd of large bodies may cost: memory is bounded whatever they are made of, and nothing acknowledged is lost. */
+/** The cost of a crowd of large bodies: memory is bounded whatever the bodies contain, and no acknowledged event is lost. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,22 +13,22 @@ import { withSlowWrites } from './strace.ts';
 const CLIENTS = 512;
 const SECONDS = 5;
 const MIB = 1024 * 1024;
-/** Of a service with little memory. */
+/** For a service with little memory. */
 const SMALL_CLIENTS = 256;
 /**
- * Node 20 takes up to 230 MiB, and newer Nodes, which let garbage grow further before they collect it, up to 300. With the whole bodies
- * of what waits for the disk it would be 600.
+ * Node 20 needs up to 230 MiB; newer versions, which let garbage grow further before they collect it, up to 300. If waiting reports
+ * held their whole bodies, it would be 600.
  */
 const MEMORY_MIB_MAX = Number(process.versions.node.split('.')[0]) <= 20 ? 350 : 450;
 const SAMPLE_MS = 100;
-/** Each kind costs the service something else; the last is held whole where only what is recorded is counted. */
+/** Each kind has another cost for the service. The last one would be held whole if only recorded bytes were counted. */
 const crowds: Readonly<Record<string, readonly Kind[]>> = {
   'of every kind': ['text', 'two-byte text', 'one wide character', 'many members', 'small chunks', 'no key'],
-  'of which little is recorded': ['little of it recorded'],
+  'with little to record': ['little of it recorded'],
 };
 
 for (const [name, bodies] of Object.entries(crowds)) {
-  test(`bodies of 1 MiB ${name}, from ${CLIENTS} clients to a slow disk, take less than ${MEMORY_MIB_MAX} MiB`, {
+  test(`bodies of 1 MiB ${name}, from ${CLIENTS} clients to a slow disk, cost less than ${MEMORY_MIB_MAX} MiB`, {
     skip: withoutStrace,
   }, async (t) => {
     const service = await startService(t, { args: ['--max-connections', '600'], under: withSlowWrites(1_000) });
@@ -42,8 +42,8 @@ for (const [name, bodies] of Object.entries(crowds)) {
     t.diagnostic(`peak ${peak} MiB, median ${median} MiB, replies ${JSON.stringify(seen.statuses)}`);
 
     await assertServed(service, seen, bodies);
-    // Last, so that the lines above are printed also if this does not hold.
-    assert.ok(peak < MEMORY_MIB_MAX, `it took ${peak} MiB`);
+    // Last, so that the lines above are printed even if it fails.
+    assert.ok(peak < MEMORY_MIB_MAX, `memory: ${peak} MiB`);
   });
 }
 
@@ -66,7 +66,7 @@ for (const mib of [64, 96]) {
   });
 }
 
-/** The clients got nothing but 200, 400 and 503, each of which some got, and what was acknowledged is recorded once. */
+/** Asserts that clients got 200, 400 and 503 only, and each at least once, and that acknowledged events are recorded once. */
 async function assertServed(service: Running, seen: CrowdSeen, bodies: readonly Kind[]): Promise<void> {
   const { 200: accepted = 0, 400: keyless = 0, 503: refused = 0, ...others } = seen.statuses;
   assert.deepEqual(others, {}, 'no other replies');

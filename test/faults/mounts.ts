@@ -1,4 +1,4 @@
-/** Small file systems of their own, to be filled up, broken and cut off from their disk. Needs root and Linux. */
+/** Small separate file systems, which tests fill up, break and cut off from their disk. Needs root and Linux. */
 
 import { execFileSync } from 'node:child_process';
 import {
@@ -21,47 +21,47 @@ import { basename, dirname, join } from 'node:path';
 import type { Scope } from '../support/program.ts';
 import { HANG_MS } from '../support/tools.ts';
 
-/** `plain ext4` has no journal: nothing becomes durable but what was synced itself. `ramfs` has no size, and reports none. */
+/** `plain ext4` has no journal: only synced changes are durable. `ramfs` has no size, and reports none. */
 export type Kind = 'ext4' | 'plain ext4' | 'xfs' | 'tmpfs' | 'ramfs';
 
 export interface Mount {
-  /** Where it is mounted; the owner may make what it likes in it. */
+  /** The mount point, writable for its owner. */
   readonly folder: string;
-  /** Takes all the space that is left with a file of its own, but for some bytes. */
+  /** Fills the space with one file, except for some bytes. */
   fill(leaveBytes?: number): void;
-  /** Gives back what `fill` took. */
+  /** Removes the file of `fill`. */
   free(): void;
-  /** Makes empty files until no further one goes in. @returns what removes them */
+  /** Creates empty files until no inode is left. @returns a function that removes them */
   fillInodes(): () => void;
-  /** From here on nothing reaches the disk, and every call fails. With `flush` what the journal of the file system holds is written first. */
+  /** From here on nothing reaches the disk, and every call fails. `flush` writes the journal of the file system first. */
   cutPower(flush?: boolean): void;
-  /** Unmounts and mounts again, which replays the file system's journal. No process may use it. */
+  /** Unmounts and mounts again, which replays the file system's journal. No process can have a file open there. */
   remount(): void;
-  /** Changes the options of the mount, as `mount -o remount` does. */
+  /** Changes the mount options, like `mount -o remount`. */
   change(options: string): void;
-  /** Mounts what is on the disk at this moment, as a power cut would leave it, in another place. */
+  /** Mounts a copy of the disk at this moment, as after a power cut, in another place. */
   copyOfDisk(): Mount;
-  /** Makes the file system find an error, after which it takes no writes (ext4). */
+  /** Makes the file system find an error, after which it refuses writes (ext4). */
   breakDown(): void;
 }
 
 const MOUNTS = '/proc/self/mounts';
 const FILLER = 'filler';
 const UNRESERVED_BYTES = 16 * 1024 * 1024;
-/** An XFS is refused below 300 MiB. The images are sparse, so it costs nothing. */
+/** mkfs.xfs refuses less than 300 MiB. The images are sparse, so the size is free. */
 const XFS_BYTES_MIN = 320 * 1024 * 1024;
 
 export interface MountOptions {
   readonly bytes: number;
-  /** How many files it can hold (ext4); its own folders take a few. */
+  /** The number of inodes (ext4); a few are used by the file system itself. */
   readonly inodes?: number;
-  /** As `mount -o` takes them. */
+  /** Options for `mount -o`. */
   readonly options?: string;
-  /** The folder of its image; with less space there than `bytes`, it is a disk that has less space than it reports. */
+  /** The file system of the image. If it has less space than `bytes`, the disk has less space than it reports. */
   readonly within?: Mount;
 }
 
-/** Makes a file system and mounts it; it is gone with the scope, whatever happened. */
+/** Makes and mounts a file system; it is removed with the scope, also after a failure. */
 export function mountNew(
   scope: Scope,
   kind: Kind,
@@ -69,24 +69,24 @@ export function mountNew(
 ): Mount {
   const place = makePlace(scope, 'mount', within?.folder);
   if (kind === 'tmpfs') {
-    command('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
-    return mounted(scope, place, options);
+    runCommand('mount', '-t', 'tmpfs', '-o', `size=${bytes},${options}`, 'tmpfs', place.folder);
+    return mountOf(scope, place, options);
   }
   if (kind === 'ramfs') {
-    command('mount', '-t', 'ramfs', 'ramfs', place.folder);
-    return mounted(scope, place, options);
+    runCommand('mount', '-t', 'ramfs', 'ramfs', place.folder);
+    return mountOf(scope, place, options);
   }
   writeFileSync(place.image, '');
   truncateSync(place.image, kind === 'xfs' ? Math.max(bytes, XFS_BYTES_MIN) : bytes);
-  if (kind === 'xfs') command('mkfs.xfs', '-q', place.image);
-  // Without blocks held back for root, full means full.
+  if (kind === 'xfs') runCommand('mkfs.xfs', '-q', place.image);
+  // Root has no reserved blocks, so full means full.
   else {
     const features = kind === 'ext4' ? [] : ['-O', '^has_journal'];
     const count = inodes === undefined ? [] : ['-N', String(inodes)];
-    command('mkfs.ext4', '-q', '-F', '-m', '0', ...features, ...count, place.image);
+    runCommand('mkfs.ext4', '-q', '-F', '-m', '0', ...features, ...count, place.image);
   }
-  command('mount', '-o', `loop,${options}`, place.image, place.folder);
-  return mounted(scope, place, options);
+  runCommand('mount', '-o', `loop,${options}`, place.image, place.folder);
+  return mountOf(scope, place, options);
 }
 
 interface Place {
@@ -105,41 +105,41 @@ function makePlace(scope: Scope, name: string, imageIn?: string): Place {
   return place;
 }
 
-function mounted(scope: Scope, { image, folder }: Place, options: string): Mount {
+function mountOf(scope: Scope, { image, folder }: Place, options: string): Mount {
   const filler = join(folder, FILLER);
   return {
     folder,
     fill: (leaveBytes = 0) => fill(filler, leaveBytes),
     free: () => rmSync(filler, { force: true }),
     fillInodes: () => fillInodes(join(folder, 'fillers')),
-    cutPower: (flush = false) => command('xfs_io', '-x', '-c', flush ? 'shutdown -f' : 'shutdown', folder),
+    cutPower: (flush = false) => runCommand('xfs_io', '-x', '-c', flush ? 'shutdown -f' : 'shutdown', folder),
     remount: () => {
-      command('umount', folder);
-      command('mount', '-o', `loop,${options}`, image, folder);
+      runCommand('umount', folder);
+      runCommand('mount', '-o', `loop,${options}`, image, folder);
     },
-    change: (changed) => command('mount', '-o', `remount,${changed}`, folder),
+    change: (changed) => runCommand('mount', '-o', `remount,${changed}`, folder),
     copyOfDisk: () => {
       const place = makePlace(scope, 'copy');
-      command('cp', '--sparse=always', image, place.image);
-      command('mount', '-o', 'loop', place.image, place.folder);
-      return mounted(scope, place, 'defaults');
+      runCommand('cp', '--sparse=always', image, place.image);
+      runCommand('mount', '-o', 'loop', place.image, place.folder);
+      return mountOf(scope, place, 'defaults');
     },
     breakDown: () => writeFileSync(`/sys/fs/ext4/${basename(deviceOf(folder))}/trigger_fs_error`, '1'),
   };
 }
 
-/** Unmounts what a test left mounted below a folder, because it was killed before it could. */
+/** Unmounts everything below a folder that a killed test left mounted. */
 export function unmountBelow(folder: string): void {
-  for (const { at } of mounts().reverse()) if (at.startsWith(`${folder}/`)) unmount(at);
+  for (const { at } of listMounts().reverse()) if (at.startsWith(`${folder}/`)) unmount(at);
 }
 
-/** A process that still has a file open there, after a test that failed, keeps it from being unmounted at once. */
+/** After a failed test, a process with an open file can delay the unmount. */
 function unmount(folder: string): void {
   if (!isMounted(folder)) return;
   try {
-    command('umount', folder);
+    runCommand('umount', folder);
   } catch {
-    command('umount', '--lazy', folder);
+    runCommand('umount', '--lazy', folder);
   }
 }
 
@@ -148,22 +148,22 @@ function isMounted(folder: string): boolean {
 }
 
 function deviceOf(folder: string): string {
-  return mounts().find(({ at }) => at === folder)?.device ?? '';
+  return listMounts().find(({ at }) => at === folder)?.device ?? '';
 }
 
-/** What is mounted, in the order in which it was. Nothing on a system other than Linux. */
-function mounts(): { readonly device: string; readonly at: string }[] {
+/** @returns the mounts in their order; empty on a system other than Linux */
+function listMounts(): { readonly device: string; readonly at: string }[] {
   if (!existsSync(MOUNTS)) return [];
   const lines = readFileSync(MOUNTS, 'utf8').trimEnd().split('\n');
   return lines.map((line) => line.split(' ')).map(([device = '', at = '']) => ({ device, at }));
 }
 
-/** Writes until nothing more goes in, in ever smaller pieces, and makes the file system really take the space. */
+/** Writes ever smaller pieces until nothing fits, and syncs, so that the space is really allocated. */
 function fill(filler: string, leaveBytes: number): void {
   const { bavail, bsize } = statfsSync(dirname(filler));
-  // Most of a large one is taken without being written.
+  // Most of the space of a large file system is allocated without being written.
   const reservedBytes = bavail * bsize - UNRESERVED_BYTES;
-  if (reservedBytes > 0) command('fallocate', '-l', String(reservedBytes), filler);
+  if (reservedBytes > 0) runCommand('fallocate', '-l', String(reservedBytes), filler);
   const file = openSync(filler, 'a');
   for (let piece = 1024 * 1024; piece >= 512; piece /= 2) {
     const bytes = Buffer.alloc(piece, 'x');
@@ -190,6 +190,6 @@ function fillInodes(fillers: string): () => void {
   }
 }
 
-function command(program: string, ...args: readonly string[]): void {
+function runCommand(program: string, ...args: readonly string[]): void {
   execFileSync(program, args, { timeout: HANG_MS, stdio: 'pipe' });
 }

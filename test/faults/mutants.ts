@@ -1,11 +1,11 @@
 /**
- * Breaks each promise on purpose, in a copy of the source, and runs the test that should notice. Ends with 1 if a mutant
- * survives, if one no longer applies, or if a test fails without any mutant.
+ * Breaks each promise on purpose, in a copy of the source, and runs the test that should notice. Exits with 1 if a mutant
+ * survives or no longer applies, or if a test fails without a mutant.
  *
- *     mutants.ts                all of them
- *     mutants.ts token          the mutants whose promise has the words in it
- *     mutants.ts --changed      the mutants of files of the source that differ from the last commit
- *     mutants.ts --since REF    those of files of the source and of tests that differ from another commit
+ *     mutants.ts                all mutants
+ *     mutants.ts token          the mutants whose promise contains the words
+ *     mutants.ts --changed      the mutants of source files that differ from the last commit
+ *     mutants.ts --since REF    the mutants of source files and tests that differ from another commit
  *         --others N            and N others, which the commit decides
  */
 
@@ -21,25 +21,25 @@ import { allMutants, filesByTest, type Mutant, mutate } from './mutants/mutant.t
 import { type Durations, interruptRuns, needsBuild, runTests, type TestRun } from './mutants/test-run.ts';
 
 /**
- * At a time. Most tests wait more than they compute. Each leads a session, and Linux shares the processors between sessions:
- * more of them starve the stage that runs beside.
+ * The number of tests at a time. Most tests wait more than they compute. Each one leads a session, and Linux shares the processors
+ * between sessions: more of them would starve the other stage.
  */
 const WORKERS = { unbroken: 2, broken: 3 };
-/** A test hangs that takes this much longer than without any mutant. A failing one that waits gives up after 20 s. */
+/** A test that needs this much longer than without a mutant hangs. A failing test that waits gives up after 20 s. */
 const HANG = { ms: 5_000, times: 5 };
-/** Without any mutant, where it is not known how long a test takes. */
+/** The limit without a mutant, when the duration of a test is unknown. */
 const UNBROKEN_MS_MAX = 120_000;
-/** Some breaks show at some interleavings only. What is noticed late is named in the end, so that its test can be made stricter. */
+/** Some breaks show only in some interleavings. Late findings are listed at the end, so that their test can be made stricter. */
 const TRIES = 3;
 
-/** What became of a mutant. */
+/** The result of a mutant. */
 type Outcome =
   | { readonly kind: 'survived' }
   | { readonly kind: 'killed'; readonly by: string }
   | { readonly kind: 'stale'; readonly reason: string }
   | { readonly kind: 'skipped'; readonly reason: string };
 
-/** What the tests of a file that mutants name do without any mutant. */
+/** The result of a test file without a mutant. */
 type Unbroken =
   | { readonly kind: 'passes'; readonly durationsMs: Durations }
   | { readonly kind: 'unfit'; readonly reason: string };
@@ -51,11 +51,11 @@ class Runner {
   readonly #free: Copy[];
   readonly #files = filesByTest();
   readonly #unbroken = new Map<string, Unbroken>();
-  /** Why the run fails, a line each. */
+  /** Why the run fails, one line each. */
   readonly #failing: string[] = [];
-  /** What this machine cannot try, a line each. */
+  /** Mutants and tests that this machine cannot run, one line each. */
   readonly #skipped: string[] = [];
-  /** What was clear only when it was tried again, a line each. */
+  /** Results that needed another try, one line each. */
   readonly #late: string[] = [];
 
   constructor(chosen: readonly Mutant[], copies: readonly Copy[]) {
@@ -75,7 +75,7 @@ class Runner {
     let done = 0;
     await this.#each(this.#longestFirst(), WORKERS.broken, async (copy, mutant) => {
       const beganMs = performance.now();
-      const outcomes = await repeated(
+      const outcomes = await retry(
         () => this.#tryMutant(copy, mutant),
         ({ kind }) => kind !== 'survived',
       );
@@ -96,7 +96,7 @@ class Runner {
     return done === this.#chosen.length && this.#failing.length === 0;
   }
 
-  /** For `.ci`, like a run of tests. */
+  /** Writes the results for `.ci`, like a run of tests. */
   #writeResults(killed: number): void {
     const path = process.env['ASSETLOG_TEST_RESULTS'];
     if (path === undefined) return;
@@ -114,7 +114,7 @@ class Runner {
     return this.#files.get(test)?.[0] ?? `the file with [${test}]`;
   }
 
-  /** @returns how long the test of a mutant takes without it; undefined if it was skipped or failed */
+  /** @returns the duration of the test of a mutant without it; undefined if the test was skipped or failed */
   #expectedMs(mutant: Mutant): number | undefined {
     const unbroken = this.#unbroken.get(this.#fileOf(mutant));
     if (unbroken?.kind !== 'passes') return undefined;
@@ -122,12 +122,12 @@ class Runner {
     return named.length === 0 ? undefined : named.reduce((sum, [, ms]) => sum + ms, 0);
   }
 
-  /** @returns the mutants, those first whose test takes longest, since a long one that comes last runs alone */
+  /** @returns the mutants, longest test first, since a long test at the end would run alone */
   #longestFirst(): Mutant[] {
     return this.#chosen.toSorted((a, b) => (this.#expectedMs(b) ?? 0) - (this.#expectedMs(a) ?? 0));
   }
 
-  /** Does something with each value and a copy that nothing else uses meanwhile, at most `atOnce` things at a time. */
+  /** Processes each value with an exclusive copy, at most `atOnce` at a time. */
   async #each<Value>(
     values: readonly Value[],
     atOnce: number,
@@ -159,12 +159,12 @@ class Runner {
     }
   }
 
-  /** Runs the tests of a file that mutants name: one that fails without any mutant would kill all that name it. */
+  /** Runs the tests of a file without a mutant: a test that fails there would kill all its mutants. */
   async #runUnbroken(copy: Copy, file: string): Promise<Unbroken> {
     const ids = this.#chosen.filter((mutant) => this.#fileOf(mutant) === file).map(({ test }) => test);
     if (needsBuild(file)) await bundleProgram(copy);
     const choice = { file, ids: [...new Set(ids)], hangsAfterMs: () => UNBROKEN_MS_MAX };
-    const runs = await repeated(
+    const runs = await retry(
       () => runTests(copy, choice),
       ({ kind }) => kind === 'passed',
     );
@@ -179,27 +179,27 @@ class Runner {
   }
 }
 
-/** @returns the results of up to `TRIES` tries: the last one is the first that is clear, if any is */
-async function repeated<Result>(act: () => Promise<Result>, isClear: (result: Result) => boolean): Promise<Result[]> {
+/** @returns the results of all tries, up to the first clear one, at most `TRIES` */
+async function retry<Result>(act: () => Promise<Result>, isClear: (result: Result) => boolean): Promise<Result[]> {
   const results: Result[] = [];
   do results.push(await act());
   while (!isClear(results.at(-1)!) && results.length < TRIES && !interrupted);
   return results;
 }
 
-/** Such as `KILLED by journal/lock: one writer`. */
+/** @returns a text such as `KILLED by journal/lock: one writer` */
 function describeOutcome(outcome: Outcome): string {
   const detail = 'by' in outcome ? ` by ${outcome.by}` : 'reason' in outcome ? `: ${outcome.reason}` : '';
   return `${outcome.kind.toUpperCase()}${detail}`;
 }
 
-/** Such as `program/hostile: hostile inputs > limits: A body of …`. */
+/** @returns a text such as `program/hostile: hostile inputs > limits: A body of …` */
 function describe(file: string, { test, detail }: TestRun & { readonly kind: 'failed' }): string {
   return `${file}: ${test}${detail === undefined ? '' : ` > ${detail}`}`;
 }
 
-/** @returns the mutants that the arguments of the command ask for */
-function chosenBy(args: readonly string[]): Mutant[] {
+/** @returns the mutants that the command's arguments select */
+function choose(args: readonly string[]): Mutant[] {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -217,7 +217,7 @@ function chosenBy(args: readonly string[]): Mutant[] {
   const isChanged = ({ file, test }: Mutant) =>
     changed.has(`src/${file}`) || changed.has(`test/${files.get(test)?.[0]}.test.ts`);
   const all = allMutants();
-  const others = drawn(
+  const others = draw(
     all.filter((mutant) => !isChanged(mutant)),
     Number(values.others),
     git('rev-parse', 'HEAD'),
@@ -225,8 +225,8 @@ function chosenBy(args: readonly string[]): Mutant[] {
   return [...all.filter(isChanged), ...others];
 }
 
-/** @returns some of the mutants: the same ones for the same commit */
-function drawn(mutants: readonly Mutant[], count: number, commit: string): Mutant[] {
+/** @returns a sample of the mutants, the same for the same commit */
+function draw(mutants: readonly Mutant[], count: number, commit: string): Mutant[] {
   const rank = ({ breaks }: Mutant) => createHash('sha256').update(`${commit}${breaks}`).digest('hex');
   const ranked = mutants.map((mutant) => ({ mutant, rank: rank(mutant) }));
   return ranked
@@ -245,7 +245,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interruptRuns();
   });
 }
-const chosen = chosenBy(process.argv.slice(2));
+const chosen = choose(process.argv.slice(2));
 const copies: Copy[] = [];
 try {
   for (let made = 0; made < Math.min(WORKERS.broken, chosen.length); made += 1) copies.push(await makeCopy());

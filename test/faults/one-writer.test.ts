@@ -1,4 +1,4 @@
-/** One process writes to a folder, whatever other process tries, from any namespace, and however the one before ended. */
+/** One process writes to a folder, whatever other processes try, from any namespace, and however its predecessor ended. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
@@ -18,7 +18,7 @@ import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
 
 const STARTERS = 20;
-/** What a second start may take beyond what Node takes to be up, with some more for a busy machine. */
+/** The time for a second start to be refused, in addition to the start of Node, on a busy machine. */
 const REFUSED_MS = 1_500;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
@@ -30,7 +30,7 @@ function assertInUse({ code, stdout, stderr }: Finished): void {
   assert.match(stderr, /^assetlog: \S+ is in use by process (\d+|unknown); stop it, or use another --data\n$/);
 }
 
-/** @returns the port of the one that takes reports */
+/** @returns the port of the service that got the folder */
 async function raceOnce(t: TestContext, data: string): Promise<{ port: number; stop: () => Promise<Finished> }> {
   const starters = Array.from({ length: STARTERS }, () => {
     const { child, finished } = launch(['--port', '0', '--data', data]);
@@ -58,7 +58,7 @@ async function raceOnce(t: TestContext, data: string): Promise<{ port: number; s
   };
 }
 
-test('of twenty that start at once on a folder exactly one gets it, and the others end with 4', async (t) => {
+test('exactly one of twenty services that start on a folder at once gets it, and the others end with 4', async (t) => {
   const { data, kill } = await startService(t);
   await kill('SIGKILL');
   for (const key of ['a', 'b', 'c']) {
@@ -72,9 +72,9 @@ test('of twenty that start at once on a folder exactly one gets it, and the othe
 
 test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {
   const first = await startService(t);
-  const began = performance.now();
+  const startMs = performance.now();
   assert.equal((await run(['--version'])).code, 0);
-  const nodeMs = performance.now() - began;
+  const nodeMs = performance.now() - startMs;
   const tookMs: number[] = [];
   for (let count = 0; count < 3; count += 1) {
     const started = performance.now();
@@ -99,7 +99,7 @@ test('a folder is in use also for another network namespace, in both directions'
   assert.equal(await report(next.port, 'a'), 200);
 });
 
-test('at once after a SIGKILL the next start gets the folder, again and again', async (t) => {
+test('the next start gets the folder immediately after a SIGKILL, every time', async (t) => {
   const data = newFolder(t);
   const keys = Array.from({ length: 8 }, (_, index) => `key-${index}`);
   for (const key of keys) {
@@ -112,7 +112,7 @@ test('at once after a SIGKILL the next start gets the folder, again and again', 
   assertOnly(last.events(), keys);
 });
 
-test('what a start leaves that dies before it is to be seen is removed', {
+test('the remains of a start that dies before it has the lock are removed', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -125,7 +125,7 @@ test('what a start leaves that dies before it is to be seen is removed', {
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
 });
 
-test('a file system without socket files leaves a lock for this network namespace, which is logged', {
+test('a file system without socket files allows a lock for this network namespace only, which is logged', {
   skip: withoutStrace,
 }, async (t) => {
   const data = newFolder(t);
@@ -152,7 +152,7 @@ function removeLock(folder: string): void {
   rmSync(join(folder, lock));
 }
 
-test('when the lock file is removed under load and a second process takes the folder, nothing that either acknowledged is lost', {
+test('when the lock file is removed under load and a second process gets the folder, no event that either acknowledged is lost', {
   skip: withoutStrace,
 }, async (t) => {
   for (let round = 0; round < 3; round += 1) {
@@ -160,9 +160,9 @@ test('when the lock file is removed under load and a second process takes the fo
     const first = await startService(t, { data });
     const before = startLoad(first.port, { clients: 8, name: 'first' });
     t.after(before.stop);
-    await eventually('the first takes reports', () => before.acknowledged.size > 100);
+    await eventually('the first accepts reports', () => before.acknowledged.size > 100);
     removeLock(data);
-    // What is appended between its look at the journal and this call would be lost.
+    // Lines appended between the check of the journal and this call would be lost.
     const calls = '?rename,?renameat,?renameat2';
     const strace = underStrace(t, {
       calls: [calls],
@@ -176,7 +176,7 @@ test('when the lock file is removed under load and a second process takes the fo
     assert.equal(code, 5, stderr);
     assert.match(stderr, LOST);
     await before.stop();
-    await eventually('the second takes reports', () => after.acknowledged.size > 100);
+    await eventually('the second accepts reports', () => after.acknowledged.size > 100);
     await after.stop();
     assert.equal((await second.kill('SIGTERM')).code, 0);
     assertOnce(second.events(), [...before.acknowledged, ...after.acknowledged]);

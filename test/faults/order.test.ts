@@ -1,4 +1,4 @@
-/** No 200 leaves before its line and the entry of its file are synced: the system calls of a service under load. */
+/** No 200 is sent before its line and the entry of its file are synced: the system calls of a service under load. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -14,7 +14,7 @@ import { type Call, openOn, underStrace } from './strace.ts';
 const ACKNOWLEDGED_MIN = 2_000;
 const FILES_MIN = 50;
 
-/** A start after an unclean stop, then a load that fills many small files, and what the trace says of both. */
+/** Traces a start after an unclean stop, then a load that fills many small files. */
 async function orderUnderLoad(t: TestContext): Promise<{ order: Order; acknowledged: Set<string> }> {
   const before = await startService(t);
   assert.equal(await report(before.port, 'before'), 200);
@@ -34,7 +34,7 @@ async function orderUnderLoad(t: TestContext): Promise<{ order: Order; acknowled
   return { order: checkOrder(strace.calls(), service.data), acknowledged: new Set(load.acknowledged) };
 }
 
-test('no 200 begins to leave before the sync of its line, and of the entry of its file, has returned [order-2]', {
+test('no 200 is sent before the sync of its line, and of the entry of its file, has returned [order-2]', {
   skip: withoutStrace,
 }, async (t) => {
   const { order, acknowledged } = await orderUnderLoad(t);
@@ -43,7 +43,7 @@ test('no 200 begins to leave before the sync of its line, and of the entry of it
   assert.ok(order.files.size >= FILES_MIN, `${order.files.size} files`);
 });
 
-test('a folder that was made by a start that died is synced into its parent before the first 200 [order-3]', {
+test('a folder from a start that died is synced into its parent before the first 200 [order-3]', {
   skip: withoutStrace,
 }, async (t) => {
   const parent = newFolder(t);
@@ -58,7 +58,7 @@ test('a folder that was made by a start that died is synced into its parent befo
   assert.ok(strace.calls().some((call) => openOn(call) === parent && call.result === 0));
 });
 
-/** Runs a script with the arguments of its own. @returns the calls of these kinds on the file `x` of a folder */
+/** Runs a script with these arguments. @returns the calls of these kinds on the file `x` of a folder */
 function callsOf(t: TestContext, folder: string, calls: readonly string[], script: string, ...own: string[]): Call[] {
   const strace = underStrace(t, { calls, paths: [join(folder, 'x')] });
   const [tool = '', ...args] = strace.options.under;
@@ -68,7 +68,7 @@ function callsOf(t: TestContext, folder: string, calls: readonly string[], scrip
   return strace.calls();
 }
 
-/** Two appends and a cut, by a disk alone: what the second argument says is whether its writes sync. */
+/** Two appends and a cut on a disk; the second argument decides whether its writes sync. */
 const APPENDING = `
   import { openDisk } from './src/journal/disk.ts';
   const [folder, syncingWrites] = process.argv.slice(-2);
@@ -78,7 +78,7 @@ const APPENDING = `
   await log.truncate(3);
 `;
 
-test('an append is on the disk when it resolves, and what was cut off stays away [order-4]', {
+test('an append is on the disk when it resolves, and bytes that were cut off stay away [order-4]', {
   skip: withoutStrace,
 }, (t) => {
   const appended = { true: ['pwrite64'], false: ['pwrite64', 'fdatasync'] };
@@ -93,7 +93,7 @@ test('an append is on the disk when it resolves, and what was cut off stays away
   }
 });
 
-/** Two slots of a cursor, by a disk alone. */
+/** Two slots of a cursor on a disk. */
 const SLOTS = `
   import { openDisk } from './src/journal/disk.ts';
   const slots = await openDisk(process.argv.at(-1)).openSlots('x');

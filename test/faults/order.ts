@@ -1,41 +1,40 @@
 /**
- * Holds a trace against the promise of a 200: the line was written and synced before, and so was the entry of its file.
+ * Checks a trace against the promise of a 200: the line and the entry of its file were written and synced before. A file that a
+ * start puts in place holds lines that were acknowledged earlier, so it is synced before.
  *
- * What a start puts in place of a file holds lines that were acknowledged once: they are synced before.
- *
- * Pure: what it knows of the disk, it knows from the calls and what they returned. A line is on the disk once its write has
- * returned to a descriptor that was opened with O_DSYNC, or a sync of its file has returned 0 that began after the write had
- * returned; an entry, once such a sync of the folder has.
+ * Pure: its only knowledge of the disk is from the calls and their results. A line is on the disk after its write has
+ * returned to a descriptor that was opened with O_DSYNC, or after a sync of its file has returned 0 that started after the
+ * write had returned; an entry, after such a sync of the folder.
  */
 
 import { bytesOf, type Call, openOn } from './strace.ts';
 
-/** What has to be traced. A question mark: not every machine has it. */
+/** The calls to trace. A question mark: not every machine has the call. */
 export const ORDER_CALLS = [
   ...['read', 'write', 'writev', 'sendto', 'sendmsg', 'openat', 'pwrite64', 'pwritev', 'ftruncate'],
   ...['fdatasync', 'fsync', '?rename', '?renameat', '?renameat2'],
 ];
 
 export interface Order {
-  /** What was acknowledged or put in place too early, one sentence for each. */
+  /** One sentence for each line that was acknowledged or put in place too early. */
   readonly violations: string[];
   /** The keys of the requests that got a 200. */
   readonly acknowledged: Set<string>;
-  /** The journal files that were made. */
+  /** The journal files that were created. */
   readonly files: Set<string>;
 }
 
 interface Line {
   file: string;
-  /** Where it ends in its file. */
+  /** The position of its end in the file. */
   readonly end: number;
   synced: boolean;
 }
 
 interface Connection {
-  /** Read, and not yet understood. */
+  /** Received and not yet parsed. */
   text: string;
-  /** The keys of requests without a reply; undefined for a request that is no report. */
+  /** The keys of requests without a reply; undefined for a request that is not a report. */
   readonly waiting: (string | undefined)[];
 }
 
@@ -43,40 +42,40 @@ interface State extends Order {
   readonly data: string;
   /** By the key of the report. */
   readonly lines: Map<string, Line>;
-  /** Journal files whose entry a power cut may take. */
+  /** Journal files whose entry a power cut can remove. */
   readonly entries: Set<string>;
-  /** Descriptors whose every write is a sync of what it writes as well. */
+  /** Descriptors whose writes are syncs. */
   readonly syncing: Set<number>;
   readonly connections: Map<string, Connection>;
-  /** What a sync that is on its way will have made durable when it returns 0. */
+  /** The lines and entries that become durable if a sync in progress returns 0. */
   readonly syncs: Map<Call, { readonly lines: readonly string[]; readonly entries: readonly string[] }>;
 }
 
-/** @param data the journal's folder, as it was given to the program */
+/** @param data the journal's folder, as passed to the program */
 export function checkOrder(calls: readonly Call[], data: string): Order {
   const state: State = {
     ...{ violations: [], acknowledged: new Set(), files: new Set(), data },
     ...{ lines: new Map(), entries: new Set(), syncing: new Set(), connections: new Map(), syncs: new Map() },
   };
   const moments = calls.flatMap((call) => [
-    { line: call.began, call, act: BEGAN[call.name] },
-    { line: call.ended, call, act: ENDED[call.name] },
+    { line: call.startLine, call, act: AT_START[call.name] },
+    { line: call.endLine, call, act: AT_END[call.name] },
   ]);
-  // The sort is stable: a call that returned on its own line began before.
+  // The sort is stable: a call that returned on its own line started before.
   for (const { call, act } of moments.sort((one, other) => one.line - other.line)) act?.(call, state);
   return state;
 }
 
 type Act = (call: Call, state: State) => void;
 
-/** A reply counts from the moment its write begins. */
-const BEGAN: Record<string, Act> = {
+/** A reply counts from the start of its write. */
+const AT_START: Record<string, Act> = {
   ...{ write: reply, writev: reply, sendto: reply, sendmsg: reply },
-  ...{ fdatasync: beginSync, fsync: beginSync },
+  ...{ fdatasync: startSync, fsync: startSync },
 };
 
-/** Everything that gives safety counts only once it has returned. */
-const ENDED: Record<string, Act> = {
+/** A write or sync counts only after it has returned. */
+const AT_END: Record<string, Act> = {
   ...{ read: request, openat: create, pwrite64: writeLines, pwritev: writeLines, ftruncate: cut },
   ...{ fdatasync: endSync, fsync: endSync, rename: replace, renameat: replace, renameat2: replace },
 };
@@ -91,7 +90,7 @@ function create({ args, result }: Call, state: State): void {
   state.entries.add(path);
 }
 
-function replace({ args, began, result }: Call, state: State): void {
+function replace({ args, startLine, result }: Call, state: State): void {
   const [from = '', to = ''] = [...args.matchAll(/"([^"]*)"/g)].map(([, path = '']) => path);
   if (result !== 0 || !isJournal(to, state)) return;
   state.entries.delete(from);
@@ -99,7 +98,8 @@ function replace({ args, began, result }: Call, state: State): void {
   for (const [key, line] of state.lines) {
     if (line.file !== from) continue;
     line.file = to;
-    if (!line.synced) state.violations.push(`${key} was put in place on line ${began + 1}: its line was not synced`);
+    if (!line.synced)
+      state.violations.push(`${key} was put in place on line ${startLine + 1}: its line was not synced`);
   }
 }
 
@@ -123,7 +123,7 @@ function cut(call: Call, state: State): void {
     if (line.file === openOn(call) && line.end > Number(length)) state.lines.delete(key);
 }
 
-function beginSync(call: Call, state: State): void {
+function startSync(call: Call, state: State): void {
   const path = openOn(call);
   state.syncs.set(call, {
     lines: [...state.lines].filter(([, { file, synced }]) => file === path && !synced).map(([key]) => key),
@@ -136,7 +136,7 @@ function endSync(call: Call, state: State): void {
   for (const key of lines) {
     const line = state.lines.get(key);
     if (call.result === 0 && line !== undefined) line.synced = true;
-    // The system forgets what it could not write: a later sync that returns 0 says nothing about it.
+    // The system forgets a failed write: a later sync that returns 0 proves nothing about it.
     if (call.result !== 0) state.lines.delete(key);
   }
   if (call.result === 0) for (const path of entries) state.entries.delete(path);
@@ -164,14 +164,14 @@ function reply(call: Call, state: State): void {
     if (key === undefined || status !== '200') continue;
     state.acknowledged.add(key);
     const line = state.lines.get(key);
-    const tooEarly = (what: string) => state.violations.push(`200 for ${key} on line ${call.began + 1}: ${what}`);
+    const tooEarly = (what: string) => state.violations.push(`200 for ${key} on line ${call.startLine + 1}: ${what}`);
     if (line === undefined) tooEarly('its line was not written, or did not survive');
     else if (!line.synced) tooEarly('its line was not synced');
     else if (state.entries.has(line.file)) tooEarly(`the entry of ${line.file} was not synced`);
   }
 }
 
-/** A journal file, or what is going to be one. */
+/** A journal file, or a file that becomes one. */
 function isJournal(path: string, { data }: State): boolean {
   return path.startsWith(`${data}/events-`);
 }

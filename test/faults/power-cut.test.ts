@@ -1,9 +1,9 @@
 /**
- * A power cut: the file system is cut off from its disk under load, the service is killed, and the file system mounted
- * again from what had reached the disk. What was acknowledged before the cut has to be there. A 200
- * that the client reads may be newer than the cut, so the set of acknowledged events is taken just before.
+ * A power cut: the file system is cut off from its disk under load, the service is killed, and the file system is mounted
+ * again in the state of the disk. All events acknowledged before the cut have to be there. A client can read a 200 that is
+ * newer than the cut, so the set of acknowledged events is read just before.
  *
- * A disk that loses what it reported as synced cannot be shown in this way: the image file keeps all that was sent to it.
+ * A disk that loses synced writes cannot be tested this way: the image file keeps all writes.
  */
 
 import assert from 'node:assert/strict';
@@ -20,7 +20,7 @@ import { type Kind, type Mount, mountNew } from './mounts.ts';
 const MIB = 1024 * 1024;
 const ROUNDS = 5;
 const ARGS = ['--segment-bytes', '65536'];
-/** More than a file has. */
+/** More than one file holds. */
 const EVENTS_OF_FILE = 120;
 
 for (const kind of (['ext4', 'xfs'] as const).slice(0, rounds({ long: 2, short: 1 }))) {
@@ -48,7 +48,7 @@ for (const kind of (['ext4', 'xfs'] as const).slice(0, rounds({ long: 2, short: 
     assert.ok(acknowledged.size > 50 * ROUNDS, `only ${acknowledged.size} acknowledged`);
   });
 
-  test(`a power cut on ${kind} takes what a service without its sync has acknowledged`, { skip }, async (t) => {
+  test(`a power cut on ${kind} removes events that a service without its sync acknowledged`, { skip }, async (t) => {
     const { mount, data } = newJournal(t, kind);
     const acknowledged = await cutUnderLoad(t, { mount, data, name: 'a', delayMs: 300, ...withoutSync('file') });
     mount.remount();
@@ -58,8 +58,8 @@ for (const kind of (['ext4', 'xfs'] as const).slice(0, rounds({ long: 2, short: 
 }
 
 /**
- * Both file systems make a new file's entry durable with the file, so a missing sync of the folder does not lose one here.
- * A removed entry shows it: without a journal of the file system it stays on the disk until the folder is synced.
+ * ext4 and XFS make the entry of a new file durable with the file, so a missing sync of the folder loses none here. A removed
+ * entry shows it: without a journal of the file system it stays on the disk until the folder is synced.
  */
 test('a power cut does not bring back the mark of a clean stop, thanks to the sync of the folder', {
   skip: withoutPowerCut,
@@ -70,18 +70,18 @@ test('a power cut does not bring back the mark of a clean stop, thanks to the sy
   ]) {
     const { mount, data } = newJournal(t, 'plain ext4');
     await (await startService(t, { data })).kill('SIGTERM');
-    mount.remount(); // all of it is on the disk
+    mount.remount(); // everything is on the disk
     const service = await startService(t, { data, ...options });
     assert.equal(await report(service.port, 'a'), 200);
     assert.ok(!existsSync(join(data, '.stopped-cleanly')));
     const disk = mount.copyOfDisk();
-    // Listed, as a start does: the entry that comes back may have no file any more.
+    // Listed, as in a start: the entry that returns might have no file.
     assert.equal(readdirSync(join(disk.folder, 'data')).includes('.stopped-cleanly'), returns);
     await service.kill('SIGKILL');
   }
 });
 
-test('a power cut in the middle of a start leaves a journal that the next start takes', {
+test('a power cut in the middle of a start leaves a journal that the next start accepts', {
   skip: withoutPowerCut,
 }, async (t) => {
   const { mount, data } = newJournal(t, 'ext4');
@@ -111,14 +111,14 @@ function newJournal(t: TestContext, kind: Kind): { mount: Mount; data: string } 
 interface Cut extends RunOptions {
   readonly mount: Mount;
   readonly data: string;
-  /** Begins the keys of its reports. */
+  /** The prefix of its keys. */
   readonly name: string;
-  /** Least time from the first 200 to the cut. */
+  /** The minimum time from the first 200 to the cut. */
   readonly delayMs: number;
   readonly flush?: boolean;
 }
 
-/** @returns what was acknowledged before the power was cut; no process uses the file system any more */
+/** @returns the keys acknowledged before the power cut; afterwards no process uses the file system */
 async function cutUnderLoad(
   t: TestContext,
   { mount, data, name, delayMs, flush, ...options }: Cut,
@@ -130,16 +130,16 @@ async function cutUnderLoad(
     eventually(`${count} acknowledged events`, () => load.acknowledged.size >= count, HANG_MS);
   await reach(1);
   await sleep(delayMs);
-  await reach(EVENTS_OF_FILE); // also on a slow machine
+  await reach(EVENTS_OF_FILE); // on a slow machine too
   const acknowledged = new Set(load.acknowledged);
-  mount.cutPower(flush); // waits without letting a further 200 in
-  await sleep(50); // the service meets the dead disk, or does not
+  mount.cutPower(flush); // blocks, so that no further 200 is read
+  await sleep(50); // the service might use the dead disk
   await service.kill('SIGKILL');
   await load.stop();
   return acknowledged;
 }
 
-/** Makes the process believe that it synced: the tests above have to notice. */
+/** Makes the process believe that it synced, which the tests above have to detect. */
 function withoutSync(what: 'file' | 'folder'): RunOptions {
   const code =
     what === 'file'

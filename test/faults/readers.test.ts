@@ -1,4 +1,4 @@
-/** Clients that only read, beside reports: they delay no report, and take bounded memory. */
+/** Clients that only read, beside reports: they do not delay reports, and need bounded memory. */
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -12,7 +12,7 @@ import type { ReadersOptions, ReadersSeen } from './readers.ts';
 
 const SECONDS = 6;
 const CROWD = { aborting: 8, deaf: 256, waiting: 256, seconds: SECONDS };
-/** For all of them, and the reports. */
+/** Options for all readers and the reports. */
 const FOR_ALL = ['--max-connections', '600'];
 const LONG_BYTES = 1024 * 1024 - 200;
 const LONG_LINES = 20;
@@ -21,7 +21,7 @@ const MIB_MAX = 250;
 const SAMPLE_MS = 100;
 const withoutProc = process.platform !== 'linux' && 'needs /proc';
 
-/** Reports small and long lines beside the readers; all get 200 and are recorded once. */
+/** Reports small and long lines beside the readers. Asserts that all get 200 and are recorded once. */
 async function besideReports(
   service: Running,
   crowd: Omit<ReadersOptions, 'port'>,
@@ -48,7 +48,7 @@ for (const [cap, args] of [
   ['256', []],
   ['600', FOR_ALL],
 ] as const) {
-  test(`8 readers that abort, 256 that read nothing and 256 that wait take less than ${MIB_MAX} MiB on ${cap} connections, and all reports get 200`, {
+  test(`8 readers that abort, 256 that read nothing and 256 that wait cost less than ${MIB_MAX} MiB on ${cap} connections, and all reports get 200`, {
     skip: withoutProc,
   }, async (t) => {
     const service = await startService(t, { args });
@@ -72,7 +72,7 @@ test('in a cgroup of 96 MiB the same readers stop neither the service nor a repo
   assert.equal(code, 0, stderr);
 });
 
-/** @returns 0 of a process that has ended */
+/** @returns the number of open files, 0 for a process that has ended */
 function filesOf(pid: number): number {
   try {
     return readdirSync(`/proc/${pid}/fd`).length;

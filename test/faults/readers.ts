@@ -1,6 +1,6 @@
 /**
- * Clients that only read, each in a way that costs the service something else, as a program of its own so that it takes no time from
- * the test. `readers.ts '{"port":…,"seconds":…,"aborting":8,"deaf":256,"waiting":256}'` prints its replies by kind and status as JSON.
+ * Clients that only read, in ways with different costs for the service, as a separate process so that they do not slow the test.
+ * `readers.ts '{"port":…,"seconds":…,"aborting":8,"deaf":256,"waiting":256}'` prints the replies by kind and status as JSON.
  */
 
 import { connect, type Socket } from 'node:net';
@@ -9,9 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface ReadersOptions {
   readonly port: number;
   readonly seconds: number;
-  /** Clients that ask for a page, and close their connection soon after. */
+  /** Clients that ask for a page, and soon close their connection. */
   readonly aborting: number;
-  /** Clients that read nothing of pages, of streams, of assets and of refusals. */
+  /** Clients that ask for pages, streams, assets and refusals but read nothing. */
   readonly deaf: number;
   /** Clients that wait for events, and read them. */
   readonly waiting: number;
@@ -61,11 +61,11 @@ async function readNothing(number: number, statuses: Statuses): Promise<void> {
     const socket = open(target, accept);
     const head = await new Promise<Buffer | undefined>((resolve) => {
       socket.once('close', () => resolve(undefined));
-      socket.once('readable', () => resolve(socket.read(12) ?? undefined)); // all that it ever reads, but for Node's buffer
+      socket.once('readable', () => resolve(socket.read(12) ?? undefined)); // it never reads more, except into Node's buffer
     });
     const status = Number(head?.toString('latin1', 9, 12) ?? 0);
     statuses[status] = (statuses[status] ?? 0) + 1;
-    if (status === 200) await closed(socket);
+    if (status === 200) await waitUntilClosed(socket);
     socket.destroy();
     await sleep(PAUSE_MS);
   }
@@ -73,7 +73,7 @@ async function readNothing(number: number, statuses: Statuses): Promise<void> {
 
 async function wait(newest: number, statuses: Statuses): Promise<void> {
   for (let after = newest; performance.now() < endMs; ) {
-    const { status, next } = await page(`after_seq=${after}&wait=30`);
+    const { status, next } = await readPage(`after_seq=${after}&wait=30`);
     if (performance.now() >= endMs) return;
     statuses[status] = (statuses[status] ?? 0) + 1;
     if (status === 200) after = next ?? after;
@@ -81,30 +81,30 @@ async function wait(newest: number, statuses: Statuses): Promise<void> {
   }
 }
 
-async function page(query: string): Promise<{ status: number; next: number | undefined }> {
-  const { status, text } = await whole(open(`/events?${query}`, 'application/json'));
+async function readPage(query: string): Promise<{ status: number; next: number | undefined }> {
+  const { status, text } = await readWhole(open(`/events?${query}`, 'application/json'));
   const next = /"next_after_seq":(\d+)}/.exec(text)?.[1];
   return { status, next: next === undefined ? undefined : Number(next) };
 }
 
-/** Only the end of the reply is kept: long lines are not worth their memory here. */
-async function whole(socket: Socket): Promise<{ status: number; text: string }> {
+/** Keeps only the end of the reply, since long lines would need much memory. */
+async function readWhole(socket: Socket): Promise<{ status: number; text: string }> {
   let head = '';
   let text = '';
   socket.setEncoding('latin1').on('data', (more: string) => {
     head ||= more;
     text = (text + more).slice(-100);
   });
-  await closed(socket);
+  await waitUntilClosed(socket);
   return { status: Number(head.slice(9, 12)), text };
 }
 
-function closed(socket: Socket): Promise<unknown> {
+function waitUntilClosed(socket: Socket): Promise<unknown> {
   return new Promise((resolve) => (socket.destroyed ? resolve(undefined) : socket.once('close', resolve)));
 }
 
 const seen: ReadersSeen = { deaf: {}, waiting: {} };
-const { next: newest = 0 } = await page('last=1');
+const { next: newest = 0 } = await readPage('last=1');
 setTimeout(() => {
   for (const socket of sockets) socket.destroy();
 }, seconds * 1000);

@@ -1,4 +1,4 @@
-/** Stops at random moments under load: what was sent before the signal gets its reply. */
+/** Stops at random moments under load: a request sent before the signal gets its reply. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -11,10 +11,10 @@ import { assertOnly } from './load.ts';
 
 const CLIENTS = 64;
 const STOPS = rounds({ long: 50, short: 10 });
-/** A signal reaches a process between two turns of its event loop, and a turn under this load takes less. */
+/** A signal reaches a process between two turns of its event loop; a turn under this load is shorter. */
 const BEFORE_MS = 25;
 
-/** Reports until its connection ends. @returns when the request without a reply was sent; undefined if each got one */
+/** Reports until its connection ends. @returns the time of the request without a reply; undefined if each got one */
 async function reportUntilStopped(port: number, name: string, acknowledged: Set<string>): Promise<number | undefined> {
   const wire = await Wire.open(port);
   for (let count = 0; ; count += 1) {

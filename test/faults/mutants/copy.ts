@@ -1,4 +1,4 @@
-/** Copies of the project, in which the source is broken on purpose and then restored. */
+/** Copies of the project, whose source is broken on purpose and then restored. */
 
 import { execFile } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -8,20 +8,20 @@ import { promisify } from 'node:util';
 import { compile, typeScriptFiles } from '../../support/compiler.ts';
 import { root } from '../../support/program.ts';
 
-/** A copy of the project. At any time one worker uses it, for one mutant. */
+/** A copy of the project. One worker uses it at a time, for one mutant. */
 export interface Copy {
   readonly folder: string;
-  /** What its tests use as the folder of the system for temporary files. */
+  /** The temporary folder of the system for its tests. */
   readonly temporary: string;
   /**
-   * Replaces the text of a file below `src/`, such as `journal/disk.ts`, and compiles it.
-   * @returns what puts the old text back; throws if the new one does not compile
+   * Changes the text of a file in `src/`, such as `journal/disk.ts`, and compiles it.
+   * @returns a function that restores the old text; throws if the new one does not compile
    */
   patch(file: string, change: (text: string) => string): Promise<() => Promise<void>>;
   remove(): void;
 }
 
-/** Makes a copy of the project, and compiles its source and its tests. */
+/** Copies the project, and compiles its source and its tests. */
 export async function makeCopy(): Promise<Copy> {
   const base = mkdtempSync(join(tmpdir(), 'm-')); // short: the path of a socket has at most 108 bytes
   chmodSync(base, 0o755); // a test runs the program as another user
@@ -52,7 +52,7 @@ export async function makeCopy(): Promise<Copy> {
   };
 }
 
-/** Builds `dist/server.js` of a copy, as its own `src/build.ts` does. @throws if the source is no program */
+/** Builds `dist/server.js` of a copy with the copy's own `src/build.ts`. @throws if the build fails */
 export async function bundleProgram({ folder }: Copy): Promise<void> {
   await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/build.ts', 'server'], { cwd: folder });
 }

@@ -1,4 +1,4 @@
-/** A mutant: how it is written in the text files of this folder, and the part of the source that it changes. */
+/** Reads mutants from the text files of this folder, and applies them to the source. */
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,29 +6,29 @@ import { root } from '../../support/program.ts';
 
 /** One promise, broken by a text patch. */
 export interface Mutant {
-  /** What the copy does wrong, such as `acknowledges before the sync`. */
+  /** The wrong behaviour, such as `acknowledges before the sync`. */
   readonly breaks: string;
-  /** Below `src/`. */
+  /** Relative to `src/`. */
   readonly file: string;
-  /** A declaration of the file, such as `append` or `Journal.#append`: only its text is searched for `from`. Empty: all of the file. */
+  /** A declaration in the file, such as `append` or `Journal.#append`, that limits the search for `from`; empty: the whole file. */
   readonly within: string;
-  /** The id of the test that has to fail, such as `order-1`: a part of its title, in brackets. */
+  /** The id of the test that has to fail, such as `order-1`, which its title has in brackets. */
   readonly test: string;
-  /** Occurs exactly once in the file, or in the declaration. */
+  /** A text that occurs exactly once in the file or declaration. */
   readonly from: string;
   readonly to: string;
 }
 
 /**
  * Reads mutants. Each is a paragraph: the promise; the file, a declaration if that makes the patch shorter, and the id of the
- * test; then the lines that are replaced and those that replace them. `#` begins a comment.
+ * test; then the old lines and the new ones. `#` starts a comment.
  *
  *     acknowledges before the sync
  *     journal/append.ts append [journal-1]
  *     -await appendWhole(segment, bytes);
  *     +appendWhole(segment, bytes).catch(() => {});
  *
- * @throws Error with the paragraph that has another form
+ * @throws Error with a paragraph that has another form
  */
 export function readMutants(text: string): Mutant[] {
   const paragraphs = text.replace(/^#.*\n/gm, '').split(/\n{2,}/);
@@ -46,14 +46,14 @@ function readMutant(paragraph: string): Mutant {
   return { breaks, file, within, test, from: from.join('\n'), to: to.join('\n') };
 }
 
-/** @returns every mutant; the text files have the names of folders of `src/` */
+/** @returns every mutant; each text file has the name of folders in `src/` */
 export function allMutants(): Mutant[] {
   const folder = join(root, 'test/faults/mutants');
   const names = readdirSync(folder).filter((name) => name.endsWith('.txt'));
   return names.flatMap((name) => readMutants(readFileSync(join(folder, name), 'utf8')));
 }
 
-/** @returns the test files that have a title with the id of a test, by id: `order-1` is in `['faults/order']` */
+/** @returns the test files with the id of a test in a title, by id: `order-1` is in `['faults/order']` */
 export function filesByTest(): Map<string, string[]> {
   const found = new Map<string, string[]>();
   const paths = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
@@ -66,7 +66,7 @@ export function filesByTest(): Map<string, string[]> {
   return found;
 }
 
-/** @throws Error that says how the text has changed since the mutant was written */
+/** @throws Error that describes how the text has changed since the mutant was written */
 export function mutate(text: string, { breaks, file, within, from, to }: Mutant): string {
   const stale = (reason: string) => new Error(`mutant '${breaks}': in src/${file}, ${reason}; bring it up to date`);
   let [start, end] = [0, text.length];
@@ -91,7 +91,7 @@ interface Span {
 const KEYWORDS =
   '(?:(?:export|default|declare|async|static|readonly|override|private|function\\*?|class|interface|type|const|let|get|set) )*';
 
-/** Relies on the formatter: a declaration ends on the line that closes it, which is indented as its first line is. */
+/** Relies on the formatter: a declaration ends on the closing line with the indentation of its first line. */
 function declarations(text: string, name: string): Span[] {
   const lines = text.split('\n');
   const escaped = name.replace(/[$]/g, '\\$&');
@@ -100,7 +100,7 @@ function declarations(text: string, name: string): Span[] {
   let start = 0;
   for (const [number, line] of lines.entries()) {
     const [, indent] = head.exec(line) ?? [];
-    // A call begins as a method does, and ends on its line.
+    // A call starts like a method, but ends on the same line.
     if (indent !== undefined && !/^ *[\w#$]+\(.*[;,]$/.test(line))
       found.push({ start, end: start + lengthOf(lines.slice(number), indent) });
     start += line.length + 1;
@@ -108,7 +108,7 @@ function declarations(text: string, name: string): Span[] {
   return found;
 }
 
-/** @returns the characters up to the end of the declaration that the first line begins */
+/** @returns the number of characters up to the end of the declaration that starts on the first line */
 function lengthOf(lines: readonly string[], indent: string): number {
   const opens = /[({[]$|=>$|=$/;
   if (!opens.test(lines[0] ?? '')) return (lines[0] ?? '').length;

@@ -1,4 +1,4 @@
-/** Runs the tests of one file in a copy, up to the first that fails or hangs. */
+/** Runs the tests of one file in a copy, up to the first test that fails or hangs. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,33 +9,33 @@ import { endGroup } from '../../support/program.ts';
 import { unmountBelow } from '../mounts.ts';
 import type { Copy } from './copy.ts';
 
-/** How long each top-level test took, by its name, such as `{'no lock': 12.5}`. One that was skipped is not among them. */
+/** The duration of each top-level test by name, such as `{'no lock': 12.5}`. Skipped tests are missing. */
 export type Durations = ReadonlyMap<string, number>;
 
 export type TestRun =
   | { readonly kind: 'passed'; readonly durationsMs: Durations }
-  /** `test` is the name of a top-level test; `detail` that of a test within it, or what happened instead. */
+  /** `test` is the name of a top-level test; `detail` is the name of a test within it, or what happened instead. */
   | { readonly kind: 'failed'; readonly test: string; readonly detail?: string };
 
 export interface TestChoice {
-  /** A file below `test/` without `.test.ts`, such as `journal/disk`. */
+  /** A file in `test/` without `.test.ts`, such as `journal/disk`. */
   readonly file: string;
   /** The ids of the tests to run, such as `order-1`: see `Mutant.test`. */
   readonly ids: readonly string[];
-  /** How long a top-level test may take before it counts as hanging. */
+  /** The time after which a top-level test counts as hanging. */
   readonly hangsAfterMs: (test: string) => number;
 }
 
 const running = new Set<ChildProcess>();
 
-/** Ends every run, as far as it goes; each is reported as failed. */
+/** Ends every run; each is reported as failed. */
 export function interruptRuns(): void {
   for (const child of running) endGroup(child, 'SIGTERM');
 }
 
 /**
- * Whether the processes of a test file run `dist/server.js`, as the tests need that look at what the build puts there. What else
- * starts processes runs the compiled files, which takes no build.
+ * Whether the processes of a test file run `dist/server.js`, which tests of the build need. The processes of other files run the
+ * compiled source, which needs no build.
  */
 export function needsBuild(file: string): boolean {
   return isFaultTest(file) || ['program/http/openapi', 'program/command-line/built-file'].includes(file);
@@ -53,7 +53,7 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
   const durationsMs = new Map<string, number>();
   let failure: { readonly test: string; readonly detail?: string } | undefined;
   let current = 'its start';
-  let unfinished = false; // a broken source may end the process of the test, with 0 too
+  let unfinished = false; // a broken source can end the process of the test, even with 0
   let watch: NodeJS.Timeout | undefined;
   const watchFor = (name: string) => {
     current = name;
@@ -77,7 +77,7 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
   });
   const [code] = await closed;
   clearTimeout(watch);
-  if (isFaultTest(file)) unmountBelow(copy.temporary); // one that hung was killed before it could
+  if (isFaultTest(file)) unmountBelow(copy.temporary); // a test that hung was killed before it unmounted
   if (failure !== undefined) return { kind: 'failed', ...failure };
   if (code !== 0 || unfinished) return { kind: 'failed', test: current, detail: `its process ended with ${code}` };
   return { kind: 'passed', durationsMs };
@@ -96,7 +96,7 @@ function start(copy: Copy, file: string, args: readonly string[]): ChildProcess 
   const child = spawn(process.execPath, args, {
     cwd: copy.folder,
     stdio: ['ignore', 'pipe', 'ignore'],
-    detached: true, // it leads a group, so that what it started can be ended with it
+    detached: true, // leads a group, so that its child processes can be ended too
     env: {
       ...process.env,
       ...{ TMPDIR: copy.temporary, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined },
