@@ -1,4 +1,4 @@
-/** The readers of a scene: pages, long polls, streams, states of assets, metrics, and commands beside the service. */
+/** The readers of a scene: pages, long polls, streams, asset states, metrics, and commands beside the service. */
 
 import { newFolder } from '../support/program.ts';
 import { StreamClient } from '../support/reading.ts';
@@ -14,7 +14,7 @@ const STREAM_CHECK_MS = 1_000;
 
 const documents = { assets: 1_000, 'assets?failing=true': 3_000, refusals: 3_000, sources: 3_000 } as const;
 
-/** One of each kind. */
+/** Starts a reader of each kind. */
 export function readAll(world: World, place: Place): void {
   readPages(world, place);
   readNext(world, place);
@@ -22,7 +22,7 @@ export function readAll(world: World, place: Place): void {
   readDocuments(world, place);
 }
 
-/** What is read with plain requests, and is no page of events. */
+/** Reads documents with plain requests: everything except pages of events. */
 export function readDocuments(world: World, place: Place): void {
   for (const [path, everyMs] of Object.entries(documents)) {
     world.read(place, `/${path}`, everyMs, async (end) => insteadOf(await get(place, path, end)));
@@ -33,13 +33,13 @@ export function readDocuments(world: World, place: Place): void {
   }
 }
 
-/** The whole journal in pages, and again from its beginning. */
+/** Reads the whole journal in pages, and starts again. */
 function readPages(world: World, place: Place): void {
   let after = 0;
   world.read(place, 'pages', 500, async (end) => {
     const reply = await get(place, `events?limit=100&after_seq=${after}`, end);
     if (!reply.ok) {
-      after = 0; // after a 410 the first event is the next one
+      after = 0; // after a 410 the first event is next
       return reply.status === 410 ? undefined : insteadOf(reply);
     }
     const { next_after_seq: next, events } = (await reply.json()) as { next_after_seq: number; events: unknown[] };
@@ -48,7 +48,7 @@ function readPages(world: World, place: Place): void {
   });
 }
 
-/** Long polls for what comes next. */
+/** Waits for new events with long polls. */
 function readNext(world: World, place: Place): void {
   let after: number | undefined;
   world.read(place, 'long polls', 100, async (end) => {
@@ -63,7 +63,7 @@ function readNext(world: World, place: Place): void {
   });
 }
 
-/** One stream, which is opened again if it ends. Its answers are the seconds in which it had events. */
+/** Reads a stream, which is opened again if it ends. A second with events counts as an answer. */
 function readStream(world: World, place: Place): void {
   let stream: StreamClient | undefined;
   world.scope.after(() => stream?.close());
@@ -74,7 +74,7 @@ function readStream(world: World, place: Place): void {
   });
 }
 
-/** Commands on the folder of a service, one after the other. */
+/** Runs commands on the folder of a service, one after the other. */
 export function runCommands(world: World, place: Place): void {
   const commands = {
     events: ['events', '--last', '20', '--data', place.folder],
@@ -98,7 +98,7 @@ function get(place: Place, path: string, end: AbortSignal): Promise<Response> {
   return fetch(`${place.url}/${path}`, { headers: { Accept: 'application/json', ...place.headers }, ...within(end) });
 }
 
-/** @returns what a reply says in place of what was asked for; undefined for a 200 */
+/** @returns the status and error of a reply; undefined for a 200 */
 async function insteadOf(reply: Response): Promise<string | undefined> {
   const text = await reply.text();
   return reply.ok ? undefined : `${reply.status} ${errorOf({ body: text })}`;

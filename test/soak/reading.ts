@@ -1,12 +1,12 @@
-/** One kind of reading, again and again, and how long it got no answer. */
+/** A repeated reading, and the longest time without an answer. */
 
 export class Reading {
   readonly what: string;
-  /** How many were answered. */
+  /** The number of answers. */
   good = 0;
-  /** The longest time without an answer, from the first request that got none to the end of the next one that got one. */
+  /** The longest time without an answer: from the first request without one to the end of the next request with one. */
   worstMs = 0;
-  /** What it got in that time. */
+  /** The failure in that time. */
   instead = '';
   #badSinceMs: number | undefined;
 
@@ -14,7 +14,7 @@ export class Reading {
     this.what = what;
   }
 
-  /** @param instead of an answer; undefined for an answer */
+  /** @param instead the failure; undefined for an answer */
   add(instead: string | undefined, beganMs: number): void {
     if (instead !== undefined) this.#badSinceMs ??= beganMs;
     const badMs = this.#badSinceMs === undefined ? 0 : performance.now() - this.#badSinceMs;

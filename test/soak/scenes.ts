@@ -1,4 +1,4 @@
-/** The scenes: what is started, who reports and reads, and what happens meanwhile. Each is judged alike, by `soak.ts`. */
+/** The scenes: their services, reports, readings and faults. `soak.ts` judges all of them by the same rules. */
 
 import { copyFileSync, renameSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,12 +17,12 @@ export interface Scene {
 }
 
 const ASSETS = 100;
-/** About the bytes of a line without its filling. */
+/** The approximate size of a line without its filling. */
 const LINE_BYTES = 250;
 const GIB = 1024 ** 3;
 const SMALL_SEGMENTS = ['--segment-bytes', '64KiB'];
 
-/** One of the three kinds, of one of `ASSETS` assets, so that their states take no more memory the longer it lasts. */
+/** An item of one of the three kinds, for one of `ASSETS` assets, so that asset states do not grow over time. */
 function itemOf(name: string, n: number, fillingBytes = 60) {
   const common = { asset_key: ['soak', `a${n % ASSETS}`], metadata: { n: name, filling: 'x'.repeat(fillingBytes) } };
   if (n % 3 === 0) return { type: 'materialization', ...common, data_version: `v${n}` };
@@ -45,9 +45,9 @@ const batch =
     return { what: 'batch/', body, headers: { 'Content-Type': 'application/x-ndjson' }, expects: [200], names };
   };
 
-/** Reports with keys, of which some are sent again, and some with another event. */
+/** Reports with keys. Some are sent again, and a few with another event. */
 function keyed(n: number): Request {
-  const earlier = n % 5 === 4 && n > 200 ? n - 199 : n; // of another fifth, so that it was sent
+  const earlier = n % 5 === 4 && n > 200 ? n - 199 : n; // n - 199 is not a repetition itself, so its key was sent
   const isOther = earlier !== n && n % 25 === 4;
   const headers = { 'Idempotency-Key': `key-${earlier}` };
   const request = single(isOther ? 'other' : 'keyed')(earlier);
@@ -56,24 +56,25 @@ function keyed(n: number): Request {
 
 /** The destination gets less than a third of the reports. */
 const slow = { perSecond: 80, answerMs: 40, lineBytes: 600 };
-/** Retention removes the first file with events that the slow destination lacks after a third of the scene. */
+/** Retention removes the first file with unsent events for the slow destination after a third of the scene. */
 const retainedFor = (seconds: number) =>
   `${Math.round(((slow.perSecond - 1_000 / slow.answerMs) * slow.lineBytes * seconds) / 3)}`;
 
-/** So that a window of measurement has as much of it as any other. */
+/** Each window of measurement has the same number of occurrences. */
 const oncePerWindow = ({ seconds }: World) => (seconds * 1_000) / 6;
 
 export const scenes: readonly Scene[] = [
   {
     name: 'slow',
-    about: 'a destination that takes a third of the events, and retention that removes the others before they are sent',
+    about:
+      'a destination that accepts a third of the events, and retention that removes the others before they are sent',
     lay: async (world) => {
       const upstream = await startPlainUpstream(world.scope);
       upstream.delayMs = slow.answerMs;
       const limits = ['--retain-bytes', retainedFor(world.seconds), '--when-behind', 'remove'];
       const device = world.place(await world.serve('device', ['--forward-to', upstream.url, ...limits]));
       world.report(device, slow.perSecond, single('one', slow.lineBytes - LINE_BYTES));
-      readDocuments(world, device); // readers of events cost so much more that they would hide what the sender costs
+      readDocuments(world, device); // readers of events would hide the cost of the sender
     },
   },
   {
@@ -152,7 +153,7 @@ export const scenes: readonly Scene[] = [
         ['--keep-free', beyondFree],
       ]) {
         const place = world.place(await world.serve(limits[0]!.slice(2), limits));
-        world.report(place, 60, single('one', 1_500)); // so much that removals meet readings
+        world.report(place, 60, single('one', 1_500)); // large, so that files are removed during readings
         readAll(world, place);
       }
     },
@@ -178,7 +179,7 @@ export const scenes: readonly Scene[] = [
   },
   {
     name: 'keys',
-    about: 'more idempotency keys than are remembered, with reports that come again and with keys of other events',
+    about: 'more idempotency keys than are remembered, with repeated reports and with keys of other events',
     lay: async (world) => {
       const args = ['--idempotency-keys', '2000', ...SMALL_SEGMENTS];
       const service = world.place(await world.serve('service', args));
@@ -200,7 +201,7 @@ export const scenes: readonly Scene[] = [
   {
     name: 'hub',
     about:
-      'a hosted hub that takes the events of three devices, one of which waits for it, and reports of its own, in batches and single',
+      'a hosted hub that accepts the events of three devices, the last with --ack, and its own reports, in batches and single',
     lay: async (world) => {
       const names = ['north', 'south', 'west'];
       const { args, tokenOf } = writeDeployments(world.scope, names);

@@ -1,5 +1,5 @@
 /**
- * `npm run test:soak`: services that run for minutes among neighbours that fail. Processor time is compared, never wall time, so
+ * `npm run test:soak`: services that run for minutes beside failing neighbours. Processor time is compared, never wall time, so
  * that a busy machine changes no result.
  */
 
@@ -17,13 +17,13 @@ const SECONDS_MIN = 30;
 const PROGRESS_MS = 25_000;
 const MEMORY_MS = 1_000;
 
-/** The first part of a scene is its warm-up; the next and the last one are compared. */
+/** The first part of a scene is its warm-up; the second and the last part are compared. */
 const PARTS = 6;
 const COST_TIMES_MAX = 2;
 const CORE_MAX = 0.5;
-/** V8's young generation grows while it is needed, up to three times 8 MiB, and some old garbage waits for its collection. */
+/** V8's young generation grows on demand, up to three times 8 MiB, and some old garbage waits for its collection. */
 const GROWTH_MIB_MAX = 32;
-/** `/assets` gets a 503 after 5 s while the journal is read for it, which takes several times as long on a busy machine. */
+/** `/assets` gets a 503 after 5 s while the journal is read for it, which needs several times as long on a busy machine. */
 const UNANSWERED_MS_MAX = 30_000;
 const HELP = `npm run test:soak: services that run for minutes among neighbours that fail, and must not become slower or larger.
 
@@ -69,7 +69,7 @@ async function outcomeOf({ name, lay }: Scene, seconds: number, interrupted: Abo
   });
 }
 
-/** Runs `act`, and at its end what it handed to `after`, the last first. */
+/** Runs `act`, and then the functions passed to `after`, last first. */
 async function inScope<Result>(act: (scope: Scope) => Promise<Result>): Promise<Result> {
   const releases: (() => unknown)[] = [];
   try {
@@ -84,7 +84,7 @@ async function ended(interrupted: AbortSignal): Promise<string> {
   return 'it was interrupted';
 }
 
-/** @returns what ends it */
+/** @returns a function that ends the display */
 function showProgress(name: string, world: World): () => void {
   const beganMs = performance.now();
   const timer = setInterval(() => {
@@ -108,14 +108,14 @@ async function watch(world: World): Promise<void> {
 }
 
 interface Figures {
-  /** Milliseconds of processor time for an event. */
+  /** Milliseconds of processor time per event. */
   readonly cost: readonly [first: number, last: number];
   readonly mib: readonly [first: number, last: number];
   readonly core: number;
 }
 
 /**
- * A busy machine lets fewer events through, while readers cost what they cost before. So a later window counts as if it had at least
+ * A busy machine lets fewer events through, but the cost of readers stays. So a later window counts as if it had at least
  * as many events as the first one.
  */
 function figuresOf({ measured, memory }: Subject): Figures {
@@ -147,7 +147,7 @@ function judge(scene: string, world: World): Outcome {
     figures.push(`${subject.name} ${costs}, ${memory}, ${share}, ${subject.end}`);
     if (!(cost[1] <= COST_TIMES_MAX * cost[0])) problems.push(`${subject.name}: an event costs more: ${costs}`);
     if (!(mib[1] <= mib[0] + GROWTH_MIB_MAX)) problems.push(`${subject.name}: its memory grows: ${memory}`);
-    if (!(core <= CORE_MAX)) problems.push(`${subject.name}: it takes ${share}`);
+    if (!(core <= CORE_MAX)) problems.push(`${subject.name}: it uses ${share}`);
   }
   const worst = world.readings.toSorted((a, b) => b.worstMs - a.worstMs);
   figures.push(`worst reading ${(worst[0]!.worstMs / 1_000).toFixed(1)} s (${worst[0]!.what})`);
@@ -190,7 +190,7 @@ async function main(): Promise<number> {
   for (const problem of wrong) console.error(problem);
   if (wrong.length > 0) return 2;
   const interrupted = new AbortController();
-  setMaxListeners(0, interrupted.signal); // some for each scene
+  setMaxListeners(0, interrupted.signal); // each scene adds some
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.abort());
   if (process.env['ASSETLOG_TEST_PREPARED'] !== '1')
     execFileSync('npm', ['run', '--silent', 'bundle'], { cwd: root, stdio: 'inherit' });
@@ -198,7 +198,7 @@ async function main(): Promise<number> {
   const outcomes: Outcome[] = [];
   await each(chosen, atOnce, async (scene) => {
     if (interrupted.signal.aborted) return;
-    console.log(`${scene.name}: begins; ${scene.about}`);
+    console.log(`${scene.name}: starts; ${scene.about}`);
     const outcome = await outcomeOf(scene, seconds, interrupted.signal);
     print(outcome);
     outcomes.push(outcome);

@@ -1,4 +1,4 @@
-/** What a scene is made of: services of the built file, reports at a steady pace, readings without an end, and what was seen of them. */
+/** The parts of a scene: services of the built file, reports at a steady pace, endless readings, and their results. */
 
 import { setMaxListeners } from 'node:events';
 import { join } from 'node:path';
@@ -16,33 +16,33 @@ import { Reading } from './reading.ts';
 
 export const program = [process.execPath, join(root, 'dist/server.js')];
 
-/** Reports of one sender that wait for their replies; the next one waits for one of these. */
+/** Reports of one sender that wait for their replies; the next report waits for one of them. */
 const WAITING_MAX = 32;
 const ANSWER_MS = 30_000;
-/** How long a destination may take for what it lacks when the reports end. */
+/** The limit for events to arrive at a destination after the reports have ended. */
 const ARRIVAL_MS = 120_000;
-/** What the front page says: uploads, the last sync, and a system call that hangs. */
+/** The limits of a stop on the front page: uploads, the last sync, and a system call that hangs. */
 const STOP_MS = limits.drainMs + limits.lastSyncMs + limits.lastCallMs;
 
 export interface Request {
-  /** As `reportOne` takes it. */
+  /** See `reportOne`. */
   readonly what: string;
   readonly body: object | string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The statuses that it may get. */
+  /** The accepted statuses. */
   readonly expects: readonly number[];
-  /** The names of its events, in their metadata. */
+  /** The names of its events, which are in their metadata. */
   readonly names: readonly string[];
 }
 
-/** What a service has done up to a moment. */
+/** The work of a service up to a moment. */
 export interface Measured {
   readonly atMs: number;
   readonly processorMs: number;
   readonly events: number;
 }
 
-/** A service of a scene, which is judged. */
+/** A service in a scene, which is judged. */
 export interface Subject {
   readonly name: string;
   readonly data: string;
@@ -50,18 +50,18 @@ export interface Subject {
   readonly isRestarted: boolean;
   running: Running;
   readonly measured: Measured[];
-  /** Its resident memory, about each second. */
+  /** Its resident memory, about once per second. */
   readonly memory: { readonly atMs: number; readonly mib: number }[];
-  /** How it ended, once it has. */
+  /** How it ended; empty before. */
   end: string;
 }
 
-/** Where reports go to and readings come from: a journal of a service. */
+/** A journal of a service, for reports and readings. */
 export class Place {
   readonly subject: Subject;
   readonly headers: Readonly<Record<string, string>>;
   readonly #deployment: string;
-  /** The names of the events that were acknowledged. */
+  /** The names of the acknowledged events. */
   readonly acknowledged = new Set<string>();
 
   constructor(subject: Subject, deployment = '', token = '') {
@@ -84,7 +84,7 @@ export class World {
   readonly seconds: number;
   readonly subjects: Subject[] = [];
   readonly readings: Reading[] = [];
-  /** What was not kept, a line each. */
+  /** Broken promises, one line each. */
   readonly problems: string[] = [];
   readonly sent = { wantedPerSecond: 0, answered: 0 };
   readonly #places: Place[] = [];
@@ -97,7 +97,7 @@ export class World {
   constructor(scope: Scope, seconds: number, interrupted: AbortSignal) {
     this.scope = scope;
     this.seconds = seconds;
-    setMaxListeners(0, this.#end.signal); // one of each reading
+    setMaxListeners(0, this.#end.signal); // each reading adds one
     interrupted.addEventListener('abort', () => this.#end.abort(), { once: true });
     scope.after(() => this.#end.abort());
   }
@@ -106,11 +106,11 @@ export class World {
     return this.#end.signal.aborted;
   }
 
-  /** Starts a service, which ends with this process however this ends. */
+  /** Starts a service, which ends with this process, however this process ends. */
   async serve(name: string, args: readonly string[], { isRestarted = false } = {}): Promise<Subject> {
     const data = newFolder(this.scope);
     const running = await this.#start(data, args);
-    const isReady = async () => (await fetch(`${running.url}/readyz`)).ok; // with --ack, once its destination answered
+    const isReady = async () => (await fetch(`${running.url}/readyz`)).ok; // with --ack, after the first answer of its destination
     await eventually(`${name} is ready`, isReady);
     const subject: Subject = { name, data, args, isRestarted, running, measured: [], memory: [], end: '' };
     this.subjects.push(subject);
@@ -128,14 +128,14 @@ export class World {
     return place;
   }
 
-  /** What is recorded at one place is to arrive at the other one, once. */
+  /** Declares that each event recorded at one place has to arrive once at the other. */
   feeds(from: Place, to: Place): void {
     this.#feeds.push({ from, to });
   }
 
   /**
-   * Sends at a steady pace until the scene is over, whatever the replies take, as long as few wait.
-   * @param make the n-th request, from 0
+   * Sends at a steady pace until the scene is over, even if replies are slow, up to `WAITING_MAX` unanswered requests.
+   * @param make returns the n-th request, from 0
    */
   report(place: Place, perSecond: number, make: (n: number) => Request): void {
     const send = async ({ what, body, headers, expects, names }: Request) => {
@@ -157,7 +157,7 @@ export class World {
       for (let n = 0; !this.isOver; n += 1) {
         if (waiting.size === WAITING_MAX) {
           await Promise.race(waiting);
-          nextMs = performance.now(); // what was late is not caught up with
+          nextMs = performance.now(); // late requests are not caught up on
         }
         const reply = send(make(n)).finally(() => waiting.delete(reply));
         waiting.add(reply);
@@ -168,7 +168,7 @@ export class World {
     });
   }
 
-  /** Reads again and again until the scene is over. @param ask @returns what came instead of an answer, if so */
+  /** Reads repeatedly until the scene is over. @param ask @returns the failure in place of an answer, if any */
   read(place: Place, what: string, everyMs: number, ask: (end: AbortSignal) => Promise<string | undefined>): void {
     const reading = new Reading(`${place.subject.name} ${what}`);
     const { signal } = this.#end;
@@ -183,7 +183,7 @@ export class World {
     });
   }
 
-  /** Does something again and again, with pauses, until the scene is over. */
+  /** Repeats an action, with pauses, until the scene is over. */
   every(ms: number, act: () => Promise<unknown>): void {
     this.#run(async () => {
       for (await this.pause(ms); !this.isOver; await this.pause(ms)) await act();
@@ -195,7 +195,7 @@ export class World {
     await sleep(ms, undefined, { signal: this.#end.signal }).catch(() => {});
   }
 
-  /** Notes what each service has done so far. */
+  /** Records the work of each service so far. */
   async measure(): Promise<void> {
     for (const { running, isRestarted, measured } of this.subjects) {
       if (isRestarted) continue;
@@ -214,7 +214,7 @@ export class World {
       memory.push({ atMs: performance.now(), mib: memoryMib(running.pid, 'VmRSS') });
   }
 
-  /** Ends the reports, lets destinations get what they lack, stops all services, and looks at what they have recorded. */
+  /** Ends the reports, waits for destinations, stops all services, and checks their journals. */
   async finish(): Promise<void> {
     this.#end.abort();
     await Promise.all(this.#work);
@@ -249,8 +249,8 @@ export class World {
     const ended = await within('the stop', STOP_MS, subject.running.kill(signal)).catch(() => undefined);
     subject.end = `exit ${ended?.code ?? 'none'} after ${((performance.now() - beganMs) / 1_000).toFixed(1)} s`;
     const last = ended?.stderr.trimEnd().split('\n').slice(-2).join('\n  ');
-    if (!isThere) this.#fail(subject, `it ended by itself: ${last}`);
-    else if (ended === undefined) this.#fail(subject, `the stop took more than ${STOP_MS / 1_000} s`);
+    if (!isThere) this.#fail(subject, `it ended without a signal: ${last}`);
+    else if (ended === undefined) this.#fail(subject, `the stop needed more than ${STOP_MS / 1_000} s`);
     else if (signal === 'SIGTERM' && ended.code !== 0)
       this.#fail(subject, `the stop ended with ${ended.code}: ${last}`);
   }
@@ -260,7 +260,7 @@ export class World {
     if (code !== 0) this.#fail(subject, `verify ends with ${code}: ${stdout.slice(-500)}`);
   }
 
-  /** Each acknowledged event is in the journal once, but for those before its first seq, which retention removed. */
+  /** Asserts that each acknowledged event is in the journal once, except events that retention removed. */
   #count({ subject, folder, acknowledged }: Place): void {
     const missing = new Set(acknowledged);
     const names: string[] = [];
@@ -276,10 +276,7 @@ export class World {
     const removed = Math.max(0, first - 1);
     if (missing.size <= removed) return;
     const some = [...missing].slice(-3).join(', ');
-    this.#fail(
-      subject,
-      `${missing.size} reports got 200 and are not there (${some}), and ${removed} events are removed`,
-    );
+    this.#fail(subject, `${missing.size} reports got 200 but are missing (${some}), and ${removed} events are removed`);
   }
 
   #compare(from: Place, to: Place): void {
