@@ -1,10 +1,10 @@
 /**
- * Events a second at 1, 10, 100 and 1,000 items a request, over one connection:
+ * Events per second at 1, 10, 100 and 1,000 items per request, over one connection:
  * `node --import tsx test/bench/batch.ts [--rounds 5] [--seconds 2] [--scratch FOLDER] [--node PATH]`.
  *
- * Beside them, in turn in each round: single reports over one connection, and a loop in plain Node that parses the same lines,
- * computes a crc for each, and writes and syncs the same bytes, without a server. On a machine that has other work, compare the
- * processor time of an item with that of the loop.
+ * Compared in each round with single reports over one connection, and with a loop in plain Node that parses the same lines,
+ * computes a crc for each, and writes and syncs the same bytes, without a server. On a busy machine, compare the processor time
+ * per item with the loop's.
  */
 
 import { once } from 'node:events';
@@ -36,14 +36,14 @@ function requestOf(path: string, type: string, body: string): Buffer {
 }
 
 interface Figure {
-  /** Requests, or turns of the loop. */
+  /** Requests, or iterations of the loop. */
   readonly perSecond: number;
   /** Processor time of each, in microseconds. */
   readonly costUs: number;
 }
 
 /**
- * One after the other over one connection.
+ * Sends requests one after the other over one connection.
  * @param usedSeconds processor time of the service so far
  */
 async function load(socket: Socket, request: Buffer, usedSeconds: () => number): Promise<Figure> {
@@ -60,7 +60,7 @@ async function load(socket: Socket, request: Buffer, usedSeconds: () => number):
   return { perSecond, costUs: ((usedSeconds() - usedBefore) * 1e6) / count };
 }
 
-/** A loop without a server. @param lines what the journal holds of one batch */
+/** A loop without a server. @param lines the journal lines of one batch */
 function loop(file: string, body: string, lines: readonly string[]): Figure {
   const bytes = Buffer.from(body);
   const descriptor = openSync(file, 'a');

@@ -1,4 +1,4 @@
-/** What of the benchmark computes; that it runs, `npm run bench -- --quick` shows. */
+/** The computations of the benchmark. `npm run bench -- --quick` shows that it runs. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -33,7 +33,7 @@ test('a ratio is the median of the ratios of the rounds, not the ratio of the me
   assert.deepEqual([userRatio?.median, userUs], [0.9, 20]);
 });
 
-test('one round that is void, on either side, makes the figure void', () => {
+test('a void round on either side makes the figure void', () => {
   const good = [figure(2), figure(2)];
   const bad = [figure(2), figure(2, { void: '3 errors' })];
   for (const [base, own] of [
@@ -50,13 +50,13 @@ test('small ratios keep two digits', () => {
   assert.deepEqual([1.256, 0.1, 0.07, 0.00312, Number.NaN].map(ratioText), ['1.26', '0.10', '0.070', '0.0031', '–']);
 });
 
-test("wrk's result is read, and what is none is refused with what wrk said", () => {
+test("wrk's result is read, and other output is refused and quoted", () => {
   const result = readLoadResult('Running 1s test\nRESULT requests 120 microseconds 2000000 errors 1 p99 1500\n');
   assert.deepEqual(result, { requests: 120, seconds: 2, errors: 1, p99Ms: 1.5 });
   assert.throws(() => readLoadResult('unable to connect'), /wrk gave no result: unable to connect/);
 });
 
-test('a report has the size that is asked for, and its line holds all of it', () => {
+test('a report has the requested size, and its line has all its values', () => {
   for (const bytes of [200, 20_000]) {
     assert.equal(reportOf(bytes).length, bytes);
     const { metadata, tags } = JSON.parse(lineOf(reportOf(bytes)).toString());
@@ -67,7 +67,7 @@ test('a report has the size that is asked for, and its line holds all of it', ()
   }
 });
 
-test('two commits are compared by what both build to', { skip: beforeBatches.isMissing }, (t) => {
+test('two commits are compared by their built programs', { skip: beforeBatches.isMissing }, (t) => {
   const scratch = new Scratch(newFolder(t));
   t.after(() => scratch.end());
   assert.throws(() => buildVersions(scratch, 'nowhere'), /^Error: nowhere is no commit of this repository$/);
@@ -89,7 +89,7 @@ test('the help of the benchmark has each of its options', () => {
   assert.deepEqual(described.toSorted(), names.toSorted());
 });
 
-test('a journal that was made for a measurement is a good one', async (t) => {
+test('a journal made for a measurement is good', async (t) => {
   const data = newFolder(t);
   writeJournal(data, 25, 10);
   assert.equal(countLines(data), 25);

@@ -1,9 +1,9 @@
 /**
  * assetlog beside others, or two commits, in turn, several rounds: `npm run bench -- --help` lists the options. Needs wrk.
  *
- * The figures are medians of the ratios to the first subject round by round: on a shared machine only figures of one round can be
- * compared. After each run the lines that a subject recorded are counted against its replies; a figure that they do not match
- * is void, and the exit code is 1 then. subjects.ts says what is measured, rounds.ts how; load.ts speaks to wrk.
+ * The figures are medians of the ratios to the first subject, round by round: on a shared machine only figures of one round can be
+ * compared. After each run the recorded lines of a subject are compared with its replies; a figure that does not match is void, and
+ * the exit code is then 1. subjects.ts has the subjects, rounds.ts the measurement, and load.ts runs wrk.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -30,7 +30,7 @@ import { ASSETLOG, buildPrograms, buildVersions, neighbours, type Subject, start
 const PROBE_MS = 1_000;
 const START_PAIRS = 11;
 const BATCH_ITEMS = 1_000;
-/** More of them would wait for the space that bodies share. */
+/** More connections would wait for the space that bodies share. */
 const BATCH_CONNECTIONS_MAX = 4;
 
 const HELP = `npm run bench [-- OPTIONS]
@@ -48,9 +48,9 @@ Measures assetlog beside a bare node:http server and others, or beside another c
   --nodes PATH,PATH       executables of Node; by default the one that runs the benchmark
   --scratch FOLDER        where it writes and removes what it wrote: the current folder by default
 
-A pair (or a round) starts each program anew, warms it up for 1 s, and begins with another one than the
+A pair (or a round) restarts each program, warms it up for 1 s, and starts with another program than the
 last. A figure is the median of the ratios of the pairs, with their quartiles. Rates depend on the disk
-and on what else the machine does; processor time in user mode hardly does.`;
+and on the load of the machine; processor time in user mode hardly does.`;
 
 const { values } = parseArgs({
   options: {
@@ -95,7 +95,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Measures everything, and prints it when the last figure is there: the head says how the disk was at the end. */
+/** Measures everything, and prints it after the last figure, since the head describes the disk at the end. */
 async function report(scratch: Scratch): Promise<void> {
   checkDisk(scratch);
   progress('building the programs');
@@ -138,8 +138,8 @@ interface Report {
 async function comparison(scratch: Scratch, subjects: readonly Subject[]): Promise<Report> {
   const [{ name }] = subjects as [Subject];
   const text = [
-    `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to ${name} in the same round, and the quartiles say how`,
-    `far the rounds lay apart. The rows of ${name} are its own figures. Memory is the most that was resident.`,
+    `Medians of ${countOf(rounds, 'round')} of ${seconds} s; each is the ratio to ${name} in the same round, and the quartiles show how`,
+    `far the rounds lie apart. The rows of ${name} are its own figures. Memory is the peak of resident memory.`,
     '',
   ];
   const voids: string[] = [];
@@ -172,7 +172,7 @@ function loadsOf(scratch: Scratch): { readonly load: string; readonly script: Sc
   return [...reports, { load: `Batches of ${countOf(BATCH_ITEMS, 'item')}`, script: batch }];
 }
 
-/** @returns how long a start takes, beside a Node that does nothing */
+/** @returns the time of a start, and its ratio to a Node that does nothing */
 async function startText(scratch: Scratch, node: string): Promise<string> {
   const times: number[] = [];
   const ratios: number[] = [];
@@ -193,7 +193,7 @@ async function startText(scratch: Scratch, node: string): Promise<string> {
   return `From spawn to the ready line ${millisecondsText(medianOf(times))}, ÷ \`node -e 0\` ${ratioText(medianOf(ratios))}; dist/server.js has ${kib} KiB.`;
 }
 
-/** @returns what shows how far the run is, and how long the rest will take at this rate */
+/** @returns a function that shows the progress, and the remaining time at this rate */
 function countDown(runs: number): (text: string) => void {
   const start = performance.now();
   let done = 0;

@@ -1,5 +1,5 @@
 /**
- * What one writes in an afternoon: fastify checks the report by a schema, and a line is appended for each.
+ * A service that one writes in an afternoon: fastify checks the report by a schema, and a line is appended for each.
  * Arguments: the journal's folder, and `--sync` to sync each line before its reply. Prints its address.
  */
 

@@ -1,4 +1,4 @@
-/** Figures of many rounds made into one that can be believed, and into text. */
+/** Statistics over many rounds, and their texts. */
 
 export interface Spread {
   readonly median: number;
@@ -7,7 +7,7 @@ export interface Spread {
   readonly high: number;
 }
 
-/** @returns undefined where there is nothing to take it of */
+/** @returns undefined if there are no numbers */
 export function spreadOf(numbers: readonly number[]): Spread | undefined {
   if (numbers.length === 0) return undefined;
   const sorted = numbers.toSorted((a, b) => a - b);
@@ -18,7 +18,7 @@ export function medianOf(numbers: readonly number[]): number {
   return spreadOf(numbers)?.median ?? Number.NaN;
 }
 
-/** @param sorted from the smallest on, and not empty; between two of them lies what is between the two */
+/** @param sorted ascending and not empty; positions between two numbers are interpolated */
 export function quantile(sorted: readonly number[], share: number): number {
   const at = (sorted.length - 1) * share;
   const below = sorted[Math.floor(at)]!;
@@ -26,7 +26,7 @@ export function quantile(sorted: readonly number[], share: number): number {
   return below + (above - below) * (at - Math.floor(at));
 }
 
-/** Two digits that mean something, however small the ratio is: 1.26, 0.74, 0.0031. */
+/** Two significant digits, however small the ratio is: 1.26, 0.74, 0.0031. */
 export function ratioText(ratio: number): string {
   if (!Number.isFinite(ratio)) return '–';
   return ratio >= 0.0995 ? ratio.toFixed(2) : ratio.toPrecision(2);

@@ -1,5 +1,5 @@
 /**
- * Events a second of a sender alone, from a backlog into a hub, beside the hub's own batch endpoint:
+ * Events per second of a sender alone, from a backlog into a hub, compared with the hub's own batch endpoint:
  * `node --import tsx test/bench/forward-rate.ts [--rounds 5] [--events 300000] [--scratch FOLDER] [--node PATH]`, after
  * `npm run bundle`. Both send the same events in requests of up to 1 MiB, one after the other over one connection, to one hub.
  */
@@ -18,7 +18,7 @@ import { ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const SEGMENT_EVENTS = 250_000;
 const POLL_MS = 20;
-/** As many as one request to a hub has of these lines. */
+/** The number of these lines in one request to a hub. */
 const ITEMS = 4_500;
 
 const { values } = parseArgs({
@@ -39,7 +39,7 @@ const ITEM = JSON.stringify({
   metadata: { rows: 10 },
 });
 
-/** @returns events a second of the batch endpoint */
+/** @returns events per second of the batch endpoint */
 async function reportBatches(hub: Server): Promise<number> {
   const socket = connect({ port: Number(new URL(hub.url).port), host: '127.0.0.1', noDelay: true });
   await once(socket, 'connect');
@@ -69,7 +69,7 @@ interface Forwarded {
   readonly hubUs: number;
 }
 
-/** Starts a device with the backlog. The time is taken from the first events that arrive to the last. */
+/** Starts a device with the backlog. Measures from the first events that arrive to the last. */
 async function forwardAll(hub: Server, backlog: string, scratch: Scratch): Promise<Forwarded> {
   const data = join(scratch.newFolder('device'), 'data');
   cpSync(backlog, data, { recursive: true });

@@ -1,8 +1,8 @@
 /**
- * What a forwarded event costs a hub: `node --import tsx test/bench/hub.ts [--rounds 9] [--events 100000] [--request-kib 1024]
+ * The cost of a forwarded event at a hub: `node --import tsx test/bench/hub.ts [--rounds 9] [--events 100000] [--request-kib 1024]
  * [--report-bytes 300] [--against PATH] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. In each round each side gets the
- * lines of one more journal, in requests of so many KiB, one after the other over one connection. `--against` is the built file of
- * another version, which takes turns with this one.
+ * lines of one more journal, in requests of `--request-kib`, one after the other over one connection. `--against` is the built file
+ * of another version, measured in turn with this one.
  */
 
 import { randomUUID } from 'node:crypto';
@@ -30,12 +30,12 @@ const { values } = parseArgs({
   },
 });
 
-/** A hub, and what was measured of it. */
+/** A hub, and its figures. */
 interface Side {
   readonly name: string;
   readonly data: string;
   readonly server: Server;
-  /** Events a second, by round. */
+  /** Events per second, by round. */
   readonly rates: number[];
   /** Processor time of an event in microseconds, by round: all, and in user mode. */
   readonly costsUs: number[];
@@ -105,7 +105,7 @@ async function main(scratch: Scratch): Promise<void> {
   sides.push(await startSide('this version'));
   const requests = requestsOf(Number(values.events), Number(values['request-kib']) * 1024);
   for (const side of sides) {
-    await measure(side, requests); // V8 compiles
+    await measure(side, requests); // warms up V8
     for (const figures of [side.rates, side.costsUs, side.userUs]) figures.length = 0;
   }
   for (let round = 0; round < Number(values.rounds); round += 1) {

@@ -1,4 +1,4 @@
-/** Journals with many events, which are written faster than a service could record them. */
+/** Writes journals with many events faster than a service could record them. */
 
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { encodeMembers } from '../support/plain-event.ts';
 
 const BATCH_EVENTS = 10_000;
 
-/** Writes a journal as a service leaves it. @param metadata of each event */
+/** Writes a journal in the state after a service has stopped. @param metadata of each event */
 export function writeJournal(folder: string, events: number, segmentEvents: number, metadata = '{"rows":10}'): void {
   const shared = { type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'], partition: '2026-11-20' } as const;
   const members = encodeMembers({ ...shared, metadata });

@@ -1,11 +1,11 @@
-/** The load: wrk with one thread, and what it says of it. */
+/** The load: wrk with one thread, and its results. */
 
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Scratch } from './scratch.ts';
 
-/** Longer than the slowest subject takes for a reply: wrk counts what takes longer as an error. */
+/** Longer than the slowest subject needs for a reply: wrk counts slower replies as errors. */
 const TIMEOUT_SECONDS = 60;
 const PATH = '/report_asset_materialization/';
 const BATCH_PATH = '/report_asset_batch/';
@@ -14,21 +14,21 @@ export interface LoadResult {
   readonly requests: number;
   readonly seconds: number;
   readonly p99Ms: number;
-  /** Connections that broke, replies over 399, replies that did not come. */
+  /** Broken connections, replies over 399, and missing replies. */
   readonly errors: number;
 }
 
 export interface Script {
-  /** For wrk. */
+  /** The script for wrk. */
   readonly file: string;
   readonly body: string;
-  /** How many lines of a batch the body has; undefined for a single report. */
+  /** The number of lines in the batch; undefined for a single report. */
   readonly items?: number | undefined;
 }
 
 /**
  * @param spaced whether a space follows each comma and colon, as Python writes JSON
- * @returns a report of so many bytes, with every parameter that a materialization has
+ * @returns a report of `bytes` bytes, with every parameter of a materialization
  */
 export function reportOf(bytes: number, spaced = false): string {
   const report = (note: string) =>
@@ -42,7 +42,7 @@ export function reportOf(bytes: number, spaced = false): string {
   return report('x'.repeat(Math.max(0, bytes - report('').length)));
 }
 
-/** @returns the lines of a batch, each with a key of its own */
+/** @returns the lines of a batch, each with its own key */
 export function batchOf(items: number): string {
   return Array.from({ length: items }, (_, index) => itemOf(index)).join('\n');
 }
@@ -58,7 +58,7 @@ export function itemOf(index: number): string {
   });
 }
 
-/** Writes what wrk sends. */
+/** Writes the script for wrk. */
 export function writeScript(scratch: Scratch, body: string, items?: number): Script {
   const file = join(scratch.newFolder('script'), 'post.lua');
   const script = { file, body, items };
@@ -80,7 +80,7 @@ function endpointOf({ items }: Script): { readonly path: string; readonly type: 
     : { path: BATCH_PATH, type: 'application/x-ndjson' };
 }
 
-/** wrk's own summary rounds; this does not. */
+/** wrk's own summary rounds the numbers; this one does not. */
 const DONE = `done = function(summary, latency)
   local e = summary.errors
   io.write(string.format("RESULT requests %d microseconds %d errors %d p99 %d\\n", summary.requests, summary.duration,
@@ -115,8 +115,8 @@ export function readLoadResult(text: string): LoadResult {
 }
 
 /**
- * One request whose reply is looked at: wrk takes a redirect for a success.
- * @throws Error where it is not what a service that recorded all of it replies
+ * Sends one request and checks the reply, since wrk counts a redirect as a success.
+ * @throws Error if the reply is not the reply of a service that recorded everything
  */
 export async function ask(url: string, script: Script): Promise<void> {
   const { path, type } = endpointOf(script);

@@ -1,4 +1,4 @@
-/** The machine and its disk: what the figures depend on. */
+/** The machine and its disk, on which the figures depend. */
 
 import { spawnSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
 import { millisecondsText, quantile } from './figures.ts';
 import type { Scratch } from './scratch.ts';
 
-/** @returns what one write and one fdatasync after the other take, without anything else */
+/** @returns the time of a write and an fdatasync in a plain loop */
 export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): string {
   const folder = scratch.newFolder('syncs');
   const file = openSync(join(folder, 'lines'), 'a');
@@ -63,13 +63,13 @@ export function machineText(scratch: Scratch, nodes: readonly string[]): string[
   ];
 }
 
-/** @returns undefined where wrk is not installed */
+/** @returns undefined if wrk is not installed */
 export function wrkVersion(): string | undefined {
   const { stdout, error } = spawnSync('wrk', ['-v'], { encoding: 'utf8' });
   return error === undefined ? (/^wrk \S+/.exec(stdout)?.[0] ?? 'wrk') : undefined;
 }
 
-/** @throws Error where it is no Node */
+/** @throws Error if it is not a Node executable */
 export function versionOf(node: string): string {
   const { stdout, status } = spawnSync(node, ['--version'], { encoding: 'utf8' });
   if (status !== 0) throw new Error(`${node} is not a Node that runs here; give executables with --nodes`);

@@ -1,9 +1,9 @@
 /**
- * What 16 clients of one reading at a time cost a report: `node --import tsx test/bench/readings.ts [--clients 16] [--seconds 3]
+ * The cost of 16 clients of one reading at a time for a report: `node --import tsx test/bench/readings.ts [--clients 16] [--seconds 3]
  * [--rounds 3] [--sources 10000] [--tokens 30000] [--only sources,metrics] [--program PATH] [--scratch FOLDER]`, after
- * `npm run bundle`. A hosted hub with so many devices, whose names are 32 emoji, and so many tokens. In each round one client reports,
- * one report after the other, alone and then beside the readers of each kind, and beside as many that read nothing; the service is
- * the one with `/test/faults` for that alone.
+ * `npm run bundle`. The service is a hosted hub with `--sources` devices, whose names are 32 emoji, and `--tokens` tokens. In each
+ * round one client reports, one report after the other, alone, beside the readers of each kind, and beside as many clients that
+ * read nothing. Only for `/test/faults` the service is in test mode.
  */
 
 import { once } from 'node:events';
@@ -32,7 +32,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     program: { type: 'string', default: ASSETLOG },
     scratch: { type: 'string', default: ROOT },
-    /** The process of the readers: the URL that they read. */
+    /** In the process of the readers: the URL to read. */
     read: { type: 'string', default: '' },
     deaf: { type: 'boolean', default: false },
   },
@@ -55,7 +55,7 @@ const KINDS = {
   faults: '/test/faults',
 };
 
-/** Reads a URL without end, or asks for it and reads nothing. */
+/** Reads a URL repeatedly, or requests it and reads nothing. */
 function read(url: string): void {
   const agent = new Agent({ keepAlive: true });
   for (let client = 0; client < Number(values.clients); client += 1) {
@@ -80,7 +80,7 @@ function read(url: string): void {
   }
 }
 
-/** @returns the folder of a hub as it is after a stop */
+/** @returns the folder of a hub after a stop */
 function writeHub(data: string): readonly string[] {
   const folder = join(data, 'hub');
   mkdirSync(folder, { recursive: true });
@@ -100,6 +100,27 @@ function writeHub(data: string): readonly string[] {
   const file = join(data, '..', 'deployments.json');
   writeFileSync(file, JSON.stringify({ deployments: [hub, ...others] }), { mode: 0o600 });
   return ['--deployments', file];
+}
+
+/** Sends one report after the other. @returns the time of each, in ms */
+async function report(url: string, deployment: string): Promise<number[]> {
+  const agent = new Agent({ keepAlive: true });
+  const times: number[] = [];
+  const endMs = performance.now() + 1_000 * Number(values.seconds);
+  do {
+    const startMs = performance.now();
+    const sent = request(`${url}${deployment}/report_asset_observation/a`, {
+      method: 'POST',
+      agent,
+      headers: HEADERS,
+    }).end();
+    const [reply] = await once(sent, 'response');
+    if (reply.statusCode !== 200) throw new Error(`a report got ${reply.statusCode}`);
+    await once(reply.resume(), 'end');
+    times.push(performance.now() - startMs);
+  } while (performance.now() < endMs);
+  agent.destroy();
+  return times;
 }
 
 async function beside(
@@ -123,8 +144,8 @@ async function beside(
     stdio: ['ignore', 'ignore', 'inherit'],
     cwd: ROOT,
   });
-  await sleep(2_000); // until the readings are under way
-  const times = await reportOneByOne(`${service.url}${deployment}`, Number(values.seconds), HEADERS);
+  await sleep(2_000); // until all readers read
+  const times = await report(service.url, deployment);
   const ended = once(readers, 'exit');
   readers.kill('SIGKILL');
   await ended;
@@ -139,8 +160,8 @@ async function main(scratch: Scratch): Promise<void> {
   const tests = await startAssetlog({ ...place, data: scratch.newFolder('tests'), args: ['--test'] });
   const post = (key: string) =>
     fetch(`${hub.url}/hub/report_asset_check/${key}`, { method: 'POST', headers: HEADERS, body: CHECK });
-  while ((await post('a')).status !== 200) await sleep(500); // until its journal is open
-  for (let at = 0; at < 200; at += 1) await post(`x/${'y'.repeat(5_000)}`); // too long a key, so it is refused
+  while ((await post('a')).status !== 200) await sleep(500); // until the journal is open
+  for (let at = 0; at < 200; at += 1) await post(`x/${'y'.repeat(5_000)}`); // refused: the key is too long
   const only = values.only === '' ? Object.keys(KINDS) : values.only.split(',');
   const rows: string[][] = [];
   for (const kind of only) {

@@ -1,10 +1,10 @@
 /**
- * What readings cost reports: durable reports a second, and the time that 99 of 100 of them take at most, with streams of all
- * events and a search through the whole journal, beside the same service without any reading:
+ * The cost of readings for reports: durable reports per second, and the time of 99 in 100 of them, with streams of all events and a
+ * search through the whole journal, compared with the same service without any reading:
  * `node --import tsx test/bench/reads.ts [--rounds 5] [--seconds 5] [--connections 64] [--events 4000000] [--streams 32]
- * [--scratch FOLDER] [--node PATH]`. A round is a run without readings, one with them, and the same in the other order.
+ * [--scratch FOLDER] [--node PATH]`. A round is a run without readings, a run with them, and both in the other order.
  *
- * Linear paging: reads the journal in pages of 1,000 lines as well, and a tenth of it, to compare the time of a line.
+ * Linear paging: also reads the journal, and a tenth of it, in pages of 1,000 lines, to compare the time per line.
  */
 
 import { once } from 'node:events';
@@ -30,12 +30,12 @@ const { values } = parseArgs({
     streams: { type: 'string', default: '32' },
     scratch: { type: 'string', default: ROOT },
     node: { type: 'string', default: process.execPath },
-    /** The process of the clients that read: the URL of the service. */
+    /** In the process of the readers: the URL of the service. */
     read: { type: 'string', default: '' },
   },
 });
 
-/** Reads without end: so many streams of all events, and one search at a time that finds nothing. Says how much it got. */
+/** Reads endlessly: `streams` streams of all events, and one search at a time without a match. Prints the number of bytes and of searches. */
 function readAll(url: string, streams: number): void {
   let [bytes, searches] = [0, 0];
   for (let at = 0; at < streams; at += 1) {
@@ -60,7 +60,7 @@ function readAll(url: string, streams: number): void {
 }
 
 interface Run extends LoadResult {
-  /** Microseconds of the processors for each report, in all threads of the service. */
+  /** Processor time per report in microseconds, in all threads of the service. */
   readonly processorUs: number;
   readonly bytes: number;
   readonly searches: number;
@@ -79,7 +79,7 @@ async function measure(scratch: Scratch, service: Server, script: Script, isRead
     stdio: ['ignore', 'pipe', 'inherit'],
     cwd: ROOT,
   });
-  await loadFor(1); // until the readings are under way
+  await loadFor(1); // until all readers read
   const result = await loadService();
   const said = once(clients.stdout!, 'data') as Promise<[Buffer]>;
   clients.kill('SIGTERM');
@@ -87,13 +87,13 @@ async function measure(scratch: Scratch, service: Server, script: Script, isRead
   return { ...result, ...JSON.parse(text.toString()) };
 }
 
-/** @returns microseconds for a line */
+/** @returns microseconds per line */
 async function readPages(url: string, events: number): Promise<number> {
   const startedMs = performance.now();
   for (let after = 0; after < events; after += PAGE_EVENTS) {
     const text = await (await fetch(`${url}/events?limit=${PAGE_EVENTS}&after_seq=${after}`)).text();
     if (!text.startsWith(`{"seq":${after + 1},`))
-      throw new Error(`the page after ${after} begins with ${text.slice(0, 100)}`);
+      throw new Error(`the page after ${after} starts with ${text.slice(0, 100)}`);
   }
   return ((performance.now() - startedMs) * 1000) / events;
 }

@@ -1,8 +1,8 @@
 /**
- * Whether the time of a 401 tells a stranger which deployments there are: `node --import tsx test/bench/refusals.ts`.
+ * Whether the time of a 401 reveals the names of deployments: `node --import tsx test/bench/refusals.ts`.
  *
- * Asks a service in a process of its own, over one kept connection, for each kind of refusal in an order of chance, and prints
- * the quartiles of each. Two kinds whose requests have the same length can be compared; a client knows what it sent itself.
+ * Asks a service in another process, over one kept connection, for each kind of refusal in random order, and prints
+ * the quartiles of each. Kinds whose requests have the same length can be compared; a client knows its own requests.
  */
 
 import { fork } from 'node:child_process';
@@ -26,7 +26,7 @@ const { values, positionals } = parseArgs({
 const WARM_UP_ROUNDS = 2_000;
 
 const wrong = newToken().token;
-/** Of deployments: `prod` has one token, `many` has more, and `nope` is not there. */
+/** The deployment `prod` has one token, `many` has more, and `nope` does not exist. */
 const kinds: readonly { name: string; deployment: string; token: string | undefined }[] = [
   { name: 'unknown deployment, wrong token', deployment: 'nope', token: wrong },
   { name: 'deployment with 1 token, wrong token', deployment: 'prod', token: wrong },
@@ -40,7 +40,7 @@ const [folderToServe] = positionals;
 if (folderToServe === undefined) await measure();
 else await serve(folderToServe);
 
-/** The service, with no 429: it would be answered earlier. */
+/** The service, without 429, which would be answered earlier. */
 async function serve(folder: string): Promise<void> {
   const read = readConfig(['--port', '0', '--data', join(folder, 'data'), '--deployments', join(folder, 'file')], {});
   if (read.kind === 'invalid') throw new Error(read.problems.join('\n'));
@@ -88,7 +88,7 @@ async function sample(socket: Socket, rounds: number): Promise<number[][]> {
     for (const kind of order) {
       const started = process.hrtime.bigint();
       socket.write(requests[kind] ?? '');
-      const [reply] = await once(socket, 'data'); // it is small, and comes in one piece
+      const [reply] = await once(socket, 'data'); // a small reply arrives in one piece
       times[kind]?.push(Number(process.hrtime.bigint() - started) / 1_000);
       if (!reply.toString('latin1', 0, 12).endsWith(' 401')) throw new Error(String(reply));
     }

@@ -1,4 +1,4 @@
-/** One run of one subject, and many of them in rounds: the figures that the tables are made of. */
+/** A run of one subject, and many runs in rounds: the figures of the tables. */
 
 import { rmSync } from 'node:fs';
 import { medianOf, type Spread, spreadOf } from './figures.ts';
@@ -7,13 +7,13 @@ import type { Scratch } from './scratch.ts';
 import { countLines, type Server, type Subject } from './subjects.ts';
 
 const WARM_UP_SECONDS = 1;
-/** Requests whose reply is looked at, before the warm-up and after it. */
+/** Requests whose reply is checked: one before the warm-up and one after it. */
 const ASKED = 2;
 
-/** Where, on what and with what load each is measured. */
+/** The place, the subjects and the load of a measurement. */
 export interface Conditions {
   readonly scratch: Scratch;
-  /** The first is what the others are compared with. */
+  /** The others are compared with the first one. */
   readonly subjects: readonly Subject[];
   readonly node: string;
   readonly rounds: number;
@@ -23,26 +23,26 @@ export interface Conditions {
   readonly progress: (text: string) => void;
 }
 
-/** What one run gave. NaN for what could not be had. */
+/** The result of one run. NaN for missing values. */
 export interface Figure {
-  /** Reports a second. */
+  /** Reports per second. */
   readonly rate: number;
   readonly p99Ms: number;
   readonly memoryBytes: number;
-  /** What a report cost the processors, in all threads of the server. */
+  /** Processor time per report, in all threads of the server. */
   readonly processorUs: number;
   /** The part in user mode. */
   readonly userUs: number;
   readonly errors: number;
-  /** Why it does not count. */
+  /** Why the run does not count. */
   readonly void?: string;
 }
 
-/** Of all rounds: medians, and medians of the ratios to what else was measured in the same round. */
+/** The result of all rounds: medians, and medians of the ratios to the first subject in the same round. */
 export interface Result extends Omit<Figure, 'void'> {
   readonly name: string;
   readonly connections: number;
-  /** Undefined where a round is void. */
+  /** Undefined if a round is void. */
   readonly ratio: Spread | undefined;
   readonly userRatio: Spread | undefined;
   readonly p99Ratio: number;
@@ -50,7 +50,7 @@ export interface Result extends Omit<Figure, 'void'> {
   readonly voids: readonly string[];
 }
 
-/** Measures all of them in each round, one after the other; each round begins with another one. */
+/** Measures all subjects in each round, one after the other; each round starts with another subject. */
 export async function measureRounds(conditions: Conditions): Promise<Result[]> {
   const { subjects } = conditions;
   const figures = new Map(subjects.map((subject) => [subject, [] as Figure[]]));
@@ -65,7 +65,7 @@ export async function measureRounds(conditions: Conditions): Promise<Result[]> {
   return subjects.map((subject) => beside(base, figures.get(subject) ?? [], subject.name, conditions.connections));
 }
 
-/** @param base the figures of the same rounds of what these are compared with */
+/** @param base the figures of the first subject in the same rounds */
 export function beside(base: readonly Figure[], own: readonly Figure[], name: string, connections: number): Result {
   const ratios = (value: (figure: Figure) => number) => own.map((figure, round) => value(figure) / value(base[round]!));
   const voids = own.flatMap((figure, round) => figure.void ?? base[round]?.void ?? []);
@@ -96,7 +96,7 @@ async function measure(subject: Subject, conditions: Conditions): Promise<Figure
     if (figure.errors > 0) return { ...figure, void: `${figure.errors} errors` };
     if (!subject.records) return figure;
     const lines = countLines(data);
-    // wrk ends without waiting for the replies on their way: each load may leave one more request for each connection.
+    // wrk ends without waiting for the replies on their way: each load can leave one more request for each connection.
     if (lines >= reports && lines <= reports + 2 * connections * (script.items ?? 1)) return figure;
     return { ...figure, void: `${lines} lines recorded, ${reports} acknowledged` };
   } catch (error) {
@@ -115,9 +115,9 @@ async function measureServer(
   const { items = 1 } = script;
   try {
     await ask(server.url, script);
-    // Compiled code is what a service runs for all but its first seconds.
+    // A service runs compiled code, except in its first seconds.
     const warmUp = await load(scratch, server.url, script, connections, WARM_UP_SECONDS);
-    await ask(server.url, script); // what the warm-up left on its way comes first
+    await ask(server.url, script); // requests left by the warm-up are served before this one
     const usedBefore = server.processorSeconds();
     const userBefore = server.userSeconds();
     const result = await load(scratch, server.url, script, connections, seconds);

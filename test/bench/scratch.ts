@@ -1,4 +1,4 @@
-/** The folder in which the benchmark writes, and the processes that it starts: both go when it ends, however it ends. */
+/** The folder of the benchmark, and its processes: both are removed when the benchmark ends, however it ends. */
 
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
@@ -26,7 +26,7 @@ export class Scratch {
     return mkdtempSync(join(this.folder, `${name}-`));
   }
 
-  /** Starts a process that leads a group of its own, so that what it starts ends with it. */
+  /** Starts a process that leads a group, so that its child processes end with it. */
   spawn(command: readonly string[], options: SpawnOptions): ChildProcess {
     const child = spawn(command[0] ?? '', command.slice(1), { ...options, detached: true });
     this.#children.add(child);
@@ -41,7 +41,7 @@ export class Scratch {
   }
 }
 
-/** Runs a measurement in a folder of its own below this one. */
+/** Runs a measurement in a new folder in `parent`. */
 export async function inScratch(parent: string, measure: (scratch: Scratch) => Promise<void>): Promise<void> {
   const scratch = new Scratch(parent);
   try {

@@ -1,4 +1,4 @@
-/** What is measured: how each is started, and how what it recorded is counted. */
+/** The subjects: how each is started, and how its recorded lines are counted. */
 
 import { type ChildProcess, execFileSync, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -13,24 +13,24 @@ import type { Scratch } from './scratch.ts';
 
 export interface Subject {
   readonly name: string;
-  /** Whether each report becomes a line of its folder. */
+  /** Whether each report becomes a line in its folder. */
   readonly records: boolean;
   readonly start: (place: Place) => Promise<Server>;
 }
 
-/** assetlog as a commit or the work tree has it. */
+/** assetlog as built from a commit or from the work tree. */
 export interface Version extends Subject {
   /** The built file. */
   readonly program: string;
 }
 
-/** Where a server runs. */
+/** The surroundings of a server. */
 export interface Place {
   readonly scratch: Scratch;
   readonly node: string;
-  /** An empty folder, or one with a journal. */
+  /** An empty folder, or a folder with a journal. */
   readonly data: string;
-  /** For assetlog, besides the usual ones. */
+  /** Options for assetlog, in addition to the usual ones. */
   readonly args?: readonly string[];
   /** The built file of another version. */
   readonly program?: string | undefined;
@@ -38,11 +38,11 @@ export interface Place {
 
 export interface Server {
   readonly url: string;
-  /** The most that it and its children have had resident, as far as the system tells. */
+  /** The peak of resident memory of the server and its children, if the system reports it. */
   memoryBytes(): number;
-  /** What it and its children have used of the processors, in user and in system mode. */
+  /** The processor time of the server and its children, in user and system mode. */
   processorSeconds(): number;
-  /** The part in user mode, which what else the machine does changes least. */
+  /** The part in user mode, which depends least on the load of the machine. */
   userSeconds(): number;
   /** @returns its exit code; null if it was killed, as it had not ended in time */
   stop(): Promise<number | null>;
@@ -53,7 +53,7 @@ export const ASSETLOG = join(ROOT, 'dist/server.js');
 const HERE = fileURLToPath(new URL('.', import.meta.url));
 const READY_MS = 90_000;
 const STOP_MS = 15_000;
-/** assetlog beside others. */
+/** assetlog, and other servers. */
 export const neighbours: readonly Subject[] = [
   {
     name: 'bare',
@@ -78,9 +78,9 @@ export const neighbours: readonly Subject[] = [
 ];
 
 /**
- * Builds the program of another commit, as `npm run bundle` builds that of the work tree.
- * @param ref what names the commit, such as `HEAD~3`
- * @returns that program and the work tree's
+ * Builds the program of another commit, like `npm run bundle` for the work tree.
+ * @param ref a name of the commit, such as `HEAD~3`
+ * @returns that program, and the program of the work tree
  * @throws Error if there is no such commit
  */
 export function buildVersions(scratch: Scratch, ref: string): readonly Version[] {
@@ -100,7 +100,7 @@ export function buildVersions(scratch: Scratch, ref: string): readonly Version[]
   return [version(commit, join(folder, 'dist/server.js')), version('the work tree', ASSETLOG)];
 }
 
-/** Bundles the others, as assetlog is bundled, so that no loader shares their memory and their start. */
+/** Bundles the other servers like assetlog, so that no loader adds to their memory and their start. */
 export async function buildPrograms(scratch: Scratch): Promise<void> {
   await build({
     entryPoints: ['bare', 'fastify'].map((name) => join(HERE, `${name}.ts`)),
@@ -140,7 +140,7 @@ async function startServer({ scratch }: Place, command: readonly string[]): Prom
   throw new Error(`it did not start: ${log()}`);
 }
 
-/** What a process says goes nowhere but into the reason why it did not start. */
+/** The log of a process appears only in the reason why it did not start. */
 function logOf(child: ChildProcess): () => string {
   let log = '';
   child.stderr?.setEncoding('utf8').on('data', (text) => {
@@ -196,7 +196,7 @@ function userSeconds(folder: string): number {
 }
 
 function processorTimes(folder: string): readonly [user: number, system: number] {
-  // Behind the name, which may hold anything, utime and stime are the 12th and 13th field, in hundredths of a second.
+  // utime and stime are fields 12 and 13 after the name, which can contain anything, in hundredths of a second.
   const fields = readFileSync(`${folder}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ');
