@@ -14,7 +14,7 @@ function client(peer: string, ...lines: string[]): string {
   );
 }
 
-test('without a trusted proxy the client is the peer of the connection, whatever the header says [client-address-1]', () => {
+test('without a trusted proxy the client is the peer of the connection, whatever the header contains [client-address-1]', () => {
   assert.equal(client('203.0.113.1', '203.0.113.9'), '203.0.113.1');
   assert.equal(createClientAddress([])('127.0.0.1', ['X-Forwarded-For', '203.0.113.9']), '127.0.0.1');
   assert.equal(createClientAddress([])('', []), '', 'a connection that is gone has no address');
@@ -23,14 +23,14 @@ test('without a trusted proxy the client is the peer of the connection, whatever
 test('after trusted proxies the client is the last address that is not a trusted proxy', () => {
   const table: readonly (readonly [peer: string, lines: readonly string[], client: string])[] = [
     ['127.0.0.1', ['203.0.113.9'], '203.0.113.9'],
-    ['127.0.0.1', ['198.51.100.7, 203.0.113.9'], '203.0.113.9'], // the client made the first one up
+    ['127.0.0.1', ['198.51.100.7, 203.0.113.9'], '203.0.113.9'], // the client invented the first one
     ['127.0.0.1', ['198.51.100.7, 203.0.113.9, 10.1.2.3,\t10.9.9.9'], '203.0.113.9'],
     ['127.0.0.1', ['198.51.100.7', '203.0.113.9', '10.1.2.3'], '203.0.113.9'], // several lines are one list
-    ['127.0.0.1', ['10.1.2.3, 10.4.5.6'], '10.1.2.3'], // trusted proxies only: the first of them asked
+    ['127.0.0.1', ['10.1.2.3, 10.4.5.6'], '10.1.2.3'], // trusted proxies only: the first of them is the client
     ['127.0.0.1', [], '127.0.0.1'],
-    ['::ffff:127.0.0.1', ['203.0.113.9'], '203.0.113.9'], // as a socket of both families names its peer
+    ['::ffff:127.0.0.1', ['203.0.113.9'], '203.0.113.9'], // the form of a socket for both families
     ['::ffff:7f00:1', ['203.0.113.9'], '203.0.113.9'],
-    ['192.0.2.200', ['203.0.113.9'], '203.0.113.9'], // of a network that was given as IPv6
+    ['192.0.2.200', ['203.0.113.9'], '203.0.113.9'], // in a network that was given as IPv6
     ['192.0.3.1', ['203.0.113.9'], '192.0.3.1'],
     ['127.0.0.2', ['203.0.113.9'], '127.0.0.2'],
     ['2001:db8::5', ['2001:DB9:0::0:1'], '2001:db9::1'],
@@ -40,7 +40,7 @@ test('after trusted proxies the client is the last address that is not a trusted
   for (const [peer, lines, expected] of table) assert.equal(client(peer, ...lines), expected, `${peer}: ${lines}`);
 });
 
-test('the port that some proxies add is left out', () => {
+test('a port added by a proxy is left out', () => {
   for (const [entry, expected] of Object.entries({
     '203.0.113.9:5678': '203.0.113.9',
     '[2001:db9::1]:80': '2001:db9::1',
@@ -53,7 +53,7 @@ test('the port that some proxies add is left out', () => {
   }
 });
 
-test('at an entry that is no address the search ends with the proxy that wrote the entry; earlier entries do not count', () => {
+test('at an invalid address the search ends with the proxy that wrote it; earlier entries do not count', () => {
   for (const bad of [
     'unknown',
     '',
@@ -73,7 +73,7 @@ test('at an entry that is no address the search ends with the proxy that wrote t
   }
 });
 
-test('--trusted-proxy takes addresses and networks, and says what is wrong with others', () => {
+test('--trusted-proxy accepts addresses and networks, and reports what is wrong with other values', () => {
   const env = { ASSETLOG_TRUSTED_PROXY: '127.0.0.1,10.0.0.0/8' };
   const read = readConfig(['--deployments', 'f'], env);
   assert.deepEqual(read.kind === 'valid' && read.config.trustedProxy, [

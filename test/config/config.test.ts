@@ -30,7 +30,7 @@ function problems(args: readonly string[], env: Record<string, string> = {}): re
 const NO_SIZE =
   'is not a size; write bytes, or a whole number with kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 300MB';
 
-test('without flags and environment there are defaults', () => {
+test('without flags and environment the defaults apply', () => {
   assert.deepEqual(config([]), {
     host: '127.0.0.1',
     port: 3000,
@@ -76,7 +76,7 @@ test('--read and --no-read contradict each other, as flags and in the environmen
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
-test('a service for tests does not forward, and a token for forwarding needs a URL', () => {
+test('a service whose journal can be reset does not forward, and a token for forwarding needs a URL', () => {
   const test =
     '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out';
   const url =
@@ -94,7 +94,7 @@ test('a service for tests does not forward, and a token for forwarding needs a U
     assert.deepEqual(problems(args), [problem]);
 });
 
-test('flags go over environment, and environment over defaults', () => {
+test('flags override the environment, and the environment overrides defaults', () => {
   const env = {
     ASSETLOG_PORT: '1',
     ASSETLOG_HOST: '0.0.0.0',
@@ -109,7 +109,7 @@ test('flags go over environment, and environment over defaults', () => {
   assert.deepEqual(config(['--allowed-host', 'a', '--allowed-host', 'b'], env).allowedHost, ['a', 'b']);
 });
 
-test('every bad value is reported, with its source and what is wanted', () => {
+test('every bad value is reported, with its source and the expected form', () => {
   const found = problems(
     [
       '--port=65536',
@@ -143,7 +143,7 @@ test('every bad value is reported, with its source and what is wanted', () => {
   for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
 });
 
-test('variables with nearly the name of an option are found, and those of Kubernetes and of commands are none', () => {
+test('variables with nearly the name of an option are reported, but not the variables of Kubernetes and of commands', () => {
   const found = (env: Record<string, string>) => misspeltVariables(env).map(({ variable, meant }) => [variable, meant]);
   assert.deepEqual(
     found({ ASSETLOG_RETAIN_BYTE: '1', ASSET_LOG_DATA: '/d', ASSETLOG_DEPLOYMENT: 'x', ASSETLOG_STRIC: 'true' }),
@@ -209,7 +209,7 @@ test('sizes are bytes or whole numbers with an exact unit', () => {
   }
 });
 
-test('without a size of its own a file is closed at a quarter of what may be kept, at most 64 MiB', () => {
+test('without its own limit a file is closed at a quarter of the retained bytes, at most 64 MiB', () => {
   const closedAt = (...args: string[]) => segmentBytesOf(config(args));
   assert.equal(closedAt(), 67_108_864);
   assert.equal(closedAt('--retain-bytes=1GiB', '--keep-free=1GB'), 67_108_864);
@@ -248,7 +248,7 @@ test('limits are positive whole numbers, and their names end in their unit', () 
   }
 });
 
-test('little memory lowers the caps of bodies and queues, and a report of any size can still be taken [config-1]', () => {
+test('little memory lowers the caps of bodies and queues, and a report of any allowed size is still accepted [config-1]', () => {
   const MIB = 1024 * 1024;
   assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
   assert.equal(limitsFor(512 * MIB), limits);
@@ -274,6 +274,6 @@ test('little memory lowers the caps of bodies and queues, and a report of any si
   }
 });
 
-test('the version is that of the package', () => {
+test('the version is the version of the package', () => {
   assert.equal(version, JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version);
 });

@@ -5,7 +5,7 @@ import { endingAfter } from '../../src/config/ending-after.ts';
 import { saveMemory } from '../../src/config/memory.ts';
 import { eventually } from '../support/tools.ts';
 
-test('what ends after a time ends also if garbage is collected meanwhile, or with the other signal [ending-after-1]', async () => {
+test('a signal with a timeout also ends if garbage is collected before, or with the other signal [ending-after-1]', async () => {
   const collectGarbage = saveMemory();
   const ending = new AbortController();
   let ended = 0;

@@ -35,7 +35,7 @@ test('a flag and a variable are named after the option', () => {
   assert.equal(variableOf('segmentBytes'), 'ASSETLOG_SEGMENT_BYTES');
 });
 
-test('flags go over the environment; a switch and what is for one call only have no variable', () => {
+test('flags override the environment; switches and options for one call have no variable', () => {
   const env = { ASSETLOG_YES: 'true', ASSETLOG_ONLY_HERE: 'x', ASSETLOG_TAG: 'a,b', ASSETLOG_FOLDER: '' };
   assert.deepEqual(readOptions([], env, options), {
     kind: 'valid',
@@ -53,7 +53,7 @@ test('flags go over the environment; a switch and what is for one call only have
   });
 });
 
-test('a switch may have a variable, which is true or false', () => {
+test('a switch can have a variable, which is true or false', () => {
   const read = { read: { argument: '', variable: true, help: '', initial: false, parse: trueOrFalse } } as const;
   const resultOf = (args: string[], text?: string) =>
     readOptions(args, text === undefined ? {} : { ASSETLOG_READ: text }, read);
@@ -73,7 +73,7 @@ test('a switch may have a variable, which is true or false', () => {
     });
 });
 
-test('operands may be anywhere, and after -- whatever they look like', () => {
+test('operands can be anywhere, and after -- they can start with a dash', () => {
   assert.deepEqual(readOptions(['one', '--yes', '-'], {}, options, WORDS), {
     kind: 'valid',
     values: { ...initial, yes: true },
@@ -103,7 +103,7 @@ const operandsOf = (args: readonly string[], max = 4) => {
   return read.kind === 'valid' ? read.operands : read.problems;
 };
 
-test('operands stand together; the first may stand apart from the others', () => {
+test('operands stand together; the first can stand apart', () => {
   for (const args of [
     ['do', 'a', 'b', '--yes'],
     ['--yes', 'do', 'a', 'b'],
@@ -126,7 +126,7 @@ test('operands stand together; the first may stand apart from the others', () =>
   ]);
 });
 
-test('a value is no option of the command, unless it is written with =', () => {
+test('an option is not the value of another option, unless it is written with =', () => {
   const refusal = (flag: string, next: string) =>
     `${flag} needs a value before ${next}; if ${next} is the value, write ${flag}=${next}`;
   assert.deepEqual(problemsOf(['--tag', '--folder', 'x', '--only-here', '--yes']), [
@@ -140,7 +140,7 @@ test('a value is no option of the command, unless it is written with =', () => {
   assert.deepEqual(read.kind === 'valid' && read.values.tag, ['--folder', '-1', '--other', '-h']);
 });
 
-test('a switch that may be false takes exactly true or false, with = or as the next word', () => {
+test('a switch that can be false accepts exactly true or false, with = or as the next word', () => {
   for (const [args, value] of [
     [['--good'], true],
     [['--good', 'word'], true],
@@ -160,7 +160,7 @@ test('a switch that may be false takes exactly true or false, with = or as the n
   }
 });
 
-test('help is asked for by an option, not by a value or an operand', () => {
+test('help is requested by an option, not by a value or an operand', () => {
   for (const args of [['--help'], ['word', '-h'], ['--yes', '--help', '--tag', 'x']])
     assert.equal(asksForHelp(args, options, WORDS), true, args.join(' '));
   for (const args of [
@@ -174,12 +174,12 @@ test('help is asked for by an option, not by a value or an operand', () => {
     assert.equal(asksForHelp(args, options, WORDS), false, args.join(' '));
 });
 
-test('the nearest of some words is found, if any is near', () => {
+test('the nearest word is found, if any is near', () => {
   assert.equal(didYouMean('serv', ['serve', 'healthcheck']), '; did you mean serve?');
   assert.equal(didYouMean('x', ['serve', 'healthcheck']), '');
 });
 
-test('a duration has a unit, but for none at all', () => {
+test('a duration has a unit, except for 0', () => {
   const table = { '500ms': 500, '60s': 60_000, '5m': 300_000, '2h': 7_200_000, '7d': 604_800_000, '0': 0, '0s': 0 };
   for (const [text, ms] of Object.entries(table)) assert.equal(duration(text), ms, text);
   for (const text of ['', '60', '1.5s', '-1s', '8d', '604801s', '60 s', '5M', 's', '99999999999s']) {

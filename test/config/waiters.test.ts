@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Waiters } from '../../src/config/waiters.ts';
 
-test('each waits for its turn, the end of its time or its signal, whichever comes first', async (t) => {
-  const alive = setInterval(() => {}, 1_000); // a wait keeps no process alive
+test('each waiter waits for its turn, the end of its time or its signal, whichever is first', async (t) => {
+  const alive = setInterval(() => {}, 1_000); // a wait does not keep the process alive
   t.after(() => clearInterval(alive));
   const waiters = new Waiters();
   const startedMs = performance.now();
@@ -24,5 +24,5 @@ test('each waits for its turn, the end of its time or its signal, whichever come
   await sleep(1);
   assert.deepEqual(ended.slice(2), ['second true', 'third true']);
   assert.deepEqual([waiters.size, waiters.wakeFirst()], [0, false]);
-  assert.equal(await waiters.wait(ending.signal), false, 'its client has gone already');
+  assert.equal(await waiters.wait(ending.signal), false, 'its client has disconnected already');
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { shownReason } from '../../src/deployments/failure-log.ts';
 import { sha256, type Token } from '../../src/deployments/tokens.ts';
 
-/** Each refused request, also one that gets 429, has its reason: anybody may send any number of them. */
+/** Each refused request, even with 429, has its reason, and a client can send any number of them. */
 test('the reason that readers get is found among the tokens of the deployment alone', () => {
   const tokenOf = (name: string, notAfterMs?: number): Token => {
     return { name, sha256: sha256(`token of ${name}`), notAfterMs, may: ['report'] };

@@ -25,7 +25,7 @@ const FILE = JSON.stringify({
   ],
 });
 
-/** A file with the deployment `prod`, which has these tokens. */
+/** A file with the deployment `prod` and these tokens. */
 const fileOf = (...tokens: object[]) => JSON.stringify({ deployments: [{ name: 'prod', tokens }] });
 const entry = (more: object = {}) => ({ name: 'ci', sha256: first.digest, ...more });
 
@@ -42,14 +42,14 @@ function problems(text: string): readonly string[] {
 }
 
 /** @returns whether a token may report to a deployment at a time */
-function has(deployments: Deployments, name: string, token: string | undefined, now = 0): boolean {
+function mayReport(deployments: Deployments, name: string, token: string | undefined, now = 0): boolean {
   return findToken(deployments, name, token, now, 'report') !== undefined;
 }
 
-test('each deployment takes each of its own tokens, until the day on which the token ends, and no other token [file-1]', () => {
+test('each deployment accepts each of its own tokens, until the day on which the token ends, and no other token [file-1]', () => {
   const deployments = good(FILE);
   const before = Date.parse('2026-01-30');
-  const may = (name: string, token: string | undefined, now = before) => has(deployments, name, token, now);
+  const may = (name: string, token: string | undefined, now = before) => mayReport(deployments, name, token, now);
   assert.deepEqual(
     [may('prod', first.token), may('prod', second.token), may('test_2', expired.token)],
     [true, true, true],
@@ -66,7 +66,7 @@ test('each deployment takes each of its own tokens, until the day on which the t
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
 });
 
-test('a token may report and forward unless its entry says otherwise; of two entries of one token any may have the right [file-3]', () => {
+test('a token may report and forward unless its entry limits it; with two entries either can have the right [file-3]', () => {
   const mayOf = (...tokens: object[]) =>
     good(fileOf(...tokens))
       .tokensOf.get('prod')
@@ -87,7 +87,7 @@ test('a token may report and forward unless its entry says otherwise; of two ent
   }
 });
 
-test('a token that may read stops to when it expires, or when its entry loses the right or is gone [file-5]', () => {
+test('a token stops reading when it expires, or when its entry loses the right or is removed [file-5]', () => {
   const digest = sha256(first.token);
   const until = (tokens: object[], name = 'prod') =>
     good(JSON.stringify({ deployments: [{ name, tokens: [{ name: 'x', sha256: second.digest }, ...tokens] }] }));
@@ -103,11 +103,11 @@ test('a token that may read stops to when it expires, or when its entry loses th
   assert.equal(still(ends, Date.parse('2026-01-31T12:00:00Z')), false);
 });
 
-test('a token is compared by the bytes that were sent', () => {
+test('a token is compared by its sent bytes', () => {
   const sha256 = createHash('sha256').update('schlüssel').digest('hex');
   const deployments = good(fileOf({ name: 'spoken', sha256 }));
-  assert.equal(has(deployments, 'prod', Buffer.from('schlüssel').toString('latin1')), true);
-  assert.equal(has(deployments, 'prod', 'schlüssel'), false, 'that is latin1');
+  assert.equal(mayReport(deployments, 'prod', Buffer.from('schlüssel').toString('latin1')), true);
+  assert.equal(mayReport(deployments, 'prod', 'schlüssel'), false, 'that is latin1');
 });
 
 test('a token is new each time, and what is stored does not reveal it', () => {
@@ -116,7 +116,7 @@ test('a token is new each time, and what is stored does not reveal it', () => {
   assert.equal(first.digest, createHash('sha256').update(first.token).digest('hex'));
 });
 
-test('what is wrong with a file is reported with line and member, all of it [file-2]', () => {
+test('every mistake in a file is reported with line and member [file-2]', () => {
   const text = `{
   "deployments": [
     {"name": "ok", "tokens": [{"name": "a", "sha256": "${first.digest}"}]},
@@ -156,7 +156,7 @@ test('what is wrong with a file is reported with line and member, all of it [fil
   }
 });
 
-test('a token ends on a date that exists', () => {
+test('a token can only end on a date that exists', () => {
   for (const [date, end] of Object.entries({
     '2028-02-29': '2028-03-01T00:00:00Z',
     '2027-12-31': '2028-01-01T00:00:00Z',
@@ -166,8 +166,8 @@ test('a token ends on a date that exists', () => {
   })) {
     const deployments = good(fileOf(entry({ notAfter: date })));
     const endMs = Date.parse(end);
-    assert.equal(has(deployments, 'prod', first.token, endMs - 1), true, date);
-    assert.equal(has(deployments, 'prod', first.token, endMs), false, date);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs - 1), true, date);
+    assert.equal(mayReport(deployments, 'prod', first.token, endMs), false, date);
   }
   for (const date of [
     ...['2027-02-31', '2027-02-29', '2027-04-31', '2027-00-10', '2027-13-01', '2027-01-00', '2027-01-32'],
@@ -180,7 +180,7 @@ test('a token ends on a date that exists', () => {
   }
 });
 
-test('text that is no JSON, or no deployments, is reported as well', () => {
+test('text that is not JSON, or not deployments, is reported too', () => {
   assert.deepEqual(problems('{"deployments": [\n1,]}'), [
     'line 2, column 2: trailing comma before ]; JSON allows none, remove it',
   ]);
@@ -193,8 +193,8 @@ test('text that is no JSON, or no deployments, is reported as well', () => {
   }
 });
 
-/** Authenticates requests. @returns the deployment, or the status, the error and the headers of the refusal */
-function authenticating(text: string, own: Partial<Limits>, pathPrefix = '', nowMs = () => 0) {
+/** Authenticates requests. @returns the deployment, or the status, error and headers of the refusal */
+function createAsk(text: string, own: Partial<Limits>, pathPrefix = '', nowMs = () => 0) {
   const deployments = good(text);
   const authenticate = createAuthenticator({
     pathPrefix,
@@ -219,10 +219,10 @@ function authenticating(text: string, own: Partial<Limits>, pathPrefix = '', now
   };
 }
 
-test('authentication finds the deployment by its path, refuses alike, and slows who fails again and again', () => {
+test('authentication finds the deployment by its path, refuses all failures alike, and slows a client that keeps failing', () => {
   let now = 0;
   const few = { failuresMax: 3, failuresMs: 1_000, failedAddressesMax: 2 };
-  const ask = authenticating(FILE, few, '/p', () => now);
+  const ask = createAsk(FILE, few, '/p', () => now);
   const wrong = (address?: string) => ask('/p/prod/x', 'wrong', 'report', address);
   assert.equal(ask('/p/prod/report_asset_check/a', first.token), 'prod');
   const refusals = [wrong(), ask('/p/nobody/x', first.token), ask('/elsewhere')];
@@ -232,22 +232,22 @@ test('authentication finds the deployment by its path, refuses alike, and slows 
     /^401 no valid token for this path in T or .*: it is missing, wrong, expired, or for another deployment; paths start with \/p\/NAME\/ WWW-Authenticate /,
   );
   assert.match(`${wrong()}`, /^429 .* WWW-Authenticate .* Retry-After 1$/);
-  assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token may share an address with a bad one');
+  assert.equal(ask('/p/prod/x', first.token), 'prod', 'a good token can share an address with a bad one');
   for (const address of ['10.0.0.2', '10.0.0.3']) assert.match(`${wrong(address)}`, /^401 /);
-  assert.match(`${wrong()}`, /^401 /, 'only so many addresses are remembered');
+  assert.match(`${wrong()}`, /^401 /, 'only `failedAddressesMax` addresses are remembered');
   for (let count = 0; count < 5; count += 1) wrong();
   assert.match(`${wrong()}`, /^429 /);
   now = 1_001;
   assert.match(`${wrong()}`, /^401 /);
 });
 
-test('a token without the right that a request needs gets a 403, which slows no client [file-4]', () => {
+test('a token without the necessary right gets a 403, which does not count as a failure [file-4]', () => {
   const reader = newToken();
   const tokens = [
     { name: 'ci', sha256: first.digest },
     { name: 'dashboard', sha256: reader.digest, may: ['read'] },
   ];
-  const ask = authenticating(fileOf(...tokens), { failuresMax: 1 });
+  const ask = createAsk(fileOf(...tokens), { failuresMax: 1 });
   for (let count = 0; count < 3; count += 1) {
     const needs = 'its entry in the deployments file needs';
     assert.equal(ask('/prod/x', first.token, 'read'), `403 this token may not read; ${needs} "read" in "may"`);

@@ -1,4 +1,4 @@
-/** The journals of deployments without the listener, so that a report arrives exactly when the test appends it. */
+/** The journals of deployments without the listener, so that a report arrives when the test appends it. */
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -42,7 +42,7 @@ function journals(
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
   });
-  const alive = setInterval(() => {}, 1_000); // the timers of the service leave that to its listener
+  const alive = setInterval(() => {}, 1_000); // in a service its listener keeps the process alive
   t.after(async () => {
     await hosted.close();
     clearInterval(alive);
@@ -50,7 +50,7 @@ function journals(
   return { hosted, data, progress };
 }
 
-/** @returns why the report was refused, or undefined once it is recorded; `answer` is set when that is known */
+/** @returns why the report was refused, or undefined; `answered` is set when that is known */
 function append(journal: DeploymentJournal, description: string): Promise<string | undefined> & { answered: boolean } {
   const event: PlainEvent = { type: 'AssetMaterialization', assetKey: ['a'], description };
   let answered = false;
@@ -78,7 +78,7 @@ function heldDisks(t: TestContext): { openDisk: (folder: string) => Disk; releas
   return { openDisk: open, release };
 }
 
-test('on a disk with too little free space the journal with the most files gives its oldest ones first', async (t) => {
+test('on a disk with too little free space the journal with the most files loses its oldest files first', async (t) => {
   let freeBytes = 1_000_000;
   const removed: string[] = [];
   const openDisk = (folder: string): Disk => {
@@ -145,7 +145,7 @@ test('reports that wait while their journal is opened share the caps of the queu
   assert.deepEqual(descriptionsIn(join(data, 'second')), ['e', 'f']);
 });
 
-test('a journal whose opening takes too long refuses what waits, and then each report at once [hosted-9]', async (t) => {
+test('a journal that opens too slowly refuses the reports that wait, and then each new report at once [hosted-9]', async (t) => {
   const { openDisk, release } = heldDisks(t);
   const { hosted, data } = journals(t, { limits: { openWaitMs: 50 }, openDisk });
   const journal = hosted.journalOf('slow');
@@ -160,10 +160,10 @@ test('a journal whose opening takes too long refuses what waits, and then each r
   release();
   await eventually('the journal is open', () => journal.trouble === undefined);
   assert.equal(await append(journal, 'd'), undefined);
-  assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'what was refused is not recorded');
+  assert.deepEqual(descriptionsIn(join(data, 'slow')), ['d'], 'refused reports are not recorded');
 });
 
-test('a report for a journal that is being closed waits in the next one, and a stop refuses what waits', async (t) => {
+test('a report for a journal that is being closed waits in the next one, and a stop refuses waiting reports', async (t) => {
   const { hosted, data } = journals(t, {});
   const journal = hosted.journalOf('a');
   assert.equal(await append(journal, '1'), undefined);
@@ -179,7 +179,7 @@ test('a report for a journal that is being closed waits in the next one, and a s
   assert.deepEqual(descriptionsIn(join(data, 'a')), ['1', '2']);
 });
 
-/** Real disks of which the journal's writes to one wait for `release`. */
+/** Real disks; writes to the journal `slow` wait for `release`. */
 function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) => Disk; release: () => void } {
   const { opened: released, open: release } = gate();
   t.after(release);
@@ -195,7 +195,7 @@ function slowDisk(t: TestContext, slow: string): { openDisk: (folder: string) =>
   return { openDisk: open, release };
 }
 
-test('a busy journal is not closed for another one; those that wait are opened in turn', async (t) => {
+test('a busy journal is not closed for another one, and waiting journals are opened in turn', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const { hosted, data } = journals(t, { limits: { openJournalsMax: 1 }, openDisk });
   const done: string[] = [];
@@ -213,7 +213,7 @@ test('a busy journal is not closed for another one; those that wait are opened i
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
 });
 
-test('a sender and a hub open a journal without a report, in its turn, and an idle close keeps how far it is durable [hosted-11]', async (t) => {
+test('a sender and a hub open a journal without a report, in its turn, and an idle close keeps its durable position [hosted-11]', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const limits = { openJournalsMax: 1, openWaitMs: 3_600_000 };
   const { hosted, data, progress } = journals(t, { limits, openDisk });
@@ -234,14 +234,14 @@ test('a sender and a hub open a journal without a report, in its turn, and an id
   );
   release();
   assert.equal(await busy, undefined);
-  await eventually('all were open', async () => !(await Promise.all(names.map(durable))).includes('unsaid'));
-  assert.equal(await append(hosted.journalOf('busy'), '2'), undefined, 'a journal that was woken gives its slot back');
+  await eventually('all journals were open', async () => !(await Promise.all(names.map(durable))).includes('unsaid'));
+  assert.equal(await append(hosted.journalOf('busy'), '2'), undefined, 'a woken journal returns its slot');
   await hosted.journalOf('a').close();
   assert.deepEqual(await progress.of(join(data, 'a')).durable(), { kind: 'before', seq: 2 });
   assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
 });
 
-test('a journal that is woken again and again is not closed as idle', async (t) => {
+test('a journal that is woken repeatedly is not closed as idle', async (t) => {
   const { hosted } = journals(t, { limits: { idleJournalMs: 4_000 } });
   const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
   for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
@@ -265,7 +265,7 @@ test('a journal that is being opened is not closed as idle, with or without a re
   await eventually('the journal without a report is open', () => progress.nextSeq(join(data, 'begun')) === 1);
 });
 
-test('a journal that cannot be opened is not tried again at each wake, but by a report and after a while', async (t) => {
+test('a journal that cannot be opened is not retried at each wake, but by a report and after a while', async (t) => {
   let prepared = 0;
   const openFailing = (folder: string): Disk => ({
     ...openRealDisk(folder),
@@ -320,7 +320,7 @@ test('at the limit of retention, only the deployment whose destination needs the
   assert.deepEqual([...new Set(names)], ['free', 'held']);
 });
 
-test('a report that waits too long for busy journals is refused, and no journal is opened for it afterwards', async (t) => {
+test('a report that waits too long for busy journals is refused, and its journal is not opened afterwards', async (t) => {
   const { openDisk, release } = slowDisk(t, 'busy');
   const limits = { openJournalsMax: 1, openWaitMs: 1_000 };
   const { hosted, data } = journals(t, { limits, openDisk });
@@ -334,7 +334,7 @@ test('a report that waits too long for busy journals is refused, and no journal 
   assert.equal(late.trouble, reason);
   release();
   assert.equal(await busy, undefined);
-  await eventually('the journal takes reports', () => late.trouble === undefined);
+  await eventually('the journal accepts reports', () => late.trouble === undefined);
   assert.equal(existsSync(join(data, 'late')), false);
   assert.equal(await append(late, '3'), undefined);
   assert.deepEqual(descriptionsIn(join(data, 'late')), ['3']);

@@ -35,8 +35,8 @@ async function openLocal(t: Scope, onFailed = (error: Error) => assert.ifError(e
   return { local, record, state };
 }
 
-/** @returns when the new journal takes reports; `done` resolves when the old one is gone */
-async function begun(local: LocalJournal): Promise<{ done: Promise<void> }> {
+/** @returns after the new journal accepts reports; `done` resolves when the old one is removed */
+async function startReset(local: LocalJournal): Promise<{ done: Promise<void> }> {
   const old = local.current;
   const done = local.startOver();
   while (local.current === old) await null;
@@ -47,7 +47,7 @@ test('a journal that cannot be emptied continues, and its events stay', async (t
   const { local, record, state } = await openLocal(t);
   for (let n = 0; n < 10; n += 1) assert.equal(await record(), 'recorded');
   state.removes = false;
-  const { done } = await begun(local);
+  const { done } = await startReset(local);
   const meanwhile = record();
   await assert.rejects(done, /EIO/);
   assert.equal(await meanwhile, 'recorded');
@@ -57,10 +57,10 @@ test('a journal that cannot be emptied continues, and its events stay', async (t
   assert.equal(local.current.lastSeq, 0);
 });
 
-test('a report that is being written when the journal begins anew is answered, and one that arrives then is in the new one', async (t) => {
+test('a report that is being written at a reset is answered, and a report that arrives during the reset is in the new journal', async (t) => {
   const { local, record } = await openLocal(t);
   const before = [record(), record(), record()];
-  const { done } = await begun(local);
+  const { done } = await startReset(local);
   const after = [record(), record()];
   assert.deepEqual(await Promise.all(before), ['recorded', 'recorded', 'recorded']);
   await done;
@@ -68,10 +68,10 @@ test('a report that is being written when the journal begins anew is answered, a
   assert.equal(local.current.lastSeq, 2);
 });
 
-test('a close waits until the journal has begun anew, which it does not do after a close', async (t) => {
+test('a close waits for a reset in progress, and a reset after a close is refused', async (t) => {
   const { local, record } = await openLocal(t);
   await record();
-  const { done } = await begun(local);
+  const { done } = await startReset(local);
   const waiting = record();
   await local.close();
   await done;

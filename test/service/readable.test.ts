@@ -7,7 +7,7 @@ import { createFindReadable, type ReadOptions } from '../../src/service/readable
 
 const READABLE = { deployment: undefined, whileAllowed: () => () => {} };
 
-/** @returns the status and the error of a request for events, or `may` */
+/** @returns `may`, or the status and the error of a request for events */
 function verdict(
   address: string,
   {
@@ -34,7 +34,7 @@ function verdict(
   }
 }
 
-test('reading is on on loopback, with --read or --test and in hosted mode, and --no-read turns it off [readable-1]', () => {
+test('reading is allowed on loopback, with --read or --test and in hosted mode, and --no-read turns it off [readable-1]', () => {
   const off = /^403 reading is off: it needs --read .* no --no-read$/;
   for (const address of ['127.0.0.1', '::1', '127.0.0.9']) {
     assert.equal(verdict(address, {}), 'may');
@@ -51,12 +51,12 @@ test('reading is on on loopback, with --read or --test and in hosted mode, and -
   }
 });
 
-test('without a token nothing is learnt, not even whether reading is off [readable-2]', () => {
+test('without a token nothing is revealed, not even whether reading is off [readable-2]', () => {
   for (const noRead of [true, false])
     assert.equal(verdict('0.0.0.0', { deployments: 'file', noRead, isRefused: true }), '401 no token');
 });
 
-test('without tokens the Host of a reading is known to be this service, also if other machines reach it [readable-3]', () => {
+test('without tokens the Host of a reading has to be this service, also if other machines reach it [readable-3]', () => {
   const read = true;
   for (const authority of ['192.0.2.7:3000', '[2001:db8::1]', 'localhost'])
     assert.equal(verdict('0.0.0.0', { read, authority }), 'may');
