@@ -1,4 +1,4 @@
-/** Which stages run by day and at night, and when a stage may be left out. */
+/** Which stages run by day and at night, and when a stage can be left out. */
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -18,7 +18,7 @@ function filesOf({ command }: Stage): string[] {
 
 const filesByStage = new Map(stages.map((stage) => [stage, filesOf(stage)]));
 
-/** A clone of its own with one commit for each change. */
+/** A new clone with one commit for each change. */
 function repository(t: Scope): { readonly folder: string; readonly commit: (path: string, text: string) => string } {
   const folder = newFolder(t);
   const git = (...args: string[]) =>
@@ -53,7 +53,7 @@ test('each test file runs at night, and each input of a stage is there', () => {
   }
 });
 
-test('an input is what git has under its path, and .ci/green.json is none', (t) => {
+test('an input is everything that git has under its path, except .ci/green.json', (t) => {
   const { folder, commit } = repository(t);
   commit('src/a.ts', 'a');
   const first = inputsOf(folder, ['src', 'test']);
@@ -65,14 +65,14 @@ test('an input is what git has under its path, and .ci/green.json is none', (t) 
   assert.deepEqual(changedInputs(first, inputsOf(folder, ['src', 'test'])), ['.ci', 'test']);
 });
 
-test('a tool that is missing is no reason to run a stage, and one with another version is', () => {
+test('a missing tool is no reason to run a stage, but a tool with another version is', () => {
   const then = { src: 'a', nginx: '1.22' };
   assert.deepEqual(changedInputs(then, { src: 'a' }), []);
   assert.deepEqual(changedInputs(then, { src: 'a', nginx: '1.24' }), ['nginx']);
   assert.deepEqual(changedInputs(then, { src: 'a', nginx: '1.22', go: '1.26' }), ['go']);
 });
 
-test('mutants are those since the newest commit that was green and that the clone has', (t) => {
+test('mutants are chosen since the newest green commit in the clone', (t) => {
   const { folder, commit } = repository(t);
   const commits = ['a', 'b', 'c'].map((name) => commit(`.ci/${name}.ts`, name));
   const greens = new Greens(folder);
@@ -92,7 +92,7 @@ test('an age is in hours up to two days, then in days', () => {
   assert.deepEqual([0, 1, 47, 48, 100].map(after), ['0 hours', '1 hour', '47 hours', '2 days', '4 days']);
 });
 
-test('the table of promises says which script runs the tests of each', () => {
+test('the table of promises names the script that runs the tests of each promise', () => {
   const page = readFileSync(join(root, 'test/README.md'), 'utf8');
   const [, table = ''] = /^\| promise \| tests \| when \| what was shown \|\n\|[-|]+\n((?:\|.*\n)+)/m.exec(page) ?? [];
   const rows = table.trimEnd().split('\n');
@@ -107,7 +107,7 @@ test('the table of promises says which script runs the tests of each', () => {
   }
 });
 
-/** @returns by which script the tests of a file run; lives are run by `.ci/run` as well */
+/** @returns the scripts that run the tests of a file; `.ci/run` runs lives as well */
 function whenOf(name: string): string[] {
   const file = `${name}.test.ts`;
   const found = stages.filter((stage) => filesByStage.get(stage)!.includes(file));

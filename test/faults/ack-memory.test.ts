@@ -54,8 +54,12 @@ test(`${CLIENTS} clients whose reports wait for an engine that accepts nothing c
   t.diagnostic(
     `MiB in each half of ${2 * HALF_SECONDS} s: without ${without.join(', ')}, with --ack ${withAck.join(', ')}`,
   );
-  assert.equal(stalled.events().length, CLIENTS, 'each waited for its first report, and no further one was recorded');
+  assert.equal(
+    stalled.events().length,
+    CLIENTS,
+    'each client waits for its first report, and no further report is recorded',
+  );
   const [before, after] = withAck;
-  assert.ok(after < before + GROWTH_MIB_MAX, 'it grows');
+  assert.ok(after < before + GROWTH_MIB_MAX, 'memory grows');
   assert.ok(Math.max(...withAck) < Math.max(...without) + MORE_MIB_MAX, '--ack needs more memory');
 });

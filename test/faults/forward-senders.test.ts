@@ -120,6 +120,6 @@ test(`${SENDERS} senders at once, each with 1 MiB, send all of it and cost a hub
     counts.set(source, (counts.get(source) ?? 0) + 1);
   }
   for (let number = 1; number <= SENDERS; number += 1) assert.equal(counts.get(sourceOf(number)), EVENTS);
-  assert.ok(refusals > 0, 'none was refused: the senders were too few to show anything');
+  assert.ok(refusals > 0, 'no sender was refused: too few to show anything');
   assert.ok(peak < MEMORY_MIB_MAX, `memory: ${peak} MiB`);
 });

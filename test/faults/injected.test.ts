@@ -220,7 +220,7 @@ test('a failed sync gets 503, is not tried again, and ends the service with 5', 
     assertOrder(strace, service, acknowledged);
     const disk = strace.calls().filter(({ name }) => ['pwrite64', 'fdatasync', 'fsync'].includes(name));
     const last = disk.at(-1);
-    assert.equal(last?.name, call, 'nothing is asked of the disk any more');
+    assert.equal(last?.name, call, 'no further call to the disk');
     await assertStarts(t, service.data, acknowledged);
   });
 });
@@ -408,5 +408,5 @@ test('no report gets a 200 for a folder that is removed under load', async (t) =
   const before = acknowledged.size;
   await assertGivesUp(service, /removed or replaced|ENOENT/);
   await stop();
-  assert.ok(acknowledged.size - before <= 4, 'only the replies that had been on their way');
+  assert.ok(acknowledged.size - before <= 4, 'only replies that were on their way');
 });

@@ -72,7 +72,7 @@ async function assertServed(service: Running, seen: CrowdSeen, bodies: readonly 
   assert.deepEqual(others, {}, 'no other replies');
   assert.ok(accepted > 0, 'nothing was recorded');
   assert.equal(keyless > 0, bodies.includes('no key'));
-  assert.ok(refused > 0, 'none was refused: the crowd was too small to show anything');
+  assert.ok(refused > 0, 'no report was refused: the crowd was too small to show anything');
   assert.equal(seen.withoutRetryAfter, 0);
   assert.equal(await report(service.port, 'afterwards'), 200);
   assertOnce(service.events(), [...seen.acknowledged, 'afterwards']);

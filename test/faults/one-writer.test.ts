@@ -48,7 +48,7 @@ async function raceOnce(t: TestContext, data: string): Promise<{ port: number; s
   assert.equal(winners.length, 1, losers.map(({ stderr }) => stderr).join(''));
   for (const { code, stderr } of losers) assert.equal(code, 4, stderr);
   const [winner] = winners as [(typeof winners)[0]];
-  await eventually('the one is ready', () => winner.port() > 0);
+  await eventually('the winner is ready', () => winner.port() > 0);
   return {
     port: winner.port(),
     stop: () => {
@@ -64,7 +64,7 @@ test('exactly one of twenty services that start on a folder at once gets it, and
   for (const key of ['a', 'b', 'c']) {
     const { port, stop } = await raceOnce(t, data);
     assert.equal(await report(port, key), 200);
-    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'only the one is to be seen');
+    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'only one lock is there');
     assert.equal((await stop()).code, 0);
   }
   assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
@@ -81,7 +81,7 @@ test('a second start ends with 4 within about a second, and leaves the first alo
     assertInUse(await secondStart(first.data));
     tookMs.push(performance.now() - started);
   }
-  assert.ok(Math.min(...tookMs) < nodeMs + REFUSED_MS, `${tookMs} ms: not even one`);
+  assert.ok(Math.min(...tookMs) < nodeMs + REFUSED_MS, `${tookMs} ms: none was fast`);
   assert.equal(await report(first.port, 'a'), 200);
   assert.equal(readdirSync(first.data).filter((name) => name.startsWith('.lock-')).length, 1);
 });
@@ -105,7 +105,11 @@ test('the next start gets the folder immediately after a SIGKILL, every time', a
   for (const key of keys) {
     const service = await startService(t, { data });
     assert.equal(await report(service.port, key), 200);
-    assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'what the dead left is gone');
+    assert.equal(
+      readdirSync(data).filter((name) => name.startsWith('.lock-')).length,
+      1,
+      'locks of killed processes are removed',
+    );
     void service.kill('SIGKILL'); // not waited for: the next start is on its way while the process still ends
   }
   const last = await startService(t, { data });

@@ -27,7 +27,7 @@ async function orderUnderLoad(t: TestContext): Promise<{ order: Order; acknowled
   });
   const load = startLoad(service.port, { clients: 8, name: 'order' });
   t.after(load.stop);
-  await eventually('the load is done', () => load.acknowledged.size >= ACKNOWLEDGED_MIN);
+  await eventually('enough reports are acknowledged', () => load.acknowledged.size >= ACKNOWLEDGED_MIN);
   await load.stop();
   const { code, stderr } = await service.kill('SIGTERM');
   assert.equal(code, 0, stderr);

@@ -81,7 +81,7 @@ export async function brokenBuild(t: Scope, replacements: readonly Replacement[]
       onLoad({ filter: /\/http\/origin\.ts$/ }, ({ path }) => {
         let contents = readFileSync(path, 'utf8');
         for (const [from, to] of replacements) {
-          assert.equal(contents.split(from).length, 2, `in origin.ts once: ${from}`);
+          assert.equal(contents.split(from).length, 2, `occurs once in origin.ts: ${from}`);
           contents = contents.replace(from, () => to);
         }
         return { contents, loader: 'ts' };

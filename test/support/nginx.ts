@@ -116,6 +116,6 @@ function listens({ port, certificate }: Pick<Nginx, 'port' | 'certificate'>): Pr
 
 /** Replaces `from`, which occurs once. @throws AssertionError if it does not */
 export function replaced(text: string, from: string, to: string): string {
-  assert.equal(text.split(from).length, 2, `in the handbook's example once: ${from}`);
+  assert.equal(text.split(from).length, 2, `occurs once in the handbook's example: ${from}`);
   return text.replace(from, () => to);
 }

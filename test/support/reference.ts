@@ -19,7 +19,7 @@ export const referenceExecutable = process.env['ASSETLOG_TEST_REFERENCE'] ?? fin
 /** Why tests with the reference are skipped; false if it is there. */
 export const withoutReference =
   referenceExecutable === undefined &&
-  'no dagster-webserver here: name it in ASSETLOG_TEST_REFERENCE or put it on the PATH (pip install dagster-webserver)';
+  'dagster-webserver is missing; name it in ASSETLOG_TEST_REFERENCE or put it on the PATH (pip install dagster-webserver)';
 
 export type Side = 'reference' | 'assetlog';
 export type Member =
