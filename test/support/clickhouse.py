@@ -1,7 +1,7 @@
 """The HTTP interface of a ClickHouse server over chdb, its engine as a library: clickhouse.py FOLDER PORT.
 
-Query and settings are in the URL and rows in the body, as for a server. One process has a folder, and one query runs at a time. There
-are no users, no replicas and no compression.
+The URL has query and settings, and the body has the rows, like with a server. A process locks its folder and runs one query at a time.
+There are no users, no replicas and no compression.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from chdb import session
 
-# As exceptionCodeToHTTPStatus.cpp of the server; other exceptions are 500.
+# Like exceptionCodeToHTTPStatus.cpp of the server; other exceptions are 500.
 STATUSES = {
     400: {6, 7, 16, 25, 26, 27, 36, 38, 41, 44, 53, 62, 72, 117, 321, 376},
     403: {192, 193, 497, 516},
@@ -20,7 +20,7 @@ STATUSES = {
     501: {48},
     503: {76, 209},
 }
-# Parameters of the URL that are no settings of the engine.
+# Parameters of the URL that are not settings of the engine.
 NO_SETTINGS = {"query", "wait_end_of_query"}
 
 
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def with_settings(parameters):
-    """A server takes the settings of a query from the URL, the engine takes them from the query, before FORMAT."""
+    """A server reads the settings of a query from the URL, the engine reads them from the query, before FORMAT."""
     query = parameters["query"]
     settings = ", ".join(f"{name} = '{value}'" for name, value in parameters.items() if name not in NO_SETTINGS)
     return re.sub(r"\s(FORMAT \w+)\s*$", rf" SETTINGS {settings} \1\n", query) if settings else f"{query}\n"

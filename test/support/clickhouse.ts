@@ -67,7 +67,7 @@ export async function startClickhouse(t: Scope): Promise<Clickhouse> {
   };
 }
 
-/** Which part of an exchange with the engine is lost; undefined: neither. */
+/** The lost part of an exchange with the engine, if any. */
 export type Loss = 'request' | 'reply' | undefined;
 
 /** @param lossOf called with the parameters of each request. @returns the port of a proxy in front of the engine */

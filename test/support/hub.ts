@@ -69,7 +69,7 @@ export class TestHub {
     return hub;
   }
 
-  /** @param first both seqs are inclusive */
+  /** Sends lines of a journal to the hub, both seqs inclusive. @returns the reply */
   async put(
     sent: SentJournal,
     first: number,

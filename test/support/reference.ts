@@ -177,7 +177,7 @@ TYPES = {
 }
 
 def json_text(value):
-    # Not every number that Python reads is one in JSON.
+    # Python reads numbers that JSON does not allow.
     return re.sub('\\\\bInfinity\\\\b', '"Infinity"', json.dumps(value, sort_keys=True, default=repr))
 
 def show(side, raw, members):
@@ -202,7 +202,7 @@ def members_of_reference(event, metadata):
         'passed': getattr(report, 'passed', None),
         'severity': severity and severity.value,
         'metadata': {name: value.value for name, value in report.metadata.items()} if metadata is None else metadata,
-        # It has no such thing: what is sent under the name is an unknown parameter to it.
+        # The reference has no such parameter: it ignores the name as unknown.
         'event_time': None,
     }
 
@@ -210,7 +210,7 @@ def read_reference(raw):
     try:
         return members_of_reference(deserialize_value(raw, EventLogEntry).dagster_event, None)
     except Exception as error:
-        # What it stored is not what it can load: the rest of such an event is read without its metadata.
+        # The stored event cannot be loaded: the rest of it is read without its metadata.
         entry = json.loads(raw)
         entry['dagster_event']['event_specific_data']['materialization']['metadata_entries'] = []
         event = deserialize_value(json.dumps(entry), EventLogEntry).dagster_event
@@ -225,7 +225,7 @@ def read_line(line):
     members = {name: event.get(name) for name in ('type', 'asset_key', 'partition', 'description')}
     members['data_version'] = event.get('tags', {}).get('data_version')
     members.update({name: event.get(name) for name in ('check_name', 'passed', 'severity')})
-    # The reference does not tell metadata that was not given from metadata without members.
+    # The reference does not distinguish missing metadata from metadata without members.
     members['metadata'] = event.get('metadata', {})
     members['event_time'] = event.get('event_time')
     return members

@@ -121,7 +121,7 @@ export class SimulatedDisk implements Disk {
     return this.calls.filter((made) => made.startsWith(`${call} `)).length;
   }
 
-  /** Writes files to the disk without a sync, as a system does when it wants; no code can rely on it. @param only one file, if it exists */
+  /** Writes cached data to the disk without a sync, as a system might at any time. @param only one file, if it exists */
   writeBack(only?: string): void {
     for (const [name, inode] of this.#entries) if (only === undefined || only === name) flush(inode);
   }

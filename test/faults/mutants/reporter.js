@@ -1,9 +1,9 @@
-/** A reporter of node:test: writes each step of a run as a line of JSON, at once, so that a test that hangs is known by its name. */
+/** A reporter of node:test: writes each step of a run immediately, as a line of JSON, so that a test that hangs is known. */
 
 export default async function* report(events) {
   for await (const { type, data } of events) {
     const { name, nesting, skip, todo, details } = data ?? {};
-    if (type === 'test:dequeue') yield `${JSON.stringify({ kind: 'begins', name, nesting })}\n`;
+    if (type === 'test:dequeue') yield `${JSON.stringify({ kind: 'starts', name, nesting })}\n`;
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     const skipped = skip !== undefined || todo !== undefined;
     const kind = skipped ? 'skipped' : type === 'test:pass' ? 'passes' : 'fails';

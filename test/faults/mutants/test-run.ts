@@ -68,8 +68,8 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
   watchFor(current);
   createInterface(child.stdout!).on('line', (line) => {
     const { kind, name, nesting, ms } = JSON.parse(line) as Step;
-    if (kind !== 'begins' && nesting === 0) unfinished = false;
-    if (kind === 'begins' && nesting === 0) watchFor(name);
+    if (kind !== 'starts' && nesting === 0) unfinished = false;
+    if (kind === 'starts' && nesting === 0) watchFor(name);
     if (kind === 'passes' && nesting === 0) durationsMs.set(name, ms ?? 0);
     if (kind !== 'fails') return;
     failure ??= nesting === 0 ? { test: name } : { test: current, detail: name };
@@ -85,7 +85,7 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
 
 /** A line of `reporter.js`. */
 interface Step {
-  readonly kind: 'begins' | 'passes' | 'fails' | 'skipped';
+  readonly kind: 'starts' | 'passes' | 'fails' | 'skipped';
   readonly name: string;
   /** 0 for a top-level test. */
   readonly nesting: number;
