@@ -38,7 +38,6 @@ function requestOf(path: string, type: string, body: string): Buffer {
 interface Figure {
   /** Requests, or iterations of the loop. */
   readonly perSecond: number;
-  /** Processor time of each, in microseconds. */
   readonly costUs: number;
 }
 

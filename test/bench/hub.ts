@@ -30,7 +30,6 @@ const { values } = parseArgs({
   },
 });
 
-/** A hub, and its figures. */
 interface Side {
   readonly name: string;
   readonly data: string;
@@ -46,7 +45,6 @@ interface Side {
 /** Consecutive lines of a journal, as a sender sends them. */
 interface Request {
   readonly firstSeq: number;
-  /** The crc of the line before. */
   readonly crc: number;
   readonly body: Buffer;
 }

@@ -19,7 +19,6 @@ export interface LoadResult {
 }
 
 export interface Script {
-  /** The script for wrk. */
   readonly file: string;
   readonly body: string;
   /** The number of lines in the batch; undefined for a single report. */
@@ -58,7 +57,6 @@ export function itemOf(index: number): string {
   });
 }
 
-/** Writes the script for wrk. */
 export function writeScript(scratch: Scratch, body: string, items?: number): Script {
   const file = join(scratch.newFolder('script'), 'post.lua');
   const script = { file, body, items };
@@ -87,7 +85,6 @@ const DONE = `done = function(summary, latency)
     e.connect + e.read + e.write + e.status + e.timeout, latency:percentile(99)))
 end`;
 
-/** Runs wrk to its end. */
 export async function load(
   scratch: Scratch,
   url: string,

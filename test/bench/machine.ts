@@ -29,7 +29,6 @@ export function loopOfSyncs(scratch: Scratch, line: Buffer, forMs: number): stri
   return `median ${millisecondsText(quantile(times, 0.5))}, 99th percentile ${millisecondsText(quantile(times, 0.99))}`;
 }
 
-/** @returns the journal's line for a report */
 export function lineOf(body: string): Buffer {
   return encodeBatch([encodeMembers(eventOf(body))], { seq: 1, crc: 0 }, new Date()).bytes;
 }
@@ -50,7 +49,6 @@ export function mountUnder(folder: string): Mount | undefined {
   }
 }
 
-/** @returns lines for the head of the output */
 export function machineText(scratch: Scratch, nodes: readonly string[]): string[] {
   const mount = mountUnder(scratch.folder);
   return [

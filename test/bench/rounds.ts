@@ -10,7 +10,6 @@ const WARM_UP_SECONDS = 1;
 /** Requests whose reply is checked: one before the warm-up and one after it. */
 const ASKED = 2;
 
-/** The place, the subjects and the load of a measurement. */
 export interface Conditions {
   readonly scratch: Scratch;
   /** The others are compared with the first one. */
@@ -25,7 +24,6 @@ export interface Conditions {
 
 /** The result of one run. NaN for missing values. */
 export interface Figure {
-  /** Reports per second. */
   readonly rate: number;
   readonly p99Ms: number;
   readonly memoryBytes: number;

@@ -20,11 +20,9 @@ export interface Subject {
 
 /** assetlog as built from a commit or from the work tree. */
 export interface Version extends Subject {
-  /** The built file. */
   readonly program: string;
 }
 
-/** The surroundings of a server. */
 export interface Place {
   readonly scratch: Scratch;
   readonly node: string;

@@ -63,9 +63,7 @@ export async function report(port: number, key: string): Promise<number> {
 
 export interface Comparison {
   readonly events: number;
-  /** Acknowledged keys that are not in the journal. */
   readonly lost: readonly string[];
-  /** Keys that are in the journal more than once. */
   readonly doubled: readonly string[];
   /** The first place where `seq` does not count up by one from 1. */
   readonly gapAt: number | undefined;

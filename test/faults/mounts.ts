@@ -29,7 +29,6 @@ export interface Mount {
   readonly folder: string;
   /** Fills the space with one file, except for some bytes. */
   fill(leaveBytes?: number): void;
-  /** Removes the file of `fill`. */
   free(): void;
   /** Creates empty files until no inode is left. @returns a function that removes them */
   fillInodes(): () => void;
@@ -37,7 +36,6 @@ export interface Mount {
   cutPower(flush?: boolean): void;
   /** Unmounts and mounts again, which replays the file system's journal. No process can have a file open there. */
   remount(): void;
-  /** Changes the mount options, like `mount -o remount`. */
   change(options: string): void;
   /** Mounts a copy of the disk at this moment, as after a power cut, in another place. */
   copyOfDisk(): Mount;

@@ -32,14 +32,12 @@ const UNBROKEN_MS_MAX = 120_000;
 /** Some breaks show only in some interleavings. Late findings are listed at the end, so that their test can be made stricter. */
 const TRIES = 3;
 
-/** The result of a mutant. */
 type Outcome =
   | { readonly kind: 'survived' }
   | { readonly kind: 'killed'; readonly by: string }
   | { readonly kind: 'stale'; readonly reason: string }
   | { readonly kind: 'skipped'; readonly reason: string };
 
-/** The result of a test file without a mutant. */
 type Unbroken =
   | { readonly kind: 'passes'; readonly durationsMs: Durations }
   | { readonly kind: 'unfit'; readonly reason: string };
@@ -198,7 +196,6 @@ function describe(file: string, { test, detail }: TestRun & { readonly kind: 'fa
   return `${file}: ${test}${detail === undefined ? '' : ` > ${detail}`}`;
 }
 
-/** @returns the mutants that the command's arguments select */
 function choose(args: readonly string[]): Mutant[] {
   const { values, positionals } = parseArgs({
     args: [...args],

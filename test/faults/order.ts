@@ -18,15 +18,12 @@ export const ORDER_CALLS = [
 export interface Order {
   /** One sentence for each line that was acknowledged or put in place too early. */
   readonly violations: string[];
-  /** The keys of the requests that got a 200. */
   readonly acknowledged: Set<string>;
-  /** The journal files that were created. */
   readonly files: Set<string>;
 }
 
 interface Line {
   file: string;
-  /** The position of its end in the file. */
   readonly end: number;
   synced: boolean;
 }

@@ -111,7 +111,6 @@ function newJournal(t: TestContext, kind: Kind): { mount: Mount; data: string } 
 interface Cut extends RunOptions {
   readonly mount: Mount;
   readonly data: string;
-  /** The prefix of its keys. */
   readonly name: string;
   /** The minimum time from the first 200 to the cut. */
   readonly delayMs: number;

@@ -12,7 +12,6 @@ import type { ReadersOptions, ReadersSeen } from './readers.ts';
 
 const SECONDS = 6;
 const CROWD = { aborting: 8, deaf: 256, waiting: 256, seconds: SECONDS };
-/** Options for all readers and the reports. */
 const FOR_ALL = ['--max-connections', '600'];
 const LONG_BYTES = 1024 * 1024 - 200;
 const LONG_LINES = 20;

@@ -14,7 +14,6 @@ const STREAM_CHECK_MS = 1_000;
 
 const documents = { assets: 1_000, 'assets?failing=true': 3_000, refusals: 3_000, sources: 3_000 } as const;
 
-/** Starts a reader of each kind. */
 export function readAll(world: World, place: Place): void {
   readPages(world, place);
   readNext(world, place);

@@ -2,7 +2,6 @@
 
 export class Reading {
   readonly what: string;
-  /** The number of answers. */
   good = 0;
   /** The longest time without an answer: from the first request without one to the end of the next request with one. */
   worstMs = 0;

@@ -161,7 +161,6 @@ function judge(scene: string, world: World): Outcome {
   return { scene, figures: figures.join('; '), problems };
 }
 
-/** @returns the exit code */
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
@@ -206,7 +205,6 @@ async function main(): Promise<number> {
   return report(chosen, outcomes);
 }
 
-/** @returns the exit code */
 function report(chosen: readonly Scene[], outcomes: readonly Outcome[]): number {
   console.log('');
   const failed: string[] = [];

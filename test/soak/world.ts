@@ -25,11 +25,9 @@ const ARRIVAL_MS = 120_000;
 const STOP_MS = limits.drainMs + limits.lastSyncMs + limits.lastCallMs;
 
 export interface Request {
-  /** See `reportOne`. */
   readonly what: string;
   readonly body: object | string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The accepted statuses. */
   readonly expects: readonly number[];
   /** The names of its events, which are in their metadata. */
   readonly names: readonly string[];
@@ -61,7 +59,6 @@ export class Place {
   readonly subject: Subject;
   readonly headers: Readonly<Record<string, string>>;
   readonly #deployment: string;
-  /** The names of the acknowledged events. */
   readonly acknowledged = new Set<string>();
 
   constructor(subject: Subject, deployment = '', token = '') {
@@ -93,7 +90,6 @@ export class World {
   readonly #work: Promise<void>[] = [];
   readonly #end = new AbortController();
 
-  /** @param interrupted ends the scene early */
   constructor(scope: Scope, seconds: number, interrupted: AbortSignal) {
     this.scope = scope;
     this.seconds = seconds;
@@ -190,12 +186,10 @@ export class World {
     });
   }
 
-  /** Waits, at most until the scene is over. */
   async pause(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#end.signal }).catch(() => {});
   }
 
-  /** Records the work of each service so far. */
   async measure(): Promise<void> {
     for (const { running, isRestarted, measured } of this.subjects) {
       if (isRestarted) continue;

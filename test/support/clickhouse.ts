@@ -26,7 +26,6 @@ export interface Clickhouse {
   run(statements: string): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
-  /** Starts the engine again, on the same port and folder. */
   start(): Promise<void>;
 }
 

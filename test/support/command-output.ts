@@ -6,7 +6,6 @@ import { type Finished, type RunOptions, run } from './program.ts';
 
 export interface CollectedOutput {
   readonly output: Output;
-  /** Text from `say` and `stdout`. */
   readonly said: string[];
   readonly complaints: string[];
   readonly progress: string[];

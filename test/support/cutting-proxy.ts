@@ -19,7 +19,6 @@ export interface CuttingProxy {
   connections(): number;
   /** All bytes that clients sent. */
   sent(): string;
-  /** Ends the open connections. */
   end(): void;
 }
 

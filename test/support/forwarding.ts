@@ -18,7 +18,6 @@ export interface Answer {
   readonly body: Record<string, unknown>;
 }
 
-/** A journal at its sender. */
 export class SentJournal {
   readonly source: string;
   readonly lines: Buffer[] = [];

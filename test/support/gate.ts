@@ -3,7 +3,6 @@
 import type { Call, SimulatedDisk } from './simulated-disk.ts';
 
 export interface Gate {
-  /** Resolves when the test calls `open`. */
   readonly opened: Promise<void>;
   open(): void;
 }

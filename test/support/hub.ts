@@ -25,7 +25,6 @@ export interface HubParts {
   readonly via?: readonly string[];
 }
 
-/** The id of the hub's own journal. */
 export const OWN = sourceOf(999);
 
 /** A hub whose process can die at any time: only its disk is left then. */

@@ -30,7 +30,6 @@ export interface TestJournal {
   report(what: string | readonly PlainEvent[]): Promise<string | undefined>;
 }
 
-/** @returns a journal that is not yet open */
 export function createJournal(disk: Disk, options: Partial<JournalOptions> = {}): TestJournal {
   const notices: string[] = [];
   const failures: Error[] = [];

@@ -5,7 +5,6 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 const REPLY_MS = 60_000;
-/** How many messages of a stream are requested at a time. */
 const PART = { batch: 500, no_wait: true };
 
 /** Members of CONNECT, and a CA if the server has TLS. */
@@ -24,14 +23,12 @@ interface Received {
   readonly payload: string;
 }
 
-/** A message of a stream. */
 export interface Stored {
   readonly seq: number;
   readonly subject: string;
   readonly payload: string;
 }
 
-/** An answer of the JetStream API. */
 export interface Answered {
   readonly error?: { readonly code: number; readonly err_code?: number; readonly description: string };
   readonly [member: string]: unknown;
@@ -105,7 +102,6 @@ export class NatsClient {
     this.#socket.write(Buffer.concat([Buffer.from(`${verb}${head.length + body.length}\r\n${head}`), body, CRLF]));
   }
 
-  /** @returns all messages of a stream, in order */
   async messages(stream: string): Promise<Stored[]> {
     const { state } = (await this.api(`STREAM.INFO.${stream}`)) as unknown as { state: { messages: number } };
     if (state.messages === 0) return [];

@@ -5,7 +5,6 @@ import { TLSSocket } from 'node:tls';
 import type { Scope } from './program.ts';
 import { listenOn } from './sent-lines.ts';
 
-/** A message as a client published it. */
 export interface Published {
   readonly subject: string;
   readonly reply: string | undefined;
@@ -151,7 +150,6 @@ export class NatsStub {
   }
 }
 
-/** Starts a server, which ends with the test. */
 export async function startNatsStub(t: Scope, options: StubOptions = {}, host = '127.0.0.1'): Promise<NatsStub> {
   const stub = new NatsStub(options, host);
   const server = createServer((socket) => stub.accept(socket));
@@ -164,7 +162,6 @@ export function messageOf(subject: string, payload: string): string {
   return `MSG ${subject} 1 ${Buffer.byteLength(payload)}\r\n${payload}\r\n`;
 }
 
-/** An error in the form of JetStream. */
 export function errorOf(err_code: number, description: string, code = 400): object {
   return { error: { code, err_code, description } };
 }

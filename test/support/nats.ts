@@ -45,19 +45,15 @@ export interface Nats {
   readonly nodes: readonly NatsNode[];
   /** `127.0.0.1:4222,127.0.0.1:4223` */
   readonly hosts: string;
-  /** Connects to a running node. */
   client(login?: Login): Promise<NatsClient>;
   /** Sends a request to the JetStream API. @throws Error with the description of an error */
   api(subject: string, payload?: unknown): Promise<Answered>;
   /** Creates a stream with the settings of `nats stream add --allow-batch --defaults`, changed by `config`. */
   createStream(config?: object, login?: Login): Promise<void>;
-  /** All messages of a stream, in order. */
   messages(stream?: string, login?: Login): Promise<Stored[]>;
-  /** Changes the configuration of a stream. */
   updateStream(config: object): Promise<void>;
   /** Whether there is a leader. */
   answers(): Promise<boolean>;
-  /** The node that leads a stream. */
   leaderOf(stream?: string): Promise<NatsNode>;
 }
 

@@ -15,7 +15,6 @@ const READY_MS = 60_000;
 const STOP_MS = 3_000;
 
 export const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-/** The example of the handbook. */
 export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
 /** The options for `assetlog serve` behind it. */
 export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
@@ -30,7 +29,6 @@ export interface Nginx {
   readonly port: number;
   readonly certificate: string;
   readonly certificateFile: string;
-  /** The log so far. */
   log(): string;
 }
 

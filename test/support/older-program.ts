@@ -8,7 +8,6 @@ import { newFolder, root, type Scope } from './program.ts';
 export interface OlderProgram {
   /** Why it cannot be built; false if it can. */
   readonly isMissing: string | false;
-  /** @returns the path of the built file */
   build(t: Scope): Promise<string>;
 }
 

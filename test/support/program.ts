@@ -40,11 +40,9 @@ export interface Finished {
 export interface RunOptions {
   readonly env?: Record<string, string>;
   readonly cwd?: string;
-  /** Standard input; empty by default. */
   readonly input?: string | Buffer;
   /** Standard input is a pipe that the test writes to and ends. */
   readonly openInput?: true;
-  /** The limit of `ulimit -n`. */
   readonly openFilesMax?: number;
   /** The first words of the command line, such as strace with its options. */
   readonly under?: readonly string[];
@@ -54,13 +52,11 @@ export interface RunOptions {
 
 export interface Launched {
   readonly child: ChildProcess;
-  /** The output so far. */
   stdout(): string;
   stderr(): string;
   readonly finished: Promise<Finished>;
 }
 
-/** Starts the program without waiting for anything. */
 export function launch(args: readonly string[], options: RunOptions = {}): Launched {
   const command = [...(options.under ?? []), ...(options.program ?? program), ...args];
   if (options.openFilesMax !== undefined)
@@ -83,7 +79,6 @@ export function launch(args: readonly string[], options: RunOptions = {}): Launc
   return { child, stdout: () => stdout, stderr: () => stderr, finished };
 }
 
-/** Runs the program to its end. */
 export function run(args: readonly string[], options: RunOptions = {}): Promise<Finished> {
   return launch(args, options).finished;
 }
@@ -93,7 +88,6 @@ export interface Running {
   readonly port: number;
   readonly pid: number;
   readonly data: string;
-  /** The log so far. */
   stderr(): string;
   /** The journal's events, parsed. */
   events(): Record<string, unknown>[];
@@ -213,7 +207,6 @@ async function opens(socket: EventEmitter): Promise<boolean> {
   }
 }
 
-/** @returns whether the process was started and has not ended */
 export function isRunning({ pid, exitCode, signalCode }: ChildProcess): boolean {
   return pid !== undefined && exitCode === null && signalCode === null;
 }

@@ -26,7 +26,6 @@ export interface Asked {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | undefined;
-  /** Without Content-Length. */
   readonly chunked?: boolean;
 }
 

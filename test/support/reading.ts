@@ -61,7 +61,6 @@ export class StreamClient {
     return new StreamClient(reply);
   }
 
-  /** The seqs of the received events. */
   get seqs(): number[] {
     return this.events.filter(({ event }) => event.startsWith('Asset')).map(({ data }) => JSON.parse(data).seq);
   }

@@ -42,11 +42,9 @@ const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 export interface Reference {
   readonly port: number;
-  /** Its DAGSTER_HOME. */
   readonly home: string;
   /** Kills it and its code server with SIGKILL. */
   kill(): Promise<void>;
-  /** Starts it again, on the same port and folder. */
   start(): Promise<void>;
 }
 

@@ -52,5 +52,4 @@ export async function report(service: At, names: readonly string[], headers = {}
 export const named = (prefix: string, count: number) =>
   Array.from({ length: count }, (_, index) => `${prefix}${index}`);
 
-/** @returns the statuses of recorded reports */
 export const ok = (count: number) => Array<number>(count).fill(200);

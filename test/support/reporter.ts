@@ -19,7 +19,6 @@ export interface Named {
   /** Relative to `test/`, such as `journal/disk.test.ts`. */
   readonly file: string;
   readonly name: string;
-  /** Why the test was skipped. */
   readonly reason?: string;
 }
 
@@ -61,7 +60,6 @@ class Run {
     this.#files = files;
   }
 
-  /** @returns the text to print */
   handle({ type, data }: RunnerEvent): string {
     const file = fileOf(data.file);
     if (type === 'test:dequeue' && data.nesting === 0 && fileOf(data.name) !== data.name)

@@ -30,7 +30,6 @@ export type Call =
 export type Fault = Error | { readonly shortBy: number } | Promise<void> | undefined;
 
 interface Inode {
-  /** The content for reads. */
   bytes: Buffer;
   /** The content that a power cut certainly leaves. */
   durable: Buffer;
@@ -66,7 +65,6 @@ export class SimulatedDisk implements Disk {
   fault: (call: Call, name: string, bytes: number) => Fault = () => undefined;
   /** Called after the sync of a file, or of the folder with an empty name. */
   onSynced: (name: string) => void = () => {};
-  /** The result of `space`. */
   freeSpace: Space = { freeBytes: 2 ** 40, usableBytes: 2 ** 40, totalBytes: 2 ** 41 };
   #entries = new Map<string, Inode>();
   #durableEntries = new Map<string, Inode>();

@@ -13,7 +13,6 @@ import {
   Unfit,
 } from './strict-event.ts';
 
-/** An event of a report or of a batch. */
 export interface Item {
   /** Its position in the batch, from 1, as in errors. */
   readonly number: number;
@@ -23,7 +22,6 @@ export interface Item {
 
 export interface Batch {
   readonly items: readonly Item[];
-  /** The numbers of the wrong items. */
   readonly wrong: readonly number[];
 }
 

@@ -42,7 +42,6 @@ export interface Prediction {
   readonly wrong: readonly number[];
 }
 
-/** The recorded keys, with their events. */
 export class KnownKeys {
   readonly #events = new Map<string, EventText>();
   /** Keys that might have been recorded. */
@@ -75,7 +74,6 @@ export class KnownKeys {
     for (const { key, event } of recorded) if (key !== undefined) this.#events.set(nameOf(deployment, key), event);
   }
 
-  /** Marks these keys as uncertain. */
   doubt({ deployment, items }: Candidate, only = (_key: string) => true): void {
     for (const { key } of items) if (key !== undefined && only(key)) this.#uncertain.add(nameOf(deployment, key));
   }

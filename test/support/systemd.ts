@@ -59,7 +59,6 @@ exec env -i container=assetlog PATH="$PATH" SYSTEMD_UNIT_PATH="$units" SYSTEMD_G
 `;
 
 export interface OwnSystemd {
-  /** The folder of its units. */
   readonly units: string;
   /** The first words of a command line that runs a command in its namespaces, as root. */
   readonly beside: readonly string[];

@@ -92,7 +92,6 @@ export async function ask(port: number, bytes: string | Buffer): Promise<WireRep
   }
 }
 
-/** A POST of a well-behaved client. */
 export function post(target: string, body?: string, headers: readonly string[] = []): string {
   const lines = [`POST ${target} HTTP/1.1`, 'Host: localhost', ...headers];
   if (body === undefined) return `${lines.join('\r\n')}\r\nContent-Length: 0\r\n\r\n`;
