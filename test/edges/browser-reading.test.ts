@@ -1,4 +1,4 @@
-/** A real browser on a hostile page: whatever the page asks for, it learns nothing of what a service has recorded. */
+/** A hostile page in a real browser: whatever it requests, it learns nothing that a service has recorded. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,13 +10,13 @@ import { type Running, type Scope, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 
 const PATHS = ['/events', '/assets', '/refusals'];
-/** Part of everything that is recorded or refused here. */
+/** Part of each key that is recorded or refused here. */
 const SECRET = 'secret';
 /** Another port is another origin, and another name another site as well. To EVIL the browser sends no Sec-Fetch-Site. */
 const hosts = ['127.0.0.1', 'localhost', EVIL];
 /** The `readings` of `hostile-page.js`. */
 const READINGS = 29;
-/** Those that open a document in a window of its own. The page of the service then asks for itself as JSON, as its own origin. */
+/** The readings that open a window. In it the page of the service requests itself as JSON, from its own origin. */
 const WINDOWS = 3;
 const FOREIGN_HOST = /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/;
 const isDebug = ['--log-level', 'debug'];
@@ -31,9 +31,9 @@ test('no page of another origin can read events, assets or refusals [browser-rea
       await t.test(`from ${pageHost} at ${serviceHost}`, async (t) => {
         const service = await startService(t, { args: isDebug });
         await report(service);
-        await learnsNothing(page, service, serviceHost, PATHS);
+        await assertLearnsNothing(page, service, serviceHost, PATHS);
         for (const path of PATHS) {
-          const arrived = await arrivals(service, path, readingsOf(pageHost));
+          const arrived = await waitForArrivals(service, path, readingsOf(pageHost));
           assert.deepEqual(new Set(arrived), new Set([403]), path);
         }
         // The operator can see that a page has tried.
@@ -46,15 +46,17 @@ test('no page of another origin can read events, assets or refusals [browser-rea
   }
 });
 
-test('of the page of the service another site gets a window that it cannot read', { skip: noBrowser }, async (t) => {
+test('another site can open the page of the service in a window, but cannot read it', {
+  skip: noBrowser,
+}, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   const page = await openPage(t, browser, EVIL);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
     await t.test(`at ${serviceHost}`, async (t) => {
       const service = await startService(t, { args: isDebug });
       await report(service);
-      await learnsNothing(page, service, serviceHost, ['/']);
-      const arrived = await arrivals(service, '/', readingsOf(EVIL));
+      await assertLearnsNothing(page, service, serviceHost, ['/']);
+      const arrived = await waitForArrivals(service, '/', readingsOf(EVIL));
       const opened = serviceHost === EVIL ? 0 : WINDOWS;
       assert.equal(arrived.filter((status) => status === 403).length, readingsOf(EVIL) - opened);
       assert.equal(arrived.includes(200), opened > 0);
@@ -62,17 +64,19 @@ test('of the page of the service another site gets a window that it cannot read'
   }
 });
 
-test('a page on a name that was pointed at the service afterwards cannot read', { skip: noBrowser }, async (t) => {
-  await readsOnlyRefusals(t, []);
-});
-
-test('nor can it where the service listens on every interface and may be read [browser-reading-2]', {
+test('a page whose name is later pointed at the service (DNS rebinding) cannot read', {
   skip: noBrowser,
 }, async (t) => {
-  await readsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
+  await assertReadsOnlyRefusals(t, []);
 });
 
-test('without the rule for Host a page on a name pointed at the service does read', { skip: noBrowser }, async (t) => {
+test('DNS rebinding cannot read a service with --read that listens on every interface [browser-reading-2]', {
+  skip: noBrowser,
+}, async (t) => {
+  await assertReadsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);
+});
+
+test('without the rule for Host, DNS rebinding does read', { skip: noBrowser }, async (t) => {
   const program = await brokenBuild(t, [['ownNames.has(nameOf(authority))', 'true']]);
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { program });
   await report(service);
@@ -81,7 +85,7 @@ test('without the rule for Host a page on a name pointed at the service does rea
   assert.equal(learned['event-source /events'], 'opened');
 });
 
-test('in hosted mode no page learns which deployments there are, nor what they recorded', {
+test('in hosted mode no page learns which deployments exist or what they recorded', {
   skip: noBrowser,
 }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
@@ -92,16 +96,16 @@ test('in hosted mode no page learns which deployments there are, nor what they r
       const { args, tokenOf } = writeDeployments(t, ['prod']);
       const service = await startService(t, { args: [...args, ...isDebug] });
       await report(service, '/prod', tokenOf('prod'));
-      await learnsNothing(page, service, serviceHost, paths);
+      await assertLearnsNothing(page, service, serviceHost, paths);
       for (const path of paths) {
-        // Among them OPTIONS: the browser asks whether it may send a token, and does not send it.
-        const arrived = await arrivals(service, path, readingsOf(EVIL));
+        // One of these is the preflight of the reading with a token, which the browser then does not send.
+        const arrived = await waitForArrivals(service, path, readingsOf(EVIL));
         assert.deepEqual(new Set(arrived), new Set([403]), path);
       }
     });
   }
   for (const address of ['127.0.0.1', '0.0.0.0']) {
-    await t.test(`from a name that was pointed at ${address} afterwards`, async (t) => {
+    await t.test(`from a name that is later pointed at ${address}`, async (t) => {
       const { args, tokenOf } = writeDeployments(t, ['prod']);
       const { page, service } = await rebind(t, browser, { args: [...args, '--host', address] });
       await report(service, '/prod', tokenOf('prod'));
@@ -109,40 +113,45 @@ test('in hosted mode no page learns which deployments there are, nor what they r
       for (const [name, read] of Object.entries(learned)) {
         assert.ok(!read.includes(SECRET) && !read.startsWith('200'), `${name}: ${read}`);
       }
-      // On every interface the token decides, since the names of the service are not known there.
+      // A service on every interface does not know its names, so there the token decides.
       const refused = address === '127.0.0.1' ? /^403 $/ : /^(401|429) $/;
       for (const path of paths) assert.match(learned[`head ${path}`] ?? '', refused, path);
     });
   }
 });
 
-/** Reads in every way, as a page on a name that leads to the service by now, and finds that each is refused. */
-async function readsOnlyRefusals(t: Scope, args: readonly string[]): Promise<void> {
-  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...isDebug] });
+/** Checks that a page whose name now resolves to the service reads nothing but refusals. */
+async function assertReadsOnlyRefusals(t: Scope, args: readonly string[]): Promise<void> {
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...debugging] });
   await report(service);
   const learned = await readAll(page, service, EVIL, PATHS);
   for (const [name, read] of Object.entries(learned)) {
     assert.ok(!read.includes(SECRET), `${name}: ${read}`);
-    // The browser takes the service for the page's own server, so the page may read the refusal, and does.
+    // For the browser the service is the page's own server, so the page can read the refusal.
     if (!name.startsWith('redirected')) assert.match(read, /^nothing$|^403 $|^(403 )?{"error":"Host /, name);
   }
   for (const path of PATHS) {
     assert.match(learned[`cors ${path}`] ?? '', FOREIGN_HOST);
     assert.match(learned[`xhr ${path}`] ?? '', FOREIGN_HOST);
-    // Without the redirection, which the page's own server would have made.
-    assert.deepEqual(new Set(await arrivals(service, path, readingsOf(EVIL) - 1)), new Set([403]), path);
+    // One fewer: the redirect would have come from the page's own server.
+    assert.deepEqual(new Set(await waitForArrivals(service, path, readingsOf(EVIL) - 1)), new Set([403]), path);
   }
 }
 
-/** Reads in every way, as a page of another origin, and finds that nothing could be read. */
-async function learnsNothing(page: Page, service: Running, host: string, paths: readonly string[]): Promise<void> {
+/** Checks that a page of another origin gets nothing from any reading. */
+async function assertLearnsNothing(
+  page: Page,
+  service: Running,
+  host: string,
+  paths: readonly string[],
+): Promise<void> {
   const learned = await readAll(page, service, host, paths);
   assert.deepEqual(learned, Object.fromEntries(Object.keys(learned).map((name) => [name, 'nothing'])));
   assert.equal(Object.keys(learned).length, READINGS * paths.length);
   assert.deepEqual(await page.evaluate('leaks()'), []);
 }
 
-/** @returns what the page got to read, by the name of the reading and the path: `cors /events` */
+/** @returns what the page could read, by the name of the reading and the path: `cors /events` */
 function readAll(
   page: Page,
   { port }: Running,
@@ -157,8 +166,8 @@ function readingsOf(pageHost: string): number {
   return pageHost === EVIL ? READINGS - 1 : READINGS;
 }
 
-/** @returns the statuses of the requests of a path by the log of the service, when there are as many as expected */
-async function arrivals(service: Running, path: string, count: number): Promise<number[]> {
+/** Waits until the service has logged `count` requests of a path. @returns their statuses */
+async function waitForArrivals(service: Running, path: string, count: number): Promise<number[]> {
   let statuses: number[] = [];
   await eventually(`${count} requests of ${path}`, () => {
     statuses = jsonIn(service.stderr())
@@ -169,7 +178,7 @@ async function arrivals(service: Running, path: string, count: number): Promise<
   return statuses;
 }
 
-/** Leaves an event, and a refused report. */
+/** Records one event, and sends one report that is refused. */
 async function report({ url }: Running, prefix = '', token = ''): Promise<void> {
   const headers = { 'Service-Cloud-Api-Token': token };
   const send = async (path: string) => (await fetch(`${url}${prefix}${path}`, { method: 'POST', headers })).status;

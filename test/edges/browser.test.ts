@@ -1,4 +1,4 @@
-/** A real browser on a hostile page: whatever the page makes it send, nothing is recorded and no reply can be read. */
+/** A hostile page in a real browser: whatever it sends, nothing is recorded, and it can read no reply. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -10,8 +10,8 @@ import { eventually } from '../support/tools.ts';
 const ENDPOINT = '/report_asset_materialization/';
 
 /**
- * The attempts of `hostile-page.js`: the request that reaches a service on another origin, and whether a report would be
- * recorded by a service that let it in. OPTIONS is the browser that asks first, and sends nothing when it is refused.
+ * The attempts of `hostile-page.js`: the request that reaches a service on another origin, and whether a service that
+ * accepts it would record a report. OPTIONS is the browser's preflight: when it is refused, nothing follows.
  */
 const attempts: Readonly<Record<string, 'POST, a report' | 'POST' | 'GET' | 'OPTIONS'>> = {
   'fetch-empty': 'POST, a report',
@@ -50,9 +50,9 @@ const names = Object.keys(attempts).sort();
 const reports = names.filter((name) => attempts[name] === 'POST, a report');
 const requests = names.map((name) => `${attempts[name]?.split(',')[0]} ${name}`).sort();
 
-/** Where the page is from: another port is another origin, and another name another site as well. */
+/** The hosts of the page. Another port is another origin, and another name is another site as well. */
 const pageHosts = ['127.0.0.1', 'localhost', EVIL];
-/** The names under which the page finds the service; to the last of them the browser sends no Sec-Fetch-Site. */
+/** The names by which the page addresses the service. The browser sends no Sec-Fetch-Site to the last one. */
 const serviceHosts = ['127.0.0.1', 'localhost', EVIL];
 
 const originRules: readonly Replacement[] = [
@@ -70,23 +70,25 @@ test('no page of another origin can report or read a reply', { skip: noBrowser }
       await t.test(`from ${pageHost} to ${serviceHost}`, async () => {
         const learned = await attack(page, service, pageHost, serviceHost);
         assert.deepEqual(learned, Object.fromEntries(names.map((name) => [name, 'nothing'])));
-        const arrived = await arrivals(service, pageHost, serviceHost, names.length);
+        const arrived = await waitForArrivals(service, pageHost, serviceHost, names.length);
         assert.deepEqual(arrived.map(({ request }) => request).sort(), requests);
         for (const { request, status } of arrived) assert.equal(status, 403, request);
         assert.deepEqual(service.events(), []);
       });
     }
   }
-  await t.test('and the service records what is not from a page', async () => {
+  await t.test('the service records a report that is not from a page', async () => {
     assert.equal(await reportFromHere(service), 200);
     assert.deepEqual(keysIn(service), ['from-here']);
   });
 });
 
-test('a page on a name that was pointed at the service afterwards cannot report', { skip: noBrowser }, async (t) => {
+test('a page whose name is later pointed at the service (DNS rebinding) cannot report', {
+  skip: noBrowser,
+}, async (t) => {
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE));
   const learned = await attack(page, service, EVIL, EVIL);
-  // The browser takes the service for the page's own server, so the page may read the refusal, and does.
+  // For the browser the service is the page's own server, so the page can read the refusal.
   assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
   for (const [name, read] of Object.entries(learned)) assert.match(read, /^nothing$|^(403 )?{"error":"Host /, name);
   assert.deepEqual(service.events(), []);
@@ -94,7 +96,7 @@ test('a page on a name that was pointed at the service afterwards cannot report'
   assert.deepEqual(keysIn(service), ['from-here']);
 });
 
-test('nor can it where the service listens on every interface', { skip: noBrowser }, async (t) => {
+test('DNS rebinding cannot report to a service that listens on every interface', { skip: noBrowser }, async (t) => {
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: ['--host', '0.0.0.0'] });
   const learned = await attack(page, service, EVIL, EVIL);
   assert.match(learned['fetch-json'] ?? '', /^403 {"error":"Host \\"evil\.example:\d+\\" is not this service/);
@@ -103,19 +105,19 @@ test('nor can it where the service listens on every interface', { skip: noBrowse
   assert.deepEqual(keysIn(service), ['from-here']);
 });
 
-test('without the rule for Origin and Sec-Fetch-Site a page of another origin does report', {
+test('without the rule for Origin and Sec-Fetch-Site, a page of another origin does report', {
   skip: noBrowser,
 }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   const service = await startService(t, { program: await brokenBuild(t, originRules), args: ['--log-level', 'debug'] });
   const page = await openPage(t, browser, EVIL);
   await attack(page, service, EVIL, '127.0.0.1');
-  await arrivals(service, EVIL, '127.0.0.1', names.length);
-  await eventually('all reports are there', () => service.events().length >= reports.length);
+  await waitForArrivals(service, EVIL, '127.0.0.1', names.length);
+  await eventually('all reports are recorded', () => service.events().length >= reports.length);
   assert.deepEqual(keysIn(service), reports);
 });
 
-test('without the rule for Host a page on a name pointed at the service does report', {
+test('without the rule for Host, DNS rebinding does report', {
   skip: noBrowser,
 }, async (t) => {
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), {
@@ -126,7 +128,7 @@ test('without the rule for Host a page on a name pointed at the service does rep
   assert.ok(keysIn(service).includes('fetch-json'), keysIn(service).join());
 });
 
-/** Makes all attempts. @returns what each of them got to read */
+/** Makes all attempts. @returns what each could read, by its name */
 function attack(
   page: Page,
   service: Running,
@@ -142,8 +144,13 @@ interface Arrival {
   readonly status: number;
 }
 
-/** The requests that have reached the service by its own log, when so many different ones have. */
-async function arrivals(service: Running, pageHost: string, serviceHost: string, count: number): Promise<Arrival[]> {
+/** Waits until the service has logged `count` different requests of the page. */
+async function waitForArrivals(
+  service: Running,
+  pageHost: string,
+  serviceHost: string,
+  count: number,
+): Promise<Arrival[]> {
   const seen = new Map<string, Arrival>();
   const path = `${ENDPOINT}${pageHost}/${serviceHost}/`;
   await eventually(`${count} requests arrive`, () => {

@@ -1,7 +1,7 @@
 /**
- * Generated clients. The types of one come from the document through `openapi-typescript`, in a project of its own with the
- * compiler that it asks for: what is wrong does not compile, and what compiles is recorded. Generators for Python and Go leave out
- * no endpoint, and what they write can be imported or compiled.
+ * Clients generated from the OpenAPI document. The one for TypeScript has its types from `openapi-typescript` and is compiled in a
+ * project of its own: a wrong request does not compile, and a request that compiles is recorded. The clients for Python and Go have
+ * every endpoint, and can be imported or compiled.
  */
 
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import { makeContract } from '../../src/service/contract.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
-/** Held, so that a new one does not change what is tested. */
+/** Fixed versions, so that a new release does not change what is tested. */
 const PACKAGES = ['openapi-typescript@7.13.0', 'openapi-fetch@0.17.0', 'typescript@5.9.3', '@types/node@20.19.43'];
 
 const RUNTIME = 'v1.9.0';
@@ -155,7 +155,7 @@ const WRONG: readonly string[] = [
   `refusals.data?.refusals[0]?.method.length;`,
 ];
 
-test('a generated client reports all three kinds, in batches and with keys too, reads them, and its compiler refuses what is wrong', async (t) => {
+test('a generated client reports all three kinds, also in batches and with keys, and reads them; wrong requests do not compile', async (t) => {
   const service = await startService(t);
   const folder = newFolder(t);
   const run = (command: string, ...args: readonly string[]) =>
@@ -166,11 +166,11 @@ test('a generated client reports all three kinds, in batches and with keys too, 
 
   await run('npx', 'openapi-typescript', `${service.url}/openapi.json`, '--output', 'api.d.ts');
   const compile = ['tsc', '--strict', '--module', 'nodenext', '--target', 'es2022', '--types', 'node'];
-  // An expected error that is none is an error as well.
+  // The compiler also fails if an expected error does not occur.
   const expected = WRONG.map((statement) => `// @ts-expect-error\n${statement}\n`);
   writeFileSync(join(folder, 'client.ts'), CLIENT);
   writeFileSync(join(folder, 'wrong.ts'), `${CLIENT}\n${expected.join('')}`);
-  // The compiler prints what is wrong on its standard output, which an error of execFile does not show.
+  // The compiler prints its errors on standard output, which an error of execFile does not show.
   await run('npx', ...compile, 'client.ts', 'wrong.ts').catch((error) => assert.fail(error.stdout || error));
 
   const { stdout } = await run(process.execPath, 'client.js', service.url);
@@ -257,7 +257,7 @@ function operationsOf(document: string): string[] {
   return [...document.matchAll(/"operationId":"(\w+)"/g)].map(([, id = '']) => id);
 }
 
-/** Of types that it does not know it leaves out endpoints, so these are named: lines are sent as bytes. */
+/** The generator leaves out endpoints whose content type it does not know: lines are sent as bytes. */
 const LINES = ['x-ndjson', 'ndjson', 'jsonl'].map((type) => `  application/${type}: application/octet-stream\n`);
 const IMPORT_ALL = `
 import importlib, pkgutil, api
@@ -288,7 +288,7 @@ test('a generator for Python leaves out no endpoint, and its client can be impor
 
 test('a generator for Go leaves out no endpoint, and its client compiles', {
   skip:
-    missing('no oapi-codegen: ASSETLOG_TEST_OAPI_CODEGEN may name it', forGo, ['-version']) ||
+    missing('no oapi-codegen; set ASSETLOG_TEST_OAPI_CODEGEN to its path', forGo, ['-version']) ||
     missing('no go', 'go', ['version']),
 }, async (t) => {
   for (const [name, document] of Object.entries(documents())) {
@@ -308,7 +308,7 @@ test('a generator for Go leaves out no endpoint, and its client compiles', {
   }
 });
 
-/** @returns false, with the test skipped, where the registry cannot be reached */
+/** @returns false after skipping the test, if the registry cannot be reached */
 async function installed(t: TestContext, install: () => Promise<unknown>): Promise<boolean> {
   try {
     await install();

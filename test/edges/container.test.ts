@@ -1,6 +1,6 @@
 /**
- * The container of the handbook without a container engine: its steps make the image's root, and the kernel does what an engine
- * asks of it. So what is tried is the file list, the user and the command line; not the engine, and not the base image.
+ * The handbook's Dockerfile without a container engine: the tests run its steps to build the root of the image, and set up the
+ * namespaces that an engine would. They cover the file list, the user and the command line, but no engine and no base image.
  */
 
 import assert from 'node:assert/strict';
@@ -27,7 +27,7 @@ const [user = '', env = '', volume = '', health = '', entry = ''] = [
 
 const withoutNamespaces =
   withoutRoot ||
-  missing('it needs unshare and setpriv (util-linux), and to be let make a mount namespace', 'unshare', [
+  missing('unshare or setpriv (util-linux) is missing, or mount namespaces are not allowed', 'unshare', [
     ...['--mount', 'setpriv', '--no-new-privs', 'true'],
   ]);
 
@@ -42,7 +42,7 @@ exec env -i PATH="$PATH" $variables setpriv --no-new-privs chroot --userspec="$u
 
 interface Image {
   readonly folder: string;
-  /** Runs a command of the image in the image. */
+  /** Options that run a command inside the image. */
   readonly options: (command: string, data: string) => RunOptions;
 }
 
@@ -84,12 +84,16 @@ function build(t: TestContext): Image {
 function newVolume(t: TestContext, image: Image): string {
   const data = newFolder(t);
   const { uid, gid, mode } = statSync(join(image.folder, volume));
-  assert.deepEqual([`${uid}:${gid}`, mode & 0o777], [user, 0o700], 'a new volume gets what is in its place');
+  assert.deepEqual(
+    [`${uid}:${gid}`, mode & 0o777],
+    [user, 0o700],
+    'a new volume has the owner and mode of the folder in the image',
+  );
   execFileSync('chown', [user, data]);
   return data;
 }
 
-test('in an empty root that is read-only, without a capability and as an unprivileged user, it records, restarts and is healthy', {
+test('an unprivileged service in a read-only root without capabilities records, restarts and is healthy', {
   skip: withoutNamespaces,
 }, async (t) => {
   assert.deepEqual(
@@ -134,7 +138,7 @@ test('in an empty root that is read-only, without a capability and as an unprivi
   assert.equal(dead.code, 1);
 });
 
-test('a folder of the host is taken after the chown of the handbook, and a volume after the fsGroup', {
+test('a folder of the host is accepted after the chown of the handbook, and a volume with an fsGroup', {
   skip: withoutNamespaces,
 }, async (t) => {
   const image = build(t);
@@ -155,7 +159,7 @@ test('a folder of the host is taken after the chown of the handbook, and a volum
   }
 });
 
-test('a folder that it may not write to is reported, and nothing is written anywhere else', {
+test('a folder without write permission is reported, and nothing is written in another place', {
   skip: withoutNamespaces,
 }, async (t) => {
   const image = build(t);

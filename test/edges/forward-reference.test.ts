@@ -1,4 +1,4 @@
-/** What a service forwards to the reference, counted through its GraphQL. */
+/** Events that a service forwards to the reference, counted through its GraphQL. */
 
 import assert from 'node:assert/strict';
 import { dirname, join } from 'node:path';
@@ -23,7 +23,6 @@ const withoutDagsterPostgres =
     ...['-c', 'import dagster_postgres'],
   ]);
 
-/** What the reference keeps its events in. */
 const storages = [
   { name: 'SQLite', skip: withoutReference, yaml: () => '' },
   {
@@ -35,7 +34,7 @@ const storages = [
 ];
 
 for (const { name, skip, yaml } of storages) {
-  test(`the reference with ${name} has each event of a service, both killed under load, and what it may have twice is a dead letter`, {
+  test(`the reference with ${name} has each event after kills of both under load, and a possible duplicate is a dead letter`, {
     skip,
   }, async (t) => {
     const reference = await startReference(t, String(referenceExecutable), yaml(t));
@@ -55,7 +54,7 @@ for (const { name, skip, yaml } of storages) {
       await sleep(500);
       return (await forwardStatus(data)).lag_events === 0;
     };
-    await eventually('all are sent', sent, HANG_MS);
+    await eventually('all events are sent', sent, HANG_MS);
     const partitions = await partitionsAtReference(reference.port, ['nightly']);
     const named = new Set(deadLettersIn(data).map(({ line }) => String(line?.['partition'])));
     const expected = Array.from({ length: count }, (_, index) => String(index + 1));
@@ -80,12 +79,12 @@ test('a check that the reference stores and answers with 500 is a dead letter, a
   assert.equal((await check()).status, 200);
   await report(service, 'after');
   const isThere = async () => (await partitionsAtReference(reference.port, ['nightly'])).includes('after');
-  await eventually('the last one', isThere);
+  await eventually('the last event', isThere);
   const letters = deadLettersIn(service.data).map(({ outcome, status }) => [outcome, status]);
   assert.deepEqual(letters, [['in doubt', 500]]);
 });
 
-test('forward test finds that the reference takes reports, and leaves nothing there', {
+test('forward test reports that the reference accepts reports, and leaves no event there', {
   skip: withoutReference,
 }, async (t) => {
   const reference = await startReference(t, String(referenceExecutable));

@@ -1,4 +1,4 @@
-/** The reference as a plain upstream: what is sent to it, event by event, and what it has then. */
+/** The reference as a plain upstream: each event as it is sent, and as the reference then stores it. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ const check: PlainEvent = {
   severity: 'WARN',
 };
 
-/** Each has a marker such as `row001` in its key, by which its event is found again. */
+/** Each key has a marker such as `row001`, by which the test finds the event. */
 const events: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: ['row001'] },
   { type: 'AssetMaterialization', assetKey: ['row002', 'a/b', 'c d', 'e%2Ff', 'é'], partition: '2026-11-20' },
@@ -60,7 +60,7 @@ function send(target: Target, line: Line): Promise<Sent> {
   return target.send({ lines: [line], lost: undefined }, NEVER);
 }
 
-/** The answer of its GraphQL. @throws AssertionError if it is an error */
+/** @returns the data of a GraphQL reply of the reference. @throws AssertionError if the reply has errors */
 async function query({ port }: Reference, text: string): Promise<Record<string, unknown>> {
   const headers = { 'content-type': 'application/json' };
   const body = JSON.stringify({ query: text });
@@ -70,7 +70,7 @@ async function query({ port }: Reference, text: string): Promise<Record<string, 
   return data;
 }
 
-test('the reference is no hub, and gets each type of event as the journal has it', { skip }, async (t) => {
+test('the reference is not a hub, and gets each type of event with the values of the journal', { skip }, async (t) => {
   const reference = await startReference(t, executable);
   const hub = traitsOf.hub.open({
     ...{ to: `http://127.0.0.1:${reference.port}`, source: '01a1fb95-0000-7000-8000-000000000001' },
@@ -94,12 +94,12 @@ test('the reference is no hub, and gets each type of event as the journal has it
   assert.equal(both.length, 2 * events.length, 'each once');
 });
 
-/** The reference ignores the parameter. */
+/** The reference ignores `event_time`. */
 function withoutTime({ event_time: _, ...members }: Members): Partial<Members> {
   return members;
 }
 
-test('a stamp is metadata of the reference', { skip }, async (t) => {
+test('the reference stores a stamp as metadata', { skip }, async (t) => {
   const reference = await startReference(t, executable);
   const [line] = linesOf([{ ...events[4]!, metadata: '{"big":12345678901234567890}' }]) as [Line];
   assert.equal((await send(open(t, reference, true), line)).kind, 'recorded');

@@ -1,4 +1,4 @@
-/** A device that forwards to a hub through nginx, with TLS and an authority of its own. */
+/** A device that forwards to a hub through nginx, with TLS and a private certificate authority. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -14,7 +14,6 @@ import { each } from '../support/tools.ts';
 const report = (service: Running, key: string, text = '') =>
   record(service, `materialization/nightly?partition=${key}`, { body: { metadata: { text } } });
 
-/** A device that forwards to a hub through nginx. */
 async function startDevice(t: TestContext, nginx: Nginx, caFile: string | undefined): Promise<Running> {
   const destinations = join(newFolder(t), 'destinations.json');
   const to = `https://127.0.0.1:${nginx.port}`;
@@ -22,7 +21,7 @@ async function startDevice(t: TestContext, nginx: Nginx, caFile: string | undefi
   return startService(t, { args: ['--forward', destinations] });
 }
 
-test('events pass nginx with TLS and its own authority to a hub: small ones, a megabyte each, and many', {
+test('events reach a hub through nginx with TLS and a private authority: small, of a megabyte each, and many', {
   skip: withoutNginx,
 }, async (t) => {
   const hub = await startService(t, { args: recommendedArgs });
@@ -42,7 +41,7 @@ test('events pass nginx with TLS and its own authority to a hub: small ones, a m
   assert.equal((await device.kill()).code, 0);
 });
 
-test('a hub that restarts after nginx gets each event once', { skip: withoutNginx }, async (t) => {
+test('a hub that restarts behind nginx gets each event once', { skip: withoutNginx }, async (t) => {
   const args = [...recommendedArgs, '--port', String(await freePort(t))];
   let hub = await startService(t, { args });
   const nginx = await startNginx(t, hub.port);

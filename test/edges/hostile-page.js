@@ -1,15 +1,15 @@
 /**
- * Runs in a browser: every way in which a page can make it send something to an address. Each attempt resolves to what
- * the page got to read, or to `nothing`.
+ * Runs in a browser: every way in which a page can make it send a request to an address. Each attempt resolves to what
+ * the page could read, or to `nothing`.
  */
 
 const nothing = 'nothing';
 const json = '{"asset_key":["stolen"]}';
 const LATE_MS = 3_000;
-/** Of these the tests need what they got, and they always end: the time is for a busy machine. */
+/** Attempts whose results the tests need. They always end, so the long limit is only for a busy machine. */
 const SURE = new Set(['cors', 'head', 'xhr', 'event-source', 'fetch-json']);
 const SURE_MS = 60_000;
-/** What a new window needs to have its document replaced. */
+/** Time in which a new window replaces its first document. */
 const WINDOW_MS = 400;
 
 const attempts = {
@@ -20,7 +20,7 @@ const attempts = {
   'fetch-header': (url) => send(url, { headers: { 'X-Requested-With': 'page' } }),
   'fetch-credentials': (url) => send(url, { mode: 'no-cors', credentials: 'include' }),
   'fetch-keepalive': (url) => send(url, { mode: 'no-cors', keepalive: true }),
-  // The fetch standard makes Origin null here: it must not count as absent.
+  // The fetch standard sets Origin to null here, which must not count as absent.
   'fetch-no-referrer': (url) => send(url, { mode: 'no-cors', referrerPolicy: 'no-referrer' }),
   'fetch-redirected': (url) => send(redirectTo(url), { mode: 'no-cors' }),
   'fetch-get': (url) => send(url, { method: 'GET' }),
@@ -33,7 +33,7 @@ const attempts = {
   'form-empty': (url) => form(url, 'POST'),
   'form-fields': (url) => form(url, 'POST', { fields: { check_name: 'fresh', passed: 'true' } }),
   'form-multipart': (url) => form(url, 'POST', { enctype: 'multipart/form-data', fields: { passed: 'true' } }),
-  // Its body is JSON: the name ends inside a string, which the value closes.
+  // The body is JSON: the name ends inside a string, which the value closes.
   'form-text-plain': (url) =>
     form(url, 'POST', { enctype: 'text/plain', fields: { '{"asset_key":"stolen","data_version":"': '"}' } }),
   'form-redirected': (url) => form(redirectTo(url), 'POST'),
@@ -49,7 +49,7 @@ const attempts = {
   'event-source': (url) => socket(new EventSource(url)),
 };
 
-/** Every way in which a page can ask for something with GET, whatever it then gets of the reply. */
+/** Every way in which a page can send a GET, also if it cannot read the reply. */
 const readings = {
   cors: (url) => send(url, get),
   'no-cors': (url) => send(url, { ...get, mode: 'no-cors' }),
@@ -82,24 +82,24 @@ const readings = {
   'window-open': async (url) => readWindow(window.open(url)),
 };
 const get = { method: 'GET' };
-/** Of no deployment: that the page has it does not matter. */
+/** A token of no deployment, so the page may have it. */
 const token = 'a'.repeat(43);
 
-/** @returns what each attempt got to read, by its name */
+/** @returns what each attempt could read, by its name */
 async function attack(base) {
-  const results = Object.entries(attempts).map(([name, attempt]) => tried(name, () => attempt(base + name)));
+  const results = Object.entries(attempts).map(([name, attempt]) => tryOne(name, () => attempt(base + name)));
   return Object.fromEntries(await Promise.all(results));
 }
 
-/** @returns what each reading of each address got to read, by its name and the path of the address: `cors /events` */
+/** @returns what each reading of each address could read, by its name and the path of the address: `cors /events` */
 async function read(urls) {
   const results = urls.flatMap((url) =>
-    Object.entries(readings).map(([name, reading]) => tried(`${name} ${new URL(url).pathname}`, () => reading(url))),
+    Object.entries(readings).map(([name, reading]) => tryOne(`${name} ${new URL(url).pathname}`, () => reading(url))),
   );
   return Object.fromEntries(await Promise.all(results));
 }
 
-/** @returns what the errors and the timings of the page show of replies of other servers: sizes, statuses and texts */
+/** @returns traces of other servers' replies in the errors and timings of the page: sizes, statuses and texts */
 function leaks() {
   const timings = performance.getEntriesByType('resource').filter(({ name }) => new URL(name).origin !== origin);
   const shown = timings.filter((one) => one.encodedBodySize > 0 || one.transferSize > 0 || one.responseStatus > 0);
@@ -110,12 +110,11 @@ addEventListener('error', ({ message }) => {
   if (message !== undefined && message !== 'Script error.') errors.push(message);
 });
 
-async function tried(name, attempt) {
+async function tryOne(name, attempt) {
   const lateMs = SURE.has(name.split(' ')[0]) ? SURE_MS : LATE_MS;
   const late = new Promise((resolve) => setTimeout(resolve, lateMs, nothing));
   return [name, await Promise.race([(async () => attempt())(), late]).catch(() => nothing)];
 }
-// The tests call them by these names.
 Object.assign(window, { attack, read, leaks });
 
 async function send(url, options) {
@@ -136,7 +135,7 @@ function inWorker(url, options = { method: 'POST', mode: 'no-cors' }) {
   return new Promise((resolve) => worker.addEventListener('message', ({ data }) => resolve(data || nothing)));
 }
 
-/** A page that is not from this machine by its name has no service workers, since it came without TLS. */
+/** Service workers need TLS or a page whose name is of this machine. */
 async function inServiceWorker(url) {
   await navigator.serviceWorker.register('/worker');
   const { active } = await navigator.serviceWorker.ready;
@@ -196,19 +195,19 @@ function form(url, method, { enctype = 'application/x-www-form-urlencoded', fiel
   return Promise.resolve(nothing);
 }
 
-/** @param prepare may return what is to be done once the frame is in the document */
+/** @param prepare can return a function, which runs once the frame is in the document */
 function frame(prepare) {
   const inner = document.createElement('iframe');
   const then = prepare(inner);
   document.body.append(inner);
-  // An empty frame is loaded at once; what comes after that is what was asked for.
+  // An empty frame loads immediately; the next load is the requested document.
   return new Promise((resolve) => {
     inner.addEventListener('load', () => resolve(inner.contentDocument?.body?.textContent || nothing));
     then?.();
   });
 }
 
-/** Whatever such a frame sends has the Origin null. It is not waited for: Chromium lets a frame out of sight take its time. */
+/** A sandboxed frame has the Origin null. Its request is not awaited: Chromium delays frames that are out of sight. */
 async function sandboxed(url) {
   const inner = document.createElement('iframe');
   inner.setAttribute('sandbox', 'allow-scripts');
@@ -219,7 +218,7 @@ async function sandboxed(url) {
 
 async function readWindow(opened) {
   await new Promise((resolve) => setTimeout(resolve, WINDOW_MS));
-  return opened.document.body.textContent || nothing; // throws where it is of another origin
+  return opened.document.body.textContent || nothing; // throws if the window has another origin
 }
 
 function element(tag, attributes) {
@@ -237,7 +236,7 @@ function socket(connection) {
   return new Promise((resolve) => {
     connection.addEventListener('open', () => resolve('opened'));
     connection.addEventListener('error', () => {
-      connection.close(); // an EventSource would come back
+      connection.close(); // an EventSource would reconnect
       resolve(nothing);
     });
   });

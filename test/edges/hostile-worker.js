@@ -1,4 +1,4 @@
-/** A service worker: it fetches the address of each message, and answers with what it got to read. */
+/** A service worker that fetches the address in each message, and answers with what it could read. */
 
 self.addEventListener('activate', (event) => event.waitUntil(self.clients.claim()));
 self.addEventListener('message', async ({ data: url, ports: [port] }) => {

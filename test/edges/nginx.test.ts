@@ -1,4 +1,4 @@
-/** The proxy of the handbook, word for word: nothing is lost or doubled on the way through it. */
+/** The nginx configuration of the handbook, word for word: no report is lost or doubled on its way through nginx. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ const MIB = 1024 * 1024;
 
 const skip = withoutNginx;
 
-test('10,000 reports over 32 kept connections leave a line each', { skip }, async (t) => {
+test('10,000 reports over 32 keep-alive connections are recorded once each', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 32);
@@ -34,7 +34,7 @@ test('10,000 reports over 32 kept connections leave a line each', { skip }, asyn
   const waiting = [...expected];
   const work = async () => {
     for (let key = waiting.pop(); key !== undefined; key = waiting.pop()) {
-      // In turn without a body, with one of known size, and with one in chunks.
+      // In turn: no body, a body of known size, a body in chunks.
       const form = waiting.length % 3;
       const body = form === 0 ? undefined : `{"metadata":{"key":"${key}"}}`;
       const reply = await ask(proxy, { agent, path: ENDPOINT + key, body, chunked: form === 1 });
@@ -44,12 +44,12 @@ test('10,000 reports over 32 kept connections leave a line each', { skip }, asyn
   };
   await Promise.all(Array.from({ length: 32 }, work));
   assert.deepEqual(keysIn(service).sort(), expected.sort());
-  // nginx ends a connection of a client after 1,000 requests, and keeps its own to the service as well.
+  // nginx ends a client's connection after 1,000 requests. Its own connections to the service are kept as well.
   assert.ok(connections.size <= 64, `${connections.size} connections to nginx`);
-  assert.ok(connectionsTo(service.port) < 500, `${connectionsTo(service.port)} connections to the service`);
+  assert.ok(countConnections(service.port) < 500, `${countConnections(service.port)} connections to the service`);
 });
 
-test('a crowd of more clients than the default cap of connections gets no 502', { skip }, async (t) => {
+test('more clients than the default connection cap get no 502', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 400);
@@ -66,7 +66,7 @@ test('a crowd of more clients than the default cap of connections gets no 502', 
 const TOO_LARGE = /^{"error":"the body is larger than 1048576 bytes/;
 const OK = /^{}$/;
 
-/** What goes through, and what is refused by the service and not by nginx, whose errors are no JSON. */
+/** Requests that nginx passes on. The service sends the replies: nginx's own errors are not JSON. */
 const passages: readonly (readonly [
   name: string,
   asked: Asked,
@@ -75,8 +75,19 @@ const passages: readonly (readonly [
   key?: readonly string[],
 ])[] = [
   ['a body of 1 MiB is recorded', { path: `${ENDPOINT}large`, body: bodyOf(MIB) }, 200, OK, ['large']],
-  ['the same in chunks', { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true }, 200, OK, ['chunked']],
-  ['a body of a byte more is refused by the service', { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) }, 413, TOO_LARGE],
+  [
+    'a body of 1 MiB in chunks is recorded',
+    { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true },
+    200,
+    OK,
+    ['chunked'],
+  ],
+  [
+    'a body of 1 MiB and a byte is refused by the service',
+    { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) },
+    413,
+    TOO_LARGE,
+  ],
   ['a body of 4 MiB is refused by the service', { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }, 413, TOO_LARGE],
   ['an escaped slash in a key arrives as it was sent', { path: `${ENDPOINT}a%2Fb/c%20d` }, 200, OK, ['a/b', 'c d']],
   [
@@ -101,11 +112,11 @@ const passages: readonly (readonly [
     { path: `${ENDPOINT}a`, headers: { Origin: `https://${PUBLIC_NAME}` } },
     ...([403, /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/] as const),
   ],
-  ['that it lives is said by the service', { method: 'GET', path: '/livez' }, 200, /^{"status":"ok"}$/],
+  ['/livez is answered by the service', { method: 'GET', path: '/livez' }, 200, /^{"status":"ok"}$/],
   ['an unknown path is refused by the service', { path: '/nowhere' }, 404, /^{"error":"nothing is at this path/],
 ];
 
-test('the figures and the readiness are not for those outside, however they spell the path', { skip }, async (t) => {
+test('clients outside cannot read metrics or readiness, however they spell the path', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 1);
@@ -119,7 +130,7 @@ test('the figures and the readiness are not for those outside, however they spel
   }
 });
 
-test('what passes the proxy', { skip }, async (t) => {
+test('requests that reach the service through the proxy', { skip }, async (t) => {
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 1);
@@ -138,12 +149,12 @@ test('what passes the proxy', { skip }, async (t) => {
   }
 });
 
-test('in hosted mode the bad tokens of one client leave the 401 of another one a 401', { skip }, async (t) => {
+test('in hosted mode the bad tokens of one client do not limit another client', { skip }, async (t) => {
   const { args: hosted, tokenOf } = writeDeployments(t, ['prod']);
   assert.deepEqual(recommendedHostedArgs, ['--trusted-proxy', '127.0.0.1']);
   for (const [args, other] of [
     [recommendedHostedArgs, 401],
-    [[], 429], // without it the proxy is the only client
+    [[], 429], // without the option the proxy is the only client
   ] as const) {
     const service = await startService(t, { args: [...recommendedArgs, ...hosted, ...args] });
     const proxy = await startNginx(t, service.port);
@@ -154,7 +165,7 @@ test('in hosted mode the bad tokens of one client leave the 401 of another one a
     };
     const statuses: number[] = [];
     for (let count = 0; count <= limits.failuresMax; count += 1) {
-      // What the attacker says of its address does not count: neither to look like another client nor like many.
+      // The address that the attacker claims does not count: it cannot pose as another client, nor as many.
       statuses.push(
         await report('127.0.0.2', { 'X-Forwarded-For': count % 2 === 0 ? '127.0.0.3' : `10.0.0.${count}` }),
       );
@@ -165,7 +176,7 @@ test('in hosted mode the bad tokens of one client leave the 401 of another one a
   }
 });
 
-test('nginx holds the largest report in memory, and writes only what will be refused to a file', {
+test('nginx holds the largest report in memory, and writes only a body that will be refused to a file', {
   skip,
 }, async (t) => {
   const service = await startBehindProxy(t);
@@ -177,7 +188,7 @@ test('nginx holds the largest report in memory, and writes only what will be ref
   assert.match(proxy.log(), /buffered to a temporary file/);
 });
 
-test('restarts of the service under load lose nothing that was acknowledged and double nothing', {
+test('restarts of the service under load lose no acknowledged report and double none', {
   skip,
 }, async (t) => {
   const data = newFolder(t);
@@ -189,11 +200,11 @@ test('restarts of the service under load lose nothing that was acknowledged and 
     await sleep(700);
     assert.equal((await service.kill('SIGTERM')).code, 0);
     const without = load.statuses.get(502) ?? 0;
-    await eventually('a client finds no service', () => (load.statuses.get(502) ?? 0) > without);
+    await eventually('a client gets a 502', () => (load.statuses.get(502) ?? 0) > without);
     service = await startBehindProxy(t, data, port);
   }
   const before = load.acknowledged.size;
-  await eventually('the proxy finds the service again', () => load.acknowledged.size > before);
+  await eventually('the proxy reaches the service again', () => load.acknowledged.size > before);
   await load.stop();
 
   const foreign = [...load.statuses.keys()].filter((status) => ![200, 502, 503].includes(status));
@@ -220,20 +231,20 @@ test('with two ingesters and --ack every 200 is at the hub once, whichever of th
   let kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
   const proxy = await startBalancer(t, port, lostPort);
   const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
-  const passes = async (what: string) => {
+  const arrive = async (when: string) => {
     const before = load.acknowledged.size;
-    await eventually(`reports pass ${what}`, () => load.acknowledged.size > before + 50, HANG_MS);
+    await eventually(`reports arrive ${when}`, () => load.acknowledged.size > before + 50, HANG_MS);
   };
-  await passes('at the start');
-  await lost.kill('SIGKILL'); // and never comes back
-  await passes('with one ingester');
+  await arrive('at the start');
+  await lost.kill('SIGKILL'); // and is not started again
+  await arrive('with one ingester');
   await hub.kill('SIGKILL');
   await sleep(300);
   hub = await startHub();
-  await passes('after the hub came back');
+  await arrive('after the restart of the hub');
   await kept.kill('SIGKILL');
   kept = await startService(t, { data, args: [...args, '--port', `${port}`] });
-  await passes('after the ingester came back');
+  await arrive('after the restart of the ingester');
   await load.stop();
   const counts = new Map<string, number>();
   for (const key of keysIn(hub)) counts.set(key, (counts.get(key) ?? 0) + 1);
@@ -241,18 +252,18 @@ test('with two ingesters and --ack every 200 is at the hub once, whichever of th
   assert.deepEqual(wrong, [], `of ${load.acknowledged.size}`);
 });
 
-test('nginx does not repeat a report whose connection broke, and without its rule it would', { skip }, async (t) => {
-  assert.equal(await timesSent(t, recommended), 1);
+test('nginx does not repeat a report whose connection broke, and would do so without its rule', { skip }, async (t) => {
+  assert.equal(await countSent(t, recommended), 1);
   const repeating = replaced(recommended, 'proxy_next_upstream off', 'proxy_next_upstream error non_idempotent');
-  assert.ok((await timesSent(t, repeating)) > 1, 'this test sees a repetition');
+  assert.ok((await countSent(t, repeating)) > 1, 'this test would notice a repetition');
 });
 
-test('nginx ends an idle connection before the service does, and takes larger bodies than it', () => {
+test('nginx ends an idle connection before the service does, and accepts larger bodies than the service', () => {
   const idleSeconds = Number(/^\s+keepalive_timeout (\d+)s;/m.exec(recommended)?.[1]);
   assert.ok(idleSeconds * 1000 + 10_000 <= limits.idleMs, `${idleSeconds} s`);
   const bodyMib = Number(/^\s+client_max_body_size (\d+)m;/m.exec(recommended)?.[1]);
   assert.ok(bodyMib * MIB > limits.bodyBytesMax, `${bodyMib} MiB`);
-  // More would be cut off before the client has read the refusal.
+  // A larger body would be cut off before the client has read the refusal.
   assert.ok(bodyMib * MIB <= limits.discardBytesMax, `${bodyMib} MiB`);
   assert.equal(recommendedArgs[1], PUBLIC_NAME);
 });
@@ -262,10 +273,10 @@ function startBehindProxy(t: TestContext, data = newFolder(t), port = 0): Promis
 }
 
 /**
- * How often nginx sends one report to a service that answers the first on each connection and breaks off at the second. It
- * takes a kept connection: only where one of those breaks would nginx send the report again.
+ * @returns how often nginx sends one report to a service that answers the first request on each connection and breaks off at the
+ * second. The report needs a kept connection: nginx would repeat it only if such a connection breaks.
  */
-async function timesSent(t: TestContext, text: string): Promise<number> {
+async function countSent(t: TestContext, text: string): Promise<number> {
   let times = 0;
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -284,14 +295,14 @@ async function timesSent(t: TestContext, text: string): Promise<number> {
     for (const socket of sockets) socket.destroy();
   });
   const proxy = await startNginx(t, await listenOn(t, server), text);
-  const agent = agentFor(t, proxy, 1); // one worker of nginx, whose kept connection it is
+  const agent = agentFor(t, proxy, 1); // one connection, so one nginx worker, which owns the kept connection
   assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}good` })).status, 200);
   assert.equal((await ask(proxy, { agent, path: `${ENDPOINT}broken` })).status, 502);
   return times;
 }
 
-/** Those that are open and those that the system still remembers, by Linux's table. */
-function connectionsTo(port: number): number {
+/** Counts the connections in Linux's table, also the closed ones that are still in it. */
+function countConnections(port: number): number {
   const remote = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   return readFileSync('/proc/net/tcp', 'utf8')
     .split('\n')

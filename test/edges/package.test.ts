@@ -1,4 +1,4 @@
-/** The package as npm packs it, in projects of its own: what is in it, what it does there, and that test runners take it. */
+/** The package as npm packs it: its files, and its use in new projects with the common test runners. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -10,11 +10,11 @@ import { version } from '../../src/config/config.ts';
 import { root } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
-/** Of the day on which this was last looked at. */
+/** The newest versions when this was last reviewed. */
 const RUNNERS = ['jest@30', 'vitest@5', 'typescript@7'];
-/** With the last compiler that has the resolution of CommonJS. */
+/** With the last compiler that still resolves modules as for CommonJS. */
 const TS_JEST = ['jest@30', '@types/jest@30', 'ts-jest@29', 'typescript@5'];
-/** The oldest that is supported, and the newest. */
+/** The oldest supported version, and the newest. */
 const NODES = ['20', '26'];
 
 const folder = mkdtempSync(join(tmpdir(), 'assetlog-package-'));
@@ -46,7 +46,7 @@ interface Ended {
   readonly output: string;
 }
 
-/** Runs a program to its end. The coverage and the test runner around us are not its business. */
+/** Runs a program to its end, without the variables of the coverage and the runner of these tests. */
 function run(cwd: string, command: readonly string[]): Ended {
   const [program = '', ...args] = command;
   const own = { NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
@@ -59,17 +59,17 @@ function run(cwd: string, command: readonly string[]): Ended {
   return { status, output: stdout + stderr };
 }
 
-function passes(ended: Ended, summary: RegExp): void {
+function assertPassed(ended: Ended, summary: RegExp): void {
   assert.equal(ended.status, 0, ended.output);
   assert.match(ended.output, summary);
   assert.doesNotMatch(ended.output, /did not exit|open handle|ExperimentalWarning: CommonJS|PromiseRejection/i);
 }
 
-const withoutRegistry = missing('the registry cannot be reached, or there is no npm', 'npm', [
+const withoutRegistry = missing('the registry cannot be reached, or npm is missing', 'npm', [
   ...['view', 'typescript', 'version', '--prefer-online'],
 ]);
 
-test('the package holds the programs, the types, the documents and nothing else', () => {
+test('the package contains the programs, the types, the documents and no other file', () => {
   const [packed] = JSON.parse(npm(root, 'pack', '--json', '--pack-destination', folder));
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
   assert.deepEqual(files.sort(), [
@@ -100,12 +100,12 @@ test('the package holds the programs, the types, the documents and nothing else'
   for (const { path, mode } of packed.files) assert.equal(mode & 0o022, 0, `${path} may be written by others`);
 });
 
-test('the types name nothing that the package has not got', () => {
+test('the types refer to nothing outside the package', () => {
   const types = readFileSync(join(root, manifest.exports['.'].types), 'utf8');
   assert.doesNotMatch(types, /^import|from '|import\(|NodeJS|Buffer|reference types/m);
 });
 
-test('npx runs it, and an install needs no network, runs nothing and pulls in nothing', () => {
+test('npx runs the package, and an install needs no network, runs no script and adds no dependency', () => {
   const empty = newProject('empty');
   assert.equal(
     npm(folder, 'exec', '--yes', '--offline', '--', `./assetlog-${version}.tgz`, '--version'),
@@ -123,8 +123,8 @@ test('npx runs it, and an install needs no network, runs nothing and pulls in no
   }
 });
 
-test('an install from a git repository builds it', { skip: withoutRegistry }, () => {
-  // A clone of its own, so that what is not committed yet is tested as well.
+test('an install from a git repository builds the package', { skip: withoutRegistry }, () => {
+  // A clone with the changes that are not committed yet.
   const clone = join(folder, 'clone');
   execFileSync('git', ['clone', '--quiet', root, clone]);
   for (const path of ['package.json', 'src', 'bin']) cpSync(join(root, path), join(clone, path), { recursive: true });
@@ -145,7 +145,7 @@ test('an install of the repository without its development tools builds nothing 
   npm(bare, 'ci', '--omit=dev', '--no-audit', '--no-fund', '--offline');
 });
 
-/** The same test for each runner: it reports, waits, looks, and leaves no resource open. */
+/** The same test for each runner: it reports, waits, reads, and leaves no resource open. */
 const BODY = `
   const reply = await fetch(service.url + '/report_asset_check/warehouse/orders?check_name=fresh&passed=true', { method: 'POST' });
   if (reply.status !== 200) throw new Error(await reply.text());
@@ -165,7 +165,7 @@ const BODY = `
 const WITH_AFTER = `async () => { const service = await startService({ test: true }); try { ${BODY} } finally { await service.stop(); } }`;
 const WITH_USING = `async () => { await using service = await startService({ test: true }); ${BODY} }`;
 
-/** The first example in JavaScript of the front page. */
+/** The first JavaScript example of the front page. */
 const example = /^```js\n(.*?)^```$/ms.exec(readme)?.[1] ?? '';
 
 const projectFiles: Readonly<Record<string, string>> = {
@@ -192,7 +192,7 @@ const projectFiles: Readonly<Record<string, string>> = {
     several.catch(() => {});
     const hosted = await startService({ deployments: ['prod', { name: 'staging', may: ['report'] }] });
     const tokens: readonly [string, string] = [hosted.tokens.prod, hosted.tokens.staging];
-    // @ts-expect-error: there is no such deployment
+    // @ts-expect-error: no such deployment
     hosted.tokens.production;
     await using failing = await startService({ test: true });
     const fault = failing.fail({ match: { type: 'check', asset_key: ['a'] }, times: 1, then: { status: 503, delay_ms: [1, 2] } });
@@ -205,11 +205,11 @@ const projectFiles: Readonly<Record<string, string>> = {
     const passed: boolean = await wait.then((check) => check.passed, () => false);
     const how: 'stopped' | 'disk failed' | undefined = passed ? await service.ended : undefined;
     for (const event of all) if (event.type !== 'AssetCheckEvaluation') { const version: string | undefined = event.tags?.data_version; version; }
-    // @ts-expect-error: there is no such type of event
+    // @ts-expect-error: no such type of event
     try { await service.events({ type: 'Nothing' }); } catch { await failing.reset(); }
     // @ts-expect-error: no metadata holds a Date
     await service.events({ metadata: { at: new Date() } }).catch(() => [tokens, counts]);
-    // @ts-expect-error: members of a filter are not those of a line
+    // @ts-expect-error: a filter has other members than a line
     await service.events({ asset_key: 'a' }).catch(() => how);
   `,
   'types/consumer.test.cts': `import assetlog = require('assetlog');
@@ -228,7 +228,7 @@ test('the example of the README runs as written in a project that npm init made'
     'load-orders.js': `exports.loadOrders = (url) =>
       fetch(url + '/report_asset_materialization/warehouse/orders?partition=2026-11-20', { method: 'POST' });`,
   });
-  passes(run(project, [process.execPath, '--test', 'orders.test.mjs']), /pass 1\b/);
+  assertPassed(run(project, [process.execPath, '--test', 'orders.test.mjs']), /pass 1\b/);
   write(project, { 'load-orders.js': 'exports.loadOrders = async () => {};' });
   const failed = run(project, [process.execPath, '--test', 'orders.test.mjs']);
   assert.match(
@@ -237,7 +237,7 @@ test('the example of the README runs as written in a project that npm init made'
   );
 });
 
-test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node and on the newest', {
+test('node:test, Jest, Vitest and a strict compiler work with the package, on the oldest Node and on the newest', {
   skip: withoutRegistry,
   timeout: 3 * HANG_MS,
 }, async (t) => {
@@ -263,28 +263,28 @@ test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node 
   for (const node of nodes) {
     const name = run(project, [node, '--version']).output.trim();
     await t.test(`the example of the README, on Node ${name}`, () => {
-      passes(run(project, [node, '--test', 'readme/orders.test.mjs']), /pass 1\b/);
+      assertPassed(run(project, [node, '--test', 'readme/orders.test.mjs']), /pass 1\b/);
     });
     await t.test(`node:test, ES modules and CommonJS, on Node ${name}`, () => {
-      passes(run(project, [node, '--test', 'node/esm.test.mjs', 'node/cjs.test.cjs']), /pass 2\b/);
+      assertPassed(run(project, [node, '--test', 'node/esm.test.mjs', 'node/cjs.test.cjs']), /pass 2\b/);
     });
-    await t.test(`one that is never stopped, on Node ${name}`, () => {
+    await t.test(`a service that is never stopped, on Node ${name}`, () => {
       const ended = run(project, [node, '--test', '--test-reporter=tap', 'node/forgotten.test.mjs']);
-      passes(ended, /pass 1\b/);
+      assertPassed(ended, /pass 1\b/);
       const data = /folder (\S+)/.exec(ended.output)?.[1] ?? '/';
       assert.equal(existsSync(data), false, data);
     });
     await t.test(`Jest, ES modules and CommonJS, on Node ${name}`, () => {
-      passes(run(project, [node, ...jest('cjs')]), /Tests: +1 passed, 1 total/);
-      passes(run(project, [node, '--experimental-vm-modules', ...jest('esm')]), /Tests: +1 passed, 1 total/);
+      assertPassed(run(project, [node, ...jest('cjs')]), /Tests: +1 passed, 1 total/);
+      assertPassed(run(project, [node, '--experimental-vm-modules', ...jest('esm')]), /Tests: +1 passed, 1 total/);
     });
   }
 
-  await t.test('Vitest, with await using and with a clock that is faked', () => {
-    passes(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +2 passed/);
+  await t.test('Vitest, with await using and with a fake clock', () => {
+    assertPassed(run(project, [newest, bin('vitest/vitest.mjs'), 'run', '--root', 'vitest']), /Tests +2 passed/);
   });
 
-  await t.test('ts-jest with CommonJS, whose resolution knows no exports', () => {
+  await t.test('ts-jest with CommonJS, whose resolution ignores exports', () => {
     const old = newProject('ts-jest', {
       'package.json': '{"private": true, "jest": {"preset": "ts-jest", "testEnvironment": "node"}}',
       'tsconfig.json':
@@ -293,10 +293,10 @@ test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node 
         test('cjs', async () => { const service: RunningService = await startService(); await service.stop(); });`,
     });
     npm(old, 'install', ...quiet, tarball, ...TS_JEST);
-    passes(run(old, [newest, join(old, 'node_modules/jest/bin/jest.js')]), /Tests: +1 passed, 1 total/);
+    assertPassed(run(old, [newest, join(old, 'node_modules/jest/bin/jest.js')]), /Tests: +1 passed, 1 total/);
   });
 
-  await t.test('tsc --strict, without types of Node or of a browser; what it makes runs on all', () => {
+  await t.test('tsc --strict, without types of Node or of a browser; its output runs on each Node', () => {
     const strict = [
       '--strict',
       '--exactOptionalPropertyTypes',
@@ -312,7 +312,7 @@ test('node:test, Jest, Vitest and a strict compiler take it, on the oldest Node 
     assert.deepEqual(compiled, { status: 0, output: '' });
     for (const node of nodes) {
       const ended = run(project, [node, '--test', 'compiled/consumer.test.mjs', 'compiled/consumer.test.cjs']);
-      passes(ended, /pass 2\b/);
+      assertPassed(ended, /pass 2\b/);
     }
   });
 });

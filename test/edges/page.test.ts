@@ -23,7 +23,7 @@ const options = { skip: noBrowser };
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 let browser: Browser;
-/** What went wrong in the pages of a test. */
+/** Errors in the pages of a test. */
 let problems: string[] = [];
 const releases: (() => unknown)[] = [];
 const scope = { after: (release: () => unknown) => void releases.push(release) };
@@ -40,7 +40,7 @@ afterEach(() => {
   assert.deepEqual(found, [], 'no error, and nothing that the policy of the page forbids');
 });
 
-/** Opens a page; what it logs as an error, and each report of its Content-Security-Policy, fails the test. */
+/** Opens a page. Each error that it logs, and each violation of its Content-Security-Policy, fails the test. */
 async function open(url: string, { width = 1280, height = 720 } = {}): Promise<Page> {
   const page = await browser.newPage();
   releases.unshift(() => page.close());
@@ -50,7 +50,7 @@ async function open(url: string, { width = 1280, height = 720 } = {}): Promise<P
   });
   page.on('pageerror', ({ message }) => problems.push(message));
   page.on('console', (message) => {
-    const isExpected = /Failed to load resource/.test(message.text()); // of replies that are no 2xx
+    const isExpected = /Failed to load resource/.test(message.text()); // of replies other than 2xx
     if (message.type() === 'error' && !isExpected) problems.push(message.text());
   });
   await page.setViewportSize({ width, height });
@@ -91,7 +91,7 @@ const check = (passed: boolean, check_name = 'no_nulls') => ({
   ...{ type: 'check', asset_key: ['warehouse', 'orders'], check_name, passed },
 });
 
-test('while there is nothing, a command to copy reports the first event, which appears at once', options, async (t) => {
+test('an empty page has a command to copy, and the event that it reports appears at once', options, async (t) => {
   const service = await startService(t);
   const page = await open(service.url);
   await sees(page, has('#nothing', 'No events yet'));
@@ -102,7 +102,7 @@ test('while there is nothing, a command to copy reports the first event, which a
   await sees(page, has('.row', 'warehouse/orders'));
 });
 
-test('an event is shown live and whole, its metadata as it was sent', options, async (t) => {
+test('an event is shown live and in full, with its metadata as it was sent', options, async (t) => {
   const service = await startService(t);
   const page = await open(service.url);
   await sees(page, isLive);
@@ -141,32 +141,36 @@ test('an event is shown live and whole, its metadata as it was sent', options, a
   await sees(page, has('#detail details pre', line));
 });
 
-test('a long value is folded, and what takes long to lay out is shown in parts [edges-page-5]', options, async (t) => {
-  const service = await startService(t);
-  const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
-  const metadata = {
-    ...{ both: 'a\u05d0'.repeat(60_000), marks: `e${'\u0301'.repeat(100_000)}`, face: '\u{1f600}'.repeat(1_001) },
-    ...{ lines: lines.join('\n'), list: lines },
-  };
-  await report(service, [{ ...materialization('a'), description: metadata.both, metadata }]);
-  const started = performance.now();
-  const page = await open(`${service.url}/#events?open=1`);
-  await sees(page, has('#detail', 'Metadata'));
-  const shownOf = (name: string) =>
-    `[...document.querySelectorAll('#detail dt')].find((one) => one.innerText === '${name}').nextSibling`;
-  const shown = (name: string) => page.evaluate<string>(`${shownOf(name)}.innerText`);
-  for (const name of ['description', 'both', 'marks', 'face']) assert.ok((await shown(name)).length < 3_000, name);
-  assert.doesNotMatch(await shown('face'), /\\u/);
-  assert.match(await shown('lines'), /line 20\n+Show more$/);
-  await page.click('#detail summary');
-  await sees(page, has('#detail details pre', '"seq":1'));
-  for (const name of ['both', 'marks', 'lines', 'list'])
-    await page.evaluate(`${shownOf(name)}.querySelector('button').click()`);
-  assert.match(await shown('lines'), /line 30$/);
-  assert.match(await shown('list'), /"line 30"\n+\]$/);
-  assert.ok((await shown('both')).length > 20_000);
-  t.diagnostic(`shown in ${Math.round(performance.now() - started)} ms`);
-});
+test(
+  'a long value is folded, and a value that is slow to lay out is shown in parts [edges-page-5]',
+  options,
+  async (t) => {
+    const service = await startService(t);
+    const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
+    const metadata = {
+      ...{ both: 'a\u05d0'.repeat(60_000), marks: `e${'\u0301'.repeat(100_000)}`, face: '\u{1f600}'.repeat(1_001) },
+      ...{ lines: lines.join('\n'), list: lines },
+    };
+    await report(service, [{ ...materialization('a'), description: metadata.both, metadata }]);
+    const started = performance.now();
+    const page = await open(`${service.url}/#events?open=1`);
+    await sees(page, has('#detail', 'Metadata'));
+    const shownOf = (name: string) =>
+      `[...document.querySelectorAll('#detail dt')].find((one) => one.innerText === '${name}').nextSibling`;
+    const shown = (name: string) => page.evaluate<string>(`${shownOf(name)}.innerText`);
+    for (const name of ['description', 'both', 'marks', 'face']) assert.ok((await shown(name)).length < 3_000, name);
+    assert.doesNotMatch(await shown('face'), /\\u/);
+    assert.match(await shown('lines'), /line 20\n+Show more$/);
+    await page.click('#detail summary');
+    await sees(page, has('#detail details pre', '"seq":1'));
+    for (const name of ['both', 'marks', 'lines', 'list'])
+      await page.evaluate(`${shownOf(name)}.querySelector('button').click()`);
+    assert.match(await shown('lines'), /line 30$/);
+    assert.match(await shown('list'), /"line 30"\n+\]$/);
+    assert.ok((await shown('both')).length > 20_000);
+    t.diagnostic(`shown in ${Math.round(performance.now() - started)} ms`);
+  },
+);
 
 test('the severity of a check is shown', options, async (t) => {
   const service = await startService(t);
@@ -231,7 +235,7 @@ test('filters and a search narrow the events, and a link keeps them', options, a
   await seqs('6', '5', '4', '3', '2', '1');
 });
 
-test('a link leads to one event, also if the list does not have it', options, async (t) => {
+test('a link leads to one event, also to one outside the list', options, async (t) => {
   const service = await startService(t);
   await report(service, [materialization('old'), materialization('new')]);
   const page = await open(`${service.url}#events?key_prefix=new&open=1`);
@@ -244,7 +248,7 @@ test('a link leads to one event, also if the list does not have it', options, as
   assert.equal(await page.evaluate(`location.hash`), '#events');
 });
 
-test('assets show their last materialization and failed checks, refusals why', options, async (t) => {
+test('assets show their last materialization and failed checks, refusals show their reason', options, async (t) => {
   const service = await startService(t);
   await report(service, [
     { ...materialization('warehouse', 'orders'), partition: 'p1' },
@@ -292,7 +296,7 @@ test('assets show their last materialization and failed checks, refusals why', o
   await sees(page, has('#detail', '127.0.0.1'));
 });
 
-test('the page says how far the destinations are that events are forwarded to', options, async (t) => {
+test('the page shows how far behind each destination is', options, async (t) => {
   const hub = await startService(t);
   const device = await startService(t, { args: ['--forward-to', hub.url] });
   await report(device, [materialization('orders')]);
@@ -320,7 +324,7 @@ test('the page says how far the destinations are that events are forwarded to', 
   assert.ok(await page.evaluate(`document.querySelector('#forwarding').hidden`));
 });
 
-test('the page says of engines what it says of a hub', options, async (t) => {
+test('the page shows the same about engines as about a hub', options, async (t) => {
   let state: 'works' | 'away' | 'not set up' = 'works';
   const nats = await startNatsStub(t, {
     passes: () => state !== 'away',
@@ -337,7 +341,7 @@ test('the page says of engines what it says of a hub', options, async (t) => {
     { name: 'table', to: `${url.replace('http:', 'clickhouse+http:')}/assets.events` },
   );
   await report(edge, [materialization('orders')]);
-  const page = await open(`${edge.url}/`); // an earlier page would say it also before the event
+  const page = await open(`${edge.url}/`); // a page opened earlier would show "all events" even before this event
   const says = async (text: string) => {
     for (const name of ['stream', 'table']) await sees(page, has('#forwarding', `${name} ${text}`));
   };
@@ -352,7 +356,7 @@ test('the page says of engines what it says of a hub', options, async (t) => {
   await says('has all events');
 });
 
-test('10,000 events are a few elements; older ones are read, and the oldest dropped', options, async (t) => {
+test('10,000 events need few elements; the page reads older events, and drops the oldest', options, async (t) => {
   const service = await startService(t);
   const items = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, index) => ({
@@ -393,7 +397,7 @@ test('10,000 events are a few elements; older ones are read, and the oldest drop
 });
 
 test(
-  'a search looks at the whole journal in small steps, says how far, stops and continues [edges-page-2]',
+  'a search reads the whole journal in small steps, shows its progress, stops and continues [edges-page-2]',
   options,
   async (t) => {
     const service = await startService(t);
@@ -402,7 +406,7 @@ test(
       description: index === 4 || index === 17_000 ? 'a needle' : 'hay',
     }));
     await report(service, items);
-    // How many steps a search may take is up to the test.
+    // The test decides how many steps a search can make.
     const page = await browser.newPage();
     releases.unshift(() => page.close());
     await page.addInitScript({
@@ -422,7 +426,7 @@ test(
     await sees(page, has('#count', 'the newest 1,000 of 25,000 events'));
     await page.fill('[name=text]', 'HAY');
     await sees(page, has('#count', '1,000 found in the newest 1,000 of 25,000 events'));
-    assert.equal(await taken(), 0, 'there are enough hits');
+    assert.equal(await taken(), 0, 'the page has enough hits');
     await page.fill('[name=text]', 'needle');
     await sees(page, has('#search', 'Stop'));
     await sees(page, has('#count', '0 found in the newest 1,000 of 25,000 events'));
@@ -439,7 +443,7 @@ test(
     await page.click('#search');
     await sees(page, `${COLUMN}('seq').join() === '17001,5'`);
     await sees(page, has('#count', '2 found in 25,001 events'));
-    assert.ok(await page.evaluate(`document.querySelector('#search').hidden`), 'it has looked at all');
+    assert.ok(await page.evaluate(`document.querySelector('#search').hidden`), 'all events were searched');
     assert.equal(await taken(), 24, 'each event was read once');
     await page.click('.row');
     await sees(page, has('#detail', 'a needle'));
@@ -460,7 +464,7 @@ test(
   },
 );
 
-test('a search misses nothing after events that retention removes while it reads', options, async (t) => {
+test('a search misses no event when retention removes others while it reads', options, async (t) => {
   const service = await startService(t);
   const items = Array.from({ length: 3_000 }, (_, index) => ({
     ...materialization('table'),
@@ -526,7 +530,7 @@ test(
   },
 );
 
-test('times have an age, which grows', options, async (t) => {
+test('each time is shown with its age, which grows', options, async (t) => {
   const service = await startService(t);
   await report(service, [materialization('a')]);
   const page = await open(`${service.url}/#events?open=1`);
@@ -536,7 +540,7 @@ test('times have an age, which grows', options, async (t) => {
 });
 
 test(
-  'the page of a service for tests says so, with its faults and how often each was met, and resets it',
+  'the page of a service for tests shows its faults and how often each was met, and resets it',
   options,
   async (t) => {
     const service = await startService(t, { args: ['--test'] });
@@ -600,7 +604,7 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
 });
 
-test('names from outside are text, and do not reorder what is beside them [edges-page-1]', options, async (t) => {
+test('names from outside are text, and do not reorder the text beside them [edges-page-1]', options, async (t) => {
   const service = await startService(t);
   const tag = '<img src=x onerror=alert(1)><script>alert(2)</script>';
   const override = 'safe\u202egnp.exe';
@@ -632,7 +636,7 @@ test('names from outside are text, and do not reorder what is beside them [edges
   }
 });
 
-test('keys that differ look different, and what is shown of one finds it', options, async (t) => {
+test('different keys look different, and a search for the shown text of a key finds it', options, async (t) => {
   const service = await startService(t);
   const keys = [
     ['a', 'b'],
@@ -670,7 +674,7 @@ test('keys that differ look different, and what is shown of one finds it', optio
   await sees(page, `${COLUMN}('key').join() === '["only/here"]'`);
 });
 
-test('all of it works with the keyboard alone', options, async (t) => {
+test('the page works with the keyboard alone', options, async (t) => {
   const service = await startService(t);
   await report(service, [
     ...Array.from({ length: 100 }, (_, index) => materialization(`asset-${index + 1}`)),
@@ -679,7 +683,7 @@ test('all of it works with the keyboard alone', options, async (t) => {
   const page = await open(service.url);
   const loaded = async () => {
     await page.reload();
-    await sees(page, has('#count', '101 events')); // the rows may come in several frames
+    await sees(page, has('#count', '101 events')); // the rows can be drawn in several frames
   };
   const active = () => page.evaluate<string>(`document.querySelector('.row.active .seq')?.innerText ?? ''`);
   const press = async (...keys: readonly string[]) => {
@@ -714,11 +718,11 @@ test('all of it works with the keyboard alone', options, async (t) => {
   await press('Escape');
   assert.deepEqual([await page.evaluate(`document.activeElement.id`), await active()], ['list', '2']);
   await press('/');
-  // Without an input, which would filter the rows after a moment.
+  // A key event without input: input would filter the rows after a moment.
   await page.evaluate(
     `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'j', bubbles: true }))`,
   );
-  assert.equal(await active(), '2', 'what is typed moves no row');
+  assert.equal(await active(), '2', 'typing moves no row');
   await page.keyboard.type('no_nulls');
   await sees(page, `${count('.row')} === 1`);
   await press('Escape', '2');
@@ -840,28 +844,32 @@ test('hosted, the first command names the deployment and the header of the token
   );
 });
 
-test('the page resumes after a restart, and begins anew with another journal', options, async (t) => {
-  const args = ['--port', String(await freePort(t))];
-  const data = newFolder(t);
-  const first = await startService(t, { args, data });
-  await report(first, [materialization('before')]);
-  const page = await open(first.url);
-  await sees(page, has('.row', 'before'));
-  await first.kill();
-  await sees(page, has('#state', 'Next try in'));
-  const second = await startService(t, { args, data });
-  await report(second, [materialization('after')]);
-  await sees(page, isLive);
-  await sees(page, `${count('.row')} === 2`);
-  await second.kill();
-  rmSync(data, { recursive: true });
-  const third = await startService(t, { args, data: newFolder(t) });
-  await report(third, [materialization('another'), materialization('journal'), materialization('begins')]);
-  await sees(page, `${COLUMN}('key').join() === 'begins,journal,another'`);
-  await third.kill();
-  await startService(t, { args: [...args, '--no-read'], data: third.data });
-  await sees(page, has('#notice', '--read'));
-});
+test(
+  'the page resumes after a restart, and starts again from the first event with another journal',
+  options,
+  async (t) => {
+    const args = ['--port', String(await freePort(t))];
+    const data = newFolder(t);
+    const first = await startService(t, { args, data });
+    await report(first, [materialization('before')]);
+    const page = await open(first.url);
+    await sees(page, has('.row', 'before'));
+    await first.kill();
+    await sees(page, has('#state', 'Next try in'));
+    const second = await startService(t, { args, data });
+    await report(second, [materialization('after')]);
+    await sees(page, isLive);
+    await sees(page, `${count('.row')} === 2`);
+    await second.kill();
+    rmSync(data, { recursive: true });
+    const third = await startService(t, { args, data: newFolder(t) });
+    await report(third, [materialization('another'), materialization('journal'), materialization('begins')]);
+    await sees(page, `${COLUMN}('key').join() === 'begins,journal,another'`);
+    await third.kill();
+    await startService(t, { args: [...args, '--no-read'], data: third.data });
+    await sees(page, has('#notice', '--read'));
+  },
+);
 
 test('with serve --test, a reset empties the page, which then shows the new journal', options, async (t) => {
   const service = await startService(t, { args: ['--test'] });
@@ -874,7 +882,7 @@ test('with serve --test, a reset empties the page, which then shows the new jour
   await sees(page, `${COLUMN}('key').join() === 'third'`);
 });
 
-test('a hidden page closes its stream, and resumes when it is seen again', options, async (t) => {
+test('a hidden page closes its stream, and resumes when it is shown again', options, async (t) => {
   const service = await startService(t);
   await report(service, [materialization('before')]);
   const page = await open(service.url);

@@ -1,4 +1,4 @@
-/** The metrics, and the alert rules of the handbook, as the tool of Prometheus reads them. */
+/** The metrics and the alert rules of the handbook, checked by Prometheus's promtool. */
 
 import assert from 'node:assert/strict';
 import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
@@ -14,14 +14,14 @@ import { ask, post } from '../support/wire.ts';
 
 const skip = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
 
-/** @returns what it printed. @throws with that when it fails */
+/** @returns its output. @throws with its output if it fails */
 function promtool(args: readonly string[], options: SpawnSyncOptions): string {
   const { status, stdout, stderr } = spawnSync('promtool', args, { timeout: HANG_MS, ...options });
   assert.equal(status, 0, `promtool ${args.join(' ')}\n${stdout}${stderr}`);
   return `${stdout}${stderr}`;
 }
 
-test('promtool finds nothing to say about the metrics', { skip }, async (t) => {
+test('promtool has no complaint about the metrics', { skip }, async (t) => {
   const upstream = await startPlainUpstream(t);
   upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
   const watched = ['--watch-asset', 'nothing', '--watch-asset', '["a\\"b"]'];
@@ -35,13 +35,13 @@ test('promtool finds nothing to say about the metrics', { skip }, async (t) => {
   assert.equal(promtool(['check', 'metrics'], { input }), '');
 });
 
-test('promtool takes the alert rules, and each fires when it should and not before', { skip }, (t) => {
+test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
   const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
   const [, rules = ''] = /^```yaml\n(groups:.*?)^```$/ms.exec(handbook) ?? [];
   writeFileSync(join(folder, 'rules.yml'), rules);
   assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 13 rules found/);
-  // Of each rule: series that are well for half an hour and then are not, and when it has to have fired.
+  // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
     AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
@@ -90,7 +90,7 @@ test('promtool takes the alert rules, and each fires when it should and not befo
     ...[29, minutes].flatMap((at) => [`      - eval_time: ${at}m`, `        alertname: ${name}`]),
     `        exp_alerts: [{exp_labels: {${labels[name] ?? ''}}}]`,
   ]);
-  // What an alert says is not compared, only that it fires.
+  // The texts of an alert are not compared, only that it fires.
   writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));
   writeFileSync(join(folder, 'tests.yml'), ['rule_files: [rules.yml]', 'tests:', ...tests, ''].join('\n'));
   promtool(['test', 'rules', 'tests.yml'], { cwd: folder });

@@ -23,7 +23,7 @@ const SERVER = join(root, 'dist/server.js');
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const [front, handbook] = ['README.md', 'bin/README.md'].map((path) => readFileSync(join(root, path), 'utf8'));
 
-/** @returns the blocks of code of a page in one language */
+/** @returns the code blocks of a page in one language */
 function blocksOf(page: string | undefined, language: string): string[] {
   return [...(page ?? '').matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'gms'))].map(
     ([, text = '']) => text,
@@ -31,17 +31,17 @@ function blocksOf(page: string | undefined, language: string): string[] {
 }
 
 function withoutModule(name: string): string | false {
-  const reason = `${python} has no ${name}; ASSETLOG_TEST_PYTHON may name one that has`;
+  const reason = `${python} has no ${name}; set ASSETLOG_TEST_PYTHON to a Python that has it`;
   return missing(reason, python, ['-c', `import ${name}`]);
 }
 
-/** The coverage and the test runner around us are not their business. */
+/** The environment without the variables of the coverage and the runner of these tests. */
 function environment(more: Readonly<Record<string, string>> = {}): NodeJS.ProcessEnv {
   const own = { no_proxy: '*', NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined, NODE_OPTIONS: undefined };
   return { ...process.env, ...own, ...more };
 }
 
-/** Runs a program to its end. @throws with what it printed when it fails */
+/** Runs a program to its end. @throws with its output if it fails */
 function run(command: string, args: readonly string[], cwd: string, env = environment()): string {
   const { status, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: HANG_MS });
   assert.equal(status, 0, `${command} ${args.join(' ')}\n${stdout}${stderr}`);
@@ -149,7 +149,7 @@ def test_meets_no_fault(assetlog):
     assert assetlog.met() == [1]
 `;
 
-test('with the fixtures of assetlog pytest each test has an empty service, also with several workers', {
+test('with the pytest fixtures of assetlog each test has an empty service, also with several workers', {
   skip: ['pytest', 'xdist', 'requests'].map(withoutModule).find(Boolean) ?? false,
 }, (t) => {
   const folder = newFolder(t);
@@ -181,7 +181,7 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   for (const args of [[], ['-n', '4'], ['--import-mode=importlib']]) {
     const passed = pytest(SERVER, ...args);
     assert.match(passed.stdout, /^14 passed/m, passed.stdout + passed.stderr);
-    write('__init__.py', ''); // then the tests are a package
+    write('__init__.py', ''); // makes the tests a package
   }
   write('test_more.py', UNMET);
   assert.match(pytest(SERVER).stdout, /no report met .*'nearest': .*'differs': \{'asset_key': \['order'\]\}/);
@@ -191,7 +191,7 @@ print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.match(wrong, /assetlog did not start: exit code 1(.|\n)*Cannot find module/);
 });
 
-test('the fixtures find the program on the PATH, and say which variable names it otherwise', {
+test('the fixtures find the program on the PATH, and otherwise fail with the variable to set', {
   skip: withoutModule('pytest'),
 }, (t) => {
   const folder = newFolder(t);
@@ -208,7 +208,7 @@ test('the fixtures find the program on the PATH, and say which variable names it
   assert.match(pytest(folder), /^1 passed/m);
 });
 
-/** Pauses take no time; what they were is printed in the end. */
+/** Pauses take no time; their lengths are printed at the end. */
 const PRODUCTION = `
 import json, time
 pauses = []
@@ -222,11 +222,11 @@ for sent in json.loads(BATCHES):
 print(wrong, [int(pause) for pause in pauses])
 `;
 
-test('the code of the handbook for production reports each item once, and says which are wrong', {
-  skip: missing('there is no Python', python, ['--version']),
+test('the production code of the handbook reports each item once, and collects the wrong ones', {
+  skip: missing('Python is not installed', python, ['--version']),
 }, async (t) => {
   const [example = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('def report('));
-  assert.ok(example.indexOf('wrong =') < 1_300, 'it is short');
+  assert.ok(example.indexOf('wrong =') < 1_300, 'the example is short');
   const service = await startService(t, { args: ['--test'] });
   const effects = [
     { drop: 'reply' },
@@ -310,7 +310,7 @@ func LoadOrders(url string) error {
   assert.match(goTest(2).stdout, /given up/);
 });
 
-/** Of JUnit and Testcontainers what the recipe uses. The container is a service of the test, whose address is in the environment. */
+/** The parts of JUnit and Testcontainers that the recipe uses. The container is a service of the test; the environment has its address. */
 const JAVA: Readonly<Record<string, string>> = {
   'org/junit/jupiter/api/Test.java': 'package org.junit.jupiter.api; public @interface Test {}',
   'org/junit/jupiter/api/BeforeEach.java': 'package org.junit.jupiter.api; public @interface BeforeEach {}',
@@ -356,7 +356,7 @@ const JAVA: Readonly<Record<string, string>> = {
 };
 
 test('the test in Java counts the attempts of a client', {
-  skip: missing('there is no JDK', 'javac', ['-version']),
+  skip: missing('no JDK is installed', 'javac', ['-version']),
 }, async (t) => {
   const service = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
@@ -371,7 +371,7 @@ test('the test in Java counts the attempts of a client', {
   assert.throws(() => run('java', java(2), folder), /AssertionError: not as often: 0 instead of 1/);
 });
 
-test('the service container takes reports under its name and shows events, and its workflow is YAML', {
+test('the service container accepts reports under its name and shows events, and its workflow is YAML', {
   skip: withoutModule('yaml'),
 }, async (t) => {
   const [, yaml = ''] = blocksOf(handbook, 'yaml').filter((text) => /^(groups|jobs):/.test(text));
@@ -402,8 +402,8 @@ async function askAs(host: string, port: number, method: string, path: string) {
   return { status: reply!.statusCode, body };
 }
 
-test('the step of the CI service leaves a service and its address', {
-  skip: missing('there is no bash', 'bash', ['--version']),
+test('the CI step leaves a running service and its address', {
+  skip: missing('bash is not installed', 'bash', ['--version']),
 }, async (t) => {
   const folder = newFolder(t);
   const [yaml = ''] = blocksOf(front, 'yaml');
@@ -470,7 +470,7 @@ for statement in sys.stdin.read().split(";"):
   assert.deepEqual(typed, [['TIMESTAMP', 'VARCHAR[]', 'BOOLEAN', 'STRUCT(data_version VARCHAR)']]);
   assert.deepEqual(texts, [[service.events()[0]?.['description']]]);
   assert.deepEqual(count, [[60]]);
-  // What the page says of half a surrogate pair, and of a last line that is not whole yet.
+  // Two cases of the handbook: half of a surrogate pair, and a last line that is not complete yet.
   await report(service, 'observation/late', { metadata: { half: '\ud800' } });
   assert.match(duckdb(sql).stderr, /Malformed JSON/);
   const lenient = sql.replace("'newline_delimited'", "'newline_delimited', ignore_errors = true");
@@ -479,7 +479,7 @@ for statement in sys.stdin.read().split(";"):
   assert.match(duckdb(sql).stderr, /Malformed JSON/);
 });
 
-test('PostgreSQL takes the journal, again and again', { skip: withoutPostgres }, async (t) => {
+test('PostgreSQL loads the journal, also repeatedly', { skip: withoutPostgres }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
   const [sql = ''] = blocksOf(handbook, 'sql').filter((text) => text.includes('\\copy'));
@@ -558,7 +558,7 @@ test('the client of S3 copies all files but the newest, each once', { skip: with
   assert.deepEqual(listed(), closed());
 });
 
-/** @returns the address of something that answers as S3 does */
+/** Starts a local server with the protocol of S3. @returns its address */
 async function startMoto(t: TestContext, folder: string): Promise<string> {
   const log = join(folder, 'moto.log');
   const output = openSync(log, 'w');

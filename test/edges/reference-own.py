@@ -1,5 +1,5 @@
 """Fixtures for the reference's own tests of the three endpoints: each request goes to assetlog, and each event that assetlog
-recorded is reported into the instance of Dagster in which the tests look."""
+recorded is reported into the instance of Dagster from which the tests read."""
 
 import os
 
@@ -8,7 +8,7 @@ import pytest
 from dagster import AssetCheckEvaluation, AssetCheckSeverity, AssetKey, AssetMaterialization, AssetObservation, DagsterInstance
 from dagster._core.definitions.data_version import DATA_VERSION_IS_USER_PROVIDED_TAG, DATA_VERSION_TAG
 
-# The texts of errors differ: that of assetlog, and the one that the tests expect. An error that is not here stays as it is.
+# assetlog's text of an error, and the text that the tests expect instead. Other errors are not replaced.
 NO_OBJECT = 'metadata is "im_just_a_string" (a string); send a JSON object such as {"rows":10}'
 WORDS = {
     ("report_asset_materialization", NO_OBJECT): 'Error constructing AssetMaterialization: Param "metadata" is not',
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(items):
 
 
 class Client(httpx2.Client):
-    """Reports to assetlog, and after each reply reads what is new there."""
+    """Reports to assetlog, and after each reply reads the new events."""
 
     def __init__(self, instance, base_url, headers=None):
         super().__init__(base_url=base_url, headers=headers)
@@ -87,7 +87,7 @@ def reworded(response, url):
 
 
 def expect(is_so, otherwise):
-    """Fails also a test whose assertion is expected to fail."""
+    """Fails the test, also one that is marked as an expected failure."""
     if not is_so:
         pytest.fail(otherwise)
 

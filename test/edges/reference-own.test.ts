@@ -1,6 +1,6 @@
 /**
- * The reference's own tests of the three endpoints, as they are, against assetlog with the fixtures of `reference-own.py`. They are
- * in the source package of dagster-webserver: ASSETLOG_TEST_REFERENCE_SOURCE names the folder that it is unpacked to.
+ * The reference's own tests of the three endpoints, unchanged, against assetlog with the fixtures of `reference-own.py`. They are
+ * in the source package of dagster-webserver: ASSETLOG_TEST_REFERENCE_SOURCE names the folder of the unpacked package.
  */
 
 import assert from 'node:assert/strict';
@@ -32,7 +32,7 @@ test("the reference's own tests pass, but for a client that may only read", {
     startService(t, { args: ['--deployments', deployments] }),
   ]);
   const tests = join(source, 'dagster_webserver_tests/webserver/test_asset_events.py');
-  // Its own fixtures and settings are left out, and nothing is written into its folder.
+  // The reference's own fixtures and settings are not used, and nothing is written into its folder.
   const settings = join(folder, 'pytest.ini');
   writeFileSync(settings, '[pytest]\n');
   const args = ['-c', settings, '--noconftest', '-p', 'no:cacheprovider', '-p', 'reference-own', tests];

@@ -1,72 +1,72 @@
-/** The requests that go to assetlog and to the reference, and what is different on purpose. */
+/** The requests that go to assetlog and to the reference, and the intended differences. */
 
 import { gzipSync } from 'node:zlib';
 import type { Member } from '../support/reference.ts';
 
-/** One request. `ROW` in it becomes a word that no other row has, by which its events are found again. */
+/** One request. `ROW` in it is replaced by a word that no other row has, by which its events are found. */
 export interface Row {
-  /** A sentence about both, or what it is that differs. */
-  readonly says: string;
+  /** A sentence about both services, or the request that they treat differently. */
+  readonly title: string;
   readonly method?: string;
   readonly target: string;
   /** Text is sent as UTF-8. */
   readonly body?: string | Buffer;
-  /** All headers besides Host and the body's length. Without it a body goes as application/json. */
+  /** All headers besides Host and Content-Length. Without them a body is sent as application/json. */
   readonly headers?: readonly string[];
-  /** Instead of one `localhost`. */
+  /** Without them one `localhost`. */
   readonly hosts?: readonly string[];
   readonly chunked?: true;
-  /** The target of a second request, else the same, that is sent after it; both accept the first. */
+  /** The target of a second, otherwise equal request. Both services accept the first one. */
   readonly next?: string;
 }
 
 export interface Expectation {
-  /** Of the reference and of assetlog. */
+  /** Status of the reference, status of assetlog. */
   readonly statuses: readonly [number, number];
-  /** What the events disagree about, where both record one. */
+  /** The members that differ if both record an event. */
   readonly members?: readonly Member[];
-  /** How many events the reference records of the row; as a rule one for each 200. */
+  /** How many events the reference records. Without it one for each 200. */
   readonly referenceEvents?: number;
-  /** The same of assetlog. */
+  /** How many events assetlog records. Without it one for each 200. */
   readonly assetlogEvents?: number;
-  /** JSON text of members that the reference's event has, where they are worth a word in the README. */
+  /** Members of the reference's event as JSON text, if the README mentions them. */
   readonly records?: string;
 }
 
 export interface Difference extends Expectation {
-  /** As the README's table calls it. */
+  /** Its name in the README's table. */
   readonly what: string;
-  /** A row may expect something else than its difference as a rule does. */
+  /** A row can override the expectation of its difference. */
   readonly rows: readonly (Row & Partial<Expectation>)[];
 }
 
 export const JSON_TYPE = 'Content-Type: application/json';
 
-/** Half of a surrogate pair, as JSON writes it. */
+/** Half of a surrogate pair, in JSON. */
 const LONE = '\\ud800';
 
 function nested(depth: number): string {
   return '['.repeat(depth) + ']'.repeat(depth);
 }
 
-/** A value for a query; where its escapes matter, a row spells them out. */
+/** Escapes a value for a query. A row whose escapes matter spells them out. */
 const inQuery = encodeURIComponent;
 
-type More = Omit<Row, 'says' | 'target' | 'body'> & Partial<Expectation>;
+type More = Omit<Row, 'title' | 'target' | 'body'> & Partial<Expectation>;
 
-/** @param target a path that begins with `/`, a URL, or what follows `/report_asset_`, as that of `more.next` does */
-function row(says: string, target: string, body?: string | Buffer, more: More = {}): Row & Partial<Expectation> {
+/** @param target a path that starts with `/`, a URL, or the part after `/report_asset_`; `more.next` has the same form */
+function row(title: string, target: string, body?: string | Buffer, more: More = {}): Row & Partial<Expectation> {
   const next = more.next === undefined ? {} : { next: pathOf(more.next) };
-  return { says, target: pathOf(target), ...(body === undefined ? {} : { body }), ...more, ...next };
+  return { title, target: pathOf(target), ...(body === undefined ? {} : { body }), ...more, ...next };
 }
 
 const pathOf = (target: string) => (/^(\/|http:)/.test(target) ? target : `/report_asset_${target}`);
 
-/** Both answer 200 and record the same. */
+/** Both services answer 200 and record the same. */
 export const agreeing: readonly Row[] = [
   // The position of the key
   row('a key in the path needs no body', 'materialization/ROW'),
-  row('each slash of the path begins another part', 'observation/ROW/orders/2026'),
+  row('each slash of the path starts another part', 'observation/ROW/orders/2026'),
   row('escapes in the path are decoded as UTF-8', 'materialization/ROW%20x/%C3%A9%E6%97%A5'),
   row('escapes in the path are decoded once', 'materialization/ROW%2520x%252Fy'),
   row('a plus in the path is a plus', 'observation/ROW+x%2By'),
@@ -80,9 +80,9 @@ export const agreeing: readonly Row[] = [
   row('keys hold any script', 'materialization/', '{"asset_key":["ROW","é日本😀","\\u00e9\\ud83d\\ude00"]}'),
   row('a word in the query is a key', 'observation/?asset_key=ROW'),
   row('a JSON array in the query is a key', `materialization/?asset_key=${inQuery('["ROW", "my-table.v2", "é"]')}`),
-  row('a check takes its key from the body', 'check/', '{"asset_key":["ROW","x"],"check_name":"c","passed":true}'),
-  row('a check takes its key from the query', 'check/?asset_key=ROW&check_name=c&passed=true'),
-  row('a check takes its key from the path', 'check/ROW/x?check_name=c&passed=true'),
+  row('a check can have its key in the body', 'check/', '{"asset_key":["ROW","x"],"check_name":"c","passed":true}'),
+  row('a check can have its key in the query', 'check/?asset_key=ROW&check_name=c&passed=true'),
+  row('a check can have its key in the path', 'check/ROW/x?check_name=c&passed=true'),
   row('an absolute target means the same', `http://localhost/report_asset_materialization/ROW/x?description=d`),
   // Which place wins
   row('the path wins over the body', 'materialization/ROW/path', '{"asset_key":["ROW","body"]}'),
@@ -116,7 +116,7 @@ export const agreeing: readonly Row[] = [
   row('an empty object leaves everything to the query', 'observation/?asset_key=ROW&partition=q', '{}'),
   row('a repeated parameter with one value is that value', 'materialization/ROW?description=d&description=d'),
   row(
-    'of a repeated member the last value wins',
+    'the last value of a repeated member wins',
     'materialization/ROW',
     '{"description":"first","description":"last"}',
   ),
@@ -158,17 +158,17 @@ export const agreeing: readonly Row[] = [
     '{"metadata":{"a":"1","b":"true","c":"null","d":"{}","e":""}}',
   ),
   row(
-    'of a repeated name in metadata readers take the last',
+    'readers get the last value of a repeated name in metadata',
     'materialization/ROW',
     '{"metadata":{"a":1,"b":2,"a":3}}',
   ),
-  row('metadata without members is taken', 'observation/ROW', '{"metadata":{}}'),
+  row('metadata without members is accepted', 'observation/ROW', '{"metadata":{}}'),
   row(
-    'metadata may be in the query as JSON',
+    'metadata can be in the query as JSON',
     `materialization/ROW?metadata=${inQuery('{"rows": 12345678901234567890, "é": [null]}')}`,
   ),
   row(
-    'metadata of a check may be in the query as JSON',
+    'metadata of a check can be in the query as JSON',
     `check/ROW?check_name=c&passed=true&metadata=${inQuery('{"a":{"b":1}}')}`,
   ),
   row('metadata null in the query is metadata not given', 'observation/ROW?metadata=null'),
@@ -183,8 +183,8 @@ export const agreeing: readonly Row[] = [
     'observation/ROW',
     '{"description":"😀","partition":"[\\"a\\"]","data_version":"3"}',
   ),
-  row('strings in the body may be empty', 'materialization/ROW', '{"description":"","partition":"","data_version":""}'),
-  row('strings in the query may be empty', 'observation/ROW?description=&partition=&data_version'),
+  row('strings in the body can be empty', 'materialization/ROW', '{"description":"","partition":"","data_version":""}'),
+  row('strings in the query can be empty', 'observation/ROW?description=&partition=&data_version'),
   row(
     'a control character in a string is kept',
     'materialization/ROW',
@@ -195,7 +195,7 @@ export const agreeing: readonly Row[] = [
     'escapes in the query are decoded as UTF-8',
     'observation/ROW?description=%C3%A9%F0%9F%98%80%26%3D%25&data_version=%2525',
   ),
-  row('names in the query may be escaped', 'observation/ROW?%70artition=p&&data%5Fversion=v'),
+  row('names in the query can be escaped', 'observation/ROW?%70artition=p&&data%5Fversion=v'),
   row('equals signs and semicolons belong to a value', 'materialization/ROW?description=a=b;partition=c'),
   row('a question mark and a slash belong to a value', 'materialization/ROW?description=a?b/c'),
   row(
@@ -203,21 +203,17 @@ export const agreeing: readonly Row[] = [
     'observation/ROW?description=null&partition=true&data_version=3',
   ),
   // Checks
-  row('a check that failed is an error by default', 'check/ROW', '{"check_name":"c","passed":false}'),
-  row('a check that failed may be a warning', 'check/ROW', '{"check_name":"c","passed":false,"severity":"WARN"}'),
-  row(
-    'a check that passed may name a severity',
-    'check/ROW',
-    '{"check_name":"é 1/2","passed":true,"severity":"ERROR"}',
-  ),
-  row('a check may be whole in the query', 'check/ROW?check_name=no+nulls&passed=false&severity=WARN'),
+  row('a failed check is an error by default', 'check/ROW', '{"check_name":"c","passed":false}'),
+  row('a failed check can be a warning', 'check/ROW', '{"check_name":"c","passed":false,"severity":"WARN"}'),
+  row('a passed check can have a severity', 'check/ROW', '{"check_name":"é 1/2","passed":true,"severity":"ERROR"}'),
+  row('a check can be entirely in the query', 'check/ROW?check_name=no+nulls&passed=false&severity=WARN'),
   row('a check has a partition', 'check/ROW?partition=2026-11-20', '{"check_name":"c","passed":true}'),
   row(
     'description and data version of a check are ignored',
     'check/ROW?description=d',
     '{"check_name":"c","passed":true,"data_version":"v"}',
   ),
-  // Everything else about a request
+  // Other parts of a request
   row(
     'unknown members are ignored',
     'materialization/ROW',
@@ -235,8 +231,8 @@ export const agreeing: readonly Row[] = [
     '\r\n\t{ "description" :\n"d" , "metadata" : { "a" : [ 1 , 2 ] } } \n',
   ),
   row('a byte order mark is skipped', 'materialization/ROW', '\ufeff{"description":"d"}'),
-  row('a body may come in chunks', 'observation/ROW', '{"description":"é😀é😀é😀"}', { chunked: true }),
-  row('a body may have 1 MiB', 'materialization/ROW', `{"description":"${'x'.repeat(1_048_558)}"}`),
+  row('a body can be sent in chunks', 'observation/ROW', '{"description":"é😀é😀é😀"}', { chunked: true }),
+  row('a body can have 1 MiB', 'materialization/ROW', `{"description":"${'x'.repeat(1_048_558)}"}`),
   row('the same report sent twice is two events', 'materialization/ROW', '{"partition":"p"}', {
     next: 'materialization/ROW',
   }),
@@ -245,7 +241,7 @@ export const agreeing: readonly Row[] = [
   }),
 ];
 
-/** Both answer 400 and record nothing. */
+/** Both services answer 400 and record nothing. */
 export const refused: readonly Row[] = [
   row('a report without a key is refused', 'materialization/', '{"description":"ROW"}'),
   row('an observation without a key is refused', 'observation/?description=ROW'),
@@ -289,16 +285,16 @@ export const refused: readonly Row[] = [
 ];
 
 /** A row that the reference records with these members. */
-function recordedAs(says: string, target: string, records: string): Row & Partial<Expectation> {
-  return row(says, target, undefined, { records });
+function recordedAs(title: string, target: string, records: string): Row & Partial<Expectation> {
+  return row(title, target, undefined, { records });
 }
 
-/** @param rule what is expected of each row that does not say something else */
+/** @param rule the expectation of each row, unless the row overrides it */
 function difference(what: string, rule: Expectation, rows: Difference['rows']): Difference {
   return { what, rows, ...rule };
 }
 
-/** What is different on purpose. */
+/** The intended differences. */
 export const differences: readonly Difference[] = [
   difference('trailing comma in the JSON', { statuses: [500, 400] }, [
     row('a trailing comma', 'materialization/ROW', '{"description":"d",}'),
@@ -323,7 +319,7 @@ export const differences: readonly Difference[] = [
   ]),
   difference('`application/json; charset=utf-8`, `Application/JSON`', { statuses: [400, 200] }, [
     row('a charset', 'materialization/ROW', '{"description":"d"}', { headers: [`${JSON_TYPE}; charset=utf-8`] }),
-    row('a Content-Type in other letters', 'observation/ROW', '{"description":"d"}', {
+    row('a Content-Type in another case', 'observation/ROW', '{"description":"d"}', {
       headers: ['Content-Type: Application/JSON'],
     }),
   ]),
@@ -422,7 +418,7 @@ export const differences: readonly Difference[] = [
   ]),
   difference('unknown path, wrong case', { statuses: [405, 404] }, [
     row('an unknown path', '/report_asset_deletion/ROW'),
-    row('a path in other letters', '/Report_Asset_Materialization/ROW'),
+    row('a path in another case', '/Report_Asset_Materialization/ROW'),
   ]),
   difference('foreign `Origin`, `Sec-Fetch-Site: cross-site`, foreign Host on loopback', { statuses: [200, 403] }, [
     row('a foreign Origin', 'materialization/ROW', undefined, { headers: ['Origin: https://evil.example'] }),
@@ -432,7 +428,7 @@ export const differences: readonly Difference[] = [
     row('a foreign Host', 'observation/ROW', undefined, { hosts: ['evil.example'] }),
   ]),
   difference('the same check reported twice with a `partition`', { statuses: [500, 200], referenceEvents: 2 }, [
-    row('the second of them', 'check/ROW?check_name=c&passed=true&partition=p', undefined, {
+    row('the second report', 'check/ROW?check_name=c&passed=true&partition=p', undefined, {
       next: 'check/ROW?check_name=c&passed=true&partition=p',
     }),
   ]),
@@ -447,9 +443,9 @@ export const differences: readonly Difference[] = [
     }),
   ]),
   difference('a lone surrogate in a partition, a data version or a description', { statuses: [500, 400] }, [
-    row('one in a partition', 'materialization/ROW', `{"partition":"${LONE}"}`),
-    row('one in a description', 'observation/ROW', `{"description":"${LONE}"}`, { statuses: [200, 400] }),
-    row('one in a data version', 'observation/ROW', `{"data_version":"${LONE}"}`),
+    row('in a partition', 'materialization/ROW', `{"partition":"${LONE}"}`),
+    row('in a description', 'observation/ROW', `{"description":"${LONE}"}`, { statuses: [200, 400] }),
+    row('in a data version', 'observation/ROW', `{"data_version":"${LONE}"}`),
   ]),
   difference(
     'UTF-16 body; depth 200; empty `check_name`; broken JSON list in the query; `passed=+true`; 5,000-character key',
@@ -499,17 +495,17 @@ export const differences: readonly Difference[] = [
     { statuses: [200, 200], members: ['metadata'] },
     [
       row(
-        'an object in the form that the reference stores, which it cannot load',
+        'an object in a form that the reference stores, which the reference cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__class__":"AssetKey"}}}',
       ),
       row(
-        'an object in the form of an enumeration that it stores, which it cannot load',
+        'an object in the form of a stored enumeration, which the reference cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__enum__":"Color.RED"}}}',
       ),
       row(
-        'an object in the form of a mapping that it stores, which loads as another',
+        'an object in the form of a stored mapping, which the reference loads as another value',
         'materialization/ROW',
         '{"metadata":{"a":{"__mapping_items__":[["b",2]]}}}',
       ),
@@ -540,16 +536,16 @@ export const differences: readonly Difference[] = [
     }),
   ]),
   difference('another report with an `Idempotency-Key` that was used before', { statuses: [200, 422] }, [
-    row('a description that was not there', 'observation/ROW', undefined, {
+    row('an added description', 'observation/ROW', undefined, {
       next: 'observation/ROW?description=d',
       headers: ['Idempotency-Key: ROW'],
     }),
   ]),
   difference('two `Idempotency-Key`, or one with a space in it', { statuses: [200, 400] }, [
-    row('two of them', 'materialization/ROW', undefined, {
+    row('two keys', 'materialization/ROW', undefined, {
       headers: ['Idempotency-Key: ROW', 'Idempotency-Key: ROW'],
     }),
-    row('one with a space', 'materialization/ROW', undefined, { headers: ['Idempotency-Key: "ROW x"'] }),
+    row('a key with a space', 'materialization/ROW', undefined, { headers: ['Idempotency-Key: "ROW x"'] }),
   ]),
   difference('`POST /report_asset_batch/`', { statuses: [405, 200] }, [
     row(

@@ -1,6 +1,6 @@
 /**
- * The same requests go to assetlog and to the other implementation of the specification, dagster-webserver, and what
- * both answered and recorded is compared. Where they differ on purpose a row says so, and a row whose difference is gone
+ * The same requests go to assetlog and to dagster-webserver, the other implementation of the specification, and the
+ * replies and the records of both are compared. Each intended difference has a row, and a row whose difference is gone
  * fails, so that the README's table stays true.
  */
 
@@ -23,14 +23,14 @@ import {
 import { ask, post, Wire, type WireReply } from '../support/wire.ts';
 import { agreeing, differences, type Expectation, JSON_TYPE, type Row, refused } from './reference-rows.ts';
 
-/** A row with what is expected of it. */
+/** A row with its complete expectation. */
 interface Case extends Row, Expectation {
   readonly difference: string | undefined;
 }
 
 const AFTER_MS = 100;
 
-/** What is different after a request, which takes two of them to see. */
+/** The difference that only a second request on the same connection shows. */
 const AFTER_500 = 'after a 500';
 
 const cases: readonly Case[] = [
@@ -39,7 +39,7 @@ const cases: readonly Case[] = [
   ...differences.flatMap(({ what, rows, ...rule }) => rows.map((row) => ({ ...rule, ...row, difference: what }))),
 ];
 
-test('assetlog records what the reference records, but for the differences that are named', { skip }, async (t) => {
+test('assetlog records the same as the reference, except for the named differences', { skip }, async (t) => {
   assert.ok(executable !== undefined);
   const [reference, service] = await Promise.all([startReference(t, executable), startService(t)]);
   const outcomes: Record<Side, WireReply[]>[] = [];
@@ -65,19 +65,19 @@ test('assetlog records what the reference records, but for the differences that 
     });
   }
 
-  await t.test('no event belongs to none of the requests', () => {
+  await t.test('each event belongs to one of the requests', () => {
     const markers = new Set(cases.map((_, index) => markerOf(index)));
     const strange = events.filter(({ marker }) => !markers.has(marker));
     assert.deepEqual(strange, []);
   });
 
-  await t.test(`${AFTER_500}: the reference closes without saying so, assetlog keeps the connection`, async () => {
+  await t.test(`${AFTER_500}: the reference closes the connection unannounced, assetlog keeps it`, async () => {
     assert.deepEqual(await reportAfterBrokenJson(reference.port), { announced: false, next: 'no reply' });
     assert.deepEqual(await reportAfterBrokenJson(service.port), { announced: false, next: 200 });
   });
 });
 
-test('the page of the tests names every difference', { skip }, () => {
+test('test/README.md names every difference', { skip }, () => {
   const page = readFileSync(join(root, 'test/README.md'), 'utf8');
   const named = [...differences.map(({ what }) => what), AFTER_500];
   const missing = named.filter((what) => !page.includes(what));
@@ -89,9 +89,9 @@ interface Outcome {
   readonly events: readonly Members[];
 }
 
-function nameOf({ says, target, difference, statuses: [reference, assetlog] }: Case): string {
-  if (difference === undefined) return `${says} (${target.slice(0, 60)})`;
-  return `${difference}: ${says}: ${reference} of the reference, ${assetlog} of assetlog`;
+function nameOf({ title, target, difference, statuses: [reference, assetlog] }: Case): string {
+  if (difference === undefined) return `${title} (${target.slice(0, 60)})`;
+  return `${difference}: ${title}: ${reference} from the reference, ${assetlog} from assetlog`;
 }
 
 function eventsOf(events: readonly Recorded[], side: Side, marker: string): Members[] {
@@ -106,7 +106,7 @@ function compare(each: Case, marker: string, { reference, assetlog }: Readonly<R
   assert.deepEqual(assetlog.replies.map(statusOf), expected(status), 'statuses of assetlog');
   assert.deepEqual(reference.replies.map(statusOf), expected(referenceStatus), 'statuses of the reference');
 
-  // Ours has one form on every path, and an event for each 200. Of the reference only rows without a difference ask it.
+  // assetlog's replies have one form on every path. The reference has to have it only in rows without a difference.
   assert.deepEqual(
     assetlog.replies.filter((reply) => !hasItsForm(reply)).map(({ body }) => body),
     [],
@@ -130,7 +130,7 @@ function compare(each: Case, marker: string, { reference, assetlog }: Readonly<R
     reference.events.length !== assetlog.events.length ||
     members.length > 0 ||
     !reference.replies.every(hasItsForm);
-  assert.ok(differs, `both do the same now, so this is no difference any more: ${difference}`);
+  assert.ok(differs, `both do the same now, so this difference is gone: ${difference}`);
 }
 
 function differing(one: Members, other: Members): Member[] {
@@ -141,7 +141,7 @@ function statusOf({ status }: WireReply): number {
   return status;
 }
 
-/** `{}` for a report that was accepted, else an object with an error (specification, section 7); a batch has its count. */
+/** `{}` for an accepted report, otherwise an object with an error (specification, section 7); a batch has its count. */
 function hasItsForm({ status, headers, body }: WireReply): boolean {
   if (headers.get('content-type') !== 'application/json') return false;
   return status === 200 ? /^\{("recorded":\d+)?\}$/.test(body) : typeof JSON.parse(body).error === 'string';
@@ -174,7 +174,7 @@ async function reportAfterBrokenJson(port: number): Promise<{ announced: boolean
   try {
     wire.send(post('/report_asset_materialization/after', '{'));
     const first = await wire.reply();
-    // A client that keeps connections sends its next report later, when it could have seen the end.
+    // A client with keep-alive sends its next report later, when it could have noticed the close.
     await sleep(AFTER_MS);
     wire.send(post('/report_asset_materialization/after'));
     const second = await wire.reply();

@@ -1,4 +1,4 @@
-/** What `npm run release` makes, from two clones, and checked and installed as the handbook says. */
+/** The files of `npm run release`: built in two clones, then checked and installed as in the handbook. */
 
 import assert from 'node:assert/strict';
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
@@ -26,23 +26,23 @@ function run(cwd: string, command: string, args: readonly string[], more: NodeJS
   return spawnSync(command, args, { cwd, encoding: 'utf8', timeout: HANG_MS, env: { ...process.env, ...own } });
 }
 
-function good({ status, stdout, stderr }: SpawnSyncReturns<string>): string {
+function outputOf({ status, stdout, stderr }: SpawnSyncReturns<string>): string {
   assert.equal(status, 0, stdout + stderr);
   return stdout;
 }
 
 const git = (cwd: string, ...args: string[]) =>
-  good(run(cwd, 'git', ['-c', 'user.name=test', '-c', 'user.email=test@localhost', ...args]));
+  outputOf(run(cwd, 'git', ['-c', 'user.name=test', '-c', 'user.email=test@localhost', ...args]));
 
-/** A clone that a release can be made of, in a folder of its own. */
+/** Clones a repository into a new folder, with the packages that a release needs. */
 function clone(t: TestContext, from: string, umask = '022'): string {
   const folder = join(newFolder(t), 'clone');
-  good(run(root, 'sh', ['-c', `umask ${umask} && git clone --quiet "$0" "$1"`, from, folder]));
+  outputOf(run(root, 'sh', ['-c', `umask ${umask} && git clone --quiet "$0" "$1"`, from, folder]));
   symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
   return folder;
 }
 
-/** A clone with a commit of what is not committed yet, so that this is released as well. */
+/** Clones this repository, and commits the changes that are not committed yet, so that they are released as well. */
 function cloneOfThis(t: TestContext): string {
   const folder = clone(t, root);
   for (const path of ['package.json', 'src', 'bin']) cpSync(join(root, path), join(folder, path), { recursive: true });
@@ -59,11 +59,11 @@ const bytesOf = (folder: string, name: string) => readFileSync(join(folder, 'dis
 test('two clones in two folders release the same bytes, at another time, in another zone and with another umask', (t) => {
   const first = cloneOfThis(t);
   const second = clone(t, first, '077');
-  good(release(first, '022', { TZ: 'UTC' }));
+  outputOf(release(first, '022', { TZ: 'UTC' }));
   mkdirSync(join(second, 'dist/release'), { recursive: true });
   appendFileSync(join(second, 'dist/release/left.over'), 'of the release before');
   appendFileSync(join(second, 'dist/left.over'), 'of an older build');
-  good(release(second, '077', { TZ: 'Asia/Tokyo', LC_ALL: 'tr_TR.UTF-8' }));
+  outputOf(release(second, '077', { TZ: 'Asia/Tokyo', LC_ALL: 'tr_TR.UTF-8' }));
   for (const folder of [first, second]) assert.deepEqual(readdirSync(join(folder, 'dist/release')).sort(), NAMES);
   for (const name of NAMES) {
     assert.ok(bytesOf(first, name).equals(bytesOf(second, name)), name);
@@ -75,25 +75,25 @@ test('two clones in two folders release the same bytes, at another time, in anot
   checkTexts(first);
 });
 
-/** The two lines of the handbook on a device, in a folder with the program and the checksums alone. */
+/** Runs the handbook's two lines for a device in a folder with only the program and the checksums. */
 function checkDevice(t: TestContext, made: string): void {
-  good(run(made, 'sha256sum', ['-c', '--strict', 'SHA256SUMS']));
+  outputOf(run(made, 'sha256sum', ['-c', '--strict', 'SHA256SUMS']));
   const [device, target] = [newFolder(t), join(newFolder(t), 'server.js')];
   for (const name of ['server.js', 'SHA256SUMS']) cpSync(join(made, name), join(device, name));
   const [, lines = ''] = /^```bash\n(grep ' server.*?)^```$/ms.exec(handbook) ?? [];
   assert.equal(lines.trimEnd().split('\n').length, 2);
   const install = () => run(device, 'bash', ['-ec', lines.replaceAll('/opt/assetlog/server.js', target)]);
-  assert.equal(good(install()), `server.js: OK\nassetlog ${version}\n`);
+  assert.equal(outputOf(install()), `server.js: OK\nassetlog ${version}\n`);
   appendFileSync(join(device, 'server.js'), ' ');
   assert.match(install().stdout, /^server\.js: FAILED/);
-  assert.ok(readFileSync(target).equals(readFileSync(join(made, 'server.js'))), 'the broken one is not installed');
+  assert.ok(readFileSync(target).equals(readFileSync(join(made, 'server.js'))), 'the broken program is not installed');
 }
 
 function checkPackage(t: TestContext, folder: string): void {
   const project = newFolder(t);
   const tarball = join(folder, 'dist/release', `assetlog-${version}.tgz`);
-  good(run(project, 'npm', ['install', '--offline', '--no-audit', '--no-fund', tarball]));
-  assert.equal(good(run(project, 'node_modules/.bin/assetlog', ['--version'])), `assetlog ${version}\n`);
+  outputOf(run(project, 'npm', ['install', '--offline', '--no-audit', '--no-fund', tarball]));
+  assert.equal(outputOf(run(project, 'node_modules/.bin/assetlog', ['--version'])), `assetlog ${version}\n`);
   const installed = join(project, 'node_modules/assetlog');
   const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'));
   for (const name of ['scripts', 'devDependencies', 'overrides', 'c8']) assert.equal(manifest[name], undefined, name);
@@ -108,7 +108,7 @@ function checkPackage(t: TestContext, folder: string): void {
   const packed = readFileSync(join(installed, 'dist/server.js'));
   assert.ok(packed.equals(bytesOf(folder, 'server.js')));
   assert.deepEqual([...readFileSync(tarball).subarray(4, 8)], [0, 0, 0, 0], 'gzip has no time');
-  const listed = good(run(project, 'tar', ['-tvzf', tarball], { TZ: 'UTC' }))
+  const listed = outputOf(run(project, 'tar', ['-tvzf', tarball], { TZ: 'UTC' }))
     .trim()
     .split('\n');
   assert.equal(listed.length, 12);
@@ -119,10 +119,10 @@ function checkTexts(folder: string): void {
   assert.ok(handbook.includes(`\`\`\`dockerfile\n${bytesOf(folder, 'Dockerfile')}\`\`\`\n`));
   const changes = bytesOf(folder, 'CHANGES.md').toString();
   assert.ok(changes.startsWith(`# Changes\n\n**${version}**\n\n- **`), changes);
-  assert.doesNotMatch(changes.slice(1), /^#|\]\(/m, 'it has one section, and no link that leads nowhere from there');
+  assert.doesNotMatch(changes.slice(1), /^#|\]\(/m, 'one section, and no link that is broken outside the handbook');
 }
 
-test('a work tree with changes is refused in one line before anything is made', (t) => {
+test('a work tree with changes is refused in one line before anything is built', (t) => {
   const folder = cloneOfThis(t);
   appendFileSync(join(folder, 'bin/notes'), '');
   appendFileSync(join(folder, 'LICENSE'), '\n');

@@ -1,6 +1,6 @@
 /**
  * What common clients do when the service fails once: the table of the handbook. Each reports one observation, with a 503 or a lost
- * reply at the first attempt, over a connection that was used before where the client keeps one.
+ * reply at the first attempt, on a used connection if the client keeps one.
  */
 
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import { HANG_MS, missing } from '../support/tools.ts';
 
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
 const reference = process.env['ASSETLOG_TEST_REFERENCE'];
-/** The one beside the reference has Dagster. */
+/** The Python beside the reference has Dagster. */
 const dagsterPython = reference === undefined ? python : join(dirname(reference), 'python');
 const PATH = '/report_asset_observation/a';
 
@@ -75,7 +75,7 @@ if (!(await fetch(url + '${PATH}', { method: 'POST', headers })).ok) process.exi
 `;
 
 const curl = (...more: string[]) => ({
-  without: lacks('curl', '--version'),
+  without: isMissing('curl', '--version'),
   command: (url: string, key: string) => [
     ...['curl', '-sSf', '--max-time', '10', '--retry', '3', ...more, '-X', 'POST'],
     ...(key === '' ? [] : ['-H', `Idempotency-Key: ${key}`]),
@@ -83,30 +83,30 @@ const curl = (...more: string[]) => ({
   ],
 });
 const requests = (more: string) => ({
-  without: lacks(python, '-c', 'import requests'),
+  without: isMissing(python, '-c', 'import requests'),
   command: (url: string, key: string) => [python, '-c', REQUESTS, url, key, more],
 });
 
 interface Client {
-  /** Why it cannot be tried here, or false. */
+  /** Why the client cannot run here, or false. */
   readonly without: string | false;
   /** @param key of the request, empty for none. @returns the program that sends one report */
   readonly command: (url: string, key: string, t: TestContext) => readonly string[];
 }
 
-/** By the name in the table; two that behave alike share a row. */
+/** By the name in the table; two clients that behave alike share a row. */
 const clients: Readonly<Record<string, readonly Client[]>> = {
   '`curl --retry 3`': [curl()],
   '`curl --retry 3 --retry-all-errors`': [curl('--retry-all-errors')],
   'Python `requests`, also with `Retry(3, status_forcelist=[503])`': [requests('None'), requests('{}')],
   '`requests` with `Retry(3, status_forcelist=[503], allowed_methods=None)`': [requests('{"allowed_methods": None}')],
-  'Go `net/http`': [{ without: lacks('go', 'version'), command: (url, key, t) => [goProgram(t), url, key] }],
+  'Go `net/http`': [{ without: isMissing('go', 'version'), command: (url, key, t) => [goProgram(t), url, key] }],
   'Node `fetch`': [
     { without: false, command: (url, key) => [process.execPath, '--input-type=module', '-e', FETCH, url, key] },
   ],
   'a Dagster asset with `RetryPolicy(max_retries=3)` that calls `requests`': [
     {
-      without: lacks(dagsterPython, '-c', 'import dagster, requests'),
+      without: isMissing(dagsterPython, '-c', 'import dagster, requests'),
       command: (url, key) => [dagsterPython, '-c', DAGSTER, url, key],
     },
   ],
@@ -121,8 +121,8 @@ const clients: Readonly<Record<string, readonly Client[]>> = {
   ],
 };
 
-function lacks(command: string, ...args: string[]): string | false {
-  return missing(`${command} lacks what the client needs`, command, args);
+function isMissing(command: string, ...args: string[]): string | false {
+  return missing(`${command} or a library of the client is missing`, command, args);
 }
 
 function goProgram(t: TestContext): string {
@@ -137,7 +137,7 @@ function goProgram(t: TestContext): string {
   return join(folder, 'client');
 }
 
-/** The rows of the table: its first cell, and what happens with a 503, with a lost reply, and with a lost reply and a key. */
+/** The rows of the table: the client, and the results with a 503, with a lost reply, and with a lost reply and a key. */
 const rows = readFileSync(join(root, 'bin/README.md'), 'utf8')
   .split('\n| client | 503 with')[1]
   ?.split('\n\n')[0]
@@ -154,7 +154,7 @@ test('the table of the handbook has each client', () => {
 
 for (const [, name = '', ...cells] of rows ?? []) {
   for (const [index, { without, command }] of (clients[name] ?? []).entries()) {
-    test(`what the handbook says of ${name} (${index + 1})`, { skip: without }, async (t) => {
+    test(`${name} does what the table of the handbook lists (${index + 1})`, { skip: without }, async (t) => {
       const service = await startService(t, { args: ['--test'] });
       const once = async (effect: object, key = '') => {
         await ask(service.url, 'POST', '/test/reset');
@@ -163,7 +163,7 @@ for (const [, name = '', ...cells] of rows ?? []) {
         const env = { ...process.env, no_proxy: '*', NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined };
         const failed = await promisify(execFile)(file, args, { timeout: HANG_MS, env }).then(
           () => false,
-          ({ killed }) => !killed || assert.fail('it takes too long'),
+          ({ killed }) => !killed || assert.fail('the client runs too long'),
         );
         return `${service.events().length}${failed ? ', failed' : ''}`;
       };

@@ -1,4 +1,4 @@
-"""What the document says in words, since no schema can: how the places go together in which a parameter may be."""
+"""Rules that the document has only in words, since no schema can express them: how the places of a parameter combine."""
 
 import itertools
 import json
@@ -34,14 +34,14 @@ def map_case(context, case):
         return case
     body, query = places(case)
     if "metadata" in query and not is_wrong(case, ParameterLocation.QUERY):
-        query = case.query = {**query, "metadata": '{"rows": 10}'}  # that the text is JSON, no schema says
-    # The body hides the query, so each parameter stays in one of them: where the mistake is, if there is one.
+        query = case.query = {**query, "metadata": '{"rows": 10}'}  # no schema can require that a text is JSON
+    # The body hides the query, so each parameter stays in one of them: the one with the mistake, if there is a mistake.
     hidden = [name for name in query if name in body]
     if hidden and is_wrong(case, ParameterLocation.QUERY):
         body = case.body = {name: value for name, value in body.items() if name not in hidden}
     elif hidden:
         query = {name: value for name, value in query.items() if name not in hidden}
-    # What is required and in no place goes into the query.
+    # A required parameter that is in no place goes into the query.
     taken = [parameter.name for parameter in case.operation.query]
     missing = {name: value for name, value in REQUIRED.items() if name in taken and name not in body}
     case.query = {**missing, **query}
@@ -54,7 +54,7 @@ def before_call(context, case, kwargs):
         return
     path = case.path_parameters or {}
     if "source" in path and not is_wrong(case, ParameterLocation.PATH):
-        path["source"] = str(uuid.uuid4())  # it may have been guessed from a reply
+        path["source"] = str(uuid.uuid4())  # Schemathesis might have learned it from a reply
         write_headers(case)
         if "first_seq" in path:
             forward_line(case)
@@ -81,7 +81,7 @@ def filter_case(context, case):
 
 
 def together(case):
-    """Which parameters of a reading exclude each other, no schema says. No request waits."""
+    """Removes parameters of a reading that exclude each other, which no schema can express. No request waits."""
     query = dict(case.query or {})
     if is_wrong(case, ParameterLocation.QUERY):
         return query
@@ -96,7 +96,7 @@ def together(case):
 
 
 def use_new_keys(case):
-    """An idempotency key is for one event, and the generators use the same ones again and again."""
+    """An idempotency key is for one event, and the generators repeat keys."""
     if case.headers and KEY in case.headers:
         case.headers[KEY] = str(uuid.uuid4())
     for item in items(case):
@@ -105,15 +105,15 @@ def use_new_keys(case):
 
 
 def write_headers(case):
-    """A name is UTF-8 that is percent-encoded, which no pattern says. Beside a token that is given, wrong names count as right."""
+    """A name is percent-encoded UTF-8, which no pattern can express. With given tokens, Schemathesis counts wrong names as right."""
     if case.headers and "Assetlog-Name" in case.headers:
         case.headers["Assetlog-Name"] = urllib.parse.quote("Gerät 17")
     if case.headers:
-        case.headers.pop("Assetlog-Through", None)  # new ones are written once a second: a request in between gets 503
+        case.headers.pop("Assetlog-Through", None)  # new values are stored once a second: a request in between gets 503
 
 
 def forward_line(case):
-    """A line of a journal that the hub never heard of: it has a crc, and says which lines before it are lost."""
+    """A line of a journal that the hub does not know: it has a crc, and a header that declares earlier lines lost."""
     seq = int(case.path_parameters["first_seq"])
     headers = case.headers = {**(case.headers or {})}
     headers.pop("Assetlog-Lost", None)
@@ -124,7 +124,7 @@ def forward_line(case):
     case.body = f'{start},"crc":"{crc:08x}"}}\n'
 
 
-# Of a document whose only example is refused Schemathesis warns.
+# Schemathesis warns about a document whose only example is refused.
 EXAMPLES = 20
 batches = itertools.count(1)
 reports = itertools.count(1)
@@ -132,7 +132,7 @@ last_key = None
 
 
 def leave_one_out(case):
-    """Every fifth batch has two events with one key, which no schema forbids, and may leave one out: a 207."""
+    """Every fifth batch has two events with one key, which no schema forbids, and allows to leave one out: a 207."""
     if 0 < len(case.body) < 100 and next(batches) % 5 == 0:
         first = {"type": "observation", "asset_key": "twice", "idempotency_key": str(uuid.uuid4())}
         case.body = [*case.body, first, {**first, "partition": "other"}]
@@ -140,7 +140,7 @@ def leave_one_out(case):
 
 
 def use_key_again(case):
-    """Every eighth report has the key of the one before: a 422, or a replay where it is the same report."""
+    """Every eighth report has the key of the previous report: a 422, or a replay if both are the same."""
     global last_key
     if not case.headers or KEY not in case.headers:
         return
@@ -155,7 +155,7 @@ def items(case):
 
 
 def has_tag_twice(item):
-    # A tag must be the same as the parameter of its name, which no schema can say.
+    # A tag must have the value of the parameter with its name, which no schema can express.
     return isinstance(item, dict) and "tags" in item and "data_version" in item
 
 
@@ -169,7 +169,7 @@ def is_wrong(case, location):
 
 
 def is_key(text):
-    # What follows the bracket no schema says.
+    # No schema can express what follows the bracket.
     if not isinstance(text, str) or not text.startswith("["):
         return True
     try:

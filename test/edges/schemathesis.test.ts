@@ -1,6 +1,6 @@
 /**
- * Schemathesis reads the document from a running service, makes requests of its own, good and bad, and compares what comes
- * back with what the document says. It runs where ASSETLOG_TEST_SCHEMATHESIS names the executable, or where the PATH has it.
+ * Schemathesis reads the document from a running service, generates good and bad requests, and compares the replies with
+ * the document. ASSETLOG_TEST_SCHEMATHESIS names the executable; without it the PATH has to have it.
  */
 
 import assert from 'node:assert/strict';
@@ -23,7 +23,7 @@ const EXAMPLES = 25;
 const ONE = ['--include-path', '/report_asset_check/'];
 const TYPES = ['AssetMaterialization', 'AssetCheckEvaluation', 'AssetObservation'];
 
-test('it finds nothing in a local service, with all its checks', { skip }, async (t) => {
+test('all checks of Schemathesis find nothing in a local service', { skip }, async (t) => {
   const service = await startService(t);
   const { code, output } = await check(t, [`${service.url}/openapi.json`]);
   assert.equal(code, 0, output);
@@ -31,19 +31,19 @@ test('it finds nothing in a local service, with all its checks', { skip }, async
   await assertReported(service.data, service.url);
 });
 
-test('it finds nothing in a hosted service under a prefix', { skip }, async (t) => {
-  // In this process, since a 429 for a missing token is a finding: it asks without one more often than an address may.
+test('all checks of Schemathesis find nothing in a hosted service under a prefix', { skip }, async (t) => {
+  // In this process with another limit: Schemathesis asks without a token more often than an address may, and reports the 429.
   const limits = { failuresMax: Number.MAX_SAFE_INTEGER };
   const service = await host(t, ['prod'], { args: ['--path-prefix', '/some/path'], limits });
   const headers = [service.headerOf('prod'), `Authorization: Bearer ${service.tokenOf('prod')}`];
-  const given = headers.flatMap((header) => ['--header', header]); // the others are generated, and most of them are wrong
+  const given = headers.flatMap((header) => ['--header', header]); // the other headers are generated, and most are wrong
   const { code, output } = await check(t, [`${service.url}/openapi.json`, ...given]);
   assert.equal(code, 0, output);
   assert.match(output, /No issues found/);
   await assertReported(join(service.data, 'prod'), service.url);
 });
 
-test('it does find what is not so: a value, a status and a body that the service does not keep to', {
+test('Schemathesis finds three errors in a document: a value, a status and a body', {
   skip,
 }, async (t) => {
   const service = await startService(t);
@@ -53,10 +53,10 @@ test('it does find what is not so: a value, a status and a body that the service
     ['"400":{"$ref":"#/components/responses/400"},', '', /Undocumented status code/],
     ['{"type":"object","maxProperties":0}', '{"type":"object","minProperties":1}', /Response violates schema/],
   ];
-  for (const [said, lie, finding] of lies) {
-    assert.ok(text.includes(said), said);
+  for (const [original, lie, finding] of lies) {
+    assert.ok(text.includes(original), original);
     const file = join(newFolder(t), 'openapi.json');
-    writeFileSync(file, text.replaceAll(said, lie));
+    writeFileSync(file, text.replaceAll(original, lie));
     const { code, output } = await check(t, [file, '--url', service.url, '--phases', 'coverage', ...ONE]);
     assert.equal(code, 1, output);
     assert.match(output, finding);
@@ -86,19 +86,19 @@ async function assertReported(data: string, url: string): Promise<void> {
     assert.ok(what > least, metrics);
 }
 
-/** Its own files go into a folder that is removed. A seed of its own each time would make a rare finding of it a riddle. */
+/** Runs Schemathesis in a folder that is removed. The seed is fixed, so that a rare finding can be repeated. */
 function check(t: TestContext, args: readonly string[]): Promise<{ code: number; output: string }> {
   const folder = newFolder(t);
   const config = join(folder, 'schemathesis.toml');
-  // After 20 requests without a token, those from the same address get 429 for a while, which is documented.
+  // After 20 requests without a token, an address gets 429 for a while, which is documented.
   const missingHeader = '[checks.missing_required_header]\nexpected-statuses = [400, 401, 429]\n';
-  // 422: the hooks use keys again.
+  // 422: the hooks reuse keys.
   const accepted = '[checks.positive_data_acceptance]\nexpected-statuses = [200, 207, 422]\n';
-  // No schema can say which crc a line has.
+  // No schema can express the crc of a line.
   const lines = '[[operations]]\ninclude-path-regex = "/forward/"\nchecks.positive_data_acceptance.enabled = false\n';
   writeFileSync(config, `${missingHeader}${accepted}[parameters]\n"path.deployment_name" = "prod"\n${lines}`);
   mkdirSync(join(folder, 'work'));
-  // With another method than GET and HEAD the page is 404, not 405: see the test of the document.
+  // The page answers other methods than GET and HEAD with 404, not 405: see the test of the document.
   const all = ['--no-color', '--config-file', config, 'run', '--checks', 'all', '--seed', '1', '--exclude-path', '/'];
   const env = {
     ...process.env,

@@ -1,4 +1,4 @@
-/** The units of the handbook, word for word: systemd accepts them, and the service runs with what they allow. */
+/** The units of the handbook, word for word: systemd accepts them, and the service runs under their restrictions. */
 
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -23,7 +23,7 @@ const withoutBuilt = !existsSync(BUILT) && 'dist/server.js is missing; npm run b
 const withoutSystemd = missing('systemd-analyze is not installed', 'systemd-analyze', ['--version']);
 const withoutActivation = missing('systemd-socket-activate is not installed', 'systemd-socket-activate', ['--version']);
 
-test('systemd finds nothing wrong with the units, nor with their drop-ins', {
+test('systemd finds no mistake in the units and their drop-ins', {
   skip: withoutSystemd,
 }, (t) => {
   const folder = newFolder(t);
@@ -36,7 +36,7 @@ test('systemd finds nothing wrong with the units, nor with their drop-ins', {
   const ours = () => {
     const args = ['verify', ...paths];
     const { stderr } = spawnSync('systemd-analyze', args, { encoding: 'utf8', timeout: HANG_MS });
-    // Node may be somewhere else on this machine, and other units of it are none of our business.
+    // Node can be in another place on this machine, and its other units do not matter.
     return stderr
       .split('\n')
       .filter((line) => line.includes('assetlog') && !line.includes('/usr/bin/node is not executable'));
@@ -74,14 +74,14 @@ test('the drop-in of unattended devices repairs before each start, also before t
   const [, words = ''] = /^ExecStartPre=-\/usr\/bin\/node \/opt\/assetlog\/server\.js (.*)$/m.exec(unit) ?? [];
   const data = join(folder, 'assetlog');
   const repair = () => run(words.replace('%S', folder).split(' '));
-  assert.deepEqual(await repair(), { ...(await repair()), code: 0, stderr: '' }, 'there is no folder yet');
+  assert.deepEqual(await repair(), { ...(await repair()), code: 0, stderr: '' }, 'the folder does not exist yet');
 
   const first = await startService(t, { data });
   const item = JSON.stringify({ type: 'observation', asset_key: 'a', description: 'x'.repeat(1_000) });
   const batch = post('/report_asset_batch/', `[${Array(20).fill(item).join()}]`);
   for (let count = 0; count < 2; count += 1) assert.equal((await ask(first.port, batch)).status, 200);
   await first.kill('SIGKILL');
-  // As after a power cut on a disk that reorders the pages of a write: one of them is not there.
+  // Like after a power cut on a disk that reorders the pages of a write: one page is missing.
   const journal = join(data, segmentName(1));
   const bytes = readFileSync(journal);
   bytes.fill(0, 32_768, 36_864);
@@ -97,7 +97,7 @@ test('the drop-in of unattended devices repairs before each start, also before t
   assert.ok(kept >= 53 && kept < 60, `${kept} events`);
 });
 
-test('it is exposed to at most 2.0 of 10', { skip: withoutSystemd }, (t) => {
+test('systemd rates the exposure of the service at most 2.0 of 10', { skip: withoutSystemd }, (t) => {
   const file = join(newFolder(t), 'assetlog.service');
   const security = (text: string) => {
     writeFileSync(file, text);
@@ -110,7 +110,9 @@ test('it is exposed to at most 2.0 of 10', { skip: withoutSystemd }, (t) => {
   assert.equal(security(service.replace(/^(Protect|Private|Restrict).*\n/gm, '')).status, 1);
 });
 
-test('it runs with the system calls that the unit leaves it', { skip: withoutSystemd || withoutStrace }, async (t) => {
+test('the service runs with the system calls that the unit allows', {
+  skip: withoutSystemd || withoutStrace,
+}, async (t) => {
   const filters = [...service.matchAll(/^SystemCallFilter=(~?)(.*)$/gm)];
   const allowed = new Set<string>();
   for (const [, taken, groups = ''] of filters) {
@@ -119,7 +121,7 @@ test('it runs with the system calls that the unit leaves it', { skip: withoutSys
   const error = /^SystemCallErrorNumber=(.*)$/m.exec(service)?.[1];
   const filter = (calls: Iterable<string>) => {
     const names = [...calls].map((call) => `?${call}`).join(',');
-    // -D, and no output: the process is then the service itself, and is stopped as such.
+    // -D, and no output: the started process is then the service itself, and gets its signals.
     return { under: ['strace', '-D', '-f', '-qq', '-o', '/dev/null', '-e', `inject=!${names}:error=${error}`] };
   };
   assert.ok(allowed.size > 200 && allowed.has('fdatasync') && !allowed.has('mount'), `${allowed.size} calls`);
@@ -132,11 +134,11 @@ test('it runs with the system calls that the unit leaves it', { skip: withoutSys
   }
   allowed.delete('listen');
   const without = await runWithin(HANG_MS, ['--port', '0', '--data', data], filter(allowed));
-  assert.equal(without.code, 2, 'the filter holds');
+  assert.equal(without.code, 2, 'the filter has an effect');
   assert.match(without.stderr, /operation not permitted|EPERM/);
 });
 
-test('what systemd-socket-activate hands over is served', { skip: withoutActivation }, async (t) => {
+test('a socket from systemd-socket-activate is served', { skip: withoutActivation }, async (t) => {
   const port = await freePort(t);
   const data = newFolder(t);
   const at = /^ListenStream=(.*):3000$/m.exec(socket)?.[1];
@@ -152,7 +154,7 @@ test('what systemd-socket-activate hands over is served', { skip: withoutActivat
   assert.equal(eventsIn(data).length, 1);
 });
 
-test('under systemd a device forwards, is backed up by root, and is restored, with the lines of the handbook', {
+test('under systemd a device forwards, and root backs it up and restores it, with the lines of the handbook', {
   skip: withoutOwnSystemd,
 }, async (t) => {
   const systemd = await startSystemd(t);
@@ -181,14 +183,14 @@ test('under systemd a device forwards, is backed up by root, and is restored, wi
 
   write(forward.replace(/^IPAddressAllow=.*\n/m, ''));
   assert.equal(report('a/1').status, 0, log());
-  await sleep(1_500); // a device that may connect takes a tenth of it
+  await sleep(1_500); // a device that may connect needs a tenth of this
   if (atHub() > 0)
     t.diagnostic('systemd cannot forbid addresses here, so nothing shows that IPAddressAllow= is needed');
   write(forward);
   assert.equal(report('a/2').status, 0, log());
   await eventually(`both events are at the hub: ${log()}`, () => atHub() === 2);
   assert.match(shell('stat -c %U /var/lib/private/assetlog').stdout, /^(?!root)/);
-  await eventually('the device knows it', () => {
+  await eventually('the device reports no lag', () => {
     const { stdout, stderr } = shell('/opt/assetlog/server.js forward status --data /var/lib/assetlog --json');
     assert.notEqual(stdout, '', stderr);
     return JSON.parse(stdout).destinations[0].lag_events === 0;
@@ -207,7 +209,7 @@ test('under systemd a device forwards, is backed up by root, and is restored, wi
   assert.ok(!log().includes(token));
 });
 
-test('a program is replaced only by a whole one, which says its version', { skip: withoutBuilt }, (t) => {
+test('a program is replaced only by a complete one, which prints its version', { skip: withoutBuilt }, (t) => {
   const folder = newFolder(t);
   const line = /^ssh device '(.*)'$/m.exec(handbook)?.[1] ?? '';
   const script = line.replaceAll('/opt/assetlog', folder).replace('systemctl restart assetlog', 'echo restarted');
@@ -228,7 +230,7 @@ test('a program is replaced only by a whole one, which says its version', { skip
   }
 });
 
-/** What a group such as `@system-service` means. */
+/** @returns the system calls of a group such as `@system-service` */
 function callsOf(group: string): string[] {
   const text = execFileSync('systemd-analyze', ['syscall-filter', group], { encoding: 'utf8', timeout: HANG_MS });
   const names = text
