@@ -1,4 +1,4 @@
-/** The destination ClickHouse with the engine of a current server, beside a service. */
+/** The destination ClickHouse: a service that forwards to the engine of a current server. */
 
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -32,16 +32,15 @@ async function startTable(t: TestContext): Promise<Clickhouse> {
   return engine;
 }
 
-/** Starts a service that forwards to the table over a port. @param data has a journal already */
-function forwarding(t: TestContext, port: number, data = newFolder(t)): Promise<Running> {
+/** Starts a service that forwards to the table through a port. @param data can already have a journal */
+function startForwarding(t: TestContext, port: number, data = newFolder(t)): Promise<Running> {
   const file = join(newFolder(t), 'forward.json');
   const to = `clickhouse+http://127.0.0.1:${port}/assets.events`;
   forwardFile(file, { name: 'events', to, ratePerSecond: 1_000 });
   return startService(t, { args: ['--forward', file], data });
 }
 
-/** Waits until all events of the journal are settled. */
-function settles({ data }: Pick<Running, 'data'>, lastSeq: number, withinMs = 60_000): Promise<void> {
+function waitUntilSettled({ data }: Pick<Running, 'data'>, lastSeq: number, withinMs = 60_000): Promise<void> {
   const isSettled = async () => {
     const { state, seq, last_seq } = await forwardStatus(data, 'events');
     return state === 'idle' && seq === lastSeq && last_seq === lastSeq;
@@ -55,7 +54,7 @@ async function report(service: Running, kind: string, body: object): Promise<voi
   await record(service, `${kind}/`, { body: text });
 }
 
-/** Reports events, with partitions that count from `first`. */
+/** Reports `count` events with the partitions `first`, `first` + 1, … */
 async function reportMany(service: Running, first: number, count: number): Promise<void> {
   const item = (at: number) => ({
     type: 'AssetObservation',
@@ -65,14 +64,14 @@ async function reportMany(service: Running, first: number, count: number): Promi
   await record(service, 'batch/', { body: Array.from({ length: count }, (_, at) => item(at)) });
 }
 
-/** @returns rows, distinct events, and rows of a table whose rows with the same key are one */
+/** @returns the number of rows, of distinct events, and of rows after rows with the same key are merged */
 async function countsOf(engine: Clickhouse): Promise<unknown[]> {
   const [[rows, distinct] = []] = await engine.rows('SELECT count(), uniqExact(id) FROM assets.events');
   const [[final] = []] = await engine.rows('SELECT count() FROM assets.events FINAL');
   return [rows, distinct, final];
 }
 
-test('the SQL of forward ddl makes the table and the view, also a second time', { skip }, async (t) => {
+test('the SQL of forward ddl creates the table and the view, also a second time', { skip }, async (t) => {
   const engine = await startTable(t);
   await engine.run(clickhouseDdl(false));
   assert.deepEqual(
@@ -85,11 +84,11 @@ test('the SQL of forward ddl makes the table and the view, also a second time', 
   assert.deepEqual(await engine.rows('SELECT * FROM assets.latest'), []);
 });
 
-test('an event is a row as it was recorded, a bad one gets a dead letter, and the queries of the handbook answer', {
+test('an event becomes a row, a bad event a dead letter, and the queries of the handbook work', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
-  const device = await forwarding(t, engine.port);
+  const device = await startForwarding(t, engine.port);
   const key = { asset_key: ['warehouse', 'orders'] };
   const time = '2026-02-03T04:05:06.123456789Z';
   await report(device, 'materialization', { ...key, partition: 'p"1', data_version: '7', metadata: 'METADATA' });
@@ -98,7 +97,7 @@ test('an event is a row as it was recorded, a bad one gets a dead letter, and th
   for (const year of ['0001', '9999'])
     await report(device, 'observation', { ...key, event_time: `${year}-01-01T00:00:00Z` });
   await report(device, 'materialization', { asset_key: ['b'], metadata: { rows: 41 } });
-  await settles(device, 7);
+  await waitUntilSettled(device, 7);
   const rows = (await engine.rows('SELECT * FROM assets.events ORDER BY seq')) as string[][];
   const source = sourceIn(device.data) ?? '';
   const expected = device.events().filter(({ seq }) => seq !== 5 && seq !== 6);
@@ -158,27 +157,29 @@ test('an event is a row as it was recorded, a bad one gets a dead letter, and th
     [1, 2, 3, 4, 7],
   );
 
-  // A bad one can be sent again after the table was changed, and does not move what is asked.
+  // A bad event can be sent again after a change of the table, and does not change the last seq that the service asks for.
   await engine.run('ALTER TABLE assets.events MODIFY COLUMN event_time Nullable(String)');
   const { code, stdout } = await runHere(['forward', 'retry', 'events', '--data', device.data]);
   assert.deepEqual([code, stdout], [0, '2 of 2 were accepted\n']);
   assert.deepEqual(await countsOf(engine), [7, 7, 7]);
 });
 
-test('an insert has the events of one month, and an ask reads the projection', { skip }, async (t) => {
+test('an insert has the events of one month, and the query for the last event reads the projection', {
+  skip,
+}, async (t) => {
   const engine = await startTable(t);
   const data = newFolder(t);
   const november = Array<string>(5).fill('2026-11-30T23:59:59.999Z');
   writeFileSync(join(data, FIRST), timed(1, ...november, ...Array<string>(4).fill('2026-12-01T00:00:00.000Z')));
   const inserts: string[] = [];
-  let question = '';
+  let lastEventQuery = '';
   const port = await startLossyProxy(t, engine, (parameters) => {
-    if (!parameters.has('insert_deduplication_token')) question = parameters.get('query') ?? '';
+    if (!parameters.has('insert_deduplication_token')) lastEventQuery = parameters.get('query') ?? '';
     inserts.push(...(parameters.get('insert_deduplication_token')?.split(':').slice(1) ?? []));
     return undefined;
   });
-  const device = await forwarding(t, port, data);
-  await settles(device, 9);
+  const device = await startForwarding(t, port, data);
+  await waitUntilSettled(device, 9);
   const ids = device.events().map(({ id }) => id);
   assert.deepEqual(inserts, [ids[0], ids[4], ids[5], ids[8]]);
   const parts = await engine.rows(
@@ -188,8 +189,8 @@ test('an insert has the events of one month, and an ask reads the projection', {
     ['202611', 5],
     ['202612', 4],
   ]);
-  // An ask reads the projection, also after a merge of rows that are there twice.
-  const own = question.replace(/ FORMAT .*/, ' SETTINGS force_optimize_projection = 1');
+  // The query reads the projection also after a merge of duplicate rows.
+  const own = lastEventQuery.replace(/ FORMAT .*/, ' SETTINGS force_optimize_projection = 1');
   for (const statement of [
     '',
     'INSERT INTO assets.events SELECT * FROM assets.events',
@@ -201,25 +202,25 @@ test('an insert has the events of one month, and an ask reads the projection', {
   assert.deepEqual(await countsOf(engine), [9, 9, 9]);
 });
 
-test('a cursor that is lost sends nothing again, and a table without old months gets the next events', {
+test('after a lost cursor no event is sent again, and a table without old months gets the next events', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
   const data = newFolder(t);
   writeFileSync(join(data, FIRST), segment(1, 10));
-  let device = await forwarding(t, engine.port, data);
-  await settles(device, 10);
+  let device = await startForwarding(t, engine.port, data);
+  await waitUntilSettled(device, 10);
   await device.kill();
   rmSync(join(data, cursorName('events')));
-  device = await forwarding(t, engine.port, data);
+  device = await startForwarding(t, engine.port, data);
   await reportMany(device, 11, 5);
-  await settles(device, 15);
+  await waitUntilSettled(device, 15);
   assert.deepEqual(await countsOf(engine), [15, 15, 15]);
   await device.kill();
   await engine.run('TRUNCATE TABLE assets.events');
-  device = await forwarding(t, engine.port, data);
+  device = await startForwarding(t, engine.port, data);
   await reportMany(device, 16, 3);
-  await settles(device, 18);
+  await waitUntilSettled(device, 18);
   assert.deepEqual(await engine.rows('SELECT seq FROM assets.events ORDER BY seq'), [[16], [17], [18]]);
   assert.match(device.stderr(), /assetlog forward from events --seq 1 /);
   await device.kill();
@@ -227,30 +228,33 @@ test('a cursor that is lost sends nothing again, and a table without old months 
   assert.equal(code, 0);
 });
 
-test('a copy of a folder is found beside its original, and none of its events is taken for one of the original', {
+test('a copy of a folder is noticed beside its original, and none of its events is confused with an event of the original', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
-  const original = await forwarding(t, engine.port);
+  const original = await startForwarding(t, engine.port);
   await reportMany(original, 1, 4);
-  await settles(original, 4);
+  await waitUntilSettled(original, 4);
   await original.kill();
   const data = join(newFolder(t), 'copy');
   cpSync(original.data, data, { recursive: true });
-  const [one, two] = [await forwarding(t, engine.port, original.data), await forwarding(t, engine.port, data)];
-  // The copy has asked before there is anything that it lacks.
-  await settles(two, 4);
+  const [one, two] = [
+    await startForwarding(t, engine.port, original.data),
+    await startForwarding(t, engine.port, data),
+  ];
+  // The copy asks for the last event before the original has newer ones.
+  await waitUntilSettled(two, 4);
   await reportMany(one, 5, 3);
-  await settles(one, 7);
+  await waitUntilSettled(one, 7);
   await reportMany(two, 5, 3);
-  await settles(two, 7);
+  await waitUntilSettled(two, 7);
   assert.deepEqual(await countsOf(engine), [10, 10, 10]);
   await two.kill();
-  await forwarding(t, engine.port, data);
+  await startForwarding(t, engine.port, data);
   assert.match((await stopsForwarding(data, 'events')).reason, /identity --new/);
 });
 
-test('replies and requests that are lost, and kills of the engine and of the service in an insert, store each event once', {
+test('each event is stored once despite lost replies and requests and kills of engine and service during an insert', {
   skip,
 }, async (t) => {
   const engine = await startTable(t);
@@ -268,16 +272,16 @@ test('replies and requests that are lost, and kills of the engine and of the ser
     if (count % 5 === 0) return 'reply';
     return count % 7 === 0 ? 'request' : undefined;
   });
-  device = await forwarding(t, port, data);
+  device = await startForwarding(t, port, data);
   const turns = rounds({ long: 40, short: 12 });
   for (let turn = 0; turn < turns; turn += 1) {
     killing = turn % 4 === 1 ? 'engine' : turn % 4 === 3 ? 'service' : undefined;
     await reportMany(device, 20 * turn + 1, 20);
-    await eventually('it was killed', () => killing === undefined);
+    await eventually('the process was killed', () => killing === undefined);
     await Promise.all(restarts.splice(0));
-    if (turn % 4 === 3) device = await forwarding(t, port, data);
+    if (turn % 4 === 3) device = await startForwarding(t, port, data);
   }
-  await settles(device, 20 * turns);
+  await waitUntilSettled(device, 20 * turns);
   assert.deepEqual(await countsOf(engine), [20 * turns, 20 * turns, 20 * turns]);
   assert.deepEqual(deadLettersIn(data, 'events'), []);
 });
@@ -288,7 +292,7 @@ async function restart(engine: Clickhouse, afterMs: number): Promise<void> {
   await engine.start();
 }
 
-test('a backlog of a million events is stored once, with five kills of the engine and losses on the way', {
+test('a backlog of a million events is stored once despite five kills of the engine and lost messages', {
   skip,
 }, async (t) => {
   const total = rounds({ long: 1_000_000, short: 30_000 });
@@ -317,8 +321,8 @@ test('a backlog of a million events is stored once, with five kills of the engin
     if (inserts % 5 === 0) return 'reply';
     return inserts % 7 === 0 ? 'request' : undefined;
   });
-  const device = await forwarding(t, port, data);
-  await settles(device, total, 600_000);
+  const device = await startForwarding(t, port, data);
+  await waitUntilSettled(device, total, 600_000);
   await restarting;
   assert.equal(kills, 5);
   const stored = total - bad.length;
@@ -329,15 +333,15 @@ test('a backlog of a million events is stored once, with five kills of the engin
   );
 });
 
-test('forward test says whether the table is there, and inserts nothing', { skip }, async (t) => {
+test('forward test reports whether the table exists, and inserts nothing', { skip }, async (t) => {
   const engine = await startClickhouse(t);
   const to = `clickhouse+http://127.0.0.1:${engine.port}/assets.events`;
-  const tried = () => runHere(['forward', 'test', '--forward-to', to]);
-  const before = await tried();
+  const probe = () => runHere(['forward', 'test', '--forward-to', to]);
+  const before = await probe();
   assert.equal(before.code, 1);
   assert.match(before.stdout, /^upstream: DOES NOT WORK: \S+: .*forward ddl clickhouse/);
   await engine.run(clickhouseDdl(false));
-  const { code, stdout } = await tried();
+  const { code, stdout } = await probe();
   assert.equal(code, 0);
   assert.match(stdout, /: its table can be read; whether the login may insert was not tried\n$/);
   assert.deepEqual(await countsOf(engine), [0, 0, 0]);

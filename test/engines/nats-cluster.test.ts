@@ -1,4 +1,4 @@
-/** Three nodes and two ingesters with `--ack`, of which some are killed: every 200 is in the stream once, in the order of its journal. */
+/** Three nodes and two ingesters with `--ack`, with kills: every event with a 200 is in the stream once, in the order of its journal. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ async function readiness(url: string): Promise<number> {
   return (await fetch(`${url}/readyz`)).status;
 }
 
-test('every 200 is in the stream once, with the leader and an ingester killed, and there is none without two nodes', {
+test('every 200 is in the stream once after kills of the leader and an ingester, and without two nodes no report gets a 200', {
   skip: withoutNats || withoutNginx,
 }, async (t) => {
   const nats = await startNats(t, { nodes: 3 });
@@ -25,35 +25,35 @@ test('every 200 is in the stream once, with the leader and an ingester killed, a
   let kept = await startKept();
   const proxy = await startBalancer(t, port, lostPort);
   const load = startLoad(proxy, agentFor(t, proxy, 16), 16);
-  const passes = async (what: string) => {
+  const arrive = async (when: string) => {
     const before = load.acknowledged.size;
-    await eventually(`reports pass ${what}`, () => load.acknowledged.size > before + 50, HANG_MS);
+    await eventually(`reports arrive ${when}`, () => load.acknowledged.size > before + 50, HANG_MS);
   };
-  await passes('at the start');
-  await lost.kill('SIGKILL'); // and never comes back
-  await passes('with one ingester');
+  await arrive('at the start');
+  await lost.kill('SIGKILL'); // and is not started again
+  await arrive('with one ingester');
   const leader = await nats.leaderOf();
   await leader.kill();
-  await passes('with another leader');
+  await arrive('with another leader');
   await leader.start();
   await kept.kill('SIGKILL');
   kept = await startKept();
-  await passes('after the ingester came back');
+  await arrive('after the restart of the ingester');
 
-  await eventually('three nodes', () => nats.answers());
+  await eventually('all three nodes answer', () => nats.answers());
   const [one, two] = nats.nodes as readonly [(typeof nats.nodes)[0], (typeof nats.nodes)[0]];
   await Promise.all([one.kill(), two.kill()]);
-  await sleep(2_000); // replies that were on their way
+  await sleep(2_000); // time for replies already on their way
   const before = load.acknowledged.size;
-  await eventually('it is not ready', async () => (await readiness(kept.url)) === 503);
+  await eventually('the service is not ready', async () => (await readiness(kept.url)) === 503);
   await sleep(2_000);
   const recorded = journalText(data).length;
   await sleep(500);
-  assert.equal(journalText(data).length, recorded, 'what is refused is not recorded');
-  assert.equal(load.acknowledged.size, before, 'a reply of success left without a majority of the nodes');
+  assert.equal(journalText(data).length, recorded, 'refused reports are not recorded');
+  assert.equal(load.acknowledged.size, before, 'a 200 was sent without a majority of the nodes');
   await one.start();
-  await passes('with two nodes again');
-  await eventually('it is ready', async () => (await readiness(kept.url)) === 200);
+  await arrive('with two nodes again');
+  await eventually('the service is ready', async () => (await readiness(kept.url)) === 200);
   await two.start();
   await load.stop();
 

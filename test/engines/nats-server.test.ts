@@ -1,4 +1,4 @@
-/** What the program relies on of a NATS server: batches that are stored whole, and only after the message that the sender names. */
+/** The features of a NATS server that the program relies on: a batch is stored whole, and only after the message that the sender names. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ async function publish(client: NatsClient, id: string, lines: readonly string[],
 }
 
 for (const nodes of [1, 3] as const) {
-  test(`of ${nodes}: a batch that is late, repeated or a clone's is refused whole`, {
+  test(`cluster of ${nodes}: a batch that is late, repeated or from a clone is refused whole`, {
     skip: withoutNats,
   }, async (t) => {
     const nats = await startNats(t, { nodes });
@@ -49,7 +49,7 @@ for (const nodes of [1, 3] as const) {
   });
 }
 
-test('a server before 2.12 and a stream without allow_atomic do not store batches as one', {
+test('a server before 2.12 and a stream without allow_atomic do not store a batch atomically', {
   skip: withoutOlderNats,
 }, async (t) => {
   const older = await startNats(t, { isOlder: true });

@@ -1,4 +1,4 @@
-/** Forwarding to a NATS server: what stops it and what mends that, and that the stream has each event once, whatever happened to either. */
+/** Forwarding to a NATS server: what stops it and what repairs it. The stream has each event once, whatever happens to either side. */
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -35,52 +35,52 @@ const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppe
 
 interface Sending {
   readonly to?: string;
-  /** Further options. */
   readonly args?: readonly string[];
   readonly data?: string;
   readonly limits?: Partial<Limits>;
 }
 
-/** A service that waits for the stream. */
-function ingester(t: Scope, nats: Nats, sending: Sending = {}) {
+/** Starts a service that acknowledges a report once the stream has it. */
+function startIngester(t: Scope, nats: Nats, sending: Sending = {}) {
   const { to = natsUrl(nats), args = [], data = newFolder(t), limits = {} } = sending;
   return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream', ...args], limits: { ...QUICK, ...limits } });
 }
 
-/** The same with the one destination of its file. */
-function ingesterWith(t: Scope, destination: object, { data = newFolder(t), limits = {} }: Sending = {}) {
+/** Like {@link startIngester}, with a file of one destination. */
+function startIngesterWith(t: Scope, destination: object, { data = newFolder(t), limits = {} }: Sending = {}) {
   const file = join(newFolder(t), 'forward.json');
   forwardFile(file, { name: 'upstream', ...destination });
   return serve(t, { data, args: ['--forward', file, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
 }
 
 const isReady = async ({ url }: Served) => (await fetch(`${url}/readyz`)).status === 200;
-const whenReady = (service: Served) => eventually('it is ready', () => isReady(service));
+const waitUntilReady = (service: Served) => eventually('the service is ready', () => isReady(service));
 const why = ({ data }: Served) => stateIn(data)?.['why'];
 
-/** A server with a stream, and a service that is ready to send to it. */
+/** Starts a server with a stream, and a service that is ready to send to it. */
 async function startReady(t: Scope, stream: Parameters<Nats['createStream']>[0] = {}, sending: Sending = {}) {
   const nats = await startNats(t);
   await nats.createStream(stream);
-  const service = await ingester(t, nats, sending);
-  await whenReady(service);
+  const service = await startIngester(t, nats, sending);
+  await waitUntilReady(service);
   return { nats, service };
 }
 
-async function stops(service: Served, expected: string): Promise<string> {
-  await eventually(`it is stopped: ${expected}`, () => why(service) === expected);
+/** Waits until the service is stopped with an expected reason code and refuses reports. @returns the reason */
+async function waitUntilStopped(service: Served, expected: string): Promise<string> {
+  await eventually(`forwarding is stopped: ${expected}`, () => why(service) === expected);
   assert.equal(await isReady(service), false);
   assert.deepEqual(await report(service, ['refused']), [503]);
   return `${stateIn(service.data)?.['reason']}`;
 }
 
-/** Runs a command that a reason has, such as `nats stream add ASSETLOG`, with the `nats` program. */
+/** Runs a command from a reason, such as `nats stream add ASSETLOG`, with the `nats` program. */
 async function runNats(t: Scope, nats: Nats, command: string): Promise<void> {
   const env = { ...process.env, HOME: newFolder(t), NATS_URL: natsUrl(nats, '').slice(0, -1) };
   await promisify(execFile)('bash', ['-euc', command.replace('nats', `${natsCommand}`)], { env });
 }
 
-test('a token, a user with a password, and TLS with either', { skip: skip || withoutNginx }, async (t) => {
+test('a login by token or by user and password, each also with TLS', { skip: skip || withoutNginx }, async (t) => {
   const folder = newFolder(t);
   const { certificateFile, keyFile } = makeCertificate(folder);
   const ca = readFileSync(certificateFile, 'utf8');
@@ -99,8 +99,8 @@ test('a token, a user with a password, and TLS with either', { skip: skip || wit
       const to = isTls ? natsUrl(nats).replace('nats:', 'nats+tls:') : natsUrl(nats);
       const withUser = { to, user: 'writer', passwordFile: token, ...(isTls && { caFile: certificateFile }) };
       const args = ['--forward-token-file', token, ...(isTls ? ['--forward-ca-file', certificateFile] : [])];
-      const service = await ('user' in login ? ingesterWith(t, withUser) : ingester(t, nats, { to, args }));
-      await whenReady(service);
+      const service = await ('user' in login ? startIngesterWith(t, withUser) : startIngester(t, nats, { to, args }));
+      await waitUntilReady(service);
       assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
       await service.stop();
       assertInStream(await nats.messages(), service.data);
@@ -108,13 +108,13 @@ test('a token, a user with a password, and TLS with either', { skip: skip || wit
   }
 });
 
-test('TLS that is not offered, or whose authority is not known, gets no login', {
+test('no login is sent if the server offers no TLS or has an unknown authority', {
   skip: skip || withoutNginx,
 }, async (t) => {
   const { certificateFile, keyFile } = makeCertificate(newFolder(t));
   const plain = await startNats(t);
-  const reason = await stops(
-    await ingester(t, plain, { to: natsUrl(plain).replace('nats:', 'nats+tls:') }),
+  const reason = await waitUntilStopped(
+    await startIngester(t, plain, { to: natsUrl(plain).replace('nats:', 'nats+tls:') }),
     'turned away',
   );
   assert.match(reason, /TLS/);
@@ -122,10 +122,10 @@ test('TLS that is not offered, or whose authority is not known, gets no login', 
     config: `tls { cert_file: "${certificateFile}", key_file: "${keyFile}" }`,
     login: { ca: readFileSync(certificateFile, 'utf8') },
   });
-  assert.match(await stops(await ingester(t, secured), 'turned away'), /certificate/);
+  assert.match(await waitUntilStopped(await startIngester(t, secured), 'turned away'), /certificate/);
 });
 
-test('a wrong password is turned away and shown nowhere, and a right one in the file continues', {
+test('a wrong password stops the destination and is shown nowhere, and the right one in the file resumes it', {
   skip,
 }, async (t) => {
   const nats = await startNats(t, {
@@ -135,20 +135,20 @@ test('a wrong password is turned away and shown nowhere, and a right one in the 
   await nats.createStream();
   const passwordFile = join(newFolder(t), 'password');
   writeFileSync(passwordFile, 'wr0ng', { mode: 0o600 });
-  const service = await ingesterWith(
+  const service = await startIngesterWith(
     t,
     { to: natsUrl(nats), user: 'writer', passwordFile },
     { limits: { forwardStoppedMs: 60_000 } },
   );
-  assert.match(await stops(service, 'turned away'), /Authorization Violation/);
-  const said = [
+  assert.match(await waitUntilStopped(service, 'turned away'), /Authorization Violation/);
+  const texts = [
     JSON.stringify(stateIn(service.data)),
     ...service.notices,
     await (await fetch(`${service.url}/metrics`)).text(),
   ];
-  assert.doesNotMatch(said.join(), /wr0ng|s3cret/);
+  assert.doesNotMatch(texts.join(), /wr0ng|s3cret/);
   writeFileSync(passwordFile, 's3cret', { mode: 0o600 });
-  await whenReady(service);
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['a']), [200]);
   assertInStream(await nats.messages(), service.data);
 });
@@ -166,24 +166,26 @@ test('the permissions of the handbook are enough, and none of them can be left o
     const config = own.replace('users: [{', `users: [{ user: admin, password: admin }, {`);
     const nats = await startNats(t, { config, login: admin });
     await nats.createStream();
-    const service = await ingesterWith(
+    const service = await startIngesterWith(
       t,
       { to: natsUrl(nats), user: 'assetlog', passwordFile },
       { limits: { ackMs: missing === undefined ? 60_000 : 1_000 } },
     );
-    if (missing === undefined || missing === 'assetlog.>') await whenReady(service);
+    if (missing === undefined || missing === 'assetlog.>') await waitUntilReady(service);
     if (missing === 'assetlog.>') assert.deepEqual(await report(service, ['a']), [503]);
     if (missing === undefined) assert.deepEqual(await report(service, ['a']), [200]);
-    else assert.match(await stops(service, 'turned away'), /Permissions Violation/, missing);
+    else assert.match(await waitUntilStopped(service, 'turned away'), /Permissions Violation/, missing);
     await service.stop();
     await Promise.all(nats.nodes.map((node) => node.kill()));
   }
 });
 
-test('without a stream it says the command, and continues when there is one', { skip }, async (t) => {
+test('without a stream the reason has the command, and forwarding resumes once the stream exists', {
+  skip,
+}, async (t) => {
   const nats = await startNats(t, { nodes: 3 });
-  const service = await ingester(t, nats, { limits: { forwardStoppedMs: 60_000 } });
-  const reason = await stops(service, 'not set up');
+  const service = await startIngester(t, nats, { limits: { forwardStoppedMs: 60_000 } });
+  const reason = await waitUntilStopped(service, 'not set up');
   const [command = ''] = /nats stream add .*--defaults/.exec(reason) ?? [];
   assert.ok(handbook.includes(command.replace(/^nats /, 'nats ')), command);
   if (natsCommand) await runNats(t, nats, command);
@@ -191,8 +193,8 @@ test('without a stream it says the command, and continues when there is one', { 
   const status = await runHere(['forward', 'status', '--data', service.data]);
   assert.equal(status.code, 1);
   assert.ok(status.stdout.replaceAll(/\s+/g, ' ').includes(command), status.stdout);
-  await service.reload(); // SIGHUP; by itself within a minute
-  await whenReady(service);
+  await service.reload(); // SIGHUP; without it the service retries within a minute
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['a']), [200]);
   assertInStream(await nats.messages(), service.data);
 });
@@ -202,21 +204,21 @@ test('a server before 2.12 and a stream without atomic batches are not set up, a
 }, async (t) => {
   const older = await startNats(t, { isOlder: true });
   await older.createStream();
-  const service = await ingester(t, older);
-  assert.match(await stops(service, 'not set up'), /2\.10\.29.*2\.12/);
+  const service = await startIngester(t, older);
+  assert.match(await waitUntilStopped(service, 'not set up'), /2\.10\.29.*2\.12/);
   assert.deepEqual(await older.messages(), []);
   const nats = await startNats(t);
   await nats.createStream({ allow_atomic: false });
-  const other = await ingester(t, nats);
-  assert.match(await stops(other, 'not set up'), /--allow-batch/);
+  const other = await startIngester(t, nats);
+  assert.match(await waitUntilStopped(other, 'not set up'), /--allow-batch/);
   assert.deepEqual(await nats.messages(), []);
   await nats.updateStream({ allow_atomic: true });
-  await whenReady(other);
+  await waitUntilReady(other);
   assert.deepEqual(await report(other, ['a']), [200]);
 });
 
-/** Sends reports whose lines are a little shorter and longer than a limit. @returns the statuses */
-async function around(service: Served, bytes: number): Promise<number[]> {
+/** Sends reports with lines a little shorter and a little longer than a limit. @returns the statuses */
+async function reportAround(service: Served, bytes: number): Promise<number[]> {
   const statuses: number[] = [];
   for (let length = bytes - 700; length < bytes; length += 25) {
     const { status } = await reportOne(service, 'observation/long', { body: { description: 'x'.repeat(length) } });
@@ -229,65 +231,70 @@ for (const [what, config, stream] of [
   ['the stream', '', { max_msg_size: 4_096 }],
   ['the server', 'max_payload: 4096', {}],
 ] as const) {
-  test(`a line that is longer than the limit of ${what} is a dead letter, and the next ones arrive`, {
+  test(`a line longer than the limit of ${what} becomes a dead letter, and the next lines arrive`, {
     skip,
   }, async (t) => {
     const nats = await startNats(t, { config });
     await nats.createStream(stream);
-    const service = await ingester(t, nats);
-    await whenReady(service);
-    const statuses = await around(service, 4_096);
-    const taken = statuses.indexOf(503);
-    assert.ok(taken > 0 && taken < statuses.length - 1, `${statuses}`);
-    assert.deepEqual(new Set(statuses.slice(taken)), new Set([503]), 'a line is either there or a dead letter');
+    const service = await startIngester(t, nats);
+    await waitUntilReady(service);
+    const statuses = await reportAround(service, 4_096);
+    const accepted = statuses.indexOf(503);
+    assert.ok(accepted > 0 && accepted < statuses.length - 1, `${statuses}`);
+    assert.deepEqual(
+      new Set(statuses.slice(accepted)),
+      new Set([503]),
+      'a line is either in the stream or a dead letter',
+    );
     assert.deepEqual(await report(service, ['small']), [200]);
     const dead = deadLettersIn(service.data);
     assert.deepEqual([...new Set(dead.map(({ outcome }) => outcome))], ['refused']);
-    assert.equal(dead.length, statuses.length - taken);
-    assert.equal((await nats.messages()).length, taken + 1);
+    assert.equal(dead.length, statuses.length - accepted);
+    assert.equal((await nats.messages()).length, accepted + 1);
   });
 }
 
-test('a retry goes beside the subject, and does not move what is asked', { skip }, async (t) => {
+test('a retry goes to a separate subject, and does not change the last seq of the journal', { skip }, async (t) => {
   const { nats, service } = await startReady(t, { max_msg_size: 4_096 });
   const body = { description: 'x'.repeat(5_000) };
   assert.deepEqual(await report(service, ['a']), [200]);
   assert.equal((await reportOne(service, 'observation/long', { body })).status, 503);
   assert.deepEqual(await report(service, ['b']), [200]);
   await nats.updateStream({ max_msg_size: -1 });
-  await service.stop(); // a connection knows the limits of its beginning
-  const again = await ingester(t, nats, { data: service.data });
-  await whenReady(again);
+  await service.stop(); // a connection keeps the limits from its start
+  const again = await startIngester(t, nats, { data: service.data });
+  await waitUntilReady(again);
   const retried = await runHere(['forward', 'retry', 'upstream', '--data', service.data]);
   assert.equal(retried.code, 0, retried.stderr);
   const subject = `assetlog._.${sourceIn(service.data)}`;
-  const beside = async () => (await nats.messages()).filter((message) => message.subject === `${subject}.again`);
-  await eventually('it is there', async () => (await beside()).length === 1);
+  const retriedMessages = async () =>
+    (await nats.messages()).filter((message) => message.subject === `${subject}.again`);
+  await eventually('the retried event is in the stream', async () => (await retriedMessages()).length === 1);
   const [, line] = readFileSync(join(service.data, 'events-00000000000000000001.jsonl'), 'utf8').split('\n');
-  assert.equal((await beside())[0]?.payload, line);
+  assert.equal((await retriedMessages())[0]?.payload, line);
   assert.deepEqual(await report(again, ['c']), [200]);
   await again.stop();
-  const last = await ingester(t, nats, { data: service.data });
-  await whenReady(last);
+  const last = await startIngester(t, nats, { data: service.data });
+  await waitUntilReady(last);
   assert.deepEqual(await report(last, ['d']), [200]);
   const seqs = (await nats.messages()).flatMap((one) => (one.subject === subject ? [JSON.parse(one.payload).seq] : []));
   assert.deepEqual(seqs, [1, 3, 4, 5]);
 });
 
-test('a stream that dropped everything gets the next event, and all again when an operator says so', {
+test('a stream that dropped all events gets the next one, and all again after forward from', {
   skip,
 }, async (t) => {
   const { nats, service } = await startReady(t, { max_age: 1e9 });
   for (const keys of [['a', 'b'], ['c']]) {
     assert.deepEqual(new Set(await report(service, keys)), new Set([200]));
-    await eventually('all is dropped', async () => (await nats.messages()).length === 0);
+    await eventually('all events are dropped', async () => (await nats.messages()).length === 0);
   }
   const warnings = service.notices.filter((line) => line.includes('"level":"warn"'));
   assert.deepEqual(warnings.length, 1, warnings.join('\n'));
   await service.stop();
   await nats.updateStream({ max_age: 0 });
-  const next = await ingester(t, nats, { data: service.data });
-  await whenReady(next);
+  const next = await startIngester(t, nats, { data: service.data });
+  await waitUntilReady(next);
   assert.deepEqual(await report(next, ['d']), [200]);
   assert.ok(
     next.notices.some((line) => line.includes('"level":"warn"') && line.includes('forward from upstream --seq 1')),
@@ -301,11 +308,11 @@ test('a stream that dropped everything gets the next event, and all again when a
   await next.stop();
   const { code, stderr } = await runHere(['forward', 'from', 'upstream', '--seq', '1', '--data', service.data]);
   assert.equal(code, 0, stderr);
-  await whenReady(await ingester(t, nats, { data: service.data }));
+  await waitUntilReady(await startIngester(t, nats, { data: service.data }));
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a stream that was restored from an older state gets the rest again', { skip }, async (t) => {
+test('a stream restored from an older state gets the missing events again', { skip }, async (t) => {
   const { nats, service } = await startReady(t);
   const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
   assert.deepEqual(await report(service, ['a', 'b']), [200, 200]);
@@ -313,7 +320,7 @@ test('a stream that was restored from an older state gets the rest again', { ski
   const [store, backup] = [join(node.folder, 'store'), join(newFolder(t), 'store')];
   cpSync(store, backup, { recursive: true });
   await node.start();
-  await whenReady(service);
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['c', 'd']), [200, 200]);
   await node.kill();
   rmSync(store, { recursive: true });
@@ -324,79 +331,79 @@ test('a stream that was restored from an older state gets the rest again', { ski
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a stream that is full and keeps what it has refuses the next event until there is space', { skip }, async (t) => {
+test('a full stream that drops nothing refuses the next event until it has space', { skip }, async (t) => {
   const { nats, service } = await startReady(t, { max_bytes: 8_192, discard: 'new' }, { limits: { ackMs: 5_000 } });
   const statuses: (number | undefined)[] = [];
   while (statuses.at(-1) !== 503) statuses.push(...(await report(service, [`a${statuses.length}`])));
   assert.ok(statuses.length > 5, `${statuses.length} reports`);
   assert.equal(await isReady(service), false);
   const problem = () => `${stateIn(service.data)?.['last_error']}`;
-  await eventually('it says why', () => /maximum bytes exceeded.*--discard old/.test(problem()));
+  await eventually('the status has the reason', () => /maximum bytes exceeded.*--discard old/.test(problem()));
   await nats.updateStream({ max_bytes: -1 });
-  await whenReady(service);
+  await waitUntilReady(service);
   assert.deepEqual(deadLettersIn(service.data), []);
   assertInStream(await nats.messages(), service.data);
 });
 
-test('the command for a stream that is full makes space, also at a limit for each subject', {
-  skip: skip || (!natsCommand && 'there is no nats; ASSETLOG_TEST_NATS_CLI may name one'),
+test('the command for a full stream makes space, also at a limit per subject', {
+  skip: skip || (!natsCommand && 'there is no nats program; set ASSETLOG_TEST_NATS_CLI to one'),
 }, async (t) => {
   const nats = await startNats(t);
   await nats.createStream({ max_msgs_per_subject: 2, discard: 'new', discard_new_per_subject: true });
   const service = await serve(t, { args: ['--forward-to', natsUrl(nats)], limits: QUICK });
   for (const name of ['a', 'b', 'c']) await report(service, [name]);
   const command = () => /nats stream edit .*/.exec(`${stateIn(service.data)?.['last_error']}`)?.[0];
-  await eventually('it says the command', () => command() !== undefined);
+  await eventually('the status has the command', () => command() !== undefined);
   await runNats(t, nats, `${command()} --force`);
   await eventually('the stream has the last event', async () => /"c"/.test((await nats.messages()).at(-1)!.payload));
   assert.equal((await nats.messages()).length, 2);
 });
 
-test('a lost cursor is found again in the stream', { skip }, async (t) => {
+test('a lost cursor is restored from the stream', { skip }, async (t) => {
   const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   rmSync(join(before.data, 'forward-upstream.cursor'));
-  const service = await ingester(t, nats, { data: before.data });
-  await whenReady(service);
+  const service = await startIngester(t, nats, { data: before.data });
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['c']), [200]);
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a journal that was restored from an older state is a fork', { skip }, async (t) => {
+test('a journal restored from an older state is a fork', { skip }, async (t) => {
   const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   const data = newFolder(t);
   cpSync(before.data, data, { recursive: true });
-  const lost = await ingester(t, nats, { data: before.data });
-  await whenReady(lost);
+  const lost = await startIngester(t, nats, { data: before.data });
+  await waitUntilReady(lost);
   assert.deepEqual(await report(lost, ['c', 'd']), [200, 200]);
   await lost.stop();
-  const restored = await ingester(t, nats, { data });
-  await stops(restored, 'fork');
+  const restored = await startIngester(t, nats, { data });
+  await waitUntilStopped(restored, 'fork');
   assert.equal((await nats.messages()).length, 4);
 });
 
-test('a clone beside its original is a fork, and continues with an id of its own', { skip }, async (t) => {
+test('a clone beside its original is a fork, and resumes with a new id', { skip }, async (t) => {
   const { nats, service: before } = await startReady(t);
   assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
   await before.stop();
   const data = newFolder(t);
   cpSync(before.data, data, { recursive: true });
-  const original = await ingester(t, nats, { data: before.data });
-  const clone = await ingester(t, nats, { data, limits: { ackMs: 500 } });
-  await Promise.all([whenReady(original), whenReady(clone)]);
+  const original = await startIngester(t, nats, { data: before.data });
+  const clone = await startIngester(t, nats, { data, limits: { ackMs: 500 } });
+  await Promise.all([waitUntilReady(original), waitUntilReady(clone)]);
   assert.deepEqual(await report(original, ['c']), [200]);
   assert.deepEqual(await report(clone, ['c']), [503]);
-  assert.match(await stops(clone, 'fork'), /event 3/);
+  assert.match(await waitUntilStopped(clone, 'fork'), /event 3/);
   assert.deepEqual(await report(original, ['d']), [200]);
   assertInStream(await nats.messages(), original.data);
   await clone.stop();
   const { code, stderr } = await runHere(['forward', 'identity', '--new', '--data', data]);
   assert.equal(code, 0, stderr);
-  const renamed = await ingester(t, nats, { data });
-  await whenReady(renamed);
+  const renamed = await startIngester(t, nats, { data });
+  await waitUntilReady(renamed);
   assert.deepEqual(await report(renamed, ['e']), [200]);
   const own = (await nats.messages()).filter(({ subject }) => subject.endsWith(`${sourceIn(data)}`));
   assert.deepEqual(
@@ -406,7 +413,7 @@ test('a clone beside its original is a fork, and continues with an id of its own
   assertInStream(await nats.messages(), original.data);
 });
 
-/** A proxy that can hold what clients send, also after they have gone. */
+/** Starts a proxy that can hold the bytes of clients, also after they disconnect. */
 async function startHoldingProxy(t: Scope, port: number) {
   let isHolding = false;
   const held: (() => void)[] = [];
@@ -431,7 +438,7 @@ async function startHoldingProxy(t: Scope, port: number) {
     hold: () => {
       isHolding = true;
     },
-    /** What comes from now on passes; what was held does not yet. */
+    /** Passes on new bytes; the held ones wait for `release`. */
     pass: () => {
       isHolding = false;
     },
@@ -441,15 +448,15 @@ async function startHoldingProxy(t: Scope, port: number) {
   };
 }
 
-test('a batch that arrives after it was given up is stored by nobody', { skip }, async (t) => {
+test('a batch that arrives after it was given up is never stored', { skip }, async (t) => {
   const nats = await startNats(t);
   await nats.createStream();
   const proxy = await startHoldingProxy(t, nats.nodes[0]!.port);
-  const service = await ingester(t, nats, {
+  const service = await startIngester(t, nats, {
     to: `nats://127.0.0.1:${proxy.port}/${STREAM}`,
     limits: { natsAnswerMs: 300 },
   });
-  await whenReady(service);
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['a']), [200]);
   proxy.hold();
   const reported = report(service, ['b']);
@@ -463,7 +470,7 @@ test('a batch that arrives after it was given up is stored by nobody', { skip },
   assertInStream(await nats.messages(), service.data);
 });
 
-test('a server that answers nothing for a while is asked again', { skip }, async (t) => {
+test('a server that does not answer for a while is asked again', { skip }, async (t) => {
   const { nats, service } = await startReady(t, {}, { limits: { natsAnswerMs: 300 } });
   const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
   assert.deepEqual(await report(service, ['a']), [200]);
@@ -479,9 +486,9 @@ test('a server that cuts the connection of a slow consumer is asked again', { sk
   const nats = await startNats(t, { config: 'max_payload: 4KB\nmax_pending: 1MB' });
   const [node] = nats.nodes as readonly [(typeof nats.nodes)[0]];
   await nats.createStream();
-  const before = await ingester(t, nats);
-  await whenReady(before);
-  const body = { description: 'x'.repeat(3_500) }; // what is asked is longer than the line
+  const before = await startIngester(t, nats);
+  await waitUntilReady(before);
+  const body = { description: 'x'.repeat(3_500) }; // the answer about the last message is longer than the line
   assert.equal((await reportOne(before, 'observation/a', { body })).status, 200);
   await before.stop();
   const restart = async (from: string, to: string) => {
@@ -490,11 +497,11 @@ test('a server that cuts the connection of a slow consumer is asked again', { sk
     await node.start();
   };
   await restart('1MB', '4KB');
-  const service = await ingester(t, nats, { data: before.data });
-  await eventually('it was cut', () => node.log().includes('Slow Consumer'));
+  const service = await startIngester(t, nats, { data: before.data });
+  await eventually('the server cut the connection', () => node.log().includes('Slow Consumer'));
   assert.equal(await isReady(service), false);
   await restart('4KB', '1MB');
-  await whenReady(service);
+  await waitUntilReady(service);
   assert.deepEqual(await report(service, ['b']), [200]);
   assertInStream(await nats.messages(), service.data);
 });
@@ -510,7 +517,7 @@ test('in hosted mode each deployment has a subject, in one stream or in its own'
     const args = ['--forward-to', natsUrl(nats, path), '--ack', 'upstream'];
     const service = await host(t, ['prod', 'test'], { args, limits: QUICK });
     for (const name of ['prod', 'test']) {
-      await eventually(`${name} is taken`, async () => (await service.report(name)).status === 200);
+      await eventually(`${name} is accepted`, async () => (await service.report(name)).status === 200);
       const stored = await nats.messages(path === STREAM ? STREAM : name);
       assertInStream(stored, join(service.data, name), true, name);
     }
@@ -543,14 +550,14 @@ test('single reports, batches, repeated keys, pipelined requests and files are i
   assertInStream(await nats.messages(), service.data);
 });
 
-test('forward test says whether the stream is set up, and publishes nothing', { skip }, async (t) => {
+test('forward test reports whether the stream is set up, and publishes nothing', { skip }, async (t) => {
   const nats = await startNats(t);
-  const tried = () => runHere(['forward', 'test', '--forward-to', natsUrl(nats)]);
-  const before = await tried();
+  const probe = () => runHere(['forward', 'test', '--forward-to', natsUrl(nats)]);
+  const before = await probe();
   assert.equal(before.code, 1);
   assert.match(before.stdout, /^upstream: DOES NOT WORK: \S+: .*nats stream add ASSETLOG/);
   await nats.createStream();
-  const { code, stdout } = await tried();
+  const { code, stdout } = await probe();
   assert.equal(code, 0);
   assert.match(stdout, /: its stream is set up and can be read; whether the login may publish was not tried\n$/);
   assert.deepEqual(await nats.messages(), []);

@@ -1,4 +1,4 @@
-/** The commands of the handbook for a replicated ingest tier, word for word: nothing with a 200 is lost, whichever process is killed. */
+/** The handbook's commands for a replicated ingest tier, word for word: no report with a 200 is lost, whichever process is killed. */
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -20,7 +20,7 @@ const [setUp = '', kill = '', count = '', lost = ''] = [...page.matchAll(/^```ba
 const RUN_MS = 240_000;
 const skip = withoutNats || withoutNginx || withoutNetworkNamespaces || withoutPidNamespaces;
 
-/** The commands of a page, which find the programs that are tested. */
+/** @returns an environment in which the handbook's commands find the tested programs */
 function environmentOf(folder: string): NodeJS.ProcessEnv {
   const bin = join(folder, 'bin');
   mkdirSync(bin);
@@ -38,14 +38,14 @@ function environmentOf(folder: string): NodeJS.ProcessEnv {
   return { ...process.env, HOME: folder, PATH: `${bin}:${process.env['PATH']}` };
 }
 
-/** @param under what runs bash @returns what the commands print */
+/** @param under the command that runs bash @returns the output of the script */
 async function runCommands(folder: string, script: string, env: NodeJS.ProcessEnv, under: readonly string[] = []) {
   const [command = '', ...args] = [...under, 'bash', '-euc', script];
   const options = { cwd: folder, env, timeout: RUN_MS, maxBuffer: 16 * 1024 * 1024 };
   return (await promisify(execFile)(command, args, options)).stdout;
 }
 
-test('whichever of the five processes is killed, no report with a 200 is missing or there twice', {
+test('whichever of the five processes is killed, no report with a 200 is missing or duplicated', {
   skip,
 }, async (t) => {
   const folder = newFolder(t);
@@ -56,15 +56,15 @@ test('whichever of the five processes is killed, no report with a 200 is missing
     return `first=${1 + index * 300}\n${load.replace('n2.pid', `${name}.pid`).replace('node 2', restart)}`;
   });
   const script = [setUp, ...killing, 'echo "counted:"', count].join('\n');
-  // Where all ports are free, and where no process is left at the end.
+  // Namespaces in which all ports are free, and from which no process is left at the end.
   const alone = [...IN_OTHER_NETWORK, ...IN_OTHER_PIDS, '--kill-child'];
   const printed = await runCommands(folder, script, environmentOf(folder), alone);
-  assert.equal(printed.slice(printed.indexOf('counted:')), 'counted:\n', 'lost, or there twice');
+  assert.equal(printed.slice(printed.indexOf('counted:')), 'counted:\n', 'lost or duplicated');
   const acknowledged = readFileSync(join(folder, 'acknowledged'), 'utf8').split('\n').length - 1;
   assert.ok(acknowledged > 1_000, `${acknowledged} of 1500`);
 });
 
-test('a hub takes what the stream has of an ingester that never comes back, each event once', {
+test('a hub gets the events of a lost ingester from the stream, each once', {
   skip: withoutNats,
 }, async (t) => {
   const nats = await startNats(t);
