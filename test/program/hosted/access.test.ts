@@ -1,4 +1,4 @@
-/** Hosted mode: which clients may report, and what the others learn. */
+/** Hosted mode: which clients may report, and what other clients learn. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync, symlinkSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { metricsOf } from '../../support/metrics.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { ask, get, post, withoutChance } from '../../support/wire.ts';
 
-test('the first failure of each address is logged with its reason, at most 20, and never with the token [hosted-7]', async (t) => {
+test('the first failure of each address is logged with its reason, for 20 addresses at most, and never with the token [hosted-7]', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
   const past = newToken().token;
   const of = (token: string, more: object) => ({ sha256: sha256(token).toString('hex'), ...more });
@@ -60,7 +60,7 @@ test('the first failure of each address is logged with its reason, at most 20, a
   for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
 });
 
-test('a bearer token is one wherever a token is needed, and no log line has one [hosted-12]', async (t) => {
+test('a bearer token is accepted wherever a token is needed, and no log line has one [hosted-12]', async (t) => {
   const { file, args } = writeDeployments(t, ['prod']);
   const [good, wrong] = ['a-token-of-nobody-else', 'a-token-of-nobody'];
   rewrite(file, entryOf('prod', good, { may: ['report', 'read'] }));
@@ -81,7 +81,7 @@ test('a bearer token is one wherever a token is needed, and no log line has one 
   for (const token of [good, wrong]) assert.ok(!stderr.includes(token), stderr);
 });
 
-test('through a trusted proxy the bad tokens of one client do not turn the 401 of another one into a 429 [hosted-2]', async (t) => {
+test('through a trusted proxy the bad tokens of one client do not limit another client [hosted-2]', async (t) => {
   const { args } = writeDeployments(t, ['prod']);
   const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.0/8'] });
   const report = async (from: string) =>
@@ -97,7 +97,7 @@ test('through a trusted proxy the bad tokens of one client do not turn the 401 o
   assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
 });
 
-test('a token is printed with what it may do', async () => {
+test('a token is printed with its rights', async () => {
   const mayOf = async (...args: string[]) => {
     const { code, stdout, stderr } = await runHere(['token', ...args]);
     return code === 0 ? JSON.parse(stdout.split('\n')[1] ?? '').may : [code, stderr];
@@ -113,12 +113,12 @@ test('a token is printed with what it may do', async () => {
   }
 });
 
-test('a token has no name of the service that is in the environment', async () => {
+test('the name of the service in the environment is not the name of a token', async () => {
   const { stdout } = await runHere(['token'], { env: { ASSETLOG_NAME: 'hub1' } });
   assert.match(stdout, /\n\{"name":"client",/);
 });
 
-test('a token can be printed with its end, which has to exist', async () => {
+test('a token can be printed with its end, which has to be a real date', async () => {
   for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
     const printed = await runHere(['token', '--name', 'ci', '--not-after', date]);
     assert.equal(printed.code, 0);
@@ -135,7 +135,7 @@ test('a token can be printed with its end, which has to exist', async () => {
   }
 });
 
-test('a token that has ended is not printed', async () => {
+test('a token with an end in the past is not printed', async () => {
   for (const date of ['2020-01-31', new Date(Date.now() - 1_000).toISOString()]) {
     const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
     assert.deepEqual([code, stdout], [2, '']);
@@ -148,7 +148,7 @@ test('a token that has ended is not printed', async () => {
   );
 });
 
-test('a token is written to a new file that its owner alone may read, and then only its entry is printed [token-out-1]', async (t) => {
+test('a token is written to a new file that only its owner may read, and then only its entry is printed [token-out-1]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'hub.token');
   const printed = await run(['token', '--name', 'ci', '--out', file]);

@@ -1,4 +1,4 @@
-/** A journal for each deployment: when it is opened and closed, and that its trouble is its own. */
+/** A journal for each deployment: when it is opened and closed, and that its failures affect no other deployment. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,10 +16,10 @@ import { askHolder, lockFolder } from '../../support/standard-limits.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, post, Wire } from '../../support/wire.ts';
 
-/** What is in the folder of a service besides its lock. */
+/** The entries of a service's folder that are not hidden. */
 const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));
 
-test('each deployment has a journal of its own, which its first report opens [hosted-5]', async (t) => {
+test('each deployment has its own journal, which its first report opens [hosted-5]', async (t) => {
   const { data, report, get, stop, tokenOf } = await host(t);
   assert.deepEqual(foldersIn(data), []);
   assert.equal((await report('prod')).status, 200);
@@ -35,7 +35,7 @@ test('each deployment has a journal of its own, which its first report opens [ho
   assert.ok(readdirSync(join(data, 'prod')).includes('.stopped-cleanly'));
 });
 
-test('a damaged journal, a locked one and a failing disk stop only their own deployment, which comes back by itself [hosted-6]', async (t) => {
+test('a damaged or locked journal or a failing disk stops only its own deployment, which recovers by itself [hosted-6]', async (t) => {
   const simulated = new Map<string, SimulatedDisk>();
   const parts = {
     openDisk: (folder: string): Disk => {
@@ -68,7 +68,7 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   assert.equal((await report('good')).status, 200);
   assert.deepEqual(await askHolder(join(data, 'good')), { kind: 'before', seq: 2 });
   const ready = await get('/readyz');
-  assert.equal(ready.status, 200, 'the other deployments take reports');
+  assert.equal(ready.status, 200, 'the other deployments accept reports');
   assert.deepEqual(Object.keys(JSON.parse(ready.body).deployments).sort(), ['damaged', 'failing', 'locked']);
   assert.match(notices.join(''), /"deployment":"damaged","problem":"the journal is damaged: .*assetlog repair --data /);
 
@@ -76,13 +76,13 @@ test('a damaged journal, a locked one and a failing disk stop only their own dep
   disk.fault = () => undefined;
   writeFileSync(join(data, 'damaged', segmentName(1)), '');
   for (const name of ['damaged', 'locked', 'failing', 'good'])
-    await eventually(`${name} takes reports again`, async () => (await report(name)).status === 200);
+    await eventually(`${name} accepts reports again`, async () => (await report(name)).status === 200);
   assert.equal((await get('/readyz')).body, '{"status":"ok"}');
   const [lines] = [disk.text(segmentName(1)).trim().split('\n')];
-  assert.ok(lines.length >= 2, 'what was acknowledged before is there');
+  assert.ok(lines.length >= 2, 'the events acknowledged before are recorded');
 });
 
-test('a large upload is refused before it is sent while too much waits for a journal', async (t) => {
+test('a large upload is refused before it is sent while the queue of a journal that opens is full', async (t) => {
   const { opened, open } = gate();
   t.after(open);
   const openDisk = (folder: string): Disk => {
@@ -112,7 +112,7 @@ test('a large upload is refused before it is sent while too much waits for a jou
   );
 });
 
-test('a deployment whose lock file is removed fails alone, and is opened again once no other process has it [hosted-1]', async (t) => {
+test('a deployment whose lock file is removed fails alone, and is opened again once no other process has the lock [hosted-1]', async (t) => {
   for (const lockCheckMs of [20, 60_000]) {
     const { data, report, get, notices } = await host(t, ['prod'], { limits: { lockCheckMs } });
     assert.equal((await report('prod')).status, 200);
@@ -120,17 +120,17 @@ test('a deployment whose lock file is removed fails alone, and is opened again o
     rmSync(join(data, 'prod', lock));
     const second = await lockFolder(join(data, 'prod'));
     const isNoticed = () => /"deployment":"prod".*the lock file/.test(notices.join(''));
-    if (lockCheckMs === 20) await eventually('it is noticed without a report', isNoticed);
+    if (lockCheckMs === 20) await eventually('the loss is noticed without a report', isNoticed);
     assert.equal((await report('prod')).status, 503);
     assert.ok(isNoticed());
     assert.deepEqual(Object.keys(JSON.parse((await get('/readyz')).body).deployments), ['prod']);
     await second.release();
-    await eventually('reports are taken again', async () => (await report('prod')).status === 200);
+    await eventually('reports are accepted again', async () => (await report('prod')).status === 200);
     assert.equal((await get('/readyz')).body, '{"status":"ok"}');
   }
 });
 
-test('of more journals than may be open the longest unused is closed, and comes back with its next report [hosted-4]', async (t) => {
+test('above `openJournalsMax` the longest unused journal is closed, and its next report opens it again [hosted-4]', async (t) => {
   const names = ['a', 'b', 'c'];
   const { data, report } = await host(t, names, { limits: { openJournalsMax: 2 } });
   const isClosed = (name: string) => readdirSync(join(data, name)).includes('.stopped-cleanly');
@@ -143,24 +143,7 @@ test('of more journals than may be open the longest unused is closed, and comes 
   assert.equal(eventsIn(join(data, 'a')).length, 2);
 });
 
-test('with few file descriptors fewer journals are open at a time, and each report is recorded [hosted-16]', async (t) => {
-  const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
-  const { args, headerOf } = writeDeployments(t, names);
-  const openFilesMax = 120; // a program that is not bundled loads many files at once
-  const service = await startService(t, { args, openFilesMax });
-  const reportTo = async (name: string) =>
-    (await ask(service.port, post(`/${name}/${REPORT}`, undefined, [headerOf(name)]))).status;
-  for (let round = 0; round < 2; round += 1) {
-    for (let first = 0; first < names.length; first += 10) {
-      const statuses = await Promise.all(names.slice(first, first + 10).map(reportTo));
-      assert.deepEqual(statuses, Array(10).fill(200), service.stderr());
-    }
-  }
-  for (const name of names) assert.equal(eventsIn(join(service.data, name)).length, 2, name);
-  assert.match(service.stderr(), /"the file descriptors allow this many open [^}]*"count":15,"descriptors":120/);
-});
-
-test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
+test('a journal that waits for space on a full disk is reported, and does not delay a stop', async (t) => {
   const full = (folder: string): Disk => {
     const disk = openRealDisk(folder);
     if (!folder.endsWith('prod')) return disk;
@@ -179,7 +162,7 @@ test('a journal that waits for a full disk is named, and does not hold up a stop
   assert.equal(await ended, 0);
 });
 
-test('a deployment that is taken out is in trouble no more, and may come back', async (t) => {
+test('a removed deployment is not reported as in trouble, and can be added again', async (t) => {
   const { data, file, report, get, reload, tokenOf } = await host(t);
   mkdirSync(join(data, 'prod'));
   const lock = await lockFolder(join(data, 'prod'));
@@ -208,7 +191,7 @@ test('without --deployments the folder of hosted mode is refused with 2 before i
   assert.deepEqual(readdirSync(data), ['.hosted']);
 });
 
-test('without --deployments the folder of hosted mode is refused with 2, and that of one deployment is a journal', async (t) => {
+test('without --deployments the folder of hosted mode is refused with 2, and the folder of one deployment is a journal', async (t) => {
   const { data, args, report, stop, headerOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   await stop();
@@ -227,7 +210,7 @@ test('without --deployments the folder of hosted mode is refused with 2, and tha
     return eventsIn(data).length;
   };
   assert.equal(await reportTo(join(data, 'prod')), 2);
-  // What a repair put aside, what a journal in the folder itself was copied to, and other folders are no deployments.
+  // Damaged files that a repair moved away, a copy of the journal, and other folders are not deployments.
   const own = newFolder(t);
   for (const name of ['damaged-20261120T150405Z', 'other', '.hidden']) mkdirSync(join(own, name));
   for (const name of ['damaged-20261120T150405Z', '.hidden']) writeFileSync(join(own, name, segmentName(1)), '');
@@ -235,7 +218,7 @@ test('without --deployments the folder of hosted mode is refused with 2, and tha
   mkdirSync(join(own, 'copy'));
   writeFileSync(join(own, 'copy', segmentName(1)), '');
   assert.equal(await reportTo(own), 2);
-  // A journal of local mode is no obstacle to hosted mode, which leaves it alone.
+  // Hosted mode starts beside a journal of local mode, and does not change it.
   const mixed = await serve(t, { data: own, args });
   assert.equal((await ask(mixed.port, post(`/prod/${REPORT}`, undefined, [headerOf('prod')]))).status, 200);
   assert.equal(eventsIn(own).length, 2);
