@@ -1,4 +1,4 @@
-/** `assetlog forward` as its users meet it: folders in each state, beside a service and without one. */
+/** `assetlog forward` on folders in each state, beside a service and without one. */
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ import { lockFolder } from '../../support/standard-limits.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
 
-/** Recorded two hours ago. */
+/** The time of the events: two hours ago. */
 const recorded = new Date(Date.now() - 7_200_000);
 const { bytes } = encodeBatch(
   Array.from({ length: 12 }, (_, at) => encodeMembers(plainEvent(at + 1))),
@@ -46,8 +46,8 @@ const WORKING: ForwardState = {
 };
 const VALUE: CursorValue = { seq: 8, id: null, sending: undefined, kind: 'api', to: 'http://upstream.example:3000' };
 
-/** The folder of a journal of 12 events that is forwarded. */
-async function forwarded(
+/** Creates the folder of a journal with 12 events and a destination. */
+async function newForwardedFolder(
   t: TestContext,
   { cursor = {}, state, data = newFolder(t), name = 'upstream' }: Made = {},
 ): Promise<string> {
@@ -69,8 +69,8 @@ interface Made {
   readonly name?: string;
 }
 
-/** This process takes the folder, as a service does. */
-async function serve(t: TestContext, data: string, nextSeq = 13): Promise<void> {
+/** Locks the folder, like a running service. */
+async function lockAsService(t: TestContext, data: string, nextSeq = 13): Promise<void> {
   const lock = await lockFolder(data);
   lock.shareDurable(() => nextSeq);
   t.after(() => lock.release());
@@ -99,7 +99,7 @@ async function seqOf(data: string): Promise<number | string> {
   return found.kind === 'found' ? found.value.seq : found.kind;
 }
 
-test('status says as JSON how far a destination is, since when and why', async (t) => {
+test('status shows the progress of a destination, its state, since when and why, as JSON', async (t) => {
   const stopped = {
     state: 'stopped',
     why: 'turned away',
@@ -107,9 +107,9 @@ test('status says as JSON how far a destination is, since when and why', async (
     last_error: 'no',
     next_try: NEXT_TRY,
   } as const;
-  const data = await forwarded(t, { state: { ...stopped, kind: null } }); // it is written seconds after the cursor
+  const data = await newForwardedFolder(t, { state: { ...stopped, kind: null } }); // the state is written seconds after the cursor
   await refuse(data, [2, 3]);
-  await serve(t, data);
+  await lockAsService(t, data);
   const { code, destinations } = await statusOf(data);
   assert.equal(code, 1);
   const [{ lag_seconds, ...status } = {}] = destinations;
@@ -133,8 +133,10 @@ test('status says as JSON how far a destination is, since when and why', async (
   assert.ok((lag_seconds as number) >= 7_200 && (lag_seconds as number) < 7_300, `${lag_seconds}`);
 });
 
-test('status of a dead service says so, and its figures are right', async (t) => {
-  const data = await forwarded(t, { state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY } });
+test('status reports that a service is not running, with correct figures', async (t) => {
+  const data = await newForwardedFolder(t, {
+    state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY },
+  });
   writeFileSync(join(data, FIRST), Buffer.concat([bytes, Buffer.from('{"seq":13,"id')])); // torn by the crash
   const { code, destinations } = await statusOf(data);
   const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
@@ -142,16 +144,16 @@ test('status of a dead service says so, and its figures are right', async (t) =>
   assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
 });
 
-test('beside a service that does not have the destination, status says that', async (t) => {
-  const data = await forwarded(t, { state: { pid: 1 } });
-  await serve(t, data);
+test('status reports a destination that the service does not have', async (t) => {
+  const data = await newForwardedFolder(t, { state: { pid: 1 } });
+  await lockAsService(t, data);
   const { code, destinations } = await statusOf(data);
   assert.deepEqual([code, destinations[0]?.['state']], [1, 'not forwarded']);
 });
 
-test('status of a damaged cursor, and of damaged dead letters', async (t) => {
-  const data = await forwarded(t, { state: {} });
-  await serve(t, data);
+test('status reports a damaged cursor, and damaged dead letters', async (t) => {
+  const data = await newForwardedFolder(t, { state: {} });
+  await lockAsService(t, data);
   writeFileSync(join(data, 'forward-upstream.cursor'), Buffer.alloc(1024));
   const { destinations } = await statusOf(data);
   const [{ reason, seq, lag_events, lag_seconds } = {}] = destinations;
@@ -172,11 +174,11 @@ test('status of a damaged cursor, and of damaged dead letters', async (t) => {
   assert.match(dead.stderr, /dead-upstream\.jsonl, line 1: it is no dead letter/);
 });
 
-test('status of a hosted folder shows each deployment, and of one that was never forwarded nothing', async (t) => {
+test('status of a hosted folder shows each deployment, but none that was never forwarded', async (t) => {
   const data = newFolder(t);
-  await forwarded(t, { data: join(data, 'prod'), state: {} });
-  await forwarded(t, { data: join(data, 'test'), state: {}, name: 'hub' });
-  await serve(t, join(data, 'prod'));
+  await newForwardedFolder(t, { data: join(data, 'prod'), state: {} });
+  await newForwardedFolder(t, { data: join(data, 'test'), state: {}, name: 'hub' });
+  await lockAsService(t, join(data, 'prod'));
   const { code, destinations } = await statusOf(data);
   const shown = destinations.map(({ deployment, name, state }) => [deployment, name, state]);
   assert.deepEqual(
@@ -190,7 +192,11 @@ test('status of a hosted folder shows each deployment, and of one that was never
     ],
   );
   const one = await forward(data, 'status', 'upstream', '--json');
-  assert.deepEqual([one.code, JSON.parse(one.stdout).destinations.length], [0, 1], 'the other one is not running');
+  assert.deepEqual(
+    [one.code, JSON.parse(one.stdout).destinations.length],
+    [0, 1],
+    'the other destination is not running',
+  );
   const none = await forward(data, 'status', 'none');
   assert.deepEqual([none.code, none.stdout], [2, '']);
   assert.match(none.stderr, /nothing is forwarded to none; leave the name out/);
@@ -203,21 +209,21 @@ test('status of a hosted folder shows each deployment, and of one that was never
   assert.equal(text.stdout, 'nothing is forwarded; start a service with --forward-to URL to forward\n');
 });
 
-test('a destination that is behind is not called idle, also between two writes of its state; one with letters for the rest is', async (t) => {
-  const data = await forwarded(t, { cursor: { kind: 'hub' }, state: { kind: 'hub' } });
-  await serve(t, data);
+test('a destination with open events is not shown as idle, also between two writes of its state; with dead letters for them it is', async (t) => {
+  const data = await newForwardedFolder(t, { cursor: { kind: 'hub' }, state: { kind: 'hub' } });
+  await lockAsService(t, data);
   const shown = async () =>
     (await statusOf(data)).destinations.map(({ state, seq, lag_events }) => [state, seq, lag_events]);
   assert.deepEqual(await shown(), [['sending', 8, 4]]);
   await refuse(data, [9, 10, 12]);
   assert.deepEqual(await shown(), [['sending', 10, 2]]);
-  await refuse(data, [11]); // a hub's cursor passes them with the next event
+  await refuse(data, [11]); // a hub's cursor moves past them with the next event
   assert.deepEqual(await shown(), [['idle', 12, 0]]);
 });
 
-test('a command that a status prints is a line of its own, which can be pasted, but not the text of a server', async (t) => {
-  const data = await forwarded(t, { state: {} });
-  await serve(t, data);
+test('a command in a status is on its own line, ready to paste, but a command in the text of a server is not', async (t) => {
+  const data = await newForwardedFolder(t, { state: {} });
+  await lockAsService(t, data);
   const screenWith = async (reason: string) => {
     await writeState(openDisk(data), 'upstream', { ...WORKING, state: 'stopped', reason });
     return (await forward(data, 'status')).stdout.split('\n');
@@ -235,14 +241,14 @@ test('a command that a status prints is a line of its own, which can be pasted, 
   assert.ok((await screenWith(hostile)).every((line) => !line.startsWith('  assetlog verify')));
 });
 
-test('on a terminal a status is one screen of at most 80 columns, and nothing in it steers the terminal', {
+test('on a terminal a status has at most 80 columns, and no control characters of a server', {
   skip: noTerminal(),
 }, async (t) => {
   const reason =
     'answers 403: \u001b[31mred\u001b[0m; check the URL, and what the token may do, and whether a proxy in front of it lets this through';
-  const data = await forwarded(t, { state: { state: 'waiting', reason, since: SINCE, next_try: NEXT_TRY } });
+  const data = await newForwardedFolder(t, { state: { state: 'waiting', reason, since: SINCE, next_try: NEXT_TRY } });
   await refuse(data, [2]);
-  await serve(t, data);
+  await lockAsService(t, data);
   const screen = await onTerminal(['forward', 'status', '--data', data], 80);
   assert.equal(
     screen.replaceAll(data, 'DATA'),
@@ -265,8 +271,8 @@ upstream: http://upstream.example:3000 (api), event 8 of 12, last success
   assert.match(`${row}`, /^upstream {5}STOPPED {6}2026-11-20 15:04 {2}4 /);
 });
 
-test('dead lists the open letters, and shows all of one event with its line as it was', async (t) => {
-  const data = await forwarded(t);
+test('dead lists the open letters, and shows all letters of one event with its unchanged line', async (t) => {
+  const data = await newForwardedFolder(t);
   await refuse(data, [2, 3], 'asset_key is missing');
   const letters = await openLetters(openDisk(data));
   await letters.append({ time: SINCE, outcome: 'sent again', reason: 'taken', first: 3, last: 3 });
@@ -274,7 +280,7 @@ test('dead lists the open letters, and shows all of one event with its line as i
   const doubt = { time: SINCE, outcome: 'in doubt', status: 502, reason: 'answers 502' } as const;
   await letters.append({ ...doubt, became: 'taken', line: `${lines[7]}`.trimEnd() });
   await letters.append({ ...doubt, became: 'given up', line: `${lines[8]}`.trimEnd() });
-  await letters.append({ ...doubt, line: `${lines[9]}`.trimEnd() }); // by a program from before
+  await letters.append({ ...doubt, line: `${lines[9]}`.trimEnd() }); // written by an older version
   assert.equal((await statusOf(data)).destinations[0]?.['dead_letters'], 4);
   const table = await forward(data, 'dead');
   assert.equal(table.code, 0);
@@ -299,10 +305,10 @@ test('dead lists the open letters, and shows all of one event with its line as i
   assert.deepEqual([none.code, none.stdout], [0, '']);
 });
 
-test('retry has the service send what was refused, once, and says what became of it', async (t) => {
-  const data = await forwarded(t, { state: {} });
+test('retry has the service send the refused events again, once, and prints the result', async (t) => {
+  const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2, 3, 4]);
-  await serve(t, data);
+  await lockAsService(t, data);
   const disk = openDisk(data);
   const model = new Model('api');
   model.answer = (_, seq) => (seq === 4 ? 'refused' : 'record');
@@ -310,7 +316,7 @@ test('retry has the service send what was refused, once, and says what became of
   const { signal } = new AbortController();
   const retried = forward(data, 'retry', 'upstream');
   let result: unknown;
-  await eventually('the marker is taken up', async () => {
+  await eventually('the service finds the marker', async () => {
     result ??= await takeRetry({
       disk,
       name: 'upstream',
@@ -330,8 +336,8 @@ test('retry has the service send what was refused, once, and says what became of
   assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were accepted\n']);
 });
 
-test('retry without a service sends nothing, and leaves nothing that would be sent later', async (t) => {
-  const data = await forwarded(t, { state: {} });
+test('retry without a service sends nothing, and leaves no marker behind', async (t) => {
+  const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);
   const { code, stderr } = await forward(data, 'retry');
   assert.equal(code, 75);
@@ -343,7 +349,7 @@ test('retry without a service sends nothing, and leaves nothing that would be se
 });
 
 test('skip, from and identity --new change a folder without a service, and are refused with 4 beside one', async (t) => {
-  const data = await forwarded(t);
+  const data = await newForwardedFolder(t);
   const before = await readSource(openDisk(data));
   const skipped = await forward(data, 'skip', '--seq', '9');
   assert.deepEqual([skipped.code, skipped.stdout], [0, 'upstream continues with event 10\n']);
@@ -357,7 +363,7 @@ test('skip, from and identity --new change a folder without a service, and are r
   assert.deepEqual([identity.code, identity.stdout], [0, `the journal has the id ${after} now\n`]);
   assert.notEqual(after, before);
 
-  await serve(t, data);
+  await lockAsService(t, data);
   for (const args of [
     ['skip', 'upstream', '--seq', '6'],
     ['from', 'upstream', '--seq', '2'],
@@ -370,8 +376,8 @@ test('skip, from and identity --new change a folder without a service, and are r
   assert.deepEqual([await seqOf(data), await readSource(openDisk(data))], [5, after]);
 });
 
-test('what cannot be done is refused with 2, and says what can [program-forward-1]', async (t) => {
-  const data = await forwarded(t);
+test('an action that is not possible is refused with 2 and the possible ones [program-forward-1]', async (t) => {
+  const data = await newForwardedFolder(t);
   const refusals: readonly (readonly [string[], RegExp])[] = [
     [
       ['stauts'],
@@ -426,14 +432,14 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
   );
 });
 
-test('a real service is shown as it is, sends a dead letter again when asked, and is shown as dead when it is [program-forward-2]', async (t) => {
-  let isMended = false;
+test('the status of a real service is right, retry sends its dead letters again, and after SIGKILL it is not running [program-forward-2]', async (t) => {
+  let isRepaired = false;
   const recorded: string[] = [];
   const atMs: number[] = [];
   const upstream = createServer((request, response) => {
     request.resume().on('end', () => {
       response.statusCode = request.method === 'POST' ? 200 : 404;
-      if (request.method === 'POST' && !isMended) response.statusCode = 400;
+      if (request.method === 'POST' && !isRepaired) response.statusCode = 400;
       if (response.statusCode === 200) recorded.push(`${request.headers['idempotency-key']}`);
       if (response.statusCode === 200) atMs.push(performance.now());
       response.setHeader('Content-Type', 'application/json');
@@ -452,7 +458,7 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
   );
   const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
   const three = 'assetlog_forward_dead_letters{destination="upstream"} 3';
-  await eventually('the metrics say so too', async () => (await metrics()).includes(three));
+  await eventually('the metrics count three dead letters', async () => (await metrics()).includes(three));
   const skipped = await run(['forward', 'skip', '--seq', '2', '--data', service.data]);
   assert.deepEqual([skipped.code, skipped.stdout], [0, 'given up: 1\n']);
   assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 2'));
@@ -461,10 +467,10 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
     assert.deepEqual(
       [code, /is in use by process (\d+|unknown); stop it/.test(stderr)],
       [4, true],
-      'it has no open letter',
+      'the event has no open letter',
     );
   }
-  isMended = true;
+  isRepaired = true;
   const { code, stdout } = await run(['forward', 'retry', '--data', service.data]);
   assert.deepEqual([code, stdout], [0, '2 of 2 were accepted\n']);
   assert.deepEqual(
@@ -473,7 +479,7 @@ test('a real service is shown as it is, sends a dead letter again when asked, an
   );
   assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 300, `two within ${atMs}, at most two a second`);
   const figures = await metrics();
-  assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'none is open any more');
+  assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'no letter is open');
   await service.kill('SIGKILL');
   const dead = await statusOf(service.data);
   const [{ state, seq, dead_letters } = {}] = dead.destinations;

@@ -1,4 +1,4 @@
-/** A hook for failed checks, as its user meets it: real programs, and a server that fails, is slow, is away, and refuses. */
+/** A hook for failed checks with real programs: its server fails, is slow, is unreachable, and refuses. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -25,18 +25,18 @@ interface Post {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-/** A status and a body, or `cut` for a reply that is lost. */
+/** A status, a body and headers, or `cut` for a lost reply. */
 type HookAnswer = 'cut' | readonly [status: number, body: string, headers?: Record<string, string>];
 
-/** A server that keeps what it took, and may go away and come back. */
+/** Starts a server that keeps all posts, and that can be stopped and started again. */
 async function startHook(t: TestContext) {
   const port = await freePort(t);
   let server: Server | undefined;
   const hook = {
     url: `http://127.0.0.1:${port}`,
-    /** All posts, and those that it answered with 200. */
     posts: [] as Post[],
-    taken: [] as Post[],
+    /** The posts answered with 200. */
+    accepted: [] as Post[],
     answer: async (_post: Post): Promise<HookAnswer> => [200, 'ok'],
     start: () => {
       server = createServer(async (request, response) => {
@@ -47,7 +47,7 @@ async function startHook(t: TestContext) {
         const answer = await hook.answer(post);
         if (answer === 'cut') return void request.socket.destroy();
         const [status, text, headers = {}] = answer;
-        if (status === 200) hook.taken.push(post);
+        if (status === 200) hook.accepted.push(post);
         response.writeHead(status, headers).end(text);
       }).listen(port, '127.0.0.1');
     },
@@ -76,7 +76,7 @@ test('each failed check is posted at least once and in order, whatever the hook 
     service = await startService(t, { data, args });
   };
   await check(service, false); // at once after the ready line
-  await eventually('the first', () => hook.taken.length === 1);
+  await eventually('the first check is posted', () => hook.accepted.length === 1);
   let count = 0;
   hook.answer = async () => {
     count += 1;
@@ -99,15 +99,18 @@ test('each failed check is posted at least once and in order, whatever the hook 
   const failed = lines.filter((line) => line.includes('"passed":false'));
   assert.equal(failed.length, 21);
   const all = failed.map((line) => JSON.parse(line).seq as number);
-  await eventually('each is there', () => all.every((seq) => seqsOf(hook.posts).includes(seq)), 60_000);
-  const sorted = seqsOf(hook.taken).toSorted((a, b) => a - b);
-  assert.deepEqual(seqsOf(hook.taken), sorted, 'in order');
+  await eventually('each failed check is posted', () => all.every((seq) => seqsOf(hook.posts).includes(seq)), 60_000);
+  const sorted = seqsOf(hook.accepted).toSorted((a, b) => a - b);
+  assert.deepEqual(seqsOf(hook.accepted), sorted, 'in order');
   for (const { body, path, headers, seq } of hook.posts) {
     assert.ok(failed.includes(body), body);
     assert.deepEqual([path, headers['content-type']], [SECRET, 'application/json']);
     assert.equal(headers['idempotency-key'], `"hook/1/${JSON.parse(lines[seq - 1]!).id}"`);
   }
-  await eventually('all of the journal is passed', async () => (await forwardStatus(data, NAME)).lag_events === 0);
+  await eventually(
+    'the cursor is at the end of the journal',
+    async () => (await forwardStatus(data, NAME)).lag_events === 0,
+  );
   assert.equal((await forwardStatus(data, NAME)).dead_letters, 0);
   const metrics = await metricsOf(service);
   assert.match(metrics, /^assetlog_forward_state\{destination="failed-checks",state="idle"\} 1$/m);
@@ -119,16 +122,16 @@ test('a refused check is a dead letter, the next ones are posted, and a retry po
   hook.answer = async ({ seq }) => (seq === 2 ? [400, 'invalid_payload'] : [200, 'ok']);
   const service = await startService(t, { args: ['--on-failed-check', hook.url] });
   for (let at = 0; at < 3; at += 1) await check(service, false);
-  await eventually('the others', () => hook.taken.length === 2);
+  await eventually('the other checks are posted', () => hook.accepted.length === 2);
   const { stdout } = await runHere(['forward', 'dead', NAME, '--data', service.data]);
   assert.match(stdout, /^2 .* refused +400 +check +warehouse\/orders +answers 400: invalid_payload/m);
   hook.answer = async () => [200, 'ok'];
   const retried = await runHere(['forward', 'retry', NAME, '--data', service.data]);
-  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were accepted\n']);
-  assert.deepEqual(seqsOf(hook.taken), [1, 3, 2]);
+  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were taken\n']);
+  assert.deepEqual(seqsOf(hook.accepted), [1, 3, 2]);
 });
 
-test('nothing shows the URL of a hook but for its host, also if the hook repeats it [hook-7]', async (t) => {
+test('nothing shows more of the URL of a hook than its host, even if the hook repeats it [hook-7]', async (t) => {
   const hook = await startHook(t);
   const [, , team = '', channel = '', key = ''] = SECRET.split('/');
   const answers: HookAnswer[] = [
@@ -155,7 +158,7 @@ test('nothing shows the URL of a hook but for its host, also if the hook repeats
   for (const text of texts) for (const part of [team, channel, key]) assert.ok(!text.includes(part), text);
 });
 
-test('a hook of the file gets what its filter says, and in hosted mode the name of the deployment', async (t) => {
+test('a hook from the file gets the events of its filter, and in hosted mode the name of the deployment', async (t) => {
   const hook = await startHook(t);
   const forward = join(newFolder(t), 'forward.json');
   const deployments = writeDeployments(t, ['prod', 'dev']);
@@ -167,14 +170,14 @@ test('a hook of the file gets what its filter says, and in hosted mode the name 
     const headers = { 'Service-Cloud-Api-Token': deployments.tokenOf(name) };
     for (const key of ['other', 'warehouse/orders'])
       await record(at, `check/${key}?check_name=c&passed=false`, { headers });
-    await eventually(name, () => hook.taken.some(({ path }) => path === `/${name}?key=0123456789`));
+    await eventually(name, () => hook.accepted.some(({ path }) => path === `/${name}?key=0123456789`));
     const line = journalText(join(service.data, name)).split('\n')[1]!;
-    assert.equal(hook.taken.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
+    assert.equal(hook.accepted.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
   }
   assert.equal(hook.posts.length, 2);
 });
 
-test('a deployment that was removed with its folder and added again begins with its first event', async (t) => {
+test('a deployment that was removed with its folder and added again starts at its first event', async (t) => {
   const hook = await startHook(t);
   const forward = join(newFolder(t), 'forward.json');
   const deployments = writeDeployments(t, ['prod']);
@@ -187,21 +190,27 @@ test('a deployment that was removed with its folder and added again begins with 
   for (let count = 0; count < 3; count += 1) assert.equal((await fail()).status, 200);
   rewrite(deployments.file, { name: 'dev', tokens: [] });
   process.kill(service.pid, 'SIGHUP');
-  await eventually('it is removed', async () => (await fetch(`${at.url}/events`, { headers })).status === 401);
-  await eventually('it is closed', () => !readdirSync(join(service.data, 'prod')).some((name) => /^\.lock/.test(name)));
+  await eventually(
+    'the deployment is removed',
+    async () => (await fetch(`${at.url}/events`, { headers })).status === 401,
+  );
+  await eventually(
+    'the journal is closed',
+    () => !readdirSync(join(service.data, 'prod')).some((name) => /^\.lock/.test(name)),
+  );
   rmSync(join(service.data, 'prod'), { recursive: true });
   forwardFile(forward, { name: 'team', to: `hook+${hook.url}`, begin: 'now' });
   writeFileSync(deployments.file, listed);
   process.kill(service.pid, 'SIGHUP');
-  // 401 until it is there, and 503 while its journal before is still being closed.
-  await eventually('it records', async () => (await fail()).status === 200);
-  await eventually('it is posted', () => hook.taken.length === 1);
-  assert.equal(hook.taken[0]?.seq, 1);
+  // 401 until the deployment is added, and 503 until its previous journal is closed.
+  await eventually('the deployment records', async () => (await fail()).status === 200);
+  await eventually('the event is posted', () => hook.accepted.length === 1);
+  assert.equal(hook.accepted[0]?.seq, 1);
 });
 
-const withoutPython = missing('there is no Python', 'python3', ['--version']);
+const withoutPython = missing('Python is not installed', 'python3', ['--version']);
 
-test('the relay of the handbook turns the line of a failed check into a text for Slack', {
+test('the relay of the handbook sends a failed check to Slack as a text', {
   skip: withoutPython,
 }, async (t) => {
   const slack = await startHook(t);
@@ -222,7 +231,7 @@ test('the relay of the handbook turns the line of a failed check into a text for
   t.after(() => child.kill());
   const service = await startService(t, { args: ['--on-failed-check', `http://127.0.0.1:${port}`] });
   await check(service, false);
-  await eventually('the text', () => slack.taken.length === 1);
+  await eventually('Slack gets the text', () => slack.accepted.length === 1);
   assert.deepEqual(
     slack.posts.map(({ path, body }) => [path, JSON.parse(body)]),
     Array(2).fill([SECRET, { text: 'warehouse/orders: no_nulls failed (ERROR)' }]),

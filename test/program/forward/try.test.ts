@@ -1,4 +1,4 @@
-/** `assetlog forward test`: destinations that work and others, tried before the service runs, and unchanged after it. */
+/** `assetlog forward test`: it tries good and bad destinations before the service runs, and changes nothing. */
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -15,8 +15,8 @@ import { makeCertificate, withoutNginx } from '../../support/nginx.ts';
 import { newFolder, run, type Scope, startService } from '../../support/program.ts';
 import { listenOn, startScripted } from '../../support/sent-lines.ts';
 
-/** @returns its exit code, and each line of what it says */
-async function tried(t: Scope, ...args: string[]): Promise<[code: unknown, ...lines: string[]]> {
+/** @returns the exit code of `forward test`, and each line of its output */
+async function runTest(t: Scope, ...args: string[]): Promise<[code: unknown, ...lines: string[]]> {
   const data = join(newFolder(t), 'absent');
   const { code, stdout, stderr } = await runHere(['forward', 'test', '--data', data, ...args]);
   return [code, ...`${stdout}${stderr}`.trimEnd().split('\n')];
@@ -28,7 +28,7 @@ function tokenFile(t: Scope, token: string): string {
   return file;
 }
 
-test('a hub works with a token that may forward, and keeps nothing of the test [forward-test-1]', async (t) => {
+test('a hub works with a token that may forward, and stores nothing of the test [forward-test-1]', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
   rewrite(file, entryOf('prod', tokenOf('prod')), entryOf('test', tokenOf('test'), { may: ['report'] }));
   const hub = await startService(t, { args });
@@ -36,34 +36,34 @@ test('a hub works with a token that may forward, and keeps nothing of the test [
   const own = join(folder, 'own.json');
   rewrite(own, entryOf('prod', 'x'), entryOf('test', 'x'));
   const options = (name: string) => ['--forward-to', `${hub.url}/${name}`, '--forward-token-file'];
-  // As the user runs it, with the variables of the service.
+  // Like a user runs it, with the variables of the service.
   const env = { ASSETLOG_FORWARD_TO: `${hub.url}/prod`, ASSETLOG_FORWARD_TOKEN_FILE: tokenFile(t, tokenOf('prod')) };
   const data = join(folder, 'data');
   const works = await run(['forward', 'test', '--data', data], { env });
   const says = 'it is a hub, and says how far it is with the journal';
   assert.deepEqual([works.code, works.stdout], [0, `upstream: works: ${hub.url}/prod: ${says}\n`], works.stderr);
   assert.deepEqual(readdirSync(folder), ['own.json']);
-  const [code, line] = await tried(t, ...options('test'), tokenFile(t, tokenOf('test')));
+  const [code, line] = await runTest(t, ...options('test'), tokenFile(t, tokenOf('test')));
   assert.equal(code, 1);
   assert.match(`${line}`, /^upstream: DOES NOT WORK: \S+: answers 403: this token may not forward; /);
   const wrong = tokenFile(t, 'nonsense-of-nobody');
-  const [refused, reason] = await tried(t, ...options('prod'), wrong);
+  const [refused, reason] = await runTest(t, ...options('prod'), wrong);
   assert.equal(refused, 1);
   assert.ok(reason?.includes(`answers 401 for the deployment in ${hub.url}/prod; check the token in ${wrong}`), reason);
   for (const to of [hub.url, `${hub.url}/`]) {
-    const [lacking, name] = await tried(t, '--forward-to', to, '--forward-token-file', tokenFile(t, tokenOf('prod')));
+    const [lacking, name] = await runTest(t, '--forward-to', to, '--forward-token-file', tokenFile(t, tokenOf('prod')));
     assert.equal(lacking, 1);
     const says = `answers 401, and its URL lacks the deployment; add the name, as in ${hub.url}/prod`;
     assert.equal(name, `upstream: DOES NOT WORK: ${hub.url}: ${says}`);
   }
-  const [absent, missing] = await tried(t, ...options('prod'), join(folder, 'no.token'));
+  const [absent, missing] = await runTest(t, ...options('prod'), join(folder, 'no.token'));
   assert.equal(absent, 1);
   assert.match(`${missing}`, /no request was sent: ENOENT/);
-  const [, notFile] = await tried(t, ...options('prod'), folder);
-  assert.ok(notFile?.endsWith(`: no request was sent: ${folder} is a folder; give a file`), notFile);
+  const [, notFile] = await runTest(t, ...options('prod'), folder);
+  assert.ok(notFile?.endsWith(`: no request was sent: ${folder} is a folder`), notFile);
 
   const each = ['--deployments', own, '--json', ...options('{deployment}'), tokenFile(t, tokenOf('prod'))];
-  const [both, json] = await tried(t, ...each);
+  const [both, json] = await runTest(t, ...each);
   const { destinations } = JSON.parse(`${json}`);
   assert.equal(both, 1);
   assert.deepEqual(
@@ -78,7 +78,7 @@ test('a hub works with a token that may forward, and keeps nothing of the test [
   assert.deepEqual(figures, [0, 0]);
 });
 
-test('of a file each destination is tried, and each gets what to do [forward-test-2]', async (t) => {
+test('each destination of a file is tried, and each failure is printed with what to do [forward-test-2]', async (t) => {
   const takes = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 400, '{"error":"no asset key"}']);
   const page = await startScripted(t, ({ method }) => [method === 'GET' ? 200 : 405, '<html>welcome</html>']);
   const anything = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);
@@ -89,7 +89,7 @@ test('of a file each destination is tried, and each gets what to do [forward-tes
   const file = join(newFolder(t), 'forward.json');
   const all = { takes, page, anything, busy, closed };
   forwardFile(file, ...Object.entries(all).map(([name, { url }]) => ({ name, to: url })));
-  const [code, called, ...lines] = await tried(t, '--forward', file, '--on-failed-check', `${hook.url}/s3cret/path`);
+  const [code, called, ...lines] = await runTest(t, '--forward', file, '--on-failed-check', `${hook.url}/s3cret/path`);
   assert.equal(code, 1);
   const expected = [
     /^takes: works: \S+: it is no hub but takes reports, as its refusal of one without a key shows$/,
@@ -112,22 +112,22 @@ test('of a file each destination is tried, and each gets what to do [forward-tes
       ['POST', '{}'],
     ],
   );
-  assert.equal((await tried(t, '--forward', file, 'takes'))[0], 0);
-  assert.deepEqual(await tried(t, '--forward', file, 'none'), [
+  assert.equal((await runTest(t, '--forward', file, 'takes'))[0], 0);
+  assert.deepEqual(await runTest(t, '--forward', file, 'none'), [
     2,
     'assetlog: there is no destination none; leave the name out to try all',
   ]);
-  assert.deepEqual(await tried(t), [
+  assert.deepEqual(await runTest(t), [
     2,
     'assetlog: there is no destination; give --forward-to URL, or --forward FILE, as to the service',
   ]);
   forwardFile(file, { name: 'a', to: 'ftp://a' });
-  const [wrong, problem] = await tried(t, '--forward', file);
+  const [wrong, problem] = await runTest(t, '--forward', file);
   assert.equal(wrong, 2);
   assert.match(`${problem}`, /^assetlog: \S+, line 1: destinations\[0\]\.to has the scheme ftp/);
 });
 
-test('a port that accepts and never answers is said to be one, with the time that was waited', async (t) => {
+test('a port that accepts connections and never answers is reported with the waiting time', async (t) => {
   const port = await listenOn(
     t,
     createTcpServer((socket) => socket.on('error', () => {})),
@@ -140,7 +140,7 @@ test('a port that accepts and never answers is said to be one, with the time tha
       return { name: `d${index}`, to };
     }),
   );
-  const [code, ...lines] = await tried(t, '--forward', file);
+  const [code, ...lines] = await runTest(t, '--forward', file);
   assert.equal(code, 1);
   const expected = [
     /: sent no complete reply: no complete reply within 10 s$/,
@@ -151,14 +151,14 @@ test('a port that accepts and never answers is said to be one, with the time tha
   for (const [at, pattern] of expected.entries()) assert.match(lines[at] ?? '', pattern);
 });
 
-test('a certificate of an own authority needs its file', { skip: withoutNginx }, async (t) => {
+test('the certificate of a private authority needs its file', { skip: withoutNginx }, async (t) => {
   const { certificateFile, keyFile } = makeCertificate(newFolder(t));
   const [cert, key] = [readFileSync(certificateFile, 'utf8'), readFileSync(keyFile, 'utf8')];
   const create = (listener: RequestListener) => createServer({ cert, key }, listener);
   const { url } = await startScripted(t, () => [200, '{"seq":0,"id":null}'], create);
   const to = ['--forward-to', url];
-  const [code, line] = await tried(t, ...to);
+  const [code, line] = await runTest(t, ...to);
   assert.equal(code, 1);
   assert.match(`${line}`, /its certificate is of no authority that is trusted here/);
-  assert.equal((await tried(t, ...to, '--forward-ca-file', certificateFile))[0], 0);
+  assert.equal((await runTest(t, ...to, '--forward-ca-file', certificateFile))[0], 0);
 });
