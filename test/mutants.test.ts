@@ -45,7 +45,7 @@ test('a mutant is read from its paragraph, and a paragraph in another form is re
     { breaks: 'second', file: 'event/json.ts', within: '', test: 'json-2', from: 'd', to: '' },
   ]);
   for (const wrong of [`first\n${place}\n+c`, 'first\njournal/append.ts\n-a', `first\n${place}\n-a\nb`]) {
-    assert.throws(() => readMutants(wrong), /^Error: no mutant, see readMutants:\nfirst/);
+    assert.throws(() => readMutants(wrong), /^Error: not a mutant, see readMutants:\nfirst/);
   }
 });
 

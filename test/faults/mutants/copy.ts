@@ -11,11 +11,11 @@ import { root } from '../../support/program.ts';
 /** A copy of the project. One worker uses it at a time, for one mutant. */
 export interface Copy {
   readonly folder: string;
-  /** The temporary folder of the system for its tests. */
+  /** The system's folder for temporary files, as its tests see it. */
   readonly temporary: string;
   /**
-   * Changes the text of a file in `src/`, such as `journal/disk.ts`, and compiles it.
-   * @returns a function that restores the old text; throws if the new one does not compile
+   * Replaces the text of a file below `src/`, such as `journal/disk.ts`, and compiles it.
+   * @returns a function that restores the old text. @throws if the new text does not compile
    */
   patch(file: string, change: (text: string) => string): Promise<() => Promise<void>>;
   remove(): void;
@@ -52,7 +52,7 @@ export async function makeCopy(): Promise<Copy> {
   };
 }
 
-/** Builds `dist/server.js` of a copy with the copy's own `src/build.ts`. @throws if the build fails */
+/** Builds `dist/server.js` of a copy with the copy's own `src/build.ts`. @throws if the source cannot be built */
 export async function bundleProgram({ folder }: Copy): Promise<void> {
   await promisify(execFile)(process.execPath, ['--import', 'tsx', 'src/build.ts', 'server'], { cwd: folder });
 }

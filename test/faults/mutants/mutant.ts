@@ -6,11 +6,11 @@ import { root } from '../../support/program.ts';
 
 /** One promise, broken by a text patch. */
 export interface Mutant {
-  /** The wrong behaviour, such as `acknowledges before the sync`. */
+  /** The mistake of the copy, such as `acknowledges before the sync`. */
   readonly breaks: string;
   /** Relative to `src/`. */
   readonly file: string;
-  /** A declaration in the file, such as `append` or `Journal.#append`, that limits the search for `from`; empty: the whole file. */
+  /** A declaration of the file, such as `append` or `Journal.#append`: only its text is searched for `from`. Empty: the whole file. */
   readonly within: string;
   /** The id of the test that has to fail, such as `order-1`, which its title has in brackets. */
   readonly test: string;
@@ -21,14 +21,14 @@ export interface Mutant {
 
 /**
  * Reads mutants. Each is a paragraph: the promise; the file, a declaration if that makes the patch shorter, and the id of the
- * test; then the old lines and the new ones. `#` starts a comment.
+ * test; then the old lines and the new lines. `#` starts a comment.
  *
  *     acknowledges before the sync
  *     journal/append.ts append [journal-1]
  *     -await appendWhole(segment, bytes);
  *     +appendWhole(segment, bytes).catch(() => {});
  *
- * @throws Error with a paragraph that has another form
+ * @throws Error with the first paragraph of another form
  */
 export function readMutants(text: string): Mutant[] {
   const paragraphs = text.replace(/^#.*\n/gm, '').split(/\n{2,}/);
@@ -41,7 +41,7 @@ function readMutant(paragraph: string): Mutant {
   const linesWith = (sign: string) => patch.filter((line) => line.startsWith(sign)).map((line) => line.slice(1));
   const [from, to] = [linesWith('-'), linesWith('+')];
   if (test === undefined || from.length === 0 || from.length + to.length !== patch.length) {
-    throw new Error(`no mutant, see readMutants:\n${paragraph}`);
+    throw new Error(`not a mutant, see readMutants:\n${paragraph}`);
   }
   return { breaks, file, within, test, from: from.join('\n'), to: to.join('\n') };
 }
@@ -66,7 +66,7 @@ export function filesByTest(): Map<string, string[]> {
   return found;
 }
 
-/** @throws Error that describes how the text has changed since the mutant was written */
+/** @throws Error with the reason if the patch no longer applies */
 export function mutate(text: string, { breaks, file, within, from, to }: Mutant): string {
   const stale = (reason: string) => new Error(`mutant '${breaks}': in src/${file}, ${reason}; bring it up to date`);
   let [start, end] = [0, text.length];
@@ -91,7 +91,7 @@ interface Span {
 const KEYWORDS =
   '(?:(?:export|default|declare|async|static|readonly|override|private|function\\*?|class|interface|type|const|let|get|set) )*';
 
-/** Relies on the formatter: a declaration ends on the closing line with the indentation of its first line. */
+/** Relies on the formatter: a declaration ends on its closing line, which has the indentation of its first line. */
 function declarations(text: string, name: string): Span[] {
   const lines = text.split('\n');
   const escaped = name.replace(/[$]/g, '\\$&');
@@ -100,7 +100,7 @@ function declarations(text: string, name: string): Span[] {
   let start = 0;
   for (const [number, line] of lines.entries()) {
     const [, indent] = head.exec(line) ?? [];
-    // A call starts like a method, but ends on the same line.
+    // A call looks like the start of a method, but ends on the same line.
     if (indent !== undefined && !/^ *[\w#$]+\(.*[;,]$/.test(line))
       found.push({ start, end: start + lengthOf(lines.slice(number), indent) });
     start += line.length + 1;
@@ -108,7 +108,7 @@ function declarations(text: string, name: string): Span[] {
   return found;
 }
 
-/** @returns the number of characters up to the end of the declaration that starts on the first line */
+/** @returns the length in characters of the declaration that starts with the first line */
 function lengthOf(lines: readonly string[], indent: string): number {
   const opens = /[({[]$|=>$|=$/;
   if (!opens.test(lines[0] ?? '')) return (lines[0] ?? '').length;

@@ -1,4 +1,4 @@
-/** A reporter of node:test: writes each step of a run immediately, as a line of JSON, so that a test that hangs is known. */
+/** A reporter of node:test: writes each step of a run immediately as a line of JSON, so that the name of a hanging test is known. */
 
 export default async function* report(events) {
   for await (const { type, data } of events) {

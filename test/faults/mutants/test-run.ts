@@ -1,4 +1,4 @@
-/** Runs the tests of one file in a copy, up to the first test that fails or hangs. */
+/** Runs the tests of one file in a copy, up to the first failure or hang. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -9,12 +9,12 @@ import { endGroup } from '../../support/program.ts';
 import { unmountBelow } from '../mounts.ts';
 import type { Copy } from './copy.ts';
 
-/** The duration of each top-level test by name, such as `{'no lock': 12.5}`. Skipped tests are missing. */
+/** Milliseconds of each top-level test by its name, such as `{'no lock': 12.5}`, without skipped tests. */
 export type Durations = ReadonlyMap<string, number>;
 
 export type TestRun =
   | { readonly kind: 'passed'; readonly durationsMs: Durations }
-  /** `test` is the name of a top-level test; `detail` is the name of a test within it, or what happened instead. */
+  /** `test` is the name of a top-level test; `detail` the name of a test within it, or another reason. */
   | { readonly kind: 'failed'; readonly test: string; readonly detail?: string };
 
 export interface TestChoice {
@@ -34,8 +34,8 @@ export function interruptRuns(): void {
 }
 
 /**
- * Whether the processes of a test file run `dist/server.js`, which tests of the build need. The processes of other files run the
- * compiled source, which needs no build.
+ * Whether the processes of a test file run `dist/server.js`, as tests of the build itself need. The processes of other test files
+ * run the compiled files, which need no build.
  */
 export function needsBuild(file: string): boolean {
   return isFaultTest(file) || ['program/http/openapi', 'program/command-line/built-file'].includes(file);
@@ -53,7 +53,7 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
   const durationsMs = new Map<string, number>();
   let failure: { readonly test: string; readonly detail?: string } | undefined;
   let current = 'its start';
-  let unfinished = false; // a broken source can end the process of the test, even with 0
+  let unfinished = false; // a broken source can end the process of the test, also with 0
   let watch: NodeJS.Timeout | undefined;
   const watchFor = (name: string) => {
     current = name;
@@ -77,7 +77,7 @@ export async function runTests(copy: Copy, { file, ids, hangsAfterMs }: TestChoi
   });
   const [code] = await closed;
   clearTimeout(watch);
-  if (isFaultTest(file)) unmountBelow(copy.temporary); // a test that hung was killed before it unmounted
+  if (isFaultTest(file)) unmountBelow(copy.temporary); // a test that hung was killed before it could unmount
   if (failure !== undefined) return { kind: 'failed', ...failure };
   if (code !== 0 || unfinished) return { kind: 'failed', test: current, detail: `its process ended with ${code}` };
   return { kind: 'passed', durationsMs };
@@ -96,7 +96,7 @@ function start(copy: Copy, file: string, args: readonly string[]): ChildProcess 
   const child = spawn(process.execPath, args, {
     cwd: copy.folder,
     stdio: ['ignore', 'pipe', 'ignore'],
-    detached: true, // leads a group, so that its child processes can be ended too
+    detached: true, // leads a process group, so that its children end with it
     env: {
       ...process.env,
       ...{ TMPDIR: copy.temporary, NODE_TEST_CONTEXT: undefined, NODE_V8_COVERAGE: undefined },
