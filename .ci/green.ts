@@ -1,6 +1,6 @@
 /**
- * `.ci/green.json`: for each stage the commit at which it was last green, and what went into it. A stage is green if it passed and
- * skipped no test. The file is committed with a change, and is an input of no stage.
+ * `.ci/green.json`: for each stage the commit at which it was last green, and its inputs. A stage is green if it passed and skipped
+ * no test. The file is committed with a change, and is not an input of any stage.
  */
 
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** By path or tool: a hash of what git has under the path, or a version. */
+/** By path the hash of its content in git, by tool its version. */
 export type Inputs = Readonly<Record<string, string>>;
 
 export interface Green {
@@ -20,7 +20,7 @@ export interface Green {
 }
 
 const FILE = '.ci/green.json';
-/** Inputs of each stage beside its own: a change of the stages, or of a dependency, asks for all of them. */
+/** Inputs of every stage: a change of the stages or of a dependency requires all stages to run. */
 const SHARED = ['.ci', 'package.json', 'package-lock.json', 'tsconfig.json'];
 
 export class Greens {
@@ -38,7 +38,7 @@ export class Greens {
     return this.#greens[stage];
   }
 
-  /** Replaces what is known of a stage, on disk as well. */
+  /** Replaces the entry of a stage, on disk as well. */
   set(stage: string, green: Green): void {
     this.#greens[stage] = green;
     const sorted = Object.entries(this.#greens).sort(([a], [b]) => (a < b ? -1 : 1));
@@ -59,8 +59,8 @@ export class Greens {
 }
 
 /**
- * @param paths files and folders; one that is missing is an input as well
- * @returns what HEAD has under each path, without `.ci/green.json`
+ * @param paths files and folders; a missing path is an input as well
+ * @returns the hash of the content of each path at HEAD, without `.ci/green.json`
  */
 export function inputsOf(root: string, paths: readonly string[]): Record<string, string> {
   const hashOf = (path: string) => {
@@ -75,14 +75,14 @@ export function inputsOf(root: string, paths: readonly string[]): Record<string,
 }
 
 /**
- * @param now without the tools that are missing: what is not there has no version that differs
- * @returns the inputs that are not those of the last green run, or that it did not have
+ * @param now without missing tools, since these have no version that could differ
+ * @returns the inputs that changed since the last green run or are new
  */
 export function changedInputs(then: Inputs, now: Inputs): string[] {
   return Object.keys(now).filter((name) => then[name] !== now[name]);
 }
 
-/** Such as `3 days` or `5 hours`. */
+/** @returns a text such as `3 days` or `5 hours` */
 export function ageText(date: string, now: number): string {
   const hours = Math.max(0, Math.floor((now - Date.parse(date)) / 3_600_000));
   const [count, unit] = hours < 48 ? [hours, 'hour'] : [Math.floor(hours / 24), 'day'];

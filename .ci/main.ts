@@ -1,4 +1,4 @@
-/** `.ci/run` and `.ci/night`: choose the stages, run two at a time, and say last what did not pass. */
+/** `.ci/run` and `.ci/night`: choose the stages, run two at a time, and print at the end what did not pass. */
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
@@ -20,22 +20,22 @@ import { isOf, type Script, type Stage, stages, TEST_COMMAND } from './stages.ts
 import { Tools, versionsOf } from './tools.ts';
 
 const AT_ONCE = 2;
-/** Only a few files that failed run again, alone: a defect fails more. */
+/** More failed files than this are a defect, and do not run again. */
 const AGAIN_FILES_MAX = 3;
 const LOG_LINES_SHOWN = 60;
 const PROGRESS_MS = 60_000;
-/** Much longer than any stage takes on a busy machine. */
+/** Much longer than any stage needs on a busy machine. */
 const STAGE_MS_MAX = 75 * 60_000;
 
 const HELP = `.ci/run [NAME…]     what a change can break, in a quarter of an hour on two quiet cores
-.ci/night [NAME…]   everything, in the long form of what chance decides
+.ci/night [NAME…]   everything, with random tests in their long form
 
-Stages run in clones of HEAD, two at a time; uncommitted changes are left out. With names, only those stages run. Each writes its
-output to coverage/ci/NAME.log. Test files that failed run again at the end, alone: what passes then is listed in
-coverage/ci/unsteady.txt with its failure, fails nothing, and is mended before anything else.
+Stages run in clones of HEAD, two at a time; uncommitted changes are not tested. With names, only those stages run. Each writes its
+output to coverage/ci/NAME.log. At most ${AGAIN_FILES_MAX} failed test files run again at the end, alone: if they pass, they are listed in
+coverage/ci/unsteady.txt with their failure, and the run does not fail. Fix them before anything else.
 
-A stage that passed and skipped no test is noted in .ci/green.json; commit the file with the change. By day a stage that few
-changes break is left out if it was green for the same inputs, and the last lines say so, with its age.
+A stage that passed and skipped no test is recorded in .ci/green.json; commit the file with the change. By day a stage that few
+changes break is left out if it was green for the same inputs; the last lines list these stages with the age of their results.
 
 `;
 
@@ -58,7 +58,7 @@ class Run {
   readonly #commit: string;
   readonly #children = new Set<ChildProcess>();
   readonly #done: Done[] = [];
-  /** When each stage that runs started. */
+  /** Start times of the running stages, by name. */
   readonly #running = new Map<string, number>();
   readonly #startedMs = performance.now();
   #isInterrupted = false;
@@ -77,7 +77,7 @@ class Run {
   /** @returns the exit code */
   async run(chosen: readonly Stage[], left: readonly Stage[]): Promise<number> {
     if (git(this.#root, 'status', '--porcelain') !== '')
-      print('uncommitted changes are left out: stages run in clones of HEAD');
+      print('uncommitted changes are not tested: stages run in clones of HEAD');
     const progress = setInterval(() => this.#showProgress(chosen.length), PROGRESS_MS).unref();
     await this.#prepare(chosen);
     const queue = chosen.filter(({ isAlone }) => isAlone === undefined);
@@ -110,7 +110,7 @@ class Run {
     rmSync(this.#scratch, { recursive: true, force: true, maxRetries: 3 });
   }
 
-  /** A clone that is built once; stages get copies of it, since tests build and remove files. */
+  /** Builds a clone once. Stages get copies of it, since tests build and remove files. */
   async #prepare(chosen: readonly Stage[]): Promise<void> {
     git(this.#root, 'clone', '--quiet', '--no-hardlinks', this.#root, join(this.#scratch, 'base'));
     if (chosen.every(({ command }) => command === 'README')) return;
@@ -195,13 +195,13 @@ class Run {
     return code;
   }
 
-  /** A failure of a few files may be that of a busy machine: they run again, one after the other, with nothing beside them. */
+  /** A busy machine can make a few files fail: these run again, one after the other, with nothing beside them. */
   async #runAgain(): Promise<void> {
     for (const [at, done] of this.#done.entries()) {
       if (done.outcome !== 'failed' || this.#isInterrupted || !this.#mayRunAgain(done)) continue;
       const { stage, results } = done;
       const files = [...new Set(results!.failed.map(({ file }) => file))];
-      print(`== ${stage.name}: what failed runs again, alone: ${files.join(', ')}`);
+      print(`== ${stage.name}: failed files run again, alone: ${files.join(', ')}`);
       const failure = tailOf(this.#logOf(stage.name), 300);
       const env = await this.#tools.environment(stage.tools, () => {});
       const script = stage.command === 'README' ? 'test' : stage.command[0];
@@ -214,7 +214,7 @@ class Run {
           flag: 'a',
         });
       }
-      print(`== ${stage.name}: ${code === 0 ? 'passed this time, so it is unsteady' : 'failed again'}`);
+      print(`== ${stage.name}: ${code === 0 ? 'passed this time, so the stage is unsteady' : 'failed again'}`);
     }
   }
 
@@ -280,7 +280,7 @@ class Run {
   }
 }
 
-/** Whether a stage runs test files, and so leaves results. */
+/** Whether a stage runs test files, and so writes results. */
 function isTestRun({ command }: Stage): boolean {
   return command === 'README' || /^(test:(built|edges|engines|faults)|coverage)$/.test(command[0]);
 }
@@ -314,7 +314,7 @@ function kill({ pid }: ChildProcess): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGTERM');
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // it has ended
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error; // the process has ended
   }
 }
 

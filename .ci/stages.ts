@@ -1,4 +1,4 @@
-/** What `.ci/run` and `.ci/night` run: one table, from the longest stage to the shortest, so that two at a time end together. */
+/** The stages of `.ci/run` and `.ci/night`, from the longest to the shortest, so that two at a time end together. */
 
 import type { ToolName } from './tools.ts';
 
@@ -6,31 +6,31 @@ export interface Stage {
   readonly name: string;
   readonly asks: string;
   /**
-   * `always`: by day and at night. `changed`: by day only if it was not green for the same inputs. `night`: at night only. By day
-   * a stage has the short form of what chance decides, at night the long one.
+   * `always`: by day and at night. `changed`: at night, and by day if it was not green for the same inputs. `night`: at night only.
+   * `day`: by day only. Random tests have their short form by day, and their long form at night.
    */
   readonly when: 'always' | 'changed' | 'night' | 'day';
   /** An npm script and its arguments, or the README's command in a fresh clone. */
   readonly command: readonly [script: string, ...args: string[]] | 'README';
-  /** What else than `SHARED` of green.ts can break it. A list by hand can lie, which the night is for. */
+  /** The files that can break it, besides `SHARED` of green.ts. The list can be incomplete, so at night all stages run. */
   readonly inputs: readonly string[];
   readonly tools: readonly ToolName[];
-  /** It measures memory or time, so nothing runs beside it. */
+  /** Nothing runs beside it, since it measures memory or time. */
   readonly isAlone?: true;
 }
 
 export type Script = 'run' | 'night';
 
-/** Whether a script has a stage; by day, a `changed` one may still be left out. */
+/** Whether a script has a stage. By day, a `changed` stage can still be left out. */
 export function isOf(script: Script, { when }: Stage): boolean {
   return script === 'run' ? when !== 'night' : when !== 'day';
 }
 
-/** The README's command for the tests; `main.ts` checks that it is there. */
+/** The test command of README.md; `main.ts` checks that the page has it. */
 export const TEST_COMMAND = 'npm ci && npm test';
 
 const ALL = ['src', 'test', 'bin', 'README.md'];
-/** What processes of a test file, and the program that they start, are made of. */
+/** The code of all test processes, and of the program that they start. */
 const SUPPORT = ['test/support', 'src/server.ts', 'src/service.ts', 'src/service', 'src/config'];
 const HTTP = ['src/http', 'src/event', ...SUPPORT];
 const LINES = ['src/journal/line', 'src/event', ...SUPPORT];
@@ -95,7 +95,7 @@ export const stages: readonly Stage[] = [
   },
   {
     name: 'soak',
-    asks: 'ten scenes of five minutes: what an event costs, memory, readings, the stop',
+    asks: 'ten scenes of five minutes: the cost of an event, memory, readings, the stop',
     when: 'night',
     command: ['test:soak', '--at-once', '3'],
     inputs: ['src', 'test/soak', 'test/support'],
@@ -103,7 +103,7 @@ export const stages: readonly Stage[] = [
   },
   {
     name: 'coverage',
-    asks: 'the tests of npm test in their long form, and the coverage with its thresholds',
+    asks: 'the long form of npm test, and the coverage with its thresholds',
     when: 'night',
     command: ['coverage'],
     inputs: ALL,
@@ -177,12 +177,12 @@ export const stages: readonly Stage[] = [
       tools: ['recipes', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
     },
   ),
-  edges('retries', 'what real clients lose and double while the service fails on purpose', ['retries'], {
+  edges('retries', 'reports that real clients lose and double while the service fails on purpose', ['retries'], {
     when: 'changed',
     inputs: ['test/edges', 'bin', 'src/test-mode', ...HTTP],
     tools: ['reference', 'recipes', 'go', 'curl'],
   }),
-  edges('client', 'clients that are generated from the OpenAPI document', ['client'], {
+  edges('client', 'clients generated from the OpenAPI document', ['client'], {
     when: 'changed',
     inputs: ['test/edges', 'src/reading', 'src/forward/hub', 'src/test-mode', ...HTTP],
     tools: ['go', 'openapi-python-client', 'oapi-codegen'],
@@ -217,7 +217,7 @@ export const stages: readonly Stage[] = [
   },
   {
     name: 'faults-all',
-    asks: 'a machine that fails below real processes: all of it',
+    asks: 'all tests of a machine that fails below real processes',
     when: 'night',
     command: ['test:faults'],
     inputs: ['src', 'test/faults', 'test/support'],

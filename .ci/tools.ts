@@ -1,6 +1,6 @@
 /**
- * What stages need beside Node and npm. A tool is installed when the first stage needs it, and only if it is missing; what is built or
- * downloaded stays in a cache of the user. A stage whose tool cannot be had runs all the same: its tests say that they are skipped.
+ * The tools of stages besides Node and npm. A missing tool is installed when the first stage needs it; built and downloaded files
+ * stay in a cache of the user. A stage runs also without its tool: the tests that need it are reported as skipped.
  */
 
 import { spawn } from 'node:child_process';
@@ -10,8 +10,8 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 
 /**
- * Versions are held, so that the release of a tool cannot fail a commit that did not change. The table in test/README.md is that of
- * this version of the reference.
+ * Fixed versions, so that a release of a tool cannot fail an unchanged commit. The table in test/README.md is for this version of
+ * the reference.
  */
 const PINS = {
   reference: [
@@ -36,12 +36,12 @@ const PINS = {
   ],
   clickhouse: ['chdb==4.4.0'],
   nats: 'v2.15.2',
-  /** One from before 2.12. */
+  /** A version before 2.12. */
   'nats-old': 'v2.10.29',
   'nats-cli': 'v0.5.1',
 } as const;
 
-/** Not held: the newest release of each must pass. */
+/** Not fixed: the newest release of each must pass. */
 type NodeVersion = '20' | '22' | '24' | '26';
 
 export type ToolName =
@@ -60,13 +60,13 @@ export type ToolName =
   | 'nats-cli'
   | `node-${NodeVersion}`;
 
-/** What tools add to the environment of a stage. */
+/** A tool's additions to the environment of a stage. */
 export interface Additions {
   readonly path?: string;
   readonly variables?: Readonly<Record<string, string>>;
 }
 
-/** Debian's packages, by the command that shows whether they are there; `version` are its arguments. */
+/** Debian's packages, by a command that each contains; `version` is the argument that prints the version. */
 const packages = {
   chromium: { package: 'chromium', version: '--version' },
   curl: { package: 'curl', version: '--version' },
@@ -87,7 +87,7 @@ const packages = {
 } as const;
 
 const isRoot = process.getuid?.() === 0;
-/** Tests run Node as another user, who may not enter the home of root. */
+/** Tests run Node as another user, who cannot read the home of root. */
 const cache = join(process.env['XDG_CACHE_HOME'] ?? (isRoot ? '/var/cache' : join(homedir(), '.cache')), 'assetlog-ci');
 
 interface Ran {
@@ -132,7 +132,7 @@ async function installPackage(name: string): Promise<void> {
   await mustRun('apt-get', ['install', '-y', '-qq', '-o', 'Dpkg::Options::=--force-confold', name], { env });
 }
 
-/** A folder of the cache, which gets its name when it is complete. */
+/** @returns a folder of the cache; `make` fills it if it is missing. It gets its name only when it is complete. */
 async function cached(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(cache, name);
   if (existsSync(folder)) return folder;
@@ -147,7 +147,7 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
   return folder;
 }
 
-/** The scripts of a Python environment name its folder, so it is made where it stays. */
+/** Creates a Python environment in its final folder, since its scripts contain the path. */
 async function environment(
   name: 'reference' | 'contract' | 'openapi-python-client' | 'recipes' | 'clickhouse',
 ): Promise<string> {
@@ -160,7 +160,7 @@ async function environment(
   return folder;
 }
 
-/** Go 1.21 and later fetch the Go that a version of a tool needs. */
+/** Go 1.21 and later download the Go version that a tool needs. */
 function installedByGo(name: string, path: string, version: string): Promise<string> {
   return cached(`${name}-${version}`, async (folder) => {
     const env = { GOTOOLCHAIN: 'auto', ...process.env, GOBIN: folder };
@@ -177,7 +177,7 @@ async function nodeOf(major: string): Promise<string> {
   const newest = ok ? [JSON.parse(output)].flat().sort(byNumbers).at(-1) : undefined;
   const have = existsSync(cache) ? readdirSync(cache).filter((name) => name.startsWith(`node-${major}.`)) : [];
   const version = newest ?? have.sort(byNumbers).at(-1)?.slice('node-'.length);
-  if (version === undefined) throw new Error(`no release of Node ${major} can be had`);
+  if (version === undefined) throw new Error(`no release of Node ${major} is available`);
   return cached(`node-${version}`, async (folder) => {
     await mustRun('npm', [
       'install',
@@ -196,7 +196,7 @@ function byNumbers(a: string, b: string): number {
   return a.localeCompare(b, 'en', { numeric: true });
 }
 
-/** The newest source package, of which only the tests are kept. */
+/** Downloads the newest source package, and keeps only its tests. */
 async function referenceSource(): Promise<string> {
   const found = await mustRun('pip', ['index', 'versions', 'dagster-webserver']);
   const version = /\(([^)]+)\)/.exec(found)?.[1];
@@ -210,7 +210,7 @@ async function referenceSource(): Promise<string> {
   });
 }
 
-/** Unpacked, not installed: the package would start a Prometheus. */
+/** Unpacks the package without an installation, which would start Prometheus. */
 function promtool(): Promise<string> {
   return cached('prometheus', async (folder) => {
     if (!(await run('apt-get', ['download', 'prometheus'], { cwd: folder })).ok) {
@@ -222,7 +222,7 @@ function promtool(): Promise<string> {
   });
 }
 
-/** The recipe of the handbook starts a database of its own: the package must neither create nor start one. */
+/** Installs PostgreSQL without a database: the recipe of the handbook starts its own. */
 async function postgresql(): Promise<void> {
   const settings = '/etc/postgresql-common';
   if (isRoot && !existsSync(join(settings, 'createcluster.conf'))) {
@@ -232,7 +232,7 @@ async function postgresql(): Promise<void> {
   await installPackage('postgresql');
 }
 
-/** Installs a tool that is missing. @throws if it cannot be had */
+/** Installs a tool if it is missing. @throws if the installation fails */
 async function get(name: ToolName): Promise<Additions> {
   switch (name) {
     case 'postgresql':
@@ -289,13 +289,13 @@ async function isThere(command: string): Promise<boolean> {
   return (await run('sh', ['-c', `command -v ${command}`])).ok;
 }
 
-/** One at a time: package managers have locks. A tool that two stages need is asked for once. */
+/** Installs one tool at a time, since package managers have locks, and each tool once. */
 export class Tools {
   readonly #asked = new Map<ToolName, Promise<Additions>>();
   #last: Promise<unknown> = Promise.resolve();
 
   /**
-   * @param report gets a line for each tool that cannot be had
+   * @param report gets a line for each tool that cannot be installed
    * @returns the environment of a stage that needs the tools
    */
   async environment(names: readonly ToolName[], report: (line: string) => void): Promise<NodeJS.ProcessEnv> {
@@ -323,12 +323,12 @@ export class Tools {
   }
 }
 
-/** @returns the version of each tool that is there; a held one has the version that is held */
+/** @returns the version of each installed tool, and the fixed version of a tool in `PINS` */
 export async function versionsOf(names: readonly ToolName[]): Promise<Record<string, string>> {
   const found = await Promise.all(
     names.map(async (name): Promise<[string, string] | undefined> => {
       if (name in PINS) return [name, [PINS[name as keyof typeof PINS]].flat().join(' ')];
-      if (!(name in packages)) return undefined; // the newest release of a major version is no input
+      if (!(name in packages)) return undefined; // the newest release of a major version is not an input
       const { ok, output } = await run(name, [packages[name as keyof typeof packages].version]);
       const lines = output.split('\n'); // some print warnings first
       return ok ? [name, lines.find((line) => /\d\.\d/.test(line)) ?? ''] : undefined;
