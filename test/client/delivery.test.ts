@@ -1,4 +1,4 @@
-/** Which requests are sent again, and when, with simulated attempts. */
+/** Which reports are sent again, and when, with simulated attempts. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,8 +23,8 @@ interface DeliveryCourse {
 }
 
 /**
- * @param replies of the attempts, in order; the last one also answers all later attempts
- * @param waits number of completed waits; the next one is aborted
+ * @param replies of the attempts in their order; the last one is also the reply of all later attempts
+ * @param waits the number of waits; the next one is aborted
  */
 async function deliverWith(
   replies: readonly (HttpReply | NoReply)[],
@@ -87,11 +87,11 @@ test('each status has its meaning, and all but three are final [delivery-2]', as
     const { found, attempts, waitsMs } = await deliverWith([reply]);
     assert.equal(found.kind, kind, reply.body);
     assert.match(found.kind === 'recorded' ? '' : found.reason, reason);
-    assert.deepEqual([attempts, waitsMs], [1, []], 'it was sent again');
+    assert.deepEqual([attempts, waitsMs], [1, []], 'the report was sent again');
   }
 });
 
-test('a 429 with the challenge of assetlog is final, since a valid token is not limited; another 429 is retried', async () => {
+test('a 429 with the challenge of assetlog is final, since a valid token is not limited; other ones are retried', async () => {
   const limited = (challenge: string) =>
     answer(429, '{"error":"too many"}', { 'retry-after': '1', 'www-authenticate': challenge });
   const { found, attempts } = await deliverWith([limited('Service-Cloud-Api-Token realm="assetlog"'), GOOD], 9);
@@ -117,13 +117,13 @@ test('a report that might have been received is not sent again [delivery-1]', as
   }
 });
 
-test('a report that would not be recorded twice is sent again while it is in doubt [delivery-3]', async () => {
+test('a report in doubt is sent again if it would not be recorded twice [delivery-3]', async () => {
   const yes = async () => ({ kind: 'yes' }) as const;
   for (const first of [noReply('ECONNRESET', true), answer(500), answer(502)]) {
     const { found, attempts } = await deliverWith([first, GOOD], 1, 60_000, yes);
     assert.deepEqual([found, attempts], [{ kind: 'recorded' }, 2]);
   }
-  // The report stays in doubt unless a later reply shows its outcome.
+  // The report stays in doubt unless a later reply decides.
   for (const later of [answer(503), noReply('ECONNREFUSED', false), answer(401)]) {
     const { found } = await deliverWith([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
     assert.deepEqual(found, { kind: 'in doubt', reason: 'answers 500: first' });
@@ -133,7 +133,7 @@ test('a report that would not be recorded twice is sent again while it is in dou
   assert.deepEqual([over.found.kind, over.attempts], ['in doubt', 1]);
 });
 
-test('a report is not sent again while it is unknown whether that is safe', async () => {
+test('a report is not sent again while it is unknown whether it may be', async () => {
   const asked: Permission[] = [
     { kind: 'again', reason: 'cannot be reached: x', afterMs: 0 },
     { kind: 'again', reason: 'answers 503: x', afterMs: 0 },
@@ -149,7 +149,7 @@ test('a report is not sent again while it is unknown whether that is safe', asyn
   assert.deepEqual([never.found.kind, never.attempts, asks], ['in doubt', 1, 3]);
 });
 
-test('an unreachable service is retried; a certificate that is not trusted is final', async () => {
+test('an unreachable service is retried; an untrusted certificate is final', async () => {
   for (const code of ['ECONNREFUSED', 'EAI_AGAIN', 'ENETUNREACH', undefined]) {
     const { found, attempts, waitsMs } = await deliverWith([noReply(code, false), GOOD], 1);
     assert.deepEqual([found.kind, attempts, waitsMs.length], ['recorded', 2, 1], code);
@@ -162,7 +162,7 @@ test('an unreachable service is retried; a certificate that is not trusted is fi
 test('backoff is exponential up to a limit, with jitter', async () => {
   const first = await Promise.all(Array.from({ length: 20 }, () => deliverWith([noReply('ECONNREFUSED', false)])));
   const pauses = first.map(({ waitsMs }) => waitsMs[0] ?? 0);
-  assert.ok(new Set(pauses).size > 10, 'there is no jitter');
+  assert.ok(new Set(pauses).size > 10, 'no jitter');
   for (const pause of pauses) assert.ok(pause >= limits.retryMs / 2 && pause <= limits.retryMs, `${pause}`);
   const { waitsMs, found, attempts } = await deliverWith([answer(503)], 2);
   assert.equal(attempts, 3);
@@ -183,7 +183,7 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
     [{ 'retry-after': 'Sunday, 06-Nov-94 08:49:37 GMT' }, 10],
     [{ 'retry-after': 'Sun Nov  6 08:49:37 1994' }, 10],
     [{ 'retry-after': 'Sun, 06 Nov 1994 08:49:17 GMT' }, 0],
-    // The service's own clock counts.
+    // The clock of the service decides.
     [{ 'retry-after': 'Fri, 20 Nov 2026 00:00:05 GMT', date: 'Fri, 20 Nov 2026 00:00:00 GMT' }, 5],
     [{ 'retry-after': 'Sun, 06 Nov 1994 08:49:37 GMT', date: now }, 10],
     [{ 'retry-after': '-1' }, 0],
@@ -202,8 +202,8 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
   }
 });
 
-test('retries end with their time, or at once if Retry-After is longer', async () => {
-  const never = await deliverWith([answer(503), GOOD], 9, 0);
+test('retries end with their time, or immediately if Retry-After is longer', async () => {
+  const never = await course([answer(503), GOOD], 9, 0);
   assert.deepEqual([never.found.kind, never.attempts], ['unavailable', 1]);
   const tooLong = await deliverWith([answer(429, '{"error":"slow down"}', { 'retry-after': '120' }), GOOD], 9, 60_000);
   assert.deepEqual(tooLong.found, {
@@ -215,7 +215,7 @@ test('retries end with their time, or at once if Retry-After is longer', async (
   const soon = await deliverWith([noReply('ECONNREFUSED', false)], 99, 2_000);
   const tookMs = performance.now() - startedMs;
   assert.equal(soon.found.kind, 'unavailable');
-  // The last attempt is made when the time ends, not a pause before it.
+  // The last attempt is made when the time ends, not one pause earlier.
   assert.ok(tookMs >= 1_999 && tookMs < 10_000 && soon.attempts >= 3, `${tookMs} ms, ${soon.attempts} attempts`);
 });
 
