@@ -1,4 +1,4 @@
-/** `startService`, as authors of tests use it. */
+/** `startService`, from the view of the author of a test. */
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ import { FIRST, flip, makeLines, segment } from './support/segments.ts';
 import { HANG_MS, within } from './support/tools.ts';
 import { ask, errorOf } from './support/wire.ts';
 
-/** Only for this file: tests that run at the same time make folders with the same prefix. */
+/** For this file alone: other tests, which run at the same time, create folders with the same prefix. */
 const temporary = mkdtempSync(join(tmpdir(), 'embed-'));
 process.env['TMPDIR'] = temporary;
 after(() => rmSync(temporary, { recursive: true, force: true }));
@@ -64,7 +64,7 @@ function ownFolders(): string[] {
   return readdirSync(temporary).filter((name) => name.startsWith('assetlog-'));
 }
 
-test('a service starts on a free port with a temporary folder, returns the recorded events, and leaves nothing', async (t) => {
+test('the service starts on a free port with a temporary folder, returns the recorded events, and leaves nothing behind', async (t) => {
   const service = await start(t);
   assert.match(service.url, /^http:\/\/127\.0\.0\.1:\d+$/);
   assert.ok(service.data.startsWith(join(tmpdir(), 'assetlog-')));
@@ -106,7 +106,7 @@ test('`await using` stops the service at the end of the block', async () => {
   assert.equal(existsSync(left.data), false);
 });
 
-test('a filter matches the members of an event, and a misspelt filter is refused', async (t) => {
+test('a filter matches the members of an event, and a misspelt member is refused', async (t) => {
   const service = await start(t);
   await reportAll(service);
   const table: readonly (readonly [EventFilter, readonly number[]])[] = [
@@ -215,7 +215,7 @@ test('a wait that times out fails with the filter, the nearest events and the re
   });
 });
 
-test('a wait for several events resolves with the first of them, and its failure says how many arrived', async (t) => {
+test('a wait for several events resolves with the first of them, and its error has the number of matches', async (t) => {
   const service = await start(t);
   const early = service.waitFor({ assetKey: 'a' }, { count: 3, timeoutMs: 30_000 });
   for (const name of ['a', 'b', 'a', 'a', 'a']) assert.equal(await report(service, `materialization/${name}`), 200);
@@ -250,7 +250,7 @@ test('a wait for several events resolves with the first of them, and its failure
   }
 });
 
-test('a filter finds events by members of their metadata, at any depth, and numbers by value or by their digits', async (t) => {
+test('a filter finds events by members of their metadata at any depth, and numbers by value or by their digits', async (t) => {
   const service = await start(t);
   const send = (metadata: string) => record(service, 'observation/a', { body: `{"metadata":${metadata}}` });
   await send('{"rows":10,"source":{"table":"orders","columns":["id","at"],"owner":null},"ok":true}');
@@ -445,7 +445,7 @@ test('a value that no event can have is refused, since a test that expects no ev
   await assert.rejects(wait({ timeoutMs: '9' }), /^TypeError: timeoutMs is 9; give milliseconds from 0 to/);
 });
 
-test('an event is found by its event time, in any zone, and by its idempotency key', async (t) => {
+test('an event is found by the time when it happened, in any zone, and by its idempotency key', async (t) => {
   const service = await start(t);
   const time = '2026-11-20T16:19:45.250%2B01:00';
   assert.equal(await report(service, `observation/a?event_time=${time}`, { 'Idempotency-Key': '"order-17/1"' }), 200);
@@ -510,7 +510,7 @@ test('in hosted mode the service returns the events of one deployment', async (t
   });
 });
 
-test('deployments given by name get a token each, and leave nothing [embed-1]', async (t) => {
+test('deployments given by name get a token each, and leave nothing behind [embed-1]', async (t) => {
   const before = ownFolders();
   const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
   const { prod, staging, outside } = service.tokens;
@@ -560,7 +560,7 @@ function fault(effect: FaultEffect, more: Omit<Fault, 'then'> = {}): Fault {
   return { ...more, then: effect };
 }
 
-test('a service for tests fails by its faults, counts failures, and can be reset', async (t) => {
+test('a service for tests fails according to its faults, counts them, and is empty after a reset', async (t) => {
   const service = await start(t, { test: true });
   const refusedTwice = service.fail(fault({ status: 503, retry_after: 1 }, { match: { type: 'check' }, times: 2 }));
   const lost = service.fail(fault({ drop: 'reply' }, { match: { asset_key: ['a', 'b'], partition: null }, after: 1 }));
@@ -609,7 +609,7 @@ test('faults are added one or several at a time, and an empty array removes all'
   assert.equal(await report(service, 'observation/a'), 200);
 });
 
-test('an impossible fault is refused at once, and so are faults for a service without test mode', async (t) => {
+test('an invalid fault is refused at once, and every fault by a service that is not for tests', async (t) => {
   const service = await start(t, { test: true });
   const refused = (text: string, problem: RegExp) =>
     assert.throws(() => service.fail(JSON.parse(text) as Fault), problem);
@@ -624,7 +624,7 @@ test('an impossible fault is refused at once, and so are faults for a service wi
   await assert.rejects(startService({ test: true, deployments: ['prod'] }), /^Error: --test has no --deployments; /);
 });
 
-test('a failed start reports the reason and leaves no folder', async (t) => {
+test('a failed start throws the reason and leaves no folder', async (t) => {
   const { url } = await start(t);
   const port = Number(new URL(url).port);
   const before = ownFolders();
@@ -641,7 +641,7 @@ test('a failed start reports the reason and leaves no folder', async (t) => {
   assert.equal((await start(t, { port: free })).url, `http://127.0.0.1:${free}`);
 });
 
-test('a disk that fails ends the service and every wait, but not the process', async (t) => {
+test('a failed disk ends the service and every wait, and not the process', async (t) => {
   const notices: Notice[] = [];
   const service = await start(t, { onNotice: (notice) => notices.push(notice) });
   assert.equal(await report(service, 'observation/a'), 200);
@@ -679,7 +679,7 @@ test('notices are reported by level, to the callback or to standard error', asyn
   assert.ok(notices.some(({ level, message, status }) => level === 'debug' && message === 'request' && status === 200));
 });
 
-test('a service changes nothing in its process', async (t) => {
+test('the service changes nothing of its process', async (t) => {
   const counts = () => process.eventNames().map((name) => `${String(name)} ${process.listenerCount(name)}`);
   const before = counts();
   const warnings: Error[] = [];
@@ -697,7 +697,7 @@ test('a service changes nothing in its process', async (t) => {
   assert.deepEqual(warnings, []);
 });
 
-test('a service that is never stopped lets its process end, and its folder is removed then', async () => {
+test('a service that is never stopped lets its process end, and its folder is removed', async () => {
   const script = `
     import { request, Agent } from 'node:http';
     import { startService } from ${JSON.stringify(join(root, 'src/embed.ts'))};

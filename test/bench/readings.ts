@@ -102,27 +102,6 @@ function writeHub(data: string): readonly string[] {
   return ['--deployments', file];
 }
 
-/** Sends one report after the other. @returns the time of each, in ms */
-async function report(url: string, deployment: string): Promise<number[]> {
-  const agent = new Agent({ keepAlive: true });
-  const times: number[] = [];
-  const endMs = performance.now() + 1_000 * Number(values.seconds);
-  do {
-    const startMs = performance.now();
-    const sent = request(`${url}${deployment}/report_asset_observation/a`, {
-      method: 'POST',
-      agent,
-      headers: HEADERS,
-    }).end();
-    const [reply] = await once(sent, 'response');
-    if (reply.statusCode !== 200) throw new Error(`a report got ${reply.statusCode}`);
-    await once(reply.resume(), 'end');
-    times.push(performance.now() - startMs);
-  } while (performance.now() < endMs);
-  agent.destroy();
-  return times;
-}
-
 async function beside(
   scratch: Scratch,
   service: Server,
@@ -144,8 +123,8 @@ async function beside(
     stdio: ['ignore', 'ignore', 'inherit'],
     cwd: ROOT,
   });
-  await sleep(2_000); // until all readers read
-  const times = await report(service.url, deployment);
+  await sleep(2_000); // until the readings are under way
+  const times = await reportOneByOne(`${service.url}${deployment}`, Number(values.seconds), HEADERS);
   const ended = once(readers, 'exit');
   readers.kill('SIGKILL');
   await ended;

@@ -104,7 +104,7 @@ test('the start of an endless reply is read', async (t) => {
   }
 });
 
-test('a call without a reply throws NoReply, with whether the request might have been received', async (t) => {
+test('a call without a reply throws NoReply, with `sent` if the request might have been received', async (t) => {
   const { call } = client(t);
   const ask = (url: URL, timeoutMs = TIMEOUT_MS) =>
     call(url, { method: 'POST', body: '{}', timeoutMs }).then(
@@ -118,7 +118,7 @@ test('a call without a reply throws NoReply, with whether the request might have
   const [sent, code, message] = await ask(new URL(`http://127.0.0.1:${unusedPort}/`));
   assert.deepEqual([sent, code], [false, 'ECONNREFUSED']);
   assert.match(String(message), /ECONNREFUSED 127/);
-  // If every address of a name fails, the message is about the first one.
+  // If every address of a name fails, the message is the one of the first address.
   assert.match(String((await ask(new URL(`http://localhost:${unusedPort}/`)))[2]), /ECONNREFUSED/);
 
   const cut = createNetServer((socket) => socket.once('data', () => socket.resetAndDestroy()).on('error', () => {}));
@@ -134,11 +134,54 @@ test('a call without a reply throws NoReply, with whether the request might have
   assert.deepEqual(late, [true, undefined, 'no complete reply within 0.2 s']);
 });
 
-/** Creates a server that answers a request with `pieces`, and then does `last` with the connection. */
+test('more than a reply may have ends its call at once: interim replies, tiny chunks, a byte at a time [connection-2]', async (t) => {
+  const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n';
+  const dripping = createNetServer((socket) => {
+    const drip = () => !socket.destroyed && socket.write('x', () => setImmediate(drip));
+    socket.on('error', () => {}).write('HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n', drip);
+  });
+  const tables: readonly (readonly [NetServer, Limits])[] = [
+    [rawServer(t, ['HTTP/1.1 102 Processing\r\n\r\n'.repeat(1_000)], 'repeat'), limits],
+    [rawServer(t, [chunked, '1\r\nx\r\n'.repeat(limits.replyBytesMax - 1)], 'keep'), limits],
+    [dripping, { ...limits, replyChunkBytes: 20_000 }],
+  ];
+  for (const [server, own] of tables) {
+    const url = await listen(t, server);
+    const message = `more than ${3 * 64 * 1024} bytes arrived`;
+    await assert.rejects(client(t, own).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS }), { sent: true, message });
+  }
+  // Chunks of a usual size, up to the limit.
+  const body = 'x'.repeat(100);
+  const pieces = [chunked, `64\r\n${body}\r\n`.repeat(limits.replyBytesMax / 100), '0\r\n\r\n'];
+  const url = await listen(t, rawServer(t, pieces, 'keep'));
+  const reply = await client(t).call(url, { method: 'GET', timeoutMs: TIMEOUT_MS });
+  assert.equal(reply.body, body.repeat(limits.replyBytesMax / 100));
+});
+
+test('a service that sends between two calls loses its connection, which the next call replaces [connection-3]', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createNetServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {}).on('data', () => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}'));
+  });
+  const url = await listen(t, server);
+  const { call } = client(t, { ...limits, keptMs: 60_000 });
+  const ask = async () => assert.equal((await call(url, { method: 'GET', timeoutMs: TIMEOUT_MS })).body, '{}');
+  await ask();
+  await ask();
+  assert.equal(sockets.length, 1);
+  const closed = once(sockets[0]!, 'close');
+  sockets[0]!.write('x');
+  await within('its end', TIMEOUT_MS, closed);
+  await ask();
+  assert.equal(sockets.length, 2);
+});
+
+/** A server that sends `pieces` when a request arrives, and then does `last`. */
 function rawServer(t: TestContext, pieces: readonly string[], last: 'end' | 'reset' | 'keep' | 'repeat'): NetServer {
   return createNetServer((socket) => {
     t.after(() => socket.destroy());
-    socket.on('error', () => {}); // the client might be gone
+    socket.on('error', () => {}); // the client might have disconnected
     socket.once('data', () => {
       for (const piece of pieces) socket.write(piece);
       const repeat = () => {
@@ -200,7 +243,7 @@ test('the call settles and the delivery is decided, with any end of the connecti
   );
 });
 
-test('a call settles even if a version of Node omits events', async (t) => {
+test('a call settles even if a version of Node leaves out events', async (t) => {
   const half = `HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{`;
   const table: readonly (readonly [readonly string[], readonly string[], 'reset' | 'keep'])[] = [
     [['socket', 'close'], [], 'reset'],
@@ -222,7 +265,7 @@ test('a call settles even if a version of Node omits events', async (t) => {
       emitOnly(asked, names);
       return asked;
     });
-    // After a closed connection the call does not wait for the deadline.
+    // The end of a closed connection does not wait for the deadline.
     const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 120_000 });
     const late = sleep(60_000, 'it never settled', { ref: false });
     const settled = Promise.race([called, late]);
@@ -242,8 +285,8 @@ test('a call that waits for a connection settles when the client is closed', asy
   await second;
 });
 
-test('a connection that is not established in time is given up, and counts as not sent', async (t) => {
-  // An address for documentation (RFC 5737): no host has it, or no route leads to it.
+test('a connection that is not established in time is given up, and the request counts as not sent', async (t) => {
+  // An address for documentation (RFC 5737), which no host has.
   const { call } = client(t);
   const asked = call(new URL('http://192.0.2.1/'), { method: 'GET', timeoutMs: 200 });
   await assert.rejects(asked, (error: NoReply) => {
@@ -252,7 +295,7 @@ test('a connection that is not established in time is given up, and counts as no
   });
 });
 
-test('a call ends within its timeout, however slow its parts are', async (t) => {
+test('a call takes no longer than its timeout, even if each of its parts is slow', async (t) => {
   const timeoutMs = 3_000;
   const trickle = (head: string) =>
     createNetServer((socket) => {
@@ -284,7 +327,7 @@ test('a call ends within its timeout, however slow its parts are', async (t) => 
   );
 });
 
-test('the time to establish a connection counts', async (t) => {
+test('the timeout includes the time until a connection is established', async (t) => {
   const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
   const url = await listen(t, unresponsive);
   const { createConnection } = http.Agent.prototype;

@@ -1,4 +1,4 @@
-/** Which reports are sent again, and when, with simulated attempts. */
+/** Which requests are sent again, and when, with simulated attempts. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -23,8 +23,8 @@ interface DeliveryCourse {
 }
 
 /**
- * @param replies of the attempts in their order; the last one is also the reply of all later attempts
- * @param waits the number of waits; the next one is aborted
+ * @param replies of the attempts, in order; the last one also answers all later attempts
+ * @param waits number of completed waits; the next one is aborted
  */
 async function deliverWith(
   replies: readonly (HttpReply | NoReply)[],
@@ -91,7 +91,7 @@ test('each status has its meaning, and all but three are final [delivery-2]', as
   }
 });
 
-test('a 429 with the challenge of assetlog is final, since a valid token is not limited; other ones are retried', async () => {
+test('a 429 with the challenge of assetlog is final, since a valid token is not limited; another 429 is retried', async () => {
   const limited = (challenge: string) =>
     answer(429, '{"error":"too many"}', { 'retry-after': '1', 'www-authenticate': challenge });
   const { found, attempts } = await deliverWith([limited('Service-Cloud-Api-Token realm="assetlog"'), GOOD], 9);
@@ -123,7 +123,7 @@ test('a report in doubt is sent again if it would not be recorded twice [deliver
     const { found, attempts } = await deliverWith([first, GOOD], 1, 60_000, yes);
     assert.deepEqual([found, attempts], [{ kind: 'recorded' }, 2]);
   }
-  // The report stays in doubt unless a later reply decides.
+  // The report stays in doubt unless a later reply shows its outcome.
   for (const later of [answer(503), noReply('ECONNREFUSED', false), answer(401)]) {
     const { found } = await deliverWith([answer(500, '{"error":"first"}'), later], 1, 60_000, yes);
     assert.deepEqual(found, { kind: 'in doubt', reason: 'answers 500: first' });
@@ -133,7 +133,7 @@ test('a report in doubt is sent again if it would not be recorded twice [deliver
   assert.deepEqual([over.found.kind, over.attempts], ['in doubt', 1]);
 });
 
-test('a report is not sent again while it is unknown whether it may be', async () => {
+test('a report is not sent again while it is unknown whether that is safe', async () => {
   const asked: Permission[] = [
     { kind: 'again', reason: 'cannot be reached: x', afterMs: 0 },
     { kind: 'again', reason: 'answers 503: x', afterMs: 0 },
@@ -202,8 +202,8 @@ test('Retry-After is honoured, in seconds and as a date', async (t) => {
   }
 });
 
-test('retries end with their time, or immediately if Retry-After is longer', async () => {
-  const never = await course([answer(503), GOOD], 9, 0);
+test('retries end with their time, or at once if Retry-After is longer', async () => {
+  const never = await deliverWith([answer(503), GOOD], 9, 0);
   assert.deepEqual([never.found.kind, never.attempts], ['unavailable', 1]);
   const tooLong = await deliverWith([answer(429, '{"error":"slow down"}', { 'retry-after': '120' }), GOOD], 9, 60_000);
   assert.deepEqual(tooLong.found, {

@@ -76,7 +76,7 @@ test('--read and --no-read contradict each other, as flags and in the environmen
     assert.deepEqual(problems(args, env), ['--read and --no-read contradict each other; leave one of them out']);
 });
 
-test('a service whose journal can be reset does not forward, and a token for forwarding needs a URL', () => {
+test('a service for tests does not forward, and a token for forwarding needs a URL', () => {
   const test =
     '--test has no --forward-to, no --forward and no --on-failed-check, since a reset replaces its journal; leave one of them out';
   const url =

@@ -265,7 +265,7 @@ test('a journal that is being opened is not closed as idle, with or without a re
   await eventually('the journal without a report is open', () => progress.nextSeq(join(data, 'begun')) === 1);
 });
 
-test('a journal that cannot be opened is not retried at each wake, but by a report and after a while', async (t) => {
+test('a journal that cannot be opened is not tried again at each wake, but by a report and after a while', async (t) => {
   let prepared = 0;
   const openFailing = (folder: string): Disk => ({
     ...openRealDisk(folder),

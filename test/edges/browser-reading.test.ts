@@ -46,9 +46,7 @@ test('no page of another origin can read events, assets or refusals [browser-rea
   }
 });
 
-test('another site can open the page of the service in a window, but cannot read it', {
-  skip: noBrowser,
-}, async (t) => {
+test('of the page of the service another site gets a window that it cannot read', { skip: noBrowser }, async (t) => {
   const browser = await startBrowser(t, RESOLVE);
   const page = await openPage(t, browser, EVIL);
   for (const serviceHost of ['127.0.0.1', EVIL]) {
@@ -64,9 +62,7 @@ test('another site can open the page of the service in a window, but cannot read
   }
 });
 
-test('a page whose name is later pointed at the service (DNS rebinding) cannot read', {
-  skip: noBrowser,
-}, async (t) => {
+test('a page on a name that was pointed at the service afterwards cannot read', { skip: noBrowser }, async (t) => {
   await assertReadsOnlyRefusals(t, []);
 });
 
@@ -120,9 +116,9 @@ test('in hosted mode no page learns which deployments exist or what they recorde
   }
 });
 
-/** Checks that a page whose name now resolves to the service reads nothing but refusals. */
+/** Reads in every way, as a page on a name that leads to the service by now, and finds that each is refused. */
 async function assertReadsOnlyRefusals(t: Scope, args: readonly string[]): Promise<void> {
-  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...debugging] });
+  const { page, service } = await rebind(t, await startBrowser(t, RESOLVE), { args: [...args, ...isDebug] });
   await report(service);
   const learned = await readAll(page, service, EVIL, PATHS);
   for (const [name, read] of Object.entries(learned)) {

@@ -83,9 +83,7 @@ test('no page of another origin can report or read a reply', { skip: noBrowser }
   });
 });
 
-test('a page whose name is later pointed at the service (DNS rebinding) cannot report', {
-  skip: noBrowser,
-}, async (t) => {
+test('a page on a name that was pointed at the service afterwards cannot report', { skip: noBrowser }, async (t) => {
   const { page, service } = await rebind(t, await startBrowser(t, RESOLVE));
   const learned = await attack(page, service, EVIL, EVIL);
   // For the browser the service is the page's own server, so the page can read the refusal.

@@ -308,7 +308,7 @@ test('a generator for Go leaves out no endpoint, and its client compiles', {
   }
 });
 
-/** @returns false after skipping the test, if the registry cannot be reached */
+/** @returns false, with the test skipped, where the registry cannot be reached */
 async function installed(t: TestContext, install: () => Promise<unknown>): Promise<boolean> {
   try {
     await install();

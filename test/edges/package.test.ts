@@ -65,7 +65,7 @@ function assertPassed(ended: Ended, summary: RegExp): void {
   assert.doesNotMatch(ended.output, /did not exit|open handle|ExperimentalWarning: CommonJS|PromiseRejection/i);
 }
 
-const withoutRegistry = missing('the registry cannot be reached, or npm is missing', 'npm', [
+const withoutRegistry = missing('the registry cannot be reached, or there is no npm', 'npm', [
   ...['view', 'typescript', 'version', '--prefer-online'],
 ]);
 

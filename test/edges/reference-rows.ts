@@ -495,12 +495,12 @@ export const differences: readonly Difference[] = [
     { statuses: [200, 200], members: ['metadata'] },
     [
       row(
-        'an object in a form that the reference stores, which the reference cannot load',
+        'an object in the form that the reference stores, which it cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__class__":"AssetKey"}}}',
       ),
       row(
-        'an object in the form of a stored enumeration, which the reference cannot load',
+        'an object in the form of an enumeration that it stores, which it cannot load',
         'materialization/ROW',
         '{"metadata":{"a":{"__enum__":"Color.RED"}}}',
       ),

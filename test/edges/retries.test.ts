@@ -88,7 +88,7 @@ const requests = (more: string) => ({
 });
 
 interface Client {
-  /** Why the client cannot run here, or false. */
+  /** Why it cannot be tried here, or false. */
   readonly without: string | false;
   /** @param key of the request, empty for none. @returns the program that sends one report */
   readonly command: (url: string, key: string, t: TestContext) => readonly string[];

@@ -20,7 +20,7 @@ const FIRST = segmentName(1);
 const EXIT_MS = 60_000;
 /** Two tests at a time, since they mostly wait. */
 const AT_ONCE = 2;
-/** Errors of a disk that refuses a write, which free space or an administrator can fix. */
+/** Why a disk says that it cannot take a write, which space or an administrator may mend. */
 const REFUSALS = ['ENOSPC', 'EDQUOT', 'EIO', 'EFBIG', 'EROFS'];
 /** Metadata with which one report fills a file of 4096 bytes. */
 const FILLING = JSON.stringify({ metadata: { filling: 'x'.repeat(5_000) } });
@@ -39,7 +39,7 @@ async function startFaulty(
   return { service, strace };
 }
 
-/** A write that succeeds and whose sync fails, which strace cannot inject. @param when the number of the write, from 1 */
+/** What strace cannot inject: a write that is done, and whose sync then fails. @param when the how manieth write of the program it is */
 function writesThatDoNotSync(code: string, when: number): Record<string, string> {
   const name = JSON.stringify(code);
   const hook = `import fs from 'node:fs'; import { syncBuiltinESMExports } from 'node:module';
@@ -225,7 +225,7 @@ test('a failed sync gets 503, is not tried again, and ends the service with 5', 
   });
 });
 
-test('a file that cannot be created gets 503, and 200 when it can, without a restart', {
+test('a file that cannot be begun gets 503, and 200 when it can, without a restart', {
   skip: withoutStrace,
 }, async (t) => {
   await each(['EMFILE', 'ENFILE', 'ENOSPC', 'EROFS'], AT_ONCE, async (code) => {
@@ -292,8 +292,8 @@ test('a stop waits for a slow sync, and for the requests that wait for it', { sk
 });
 
 /**
- * A disk that hangs from the n-th call on: a thread of the program waits for a FIFO without a writer. strace cannot inject this: a
- * thread that it delays does not end with its process.
+ * A disk that hangs from the how manieth call on: a thread of the program then waits for a FIFO that nothing writes to. strace
+ * cannot do it: it keeps a thread that it delays from ending with its process.
  */
 function hanging(t: TestContext, call: 'write' | 'statfs', when: number): RunOptions {
   const fifo = join(newFolder(t), 'fifo');

@@ -3,7 +3,7 @@
  * again in the state of the disk. All events acknowledged before the cut have to be there. A client can read a 200 that is
  * newer than the cut, so the set of acknowledged events is read just before.
  *
- * A disk that loses synced writes cannot be tested this way: the image file keeps all writes.
+ * A disk that loses what it reported as synced cannot be shown in this way: the image file keeps all that was sent to it.
  */
 
 import assert from 'node:assert/strict';

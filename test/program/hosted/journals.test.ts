@@ -143,7 +143,24 @@ test('above `openJournalsMax` the longest unused journal is closed, and its next
   assert.equal(eventsIn(join(data, 'a')).length, 2);
 });
 
-test('a journal that waits for space on a full disk is reported, and does not delay a stop', async (t) => {
+test('with few file descriptors fewer journals are open at a time, and each report is recorded [hosted-16]', async (t) => {
+  const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
+  const { args, headerOf } = writeDeployments(t, names);
+  const openFilesMax = 120; // a program that is not bundled loads many files at once
+  const service = await startService(t, { args, openFilesMax });
+  const reportTo = async (name: string) =>
+    (await ask(service.port, post(`/${name}/${REPORT}`, undefined, [headerOf(name)]))).status;
+  for (let round = 0; round < 2; round += 1) {
+    for (let first = 0; first < names.length; first += 10) {
+      const statuses = await Promise.all(names.slice(first, first + 10).map(reportTo));
+      assert.deepEqual(statuses, Array(10).fill(200), service.stderr());
+    }
+  }
+  for (const name of names) assert.equal(eventsIn(join(service.data, name)).length, 2, name);
+  assert.match(service.stderr(), /"the file descriptors allow this many open [^}]*"count":15,"descriptors":120/);
+});
+
+test('a journal that waits for a full disk is named, and does not hold up a stop', async (t) => {
   const full = (folder: string): Disk => {
     const disk = openRealDisk(folder);
     if (!folder.endsWith('prod')) return disk;
