@@ -250,12 +250,43 @@ test('limits are handed in by the entries, the commands and the options: no othe
   assert.deepEqual(others, []);
 });
 
-test('comments and the names of tests are written in plain words', () => {
-  const dialect = /\b(whoever|everybody|somebody|goes on|(?:is|are|was|were) told)\b/i;
-  for (const path of typeScriptFiles(root)) {
-    if (['test/house.test.ts', 'test/readme.test.ts'].includes(path)) continue; // they list the words
-    assert.doesNotMatch(readFileSync(join(root, path), 'utf8'), dialect, path);
-  }
+/** What a pattern can find of the rules of words in `.github/CONTRIBUTING.md`, in a comment or a text. */
+const foreign: readonly (readonly [rule: string, pattern: RegExp])[] = [
+  ['R1: name the noun', /\bof which\b|\bwhat of\b/i],
+  ['R2: name the form', /\bas [^.;:,()]{1,40} (?:has|have) (?:it|them)\b/i],
+  ['R5: nothing trails', /\bthat there (?:is|are)\b/i],
+  ['R8: cannot', /\bcan not\b/i],
+  ['R9: otherwise', /(?<!\b(?:\w+thing|\w+where|\w*one|\w+body|what|who|where|all)) else\b|(?:^|[.:;] )Else\b/i],
+  ['R10: a sentence of its own', /^As `[^`]*`/],
+  ['no word of the field', /\b(?:whoever|everybody|somebody|goes on|(?:is|are|was|were) told)\b/i],
+];
+
+/** The comments of a file, each as one line, and its texts of several words. */
+function proseOf(source: string): string[] {
+  const comment = /\/\*\*?([\s\S]*?)\*\/|((?:^\s*\/\/.*\n)+)|(?<=[\s;,{}()])\/\/ (.*)/gm;
+  const text = /'((?:[^'\\\n]|\\.)* (?:[^'\\\n]|\\.)*)'|`((?:[^`\\\n]|\\.)* (?:[^`\\\n]|\\.)*)`/g;
+  const found = [...source.matchAll(comment), ...source.replace(comment, '').matchAll(text)];
+  const lines = found.map((match) =>
+    match
+      .slice(1)
+      .join('')
+      .replace(/^[ \t]*(?:\*|\/\/) ?/gm, ''),
+  );
+  return lines.map((line) => line.replace(/\s+/g, ' ').trim());
+}
+
+test('comments, messages and the titles of tests are written in plain words', () => {
+  const isLeft = (path: string) => /^(?:src|test)\/(?:forward|reading|journal\/look|simulation)\//.test(path);
+  const lists = ['test/house.test.ts', 'test/readme.test.ts']; // of the words
+  const found = typeScriptFiles(root)
+    .filter((path) => !isLeft(path) && !lists.includes(path))
+    .flatMap((path) => {
+      const prose = proseOf(readFileSync(join(root, path), 'utf8'));
+      return foreign.flatMap(([rule, pattern]) =>
+        prose.filter((text) => pattern.test(text)).map((text) => `${path}: ${rule}: ${text.slice(0, 200)}`),
+      );
+    });
+  assert.equal(found.length, 0, found.join('\n'));
 });
 
 test('each test file is run by one of npm test, test:edges, test:engines and test:faults', () => {
