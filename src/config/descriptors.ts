@@ -16,9 +16,9 @@ export function readDescriptorsMax(): number | undefined {
 /** @returns the number of journals of deployments that may be open at a time, at least one */
 export function openJournalsFor(
   descriptors: number = Number.POSITIVE_INFINITY,
-  limits: Pick<Limits, 'openJournalsMax' | 'journalDescriptors' | 'journalDescriptorsPercent'>,
+  limits: Pick<Limits, 'openJournalsMax' | 'journalDescriptorsMax' | 'journalDescriptorsPercent'>,
 ): number {
-  const { openJournalsMax, journalDescriptors, journalDescriptorsPercent } = limits;
-  const affordable = Math.floor((descriptors * journalDescriptorsPercent) / 100 / journalDescriptors);
+  const { openJournalsMax, journalDescriptorsMax, journalDescriptorsPercent } = limits;
+  const affordable = Math.floor((descriptors * journalDescriptorsPercent) / 100 / journalDescriptorsMax);
   return Math.max(1, Math.min(openJournalsMax, affordable));
 }

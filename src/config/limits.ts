@@ -269,7 +269,7 @@ export const limits = {
    */
   openJournalsMax: 1_000,
   /** File descriptors of an open journal, and one more to open and close it. */
-  journalDescriptors: 4,
+  journalDescriptorsMax: 4,
   /** The part of the process's descriptors that journals may hold; the rest is left to connections, readings and forwarding. */
   journalDescriptorsPercent: 50,
   /** How long reports wait for their deployment's journal to be opened. If opening takes longer, each report gets 503 at once. */

@@ -71,7 +71,7 @@ const badMembers: readonly (readonly [what: string, members: string | Buffer, wh
   ['an event time without a zone', `${GOOD},"event_time":"2026-11-20T15:19:45"`, /event_time is/],
   ['an idempotency key with a space', `${GOOD},"idempotency_key":"a b"`, /idempotency_key is "a b"/],
   ['metadata that is a list', `${GOOD},"metadata":[]`, /metadata is \[\]/],
-  ['an unknown tag', `${GOOD},"tags":{"x":"y"}`, /its "tags" may only have/],
+  ['an unknown tag', `${GOOD},"tags":{"x":"y"}`, /its "tags" can only have/],
   ['a line break in a string', `${GOOD},"description":"\t"`, /not valid JSON/],
   ['too many levels', `${GOOD},"metadata":{"a":${'['.repeat(128)}${']'.repeat(128)}}`, /not valid JSON.*128/],
 ];
