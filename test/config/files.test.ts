@@ -33,8 +33,9 @@ const onLinux = process.platform === 'linux' ? false : 'it needs /proc';
 async function pipeFrom(t: TestContext, command: string): Promise<string> {
   const shell = spawn('bash', ['-c', `exec 3< <(${command}); echo; exec sleep 600`], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true, // its group, so that the command ends with it
   });
-  t.after(() => shell.kill('SIGKILL'));
+  t.after(() => process.kill(-shell.pid!, 'SIGKILL'));
   await once(shell.stdout, 'data');
   return `/proc/${shell.pid}/fd/3`;
 }
