@@ -6,9 +6,9 @@ import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
-import type { IsOwnUrl } from './forward/destinations.ts';
-import type { Forwarding } from './forward/forwarding.ts';
+import type { Forwarding } from './forward/forwarder.ts';
 import { Hub } from './forward/hub/hub.ts';
+import type { IsOwnUrl } from './forward/settings-file.ts';
 import { hostOf } from './http/origin.ts';
 import { type Listener, listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
@@ -192,7 +192,7 @@ async function createForwarding(
   const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
     setup;
   if (!forwards(config)) return undefined;
-  const { Forwarding } = await import('./forward/forwarding.ts');
+  const { Forwarding } = await import('./forward/forwarder.ts');
   const diskOf = (deployment: string | undefined) =>
     deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);

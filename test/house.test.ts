@@ -109,8 +109,8 @@ test('a service that only records loads neither senders, nor the test mode, nor 
   for (const path of loaded) for (const imported of loadedWith(path)) loaded.add(imported);
   assert.ok(loaded.has('journal/disk.ts'));
   for (const path of [
-    'forward/forwarding.ts',
-    'forward/sender/sender.ts',
+    'forward/forwarder.ts',
+    'forward/pipe/sender.ts',
     'test-mode/test-mode.ts',
     'commands/send/report.ts',
   ]) {
@@ -145,7 +145,7 @@ test('the file system, sockets and the clock are reached by few files', () => {
     'node:net': [
       'config/client-address.ts',
       'config/files.ts',
-      'forward/targets/nats/client.ts',
+      'forward/destinations/nats/client.ts',
       'http/origin.ts',
       'http/socket/connections.ts',
       'http/socket/exchanges.ts',
@@ -233,10 +233,10 @@ test('engines cost at most 1,300 lines with --ack, of which NATS has 510 with it
     const found = [...sources].filter(([path]) => starts.some((start) => path.startsWith(`forward/${start}`)));
     return found.reduce((sum, [, text]) => sum + text.split('\n').length - 1, 0);
   };
-  const [nats, clickhouse] = [linesOf('targets/nats/'), linesOf('targets/clickhouse/')];
+  const [nats, clickhouse] = [linesOf('destinations/nats/'), linesOf('destinations/clickhouse/')];
   assert.ok(nats > 0 && nats <= 510, `${nats} lines`);
   assert.ok(clickhouse > 0 && clickhouse <= 400, `${clickhouse} lines`);
-  const shared = linesOf('acks.ts', 'targets/engine-url.ts', 'targets/credentials.ts');
+  const shared = linesOf('acks.ts', 'destinations/engine-url.ts', 'destinations/credentials.ts');
   assert.ok(nats + clickhouse + shared <= 1_300, `${nats + clickhouse + shared} lines`);
 });
 

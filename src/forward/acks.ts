@@ -7,7 +7,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Acknowledgements } from '../http/message.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
-import type { Deployment } from './destination.ts';
+import type { Deployment } from './settings.ts';
 
 export interface AcksOptions {
   /** Name of the destination. */

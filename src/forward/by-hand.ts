@@ -3,14 +3,14 @@
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { GoneRange } from '../journal/segments.ts';
-import { DeadLetters } from './dead-letters/file.ts';
-import { skipped } from './dead-letters/letter.ts';
-import { openIn } from './retry.ts';
-import { Cursor, type CursorState, type CursorValue, readCursor } from './sender/cursor.ts';
+import { traitsOf } from './destinations/kinds.ts';
+import { Cursor, type CursorState, type CursorValue, readCursor } from './ledger/cursor.ts';
+import { skipped } from './ledger/letter.ts';
+import { DeadLetters } from './ledger/letters.ts';
+import { openIn } from './pipe/retry.ts';
+import { readState } from './pipe/state-file.ts';
+import { readLastSeq, readLines, readNames } from './pipe/status.ts';
 import { readSource, replaceSource } from './source.ts';
-import { readState } from './state-file.ts';
-import { readLastSeq, readLines, readNames } from './status.ts';
-import { traitsOf } from './targets/kinds.ts';
 
 /** Nothing was changed. The message says what to do. */
 export class NotPossibleError extends Error {}

@@ -4,9 +4,9 @@ import type { Config } from '../config/config.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Ack } from './acks.ts';
-import { DeadLetters } from './dead-letters/file.ts';
-import type { Destination } from './destination.ts';
-import { Link, type LinkOptions } from './link.ts';
+import { DeadLetters } from './ledger/letters.ts';
+import { Link, type LinkOptions } from './pipe/link.ts';
+import type { Destination } from './settings.ts';
 
 export interface ForwardedOptions
   extends Pick<

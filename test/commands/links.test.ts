@@ -5,8 +5,8 @@ import { cpSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, symlink
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands } from '../../src/commands/all-commands.ts';
-import { encodeDeadLetter } from '../../src/forward/dead-letters/letter.ts';
-import { Cursor } from '../../src/forward/sender/cursor.ts';
+import { Cursor } from '../../src/forward/ledger/cursor.ts';
+import { encodeDeadLetter } from '../../src/forward/ledger/letter.ts';
 import { openDisk } from '../../src/journal/disk.ts';
 import { goneName, isOwnName, segmentName } from '../../src/journal/segments.ts';
 import { StartError } from '../../src/service.ts';

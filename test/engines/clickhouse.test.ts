@@ -5,8 +5,8 @@ import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { cursorName } from '../../src/forward/sender/cursor.ts';
-import { clickhouseDdl } from '../../src/forward/targets/clickhouse/ddl.ts';
+import { clickhouseDdl } from '../../src/forward/destinations/clickhouse/ddl.ts';
+import { cursorName } from '../../src/forward/ledger/cursor.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import {
   type Clickhouse,

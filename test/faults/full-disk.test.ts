@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, statfsSync, symlink
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Cursor, readCursor } from '../../src/forward/sender/cursor.ts';
+import { Cursor, readCursor } from '../../src/forward/ledger/cursor.ts';
 import { openDisk } from '../../src/journal/disk.ts';
 import { openLetters } from '../forward/scripted.ts';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';

@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
-import { DeadLetters, readDeadLetters } from '../../src/forward/dead-letters/file.ts';
-import type { DeadLetter } from '../../src/forward/dead-letters/letter.ts';
-import type { Destination } from '../../src/forward/destination.ts';
-import { Link } from '../../src/forward/link.ts';
-import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/sender/cursor.ts';
-import { Sender, type SenderStatus } from '../../src/forward/sender/sender.ts';
-import { type ForwardState, writeState } from '../../src/forward/state-file.ts';
-import type { Asked, Outgoing, Sent, Target } from '../../src/forward/target.ts';
-import { type TargetKind, traitsOf } from '../../src/forward/targets/kinds.ts';
+import type { Asked, Outgoing, Sent, Target } from '../../src/forward/destinations/destination.ts';
+import { type TargetKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
+import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/ledger/cursor.ts';
+import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
+import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
+import { Link } from '../../src/forward/pipe/link.ts';
+import { Sender, type SenderStatus } from '../../src/forward/pipe/sender.ts';
+import { type ForwardState, writeState } from '../../src/forward/pipe/state-file.ts';
+import type { Destination } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cursor } from '../../src/forward/sender/cursor.ts';
+import { Cursor } from '../../src/forward/ledger/cursor.ts';
 import { openSource, readBegin, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
 import { eachCall, everyRemains } from '../support/power.ts';

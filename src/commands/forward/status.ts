@@ -3,7 +3,7 @@
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { inLargestUnit } from '../../event/moment.ts';
-import { type DestinationStatus, readStatus } from '../../forward/status.ts';
+import { type DestinationStatus, readStatus } from '../../forward/pipe/status.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
 import { printable, shellWord } from '../../telemetry/printable.ts';

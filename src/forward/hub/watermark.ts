@@ -3,7 +3,7 @@
  * makes forwarding exactly once: a request may be repeated, cut or overtaken, and each event is recorded one time.
  */
 
-import type { Position } from '../target.ts';
+import type { Position } from '../destinations/destination.ts';
 import type { ForwardedEvent, Received } from './received.ts';
 
 /**

@@ -2,11 +2,11 @@
 
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
-import { deadLettersName, readLetterStates } from '../../../src/forward/dead-letters/file.ts';
-import { isOpen } from '../../../src/forward/dead-letters/letter.ts';
-import { readRetry, writeRetry } from '../../../src/forward/retry.ts';
+import { isOpen } from '../../../src/forward/ledger/letter.ts';
+import { deadLettersName, readLetterStates } from '../../../src/forward/ledger/letters.ts';
+import { readRetry, writeRetry } from '../../../src/forward/pipe/retry.ts';
+import { stateName } from '../../../src/forward/pipe/state-file.ts';
 import { readSource } from '../../../src/forward/source.ts';
-import { stateName } from '../../../src/forward/state-file.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';

@@ -1,8 +1,8 @@
 /** The states that lives count, with the names of the source: one that is added there is missing here, and does not compile. */
 
-import type { DeadLetter } from '../../../src/forward/dead-letters/letter.ts';
-import type { SenderStatus } from '../../../src/forward/sender/sender.ts';
-import type { StopKind } from '../../../src/forward/target.ts';
+import type { StopKind } from '../../../src/forward/destinations/destination.ts';
+import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
+import type { SenderStatus } from '../../../src/forward/pipe/sender.ts';
 import type { FindingKind } from '../../../src/journal/open/recovery.ts';
 import type { JournalState, Trouble } from '../../../src/journal/state.ts';
 import { faultKinds } from '../faults.ts';

@@ -1,0 +1,207 @@
+/**
+ * ClickHouse: a table with one row for each line. The largest seq of the journal that it has says how far it is.
+ *
+ * A request is one insert into one partition, which is stored as a whole or not at all, with a deduplication token. After a failure
+ * the same rows go again with the same token, also while the first insert is still at work. So which rows an insert has depends on
+ * nothing but the lines that are given to `send`.
+ */
+
+import { timeOf } from '../../../journal/line/members.ts';
+import { type Line, linesBefore, sizeOf } from '../../../journal/look/reading.ts';
+import { isOlder, NOTHING, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
+import type { Asked, Outgoing, Sent, Target } from '../destination.ts';
+import { engineUrlOf } from '../engine-url.ts';
+import { Requests, type TargetOptions } from '../http.ts';
+import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
+
+/** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
+export function openClickhouse(options: TargetOptions): Target {
+  return new Clickhouse(options);
+}
+
+class Clickhouse implements Target {
+  readonly #options: TargetOptions;
+  /** As SQL names it. */
+  readonly #table: string;
+  readonly #servers: readonly Requests<ClickhouseAnswer>[];
+  /** The index of the server that is used. */
+  #current = 0;
+  /** Whether the next insert may be a repeated one. */
+  #mayBeRepeated = true;
+  /** A token that the server knows although it does not have the rows. */
+  #tokenInVain: string | undefined;
+  /** One of so many lines is bad; the first of them has this id. */
+  #bad: { readonly id: string; readonly count: number } | undefined;
+
+  constructor(options: TargetOptions) {
+    const { scheme, hosts, path } = engineUrlOf(options.to);
+    this.#options = options;
+    this.#table = path.replace(/^(.*)\.(.*)$/, '`$1`.`$2`');
+    const protocol = scheme.slice(scheme.indexOf('+') + 1);
+    const own = { ...options, tokenHeader: 'X-ClickHouse-Key' };
+    this.#servers = hosts.map(({ name }) => new Requests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
+  }
+
+  async ask(signal: AbortSignal): Promise<Asked> {
+    this.#mayBeRepeated = true;
+    for (let left = this.#servers.length; ; left -= 1) {
+      const asked = await this.#position(signal);
+      if (asked.kind !== 'again' || left === 1 || signal.aborted) return asked;
+    }
+  }
+
+  /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */
+  async send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    let recorded: Sent | undefined;
+    for (let rest = lines, batch = this.#nextOf(rest); ; ) {
+      const answer = await this.#insert(batch, signal);
+      const { length } = batch;
+      if (answer.kind === 'done') {
+        recorded = recordedUpTo(batch.at(-1)!);
+        const count = (this.#bad?.count ?? length) - length;
+        if (count === 0) return recorded;
+        rest = rest.slice(length);
+        this.#bad = { id: rest[0]!.event.id, count };
+        batch = this.#nextOf(rest);
+      } else if (answer.kind !== 'bad rows' && answer.kind !== 'too large') {
+        return answer;
+      } else if (length === 1) {
+        return recorded ?? (answer.kind === 'bad rows' ? { ...answer, kind: 'refused' } : otherwise(answer));
+      } else {
+        if (answer.kind === 'bad rows') this.#bad = { id: batch[0]!.event.id, count: length };
+        batch = batch.slice(0, partOf(length));
+      }
+    }
+  }
+
+  async haveFilesChanged(signal: AbortSignal): Promise<boolean> {
+    const changed = await Promise.all(this.#servers.map((server) => server.haveFilesChanged(signal)));
+    return changed.some(Boolean);
+  }
+
+  close(): void {
+    for (const server of this.#servers) server.close();
+  }
+
+  async #position(signal: AbortSignal): Promise<Found> {
+    const columns = 'max(seq), argMax(id, seq), version()'; // as the projection of the table has them
+    const where = `source = '${this.#options.source}'`;
+    const query = `SELECT ${columns} FROM ${this.#table} WHERE ${where} FORMAT JSONCompactEachRow`;
+    const answer = await this.#call({ query }, signal);
+    if (answer.kind === 'done') return readPosition(answer.body);
+    return answer.kind === 'stopped' ? answer : { ...answer, kind: 'again' };
+  }
+
+  async #insert(lines: readonly Line[], signal: AbortSignal): Promise<ClickhouseAnswer> {
+    const last = lines.at(-1)!;
+    // Of ids, since a copy of the folder has other events with the same seqs. Of the source, since a journal with a new id sends the same
+    // events as rows of its own.
+    const token = `${this.#options.source}:${lines[0]!.event.id}:${last.event.id}`;
+    const isInVain = token === this.#tokenInVain;
+    const parameters = {
+      query: `INSERT INTO ${this.#table} FORMAT JSONEachRow`,
+      ...SETTINGS,
+      insert_deduplication_token: isInVain ? `${token}:${Date.now()}` : token,
+    };
+    const answer = await this.#call(parameters, signal, rowsOf(lines, this.#options));
+    if (answer.kind !== 'done') return answer;
+    if (this.#mayBeRepeated && !isInVain) {
+      // A server that was killed in an insert may know its token and not have its rows: some versions write the token first.
+      const at = await this.#position(signal);
+      if (at.kind !== 'at') return at;
+      if (at.seq < last.seq) {
+        this.#tokenInVain = token;
+        return { kind: 'again', reason: `knows the insert of the events up to ${last.seq}, and does not have them` };
+      }
+    }
+    this.#mayBeRepeated = false;
+    this.#tokenInVain = undefined;
+    return answer;
+  }
+
+  async #call(
+    parameters: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    body?: Buffer,
+  ): Promise<ClickhouseAnswer> {
+    const { user } = this.#options;
+    const answer = await this.#servers[this.#current]!.send({
+      method: 'POST',
+      path: `/?${new URLSearchParams(parameters)}`,
+      ...(user !== undefined && { headers: { 'X-ClickHouse-User': user } }),
+      ...(body !== undefined && { body }),
+      signal,
+    });
+    if (answer.kind === 'done' || answer.kind === 'bad rows') return answer;
+    if (answer.kind === 'answer' && answer.status === 413) return { ...answer, kind: 'too large' };
+    this.#current = (this.#current + 1) % this.#servers.length;
+    if (answer.kind === 'answer') return otherwise(answer);
+    return answer.kind === 'unclear' ? { ...answer, kind: 'again' } : answer;
+  }
+
+  /** @returns the lines of the next insert */
+  #nextOf(lines: readonly Line[]): readonly Line[] {
+    const first = this.#firstOf(lines);
+    if (this.#bad?.id !== lines[0]!.event.id || this.#bad.count > first.length) this.#bad = undefined;
+    return this.#bad === undefined ? first : first.slice(0, partOf(this.#bad.count));
+  }
+
+  /** @returns the first lines, of one partition of the table: those of the month (UTC) of the first one */
+  #firstOf(lines: readonly Line[]): readonly Line[] {
+    const { insertLinesMax } = this.#options.limits;
+    const monthOf = ({ bytes, start, seq }: Line) => timeOf(bytes, start, seq).slice(0, '2026-11'.length);
+    const month = monthOf(lines[0]!);
+    return linesBefore(lines, (line, at) => at === insertLinesMax || monthOf(line) !== month);
+  }
+}
+
+type Found = Exclude<Asked, { readonly kind: 'no hub' }>;
+
+/**
+ * @param count of lines, one of which is bad
+ * @returns how many of them to try. A power of two, so that the same lines are tried after a crash, when `count` is not known
+ */
+function partOf(count: number): number {
+  return 2 ** Math.max(0, Math.ceil(Math.log2(count)) - 1);
+}
+
+/** Of an insert. */
+const SETTINGS = {
+  async_insert: '0',
+  insert_deduplicate: '1',
+  insert_quorum: 'auto',
+  date_time_input_format: 'best_effort',
+  input_format_skip_unknown_fields: '1',
+  input_format_json_read_objects_as_strings: '1', // metadata as it was sent
+  wait_end_of_query: '1',
+};
+
+/** @returns the lines with two more members in front */
+function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOptions): Buffer {
+  const begin = Buffer.from(`{"source":"${source}","deployment":"${deployment}",`);
+  const rows = Buffer.allocUnsafe(sizeOf(lines) + lines.length * (begin.length - 1));
+  let at = 0;
+  for (const { bytes, start, end } of lines) {
+    at += begin.copy(rows, at);
+    at += bytes.copy(rows, at, start + 1, end);
+    at = rows.writeUInt8(LINE_FEED, at);
+  }
+  return rows;
+}
+
+/** @param body `[7,"01a1fb95-…","26.9.2.1"]`; some versions quote the number */
+function readPosition(body: string): Found {
+  const [, digits, id = '', version = ''] = POSITION.exec(body) ?? [];
+  const seq = Number(digits);
+  const at = seq === 0 ? NOTHING : positionOf({ seq, id });
+  if (at === undefined) {
+    return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
+  }
+  if (isOlder(version, '24.8')) {
+    return notSetUp(`is version ${quote(version)}; inserts that are stored once need 24.8 or later`);
+  }
+  return { kind: 'at', ...at };
+}
+
+const LINE_FEED = 0x0a;
+const POSITION = /^\["?(\d+)"?, ?"([^"]*)", ?"(\d+\.\d+)[^"]*"\]\s*$/;

@@ -1,0 +1,88 @@
+/** The files with the secrets of a destination, and with the authorities that it is trusted by. */
+
+import { LateFileError } from '../../config/file-queue.ts';
+import { fileVersion, readText, readToken } from '../../config/files.ts';
+import type { Limits } from '../../config/limits.ts';
+import type { Destination } from '../settings.ts';
+
+export interface Secrets {
+  readonly token: string | undefined;
+  /** Of the destination's `user`. */
+  readonly password: string | undefined;
+  /** Certificates (PEM), which are trusted instead of the ones that Node knows. */
+  readonly ca: string | undefined;
+}
+
+type CredentialLimits = Pick<Limits, 'keptMs' | 'tokenBytesMax' | 'caBytesMax' | 'fileReadMs'>;
+
+export type CredentialFiles = Pick<Destination, 'tokenFile' | 'passwordFile' | 'caFile'>;
+
+/** Reads the files again when that is due. */
+export class Credentials {
+  readonly #files: CredentialFiles;
+  readonly #limits: CredentialLimits;
+  #secrets: Secrets | undefined;
+  #readMs = Number.NEGATIVE_INFINITY;
+  /** Of the files that were read last; undefined before that. */
+  #version: string | undefined;
+
+  constructor(files: CredentialFiles, limits: CredentialLimits) {
+    this.#files = files;
+    this.#limits = limits;
+  }
+
+  /** Whether one of the files is another one than when it was read; false before the first `read`, and if one is late. */
+  async haveChanged(signal: AbortSignal): Promise<boolean> {
+    if (this.#version === undefined) return false;
+    const current = await this.#currentVersion(signal).catch(() => this.#version);
+    return current !== this.#version;
+  }
+
+  /** The next `read` reads the files. */
+  forget(): void {
+    this.#readMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /**
+   * Reads the files if the last time is over `keptMs` ago. While a file of another destination is late, what was read before stays
+   * in effect.
+   * @param signal ends the wait for the files
+   * @returns the same object as long as nothing was read
+   * @throws Error whose message names the file and has nothing of what is in it
+   */
+  async read(signal: AbortSignal): Promise<Secrets> {
+    if (this.#secrets !== undefined && performance.now() - this.#readMs <= this.#limits.keptMs) return this.#secrets;
+    return this.#read(signal).catch((error) => {
+      const isOther = error instanceof LateFileError && !this.#paths.includes(error.late);
+      if (isOther && this.#secrets !== undefined) return this.#secrets;
+      throw error;
+    });
+  }
+
+  async #read(signal: AbortSignal): Promise<Secrets> {
+    const { caBytesMax, fileReadMs } = this.#limits;
+    const { tokenFile, passwordFile, caFile } = this.#files;
+    // Before they are read: a change meanwhile is then another version.
+    this.#version = await this.#currentVersion(signal);
+    const secretIn = async (path: string | undefined, what: 'token' | 'password') =>
+      path === undefined ? undefined : (await readToken(path, this.#limits, what, signal)).token;
+    const token = await secretIn(tokenFile, 'token');
+    const password = await secretIn(passwordFile, 'password');
+    const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax, fileReadMs, signal);
+    // Node trusts no certificate at all then, and its error would not name the file.
+    if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
+    this.#readMs = performance.now();
+    this.#secrets = { token, password, ca };
+    return this.#secrets;
+  }
+
+  get #paths(): string[] {
+    const { tokenFile, passwordFile, caFile } = this.#files;
+    return [tokenFile, passwordFile, caFile].filter((path) => path !== undefined);
+  }
+
+  async #currentVersion(signal: AbortSignal): Promise<string> {
+    const versions = this.#paths.map((path) => fileVersion(path, this.#limits.fileReadMs, signal));
+    return (await Promise.all(versions)).join(' ');
+  }
+}

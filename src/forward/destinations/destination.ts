@@ -1,0 +1,101 @@
+/** What a sender needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
+
+import type { Line } from '../../journal/look/reading.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+
+/** Lines of one journal to send. */
+export interface Outgoing {
+  /** At least one, with consecutive seqs. A target may send only the first ones: see `Sent`. */
+  readonly lines: readonly Line[];
+  /** The events directly before the first line that the journal does not have any more. */
+  readonly lost: GoneRange | undefined;
+  /** The id of the event directly before the first line, if the destination has said that it has it. */
+  readonly after?: string | undefined;
+  /** The last seq of the journal. */
+  readonly lastSeq?: number;
+  /** Resolves when a second request may be sent for the lines, as the rate limit has it. */
+  readonly turn?: () => Promise<void>;
+}
+
+/** Why nothing can be sent until an operator has done something. */
+export type StopKind =
+  | 'turned away'
+  | 'not set up'
+  | 'fork'
+  | 'loop'
+  | 'damage'
+  | 'not understood'
+  | 'cursor lost'
+  | 'dead letters'
+  | 'refusals';
+
+/** The destination cannot be used. */
+export interface Stopped {
+  readonly kind: 'stopped';
+  readonly why: StopKind;
+  /** One sentence: what is wrong, and what to do. */
+  readonly reason: string;
+}
+
+/** Nothing was recorded, or the next `ask` finds out what was. */
+export interface Again {
+  readonly kind: 'again';
+  readonly reason: string;
+  /** What the destination asked for with `Retry-After`, in milliseconds. */
+  readonly afterMs?: number | undefined;
+}
+
+/** How far a destination is with a journal: it has all events up to one of them. */
+export interface Position {
+  /** 0 at the beginning. */
+  readonly seq: number;
+  /** The id of the line with that seq; null at the beginning, or if the id is not known. */
+  readonly id: string | null;
+}
+
+/** What a destination says it has of this journal. */
+export type Asked =
+  | ({ readonly kind: 'at' } & Position)
+  /**
+   * It cannot be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
+   * recorded or refused there.
+   */
+  | { readonly kind: 'no hub' }
+  | Again
+  | Stopped;
+
+/** What became of the lines that were sent. */
+export type Sent =
+  /** The destination has all lines up to this one. */
+  | ({ readonly kind: 'recorded' } & Position)
+  /** The first line was refused and will be refused again. */
+  | { readonly kind: 'refused'; readonly status: number; readonly reason: string }
+  /**
+   * The first line may have been recorded. With `final` it is not to be sent again, whatever the destination's `inDoubt` says, since
+   * it was recorded as far as is known.
+   */
+  | {
+      readonly kind: 'in doubt';
+      readonly status?: number | undefined;
+      readonly reason: string;
+      readonly final: boolean;
+    }
+  /** The destination is at another seq than the sender thought: ask, and continue there. */
+  | { readonly kind: 'elsewhere'; readonly reason: string }
+  | Again
+  | Stopped;
+
+/** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
+export interface Target {
+  /** @param signal ends the request; the result is then an `again` */
+  ask(signal: AbortSignal): Promise<Asked>;
+  send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;
+  /**
+   * Whether a file that it read, such as that of the token, is another one since then; false before the first request, and if the
+   * files are not reached.
+   * @param signal ends the wait for them
+   */
+  haveFilesChanged(signal: AbortSignal): Promise<boolean>;
+  /** Closes the connection. */
+  close(): void;
+}

@@ -1,0 +1,156 @@
+/** The requests to one destination over HTTP: its URL, token and CA. */
+
+import {
+  type HttpCall,
+  type HttpClient,
+  type HttpReply,
+  NoReply,
+  type OpenClient,
+  openClient,
+} from '../../client/connection.ts';
+import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
+import { version } from '../../config/config.ts';
+import type { Limits } from '../../config/limits.ts';
+import type { Deployment, Destination } from '../settings.ts';
+import type { Through } from '../source.ts';
+import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
+import { Credentials } from './credentials.ts';
+import type { Again, Stopped } from './destination.ts';
+
+export interface TargetOptions
+  extends Pick<
+    Destination,
+    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
+  > {
+  /** The id of the journal that is forwarded. */
+  readonly source: string;
+  /** The first event of the journal under that id. */
+  readonly beginSeq?: number;
+  /** What the service calls itself at a hub. */
+  readonly sourceName?: string | undefined;
+  /** That of the journal. */
+  readonly deployment?: Deployment;
+  /** What is masked in each reply besides the token. */
+  readonly secrets?: readonly string[];
+  /** @returns what the lines of each source of the journal came through. @throws the error of a system call */
+  readonly through?: (() => Promise<Through>) | undefined;
+  /**
+   * Called with the ids of the journals that a hub said its events reach, whenever it answers and before the answer counts.
+   * @throws the error of a system call, after which the hub is asked again
+   */
+  readonly onVia?: (via: readonly string[]) => Promise<void>;
+  /** That of `client/connection.ts` if it is absent. */
+  readonly openClient?: OpenClient | undefined;
+  readonly limits: Limits;
+}
+
+/** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */
+export type Answer =
+  /** Any status that is in no other case; `said` is its body, if that is a JSON object. */
+  | { readonly kind: 'answer'; readonly status: number; readonly said: Said | undefined; readonly reason: string }
+  /** 5xx, or no complete reply: the request may have done what it asks for. */
+  | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
+  | Again
+  | Stopped;
+
+/** One request, without what all requests have in common. */
+export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
+  /** Appended to the base URL. */
+  readonly path: string;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Sends requests to one destination, one at a time, over one connection.
+ * @template Own what only replies of this kind of destination mean
+ */
+export class Requests<Own extends { readonly kind: string } = never> {
+  readonly #options: TargetOptions;
+  readonly #base: URL;
+  readonly #credentials: Credentials;
+  readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
+  #client: HttpClient | undefined;
+  #ca: string | undefined;
+
+  /**
+   * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
+   * @throws TypeError if `to` is no URL
+   */
+  constructor(options: TargetOptions, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
+    this.#options = options;
+    this.#base = new URL(options.to);
+    this.#credentials = new Credentials(options, options.limits);
+    this.#judgeOwn = judgeOwn;
+  }
+
+  haveFilesChanged(signal: AbortSignal): Promise<boolean> {
+    return this.#credentials.haveChanged(signal);
+  }
+
+  /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
+  async send(call: TargetCall): Promise<Answer | Own> {
+    const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
+    if (answer.kind === 'stopped') this.#credentials.forget();
+    return answer;
+  }
+
+  async #send({ path, headers, ...call }: TargetCall): Promise<Answer | Own> {
+    const { tokenHeader, secrets, limits } = this.#options;
+    const { origin, pathname } = this.#base;
+    const { password, token = password, ca } = await this.#credentials.read(call.signal);
+    const client = this.#connect(ca);
+    const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
+      ...call,
+      headers: { 'User-Agent': `assetlog/${version}`, ...headers },
+      token: token === undefined ? undefined : { name: tokenHeader, token },
+      secrets,
+      timeoutMs: limits.forwardRequestMs,
+    });
+    return this.#judgeOwn(reply) ?? this.#judge(reply);
+  }
+
+  close(): void {
+    this.#client?.close();
+  }
+
+  #connect(ca: string | undefined): HttpClient {
+    if (this.#client === undefined || ca !== this.#ca) {
+      this.#client?.close();
+      this.#client = (this.#options.openClient ?? openClient)(this.#base.protocol, this.#options.limits, ca);
+      this.#ca = ca;
+    }
+    return this.#client;
+  }
+
+  #judge(reply: HttpReply): Answer {
+    const { status, headers, body } = reply;
+    const said = readObject(body);
+    const text = typeof said?.['error'] === 'string' ? said['error'] : body;
+    const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
+    // The text of an assetlog is for authors of clients: it lists every path.
+    const hint = loginHint(this.#options, 'a token file');
+    if (status === 401 && isChallenge(headers)) {
+      const { to } = this.#options;
+      if (this.#base.pathname !== '/') return turnedAway(`answers 401 for the deployment in ${to}; ${hint}`);
+      return turnedAway(`answers 401, and its URL lacks the deployment; add the name, as in ${new URL('prod', to)}`);
+    }
+    if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${hint}`);
+    if (status === 403) return turnedAway(`${reason}; check the URL, and what this login may do`);
+    const { location } = headers;
+    if (status >= 300 && status < 400 && location !== undefined) {
+      return turnedAway(`answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one`);
+    }
+    if (status === 408 || status === 429 || status === 503) {
+      return { kind: 'again', reason, afterMs: retryAfterMs(headers) || undefined };
+    }
+    return status >= 500 ? { kind: 'unclear', status, reason } : { kind: 'answer', status, said, reason };
+  }
+
+  /** @param error `NoReply`, or that of reading a file or a certificate */
+  #judgeError(error: Error): Answer {
+    if (!(error instanceof NoReply)) return notSent(error);
+    const { sent, code } = error;
+    if (!sent) return unreached(error, this.#options);
+    return { kind: 'unclear', reason: `sent no complete reply: ${problemOf(code, quote(error.message))}` };
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * A hub: another assetlog that takes lines of a journal. It knows how many it has of each journal and records none twice, so
+ * that a request may always be repeated: the next `ask` says what became of it.
+ */
+
+import { crcBefore } from '../../journal/line/chain.ts';
+import { originAtEnd } from '../../journal/line/members.ts';
+import { hex } from '../../journal/line/record.ts';
+import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
+import { isId, type Through } from '../source.ts';
+import { NOTHING, otherwise, positionOf, type Said } from './answers.ts';
+import type { Asked, Outgoing, Position, Sent, Stopped, Target } from './destination.ts';
+import { type Answer, Requests, type TargetOptions } from './http.ts';
+
+interface HubPosition extends Position {
+  /** The journals that its events reach. */
+  readonly via: readonly string[];
+}
+
+type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
+
+/** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
+export function openHub(options: TargetOptions): Target {
+  const { source, sourceName, beginSeq = 1, through, onVia, limits } = options;
+  const path = `/forward/${source}`;
+  const requests = new Requests(options);
+  /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
+  let bodyBytes: number = limits.forwardBatchBytes;
+  let bodyBytesMax = bodyBytes;
+
+  async function ask(signal: AbortSignal): Promise<Asked> {
+    const answer = asAgain(await requests.send({ method: 'GET', path, headers: {}, signal }));
+    if (answer.kind !== 'answer') return answer;
+    const { status, said, reason } = answer;
+    if (status !== 200 || said === undefined || !('seq' in said)) {
+      return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
+    }
+    const at = readPosition(said, limits);
+    return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
+  }
+
+  async function send({ lines, lost, after, lastSeq }: Outgoing, signal: AbortSignal): Promise<Sent> {
+    const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
+    for (;;) {
+      const fitting = firstOf(lines, bodyBytes, limits.batchItemsMax);
+      const { chosen, names } = named(fitting, source, ofSources, limits.forwardThroughMax);
+      if (chosen.length === 0) return tooFar(lines[0]!, limits);
+      const [{ bytes, start, end, seq }] = chosen as readonly [Line];
+      const body = bytesOf(chosen);
+      const headers = {
+        'Content-Type': 'application/x-ndjson',
+        'Assetlog-Crc': hex(crcBefore(bytes, start, end)),
+        ...(lost !== undefined && { 'Assetlog-Lost': `${lost.first}-${lost.last}` }),
+        ...(beginSeq > 1 && lost && { 'Assetlog-Begins': String(beginSeq) }),
+        ...(after !== undefined && { 'Assetlog-After': after }),
+        ...(lastSeq !== undefined && { 'Assetlog-Last': String(lastSeq) }),
+        ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),
+        ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
+      };
+      const found = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
+      // On a slow link a large body does not arrive within the timeout.
+      if (found.kind === 'unclear' && found.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
+      const answer = asAgain(found);
+      if (answer.kind !== 'answer') return answer;
+      if (answer.status !== 413 || chosen.length === 1) {
+        if (answer.status === 200) bodyBytes = Math.min(2 * bodyBytes, bodyBytesMax);
+        return judge(answer, chosen);
+      }
+      bodyBytes = bodyBytesMax = body.length >> 1;
+    }
+  }
+
+  async function judge(answer: HubAnswer, lines: readonly Line[]): Promise<Sent> {
+    const { status, said, reason } = answer;
+    if (said !== undefined) {
+      if ((status === 200 || status === 409) && 'seq' in said) {
+        const at = readPosition(said, limits);
+        if (at === undefined) return notUnderstood(reason);
+        return (await loopIn(at)) ?? (status === 200 ? recorded(at, lines) : conflict(said, reason));
+      }
+      if (status === 400) return { kind: 'stopped', why: 'damage', reason: `${reason}; run assetlog verify` };
+      if (status === 413 && 'error' in said) return { kind: 'refused', status, reason };
+    }
+    return otherwise(answer);
+  }
+
+  /** A hub names in `via` its own journal, and the journals that it forwards to. */
+  async function loopIn({ via }: HubPosition): Promise<Stopped | undefined> {
+    await onVia?.(via);
+    if (!via.includes(source)) return undefined;
+    const reason = 'forwards to this journal itself, so events would go round; give one of the two another destination';
+    return { kind: 'stopped', why: 'loop', reason };
+  }
+
+  return {
+    ask,
+    send,
+    haveFilesChanged: (signal) => requests.haveFilesChanged(signal),
+    close: () => requests.close(),
+  };
+}
+
+/** Answers of servers that are no hub. The reference answers 200 with a page to every GET. */
+const NO_HUB: ReadonlySet<number> = new Set([200, 400, 404, 405]);
+
+function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
+  return answer.kind === 'unclear' ? { kind: 'again', reason: answer.reason } : answer;
+}
+
+/** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
+function readPosition(
+  { seq, id, via = [] }: Said,
+  { forwardViaMax }: TargetOptions['limits'],
+): HubPosition | undefined {
+  const at = seq === 0 && id === null ? NOTHING : positionOf({ seq, id });
+  if (at === undefined || !Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
+  return { ...at, via };
+}
+
+function notUnderstood(reason: string): Stopped {
+  return { kind: 'stopped', why: 'not understood', reason: `${reason}; this is not what a hub says; check the URL` };
+}
+
+/** A 200 names the last line that the hub has, which is one of ours unless another sender has the same journal. */
+function recorded({ seq, id }: Position, lines: readonly Line[]): Sent {
+  const line = lines[seq - lines[0]!.seq];
+  if (line === undefined) return { kind: 'elsewhere', reason: `has event ${seq} of this journal` };
+  if (line.event.id === id) return { kind: 'recorded', seq, id };
+  return fork(`has another event ${seq} of this journal, with the id ${id}`);
+}
+
+function conflict(said: Said, reason: string): Sent {
+  if (said['reason'] === 'fork') return fork(reason);
+  if (said['reason'] !== 'loop') return { kind: 'elsewhere', reason };
+  const what = 'to leave such events out, stop the service and run assetlog forward identity --new --seq N';
+  return { kind: 'stopped', why: 'loop', reason: `${reason}; ${what}` };
+}
+
+function fork(reason: string): Stopped {
+  return { kind: 'stopped', why: 'fork', reason };
+}
+
+function tooFar({ seq }: Line, { forwardThroughMax }: TargetOptions['limits']): Stopped {
+  const reason = `event ${seq} came through ${forwardThroughMax} journals; forward it from one before this`;
+  return { kind: 'stopped', why: 'loop', reason };
+}
+
+/** @returns the id of the journal that a line comes from; undefined if it was recorded here first */
+function sourceOf({ bytes, start, end }: Line): string | undefined {
+  return originAtEnd(bytes, start, end)?.source;
+}
+
+/**
+ * @param own the id of the journal
+ * @returns the first lines that came through at most `max` journals together, and these journals; none if they were recorded here first
+ */
+function named(lines: readonly Line[], own: string, through: Through | undefined, max: number) {
+  let names: ReadonlySet<string> = new Set();
+  const sources = new Set<string | undefined>([undefined]);
+  const chosen = linesBefore(lines, (line) => {
+    const source = sourceOf(line);
+    if (sources.has(source)) return false;
+    const all = new Set([...names, own, ...(through?.get(source!) ?? [])]);
+    if (all.size > max) return true;
+    names = all;
+    sources.add(source);
+    return false;
+  });
+  return { chosen, names: [...names] };
+}
+
+function firstOf(lines: readonly Line[], bytesMax: number, linesMax: number): readonly Line[] {
+  let bytes = 0;
+  return linesBefore(lines, ({ start, end }, index) => {
+    bytes += end - start + 1;
+    return index === linesMax || (index > 0 && bytes > bytesMax);
+  });
+}

@@ -1,0 +1,190 @@
+/** What differs between the kinds of destinations. Senders, links and commands ask for these properties, never for the kind. */
+
+import { parseBaseUrl } from '../../client/base-url.ts';
+import type { Limits } from '../../config/limits.ts';
+import type { Recorded } from '../../event/event.ts';
+import type { Destination } from '../settings.ts';
+import { openClickhouse } from './clickhouse/clickhouse.ts';
+import type { Again, Stopped, Target } from './destination.ts';
+import { readEngineUrl } from './engine-url.ts';
+import { hooksPassed, openHook, readHookUrl, tryHook } from './hook.ts';
+import type { TargetOptions } from './http.ts';
+import { openHub } from './hub.ts';
+import { openNats } from './nats/nats.ts';
+import { openApi, tryApi } from './plain.ts';
+
+export interface KindTraits {
+  /** Schemes of the URLs of such destinations. */
+  readonly schemes: readonly string[];
+  /** @returns what is wrong with a URL that has one of the schemes, as a clause that completes its name; undefined if nothing is */
+  readonly urlProblem: (to: string) => string | undefined;
+  /** Members of the file of destinations that mean nothing to the kind. */
+  readonly withoutMembers: readonly (keyof Destination)[];
+  /** @returns a target that is not connected yet. @throws TypeError if `to` is no URL */
+  readonly open: (options: TargetOptions) => Target;
+  /** As `open`: a target that takes events that were sent before, in any order. What it takes does not move what is asked. */
+  readonly openForRetry: (options: TargetOptions) => Target;
+  /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
+  readonly canBeAsked: boolean;
+  /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
+  readonly listsSources: boolean;
+  /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
+  readonly namesLost: boolean;
+  /** Whether the destination keeps the events of deployments apart, also at one URL. */
+  readonly keepsDeploymentsApart: boolean;
+  /** Whether the destination removes old events, so that it may have none of a journal that it had events of. */
+  readonly removesOld: boolean;
+  /** Whether a request that may have arrived goes again with the same lines, also after a crash. */
+  readonly sendsSameAgain: boolean;
+  /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
+  readonly passesFailed: boolean;
+  /** Whether an event is sent at all; all are if it is absent. */
+  readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
+  /** Whether few senders use the destination, each of which tries often after a failure, and all at once after an outage. */
+  readonly isNear: boolean;
+  /** @returns the bytes of lines that fit a request; 0 for one line in each request */
+  readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
+  /** Tries a destination of a kind that cannot be asked, and changes nothing there. @returns undefined if it works */
+  readonly probe?: (options: TargetOptions, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
+  /** What that, or an answer about a position, shows and leaves out. */
+  readonly tried: string;
+  /** Requests a second unless `ratePerSecond` says otherwise. */
+  readonly ratePerSecond: number;
+}
+
+const http = {
+  schemes: ['http', 'https'],
+  urlProblem: httpUrlProblem,
+  withoutMembers: ['user', 'passwordFile', 'only'],
+  keepsDeploymentsApart: false,
+  removesOld: false,
+  sendsSameAgain: false,
+  passesFailed: false,
+  isNear: false,
+  ratePerSecond: Number.POSITIVE_INFINITY,
+} as const;
+
+const plain = {
+  ...http,
+  canBeAsked: false,
+  listsSources: false,
+  namesLost: false,
+  requestBytesMax: () => 0,
+} as const;
+
+const engine = {
+  canBeAsked: true,
+  listsSources: false,
+  namesLost: false,
+  keepsDeploymentsApart: true,
+  removesOld: true,
+  passesFailed: false,
+  isNear: true,
+} as const;
+
+export const traitsOf = {
+  hub: {
+    ...http,
+    open: openHub,
+    openForRetry: openApi, // as reports of its own
+    canBeAsked: true,
+    listsSources: true,
+    namesLost: true,
+    requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
+    tried: 'it is a hub, and says how far it is with the journal',
+  },
+  api: {
+    ...plain,
+    open: openApi,
+    openForRetry: openApi,
+    probe: tryApi,
+    tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
+  },
+  hook: {
+    ...plain,
+    schemes: ['hook+http', 'hook+https'],
+    urlProblem: hookUrlProblem,
+    withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt'],
+    open: openHook,
+    openForRetry: openHook,
+    keepsDeploymentsApart: true,
+    passesFailed: true,
+    sends: (event, { hooksPassedMax }) => hooksPassed(event) < hooksPassedMax,
+    probe: tryHook,
+    tried: 'it answers; whether it takes a failed check was not tried',
+  },
+  nats: {
+    ...engine,
+    schemes: ['nats', 'nats+tls'],
+    urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
+    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only'],
+    open: openNats,
+    openForRetry: (options) => openNats({ ...options, source: `${options.source}.again` }), // a subject of its own
+    sendsSameAgain: false,
+    requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
+    tried: 'its stream is set up and can be read; whether the login may publish was not tried',
+    ratePerSecond: Number.POSITIVE_INFINITY,
+  },
+  clickhouse: {
+    ...engine,
+    schemes: ['clickhouse+http', 'clickhouse+https'],
+    urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
+    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only'],
+    open: openClickhouse,
+    openForRetry: openClickhouse,
+    sendsSameAgain: true,
+    requestBytesMax: ({ insertBytes }) => insertBytes,
+    tried: 'its table can be read; whether the login may insert was not tried',
+    ratePerSecond: 1,
+  },
+} satisfies Readonly<Record<string, KindTraits>>;
+
+export type TargetKind = keyof typeof traitsOf;
+
+const kinds = Object.entries(traitsOf) as [TargetKind, KindTraits][];
+
+/** Those of all kinds. */
+export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) => traits.schemes));
+
+/**
+ * @param to a URL with one of `schemes`
+ * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it cannot be
+ */
+export function kindOf(to: string, canBeAsked: boolean): TargetKind {
+  return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
+}
+
+/** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */
+export function onlyKindOf(to: string): TargetKind | undefined {
+  const [kind, ...others] = kindsWith(to);
+  return others.length === 0 ? kind : undefined;
+}
+
+/** @returns the kinds that a destination with this URL may be of; none if its scheme is not one of `schemes` */
+export function kindsWith(to: string): TargetKind[] {
+  const scheme = to.slice(0, to.indexOf(':')).toLowerCase();
+  return kinds.filter(([, traits]) => traits.schemes.includes(scheme)).map(([kind]) => kind);
+}
+
+function httpUrlProblem(to: string): string | undefined {
+  if (!URL.canParse(to)) return 'must be a URL such as https://hub.example/prod';
+  const { base, endpoint, hasMore } = parseBaseUrl(to);
+  if (hasMore) return 'has a user, a query or a fragment; credentials go into a token file';
+  if (endpoint !== undefined) return `names the endpoint ${endpoint}; give the URL of the service, as ${base}`;
+  return undefined;
+}
+
+function hookUrlProblem(to: string): string | undefined {
+  if (readHookUrl(to) !== undefined) return undefined;
+  return 'must be a URL such as hook+https://hooks.example/path';
+}
+
+function engineUrlProblem(to: string, path: RegExp, example: string): string | undefined {
+  if (to.includes('@')) return 'has a user; name user and passwordFile in the file of --forward';
+  const url = readEngineUrl(to);
+  return url !== undefined && path.test(url.path) ? undefined : `must be a URL such as ${example}`;
+}
+
+/** Names of a stream of NATS, and of a table with its database. No target escapes them. */
+const STREAM = /^[A-Za-z0-9_-]{1,200}$/;
+const TABLE = /^[A-Za-z0-9_-]{1,100}\.[A-Za-z0-9_-]{1,100}$/;

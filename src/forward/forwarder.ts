@@ -1,0 +1,296 @@
+/**
+ * All senders of a service: one for each destination of each journal. A service without destinations has no sender, no timer and no
+ * file of forwarding.
+ */
+
+import type { Config } from '../config/config.ts';
+import type { WatchedFile } from '../config/watched-file.ts';
+import { type Disk, describe } from '../journal/disk.ts';
+import type { HeldBack } from '../journal/hooks.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import type { ForwardFigures } from '../telemetry/metrics.ts';
+import { Acks } from './acks.ts';
+import { kindOf, traitsOf } from './destinations/kinds.ts';
+import { Forwarded, type ForwardedOptions } from './forwarded.ts';
+import type { Hub } from './hub/hub.ts';
+import type { Link } from './pipe/link.ts';
+import { senderStates } from './pipe/sender.ts';
+import type { Deployment, Destination } from './settings.ts';
+import {
+  ackProblem,
+  appliesTo,
+  type IsOwnUrl,
+  ownHookProblem,
+  resolved,
+  tooMany,
+  watchDestinations,
+} from './settings-file.ts';
+
+/** The journals of a service, as forwarding needs them: see `Recording`. */
+export interface ForwardedJournals {
+  deployments(): readonly Deployment[];
+  wake(deployment: Deployment): void;
+  retain(deployment: Deployment): void;
+}
+
+export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' | 'disk' | 'source' | 'through'> {
+  readonly config: Config;
+  /** The receiving side of the same service, once a journal is open. */
+  readonly hub: () => Pick<Hub, 'receiverOf'>;
+  /** @returns the folder of a journal */
+  readonly diskOf: (deployment: Deployment) => Disk;
+  /** Of no URL before the service listens. */
+  readonly isOwnUrl?: IsOwnUrl;
+  /** As `AcksOptions.onAcknowledged`. */
+  readonly onAcknowledged?: (ms: number) => void;
+  /** Of the file of `--forward`, as `FileUse.refused`. */
+  readonly refusedFiles?: Set<string>;
+}
+
+/** In this order: `open`, `begin` and `close`. */
+export class Forwarding {
+  /** With `--ack`. */
+  readonly acks: Acks | undefined;
+  readonly #options: ForwardingOptions;
+  #journals: ForwardedJournals | undefined;
+  #file: WatchedFile<readonly Destination[]> | undefined;
+  readonly #forwarded = new Map<Deployment, Forwarded>();
+  #timer: NodeJS.Timeout | undefined;
+  #isChecking = false;
+  #isClosed = false;
+  #closed: Promise<void> | undefined;
+  #loggedExcess = 0;
+  /** Names that were logged because no deployment has them. */
+  #loggedNames = '';
+  /** What was logged of `--ack`, if it is still so. */
+  #loggedAck: string | undefined;
+
+  constructor(options: ForwardingOptions) {
+    this.#options = options;
+    const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
+    const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
+    if (config.ack !== '') this.acks = new Acks({ ...shared, name: config.ack, nextSeq, onAcknowledged });
+  }
+
+  /**
+   * Reads the destinations, and how far they are: before any journal is opened, so that nothing is removed that one still needs.
+   * @throws Error with one line for each problem of the options or the file
+   */
+  async open(journals: ForwardedJournals): Promise<void> {
+    this.#journals = journals;
+    const { config } = this.#options;
+    this.#file = await watchDestinations(config, this.#options, this.#journalsOf, () => void this.update());
+    this.#warnOfRate();
+    await this.update();
+  }
+
+  /** Called when the service listens: only then is its address known for certain. @throws Error if a hook posts to it */
+  checkHooks(): void {
+    const problem = ownHookProblem(this.#file?.current ?? [], this.#options.isOwnUrl);
+    if (problem !== undefined) throw new Error(problem);
+  }
+
+  readonly #journalsOf = (destination: Destination): number => {
+    const deployments = this.#journals?.deployments() ?? [];
+    return deployments.filter((deployment) => appliesTo(destination, deployment)).length;
+  };
+
+  /** A reply waits for its acknowledgement, and that for the next request. */
+  #warnOfRate(): void {
+    const one = this.#file?.current.find(({ name }) => name === this.acks?.name);
+    if (one === undefined) return;
+    const requests_per_second = one.ratePerSecond ?? traitsOf[kindOf(one.to, true)].ratePerSecond;
+    if (requests_per_second === Number.POSITIVE_INFINITY) return;
+    this.#options.notices.warn('each report waits for the next request to the destination of --ack', {
+      destination: one.name,
+      requests_per_second,
+    });
+  }
+
+  /** Begins to forward; the journals are open or may be opened now. */
+  begin(): void {
+    if (this.#file === undefined || this.#isClosed) return;
+    this.#timer = setInterval(() => void this.#check(), this.#options.limits.forwardCheckMs).unref();
+    void this.#check();
+  }
+
+  /**
+   * What of a journal a destination has not received yet, and may not be removed: for `JournalHooks.heldBack`.
+   * @returns the earliest event of this kind
+   */
+  heldBack(deployment: Deployment): HeldBack | undefined {
+    let found: HeldBack | undefined;
+    for (const { name, hold, ...destination } of this.#file?.current ?? []) {
+      if (!hold || !appliesTo(destination, deployment)) continue;
+      const fromSeq = this.#forwarded.get(deployment)?.links.get(name)?.floorSeq ?? 1;
+      if (found !== undefined && found.fromSeq <= fromSeq) continue;
+      const reason = `the destination ${name} has not received event ${fromSeq} yet; see assetlog forward status`;
+      found = { fromSeq, reason };
+    }
+    return found;
+  }
+
+  /**
+   * As `JournalHooks.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
+   * @throws NotRemovableError
+   */
+  async removing(deployment: Deployment, gone: GoneRange): Promise<void> {
+    for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
+  }
+
+  /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
+  viaOf(deployment: Deployment): readonly string[] {
+    return [...(this.#forwarded.get(deployment)?.links.values() ?? [])].flatMap(({ via }) => via);
+  }
+
+  /** Reads the file of destinations again, and lets senders that wait or are stopped try, and idle ones ask, at once. Never rejects. */
+  async reload(): Promise<void> {
+    await this.#file?.reload();
+    for (const link of this.#links()) link.tryNow();
+  }
+
+  /**
+   * Called when there may be other destinations or deployments: begins links that are new, and ends links that are gone.
+   * @returns resolves when the links that are gone have ended. Never rejects
+   */
+  async update(): Promise<void> {
+    if (this.#isClosed || this.#file === undefined) return;
+    const { limits, notices } = this.#options;
+    const wanted = new Map<Deployment, Map<string, Destination>>();
+    let count = 0;
+    for (const deployment of this.#journals?.deployments() ?? []) {
+      const own = this.#file.current.filter((destination) => appliesTo(destination, deployment));
+      const some = own.slice(0, Math.max(0, limits.sendersMax - count));
+      count += own.length;
+      if (some.length > 0) wanted.set(deployment, new Map(some.map((one) => [one.name, resolved(one, deployment)])));
+    }
+    if (count > limits.sendersMax && count !== this.#loggedExcess) {
+      notices.error('not every event is forwarded', { problem: `it ${tooMany(count, limits)}` });
+    }
+    this.#loggedExcess = count;
+    this.#warnOfNames();
+    this.#warnOfAck(this.#file.current);
+    for (const deployment of wanted.keys()) this.#add(deployment);
+    for (const [deployment, forwarded] of this.#forwarded) forwarded.update(wanted.get(deployment) ?? new Map());
+    for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
+    await this.#ended();
+  }
+
+  /** The metrics of each destination, of all deployments together. */
+  figures(): ForwardFigures[] {
+    return (this.#file?.current ?? []).map(({ name }) => {
+      const of = [...this.#forwarded.values()].filter(({ links }) => links.has(name));
+      const links = of.map(({ links }) => links.get(name) as Link);
+      const statuses = links.map(({ status }) => status);
+      const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
+      const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
+      return {
+        destination: name,
+        lagEvents: sum(statuses.map(({ lag_events }) => lag_events)),
+        lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds)),
+        outcomes: total(links.map(({ sender }) => sender?.outcomes)),
+        answers: total(links.map(({ sender }) => sender?.answers)),
+        states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
+        lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
+        deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
+        lostEvents: sum(links.map(({ lostTotal }) => lostTotal)),
+        missingEvents: sum(statuses.map(({ lost_events }) => lost_events)),
+        heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
+      };
+    });
+  }
+
+  /** A deployment may be added later, so that a name without one is no mistake for certain. */
+  #warnOfNames(): void {
+    const known = this.#journals?.deployments() ?? [];
+    const listed = (this.#file?.current ?? []).flatMap(({ name, deployments = [] }) =>
+      deployments.filter((one) => !known.includes(one)).map((one) => `${one} (destination ${name})`),
+    );
+    const names = listed.join(', ');
+    if (names !== this.#loggedNames && names !== '') {
+      this.#options.notices.warn('the file of --forward lists deployments that there are not', { names });
+    }
+    this.#loggedNames = names;
+  }
+
+  /** A start and a new file with the problem are refused, and deployments may be added later. */
+  #warnOfAck(destinations: readonly Destination[]): void {
+    const problem = ackProblem(destinations, this.#journalsOf, this.#options.config);
+    if (problem !== undefined && problem !== this.#loggedAck) {
+      this.#options.notices.error('reports of new deployments get 503', {
+        problem: `the file of --forward ${problem}`,
+      });
+    }
+    this.#loggedAck = problem;
+  }
+
+  /** Ends all senders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    this.#file?.stop();
+    // They stay in the map: retention ends later, and still names what it removes in their dead letters.
+    await Promise.all([...this.#links()].map((link) => link.close()));
+    await this.#ended();
+  }
+
+  /** Resolves when the links that were to end have ended. */
+  async #ended(): Promise<void> {
+    await Promise.all([...this.#forwarded.values()].map((forwarded) => forwarded.ended()));
+    for (const [deployment, { isOver }] of this.#forwarded) if (isOver) this.#forwarded.delete(deployment);
+  }
+
+  *#links(): Generator<Link> {
+    for (const { links } of this.#forwarded.values()) yield* links.values();
+  }
+
+  #add(deployment: Deployment): void {
+    if (this.#forwarded.has(deployment)) return;
+    const { diskOf, hub, notices, ...shared } = this.#options;
+    const own = deployment === undefined ? notices : notices.with({ deployment });
+    const ack = this.acks?.of(deployment);
+    const journal = {
+      deployment,
+      disk: diskOf(deployment),
+      source: () => hub().receiverOf(deployment).source(),
+      through: () => hub().receiverOf(deployment).through(),
+    };
+    this.#forwarded.set(deployment, new Forwarded({ ...shared, ...journal, notices: own, ack }));
+  }
+
+  async #check(): Promise<void> {
+    if (this.#isChecking) return;
+    this.#isChecking = true;
+    for (const [deployment, forwarded] of this.#forwarded) {
+      if (this.#isClosed) break;
+      if (forwarded.links.size > 0) await this.#checkOne(deployment, forwarded);
+    }
+    this.#isChecking = false;
+  }
+
+  async #checkOne(deployment: Deployment, forwarded: Forwarded): Promise<void> {
+    this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
+    try {
+      const mayRemoveMore = await forwarded.check(() => this.heldBack(deployment)?.fromSeq);
+      if (mayRemoveMore) this.#journals?.retain(deployment);
+    } catch (error) {
+      // The journal has the same folder, and reports it.
+      this.#options.notices.debug('the folder of a journal could not be read', { problem: describe(error as Error) });
+    }
+  }
+}
+
+/** Also the states of none, so that each has a time series. */
+const NO_STATES: ReadonlyMap<string, number> = new Map(senderStates.map((state) => [state, 0]));
+
+/** @returns the sums by name */
+function total(counts: readonly (ReadonlyMap<string, number> | undefined)[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const [name, count] of counts.flatMap((one) => [...(one ?? [])])) sums.set(name, (sums.get(name) ?? 0) + count);
+  return sums;
+}

@@ -1,0 +1,172 @@
+/**
+ * How far one destination of a journal is, as the sender knows it: `forward-<name>.cursor`.
+ *
+ * The file has two slots of 512 bytes, one sector each, which are written in turn, in place and synced: a save that is torn by a
+ * power cut leaves the other slot, and a full disk has the space already. The valid slot with the larger number counts.
+ */
+
+import { createHash } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
+import { readSmall } from '../../journal/file-io.ts';
+import { hex } from '../../journal/line/record.ts';
+import type { Position } from '../destinations/destination.ts';
+import type { TargetKind } from '../destinations/kinds.ts';
+import { KNOWN_PREFIX } from '../source.ts';
+
+/** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
+export interface CursorValue extends Position {
+  /** The last event of the request that is being sent, if the cursor needs it: see `Outbox.request`. The destination may have it. */
+  readonly sending: number | undefined;
+  /** Undefined until the destination has answered. */
+  readonly kind: TargetKind | undefined;
+  /** From `storedUrl`: shows that the URL of the destination was changed. */
+  readonly to: string;
+}
+
+/**
+ * What the folder has of a cursor. `new`: nothing was ever sent to the destination. `lost`: something was, and the cursor is
+ * missing or damaged.
+ */
+export type CursorState =
+  | { readonly kind: 'found'; readonly value: CursorValue }
+  | { readonly kind: 'new' }
+  | { readonly kind: 'lost'; readonly reason: string };
+
+/** A cursor that is open, and what was found of it. */
+export type OpenedCursor = CursorState & { readonly cursor: Cursor };
+
+/** @returns the URL as a cursor holds it: as it is, or a digest if the URL is too long for a slot: `sha256:9f86d081…` */
+export function storedUrl(url: string): string {
+  if (Buffer.byteLength(JSON.stringify(url)) <= URL_BYTES_MAX) return url;
+  return `sha256:${createHash('sha256').update(url).digest('hex')}`;
+}
+
+/** @returns the name of the cursor file: `forward-hub.cursor` for `hub` */
+export function cursorName(name: string): string {
+  return `forward-${name}.cursor`;
+}
+
+/**
+ * Reads a cursor beside a running or a stopped service.
+ * @param name of the destination
+ * @throws the error of a system call
+ */
+export async function readCursor(disk: ReadableDisk, name: string): Promise<CursorState> {
+  return (await readFolder(disk, name)).state;
+}
+
+/** The cursor of one destination, which only one process may have open. One call at a time. */
+export class Cursor {
+  readonly #disk: Disk;
+  readonly #name: string;
+  readonly #file: SlotFile;
+  /** Number of the valid slot, which says where it is as well; undefined if there is none. */
+  #number: number | undefined;
+  /** Whether the file that says that the destination is not new is durable. */
+  #isKnown = false;
+
+  private constructor(disk: Disk, name: string, file: SlotFile, number: number | undefined) {
+    this.#disk = disk;
+    this.#name = name;
+    this.#file = file;
+    this.#number = number;
+  }
+
+  /**
+   * Opens the cursor of a destination. One that is new or lost has to be saved before anything is sent.
+   * @throws the error of a system call
+   */
+  static async open(disk: Disk, name: string): Promise<OpenedCursor> {
+    const { state, number } = await readFolder(disk, name);
+    const cursor = new Cursor(disk, name, await disk.openSlots(cursorName(name)), number);
+    try {
+      // The process that saved it may have died before its sync, or its sync may have failed. A power cut would take back what the
+      // next request relies on.
+      if (state.kind === 'found') await cursor.save(state.value);
+    } catch (error) {
+      await cursor.close();
+      throw error;
+    }
+    return { ...state, cursor };
+  }
+
+  /**
+   * Saves a value, durably. After a rejection the file has this value or the one before it, and the same or another one may be
+   * saved.
+   * @throws the error of a system call, or RangeError for an id that is too long for a slot
+   */
+  async save(value: CursorValue): Promise<void> {
+    const number = this.#number === undefined ? 0 : this.#number + 1;
+    const slot = encode(value, number);
+    // The first save takes the space of both slots. Later ones write over the slot that is not valid.
+    const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(SLOT_BYTES)]) : slot;
+    await this.#file.write(bytes, (number % 2) * SLOT_BYTES);
+    this.#number = number;
+    await this.#know();
+  }
+
+  /** Closes the file. */
+  async close(): Promise<void> {
+    await this.#file.close();
+  }
+
+  /** After the first save and before anything is sent: until then a cursor that is missing or torn loses nothing. */
+  async #know(): Promise<void> {
+    if (this.#isKnown) return;
+    try {
+      await (await this.#disk.create(KNOWN_PREFIX + this.#name)).close();
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+      await this.#disk.syncFolder();
+    }
+    this.#isKnown = true;
+  }
+}
+
+/** The slots of a cursor file: the number of the valid one and its value; undefined if none is. */
+type Slot = { readonly number: number; readonly value: CursorValue } | undefined;
+
+async function readFolder(
+  disk: ReadableDisk,
+  name: string,
+): Promise<{ state: CursorState; number: number | undefined }> {
+  const names = await disk.list();
+  const file = cursorName(name);
+  const bytes = names.includes(file) ? await readSmall(disk, file, 2 * SLOT_BYTES) : undefined;
+  const slot = bytes && latest(decode(bytes, 0), decode(bytes, 1));
+  if (slot !== undefined) return { state: { kind: 'found', value: slot.value }, number: slot.number };
+  if (!names.includes(KNOWN_PREFIX + name)) return { state: { kind: 'new' }, number: undefined };
+  const reason = `${disk.folder}/${file} ${bytes === undefined ? 'is missing' : 'is damaged'}`;
+  return { state: { kind: 'lost', reason }, number: undefined };
+}
+
+function latest(one: Slot, other: Slot): Slot {
+  return one === undefined || (other !== undefined && other.number > one.number) ? other : one;
+}
+
+function encode(value: CursorValue, number: number): Buffer {
+  const text = JSON.stringify({ number, ...value, to: storedUrl(value.to) }).slice(0, -1);
+  const line = Buffer.from(`${text},"crc":"${hex(crc32(text))}"}`);
+  if (line.length >= SLOT_BYTES) throw new RangeError(`the cursor takes ${line.length} bytes: its id is too long`);
+  // Spaces and a line feed, so that the file can be read as text.
+  const slot = Buffer.alloc(SLOT_BYTES, ' ');
+  line.copy(slot);
+  slot[SLOT_BYTES - 1] = LINE_FEED;
+  return slot;
+}
+
+/** @returns undefined unless the slot is whole and is where a slot with its number belongs */
+function decode(bytes: Buffer, index: 0 | 1): Slot {
+  const text = bytes.toString('utf8', index * SLOT_BYTES, (index + 1) * SLOT_BYTES).trimEnd();
+  const body = text.slice(0, -CRC_MEMBER_BYTES);
+  if (text !== `${body},"crc":"${hex(crc32(body))}"}`) return undefined;
+  const { number, seq, id, sending, kind, to } = JSON.parse(`${body}}`);
+  return number % 2 === index ? { number, value: { seq, id, sending, kind, to } } : undefined;
+}
+
+const SLOT_BYTES = 512;
+/** A number, two seqs, an id, a kind and the names of the members take up to about 200 bytes. */
+const URL_BYTES_MAX = 256;
+const CRC_MEMBER_BYTES = ',"crc":"00000000"}'.length;
+const LINE_FEED = 0x0a;

@@ -1,0 +1,55 @@
+/** A journal that does not have an event that its destination has from it: its folder was restored from a backup, or copied. */
+
+import { idTimeMs } from '../../journal/line/uuid.ts';
+import type { Position } from '../destinations/destination.ts';
+import { lineAt, toRun } from './backlog.ts';
+import type { Outbox } from './outbox.ts';
+import { type State, stop } from './states.ts';
+
+/**
+ * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
+ *   answered, as the cursor shows
+ */
+export async function isOurs({ journal, value }: Outbox, at: Position): Promise<boolean> {
+  const line = await lineAt(journal, at.seq);
+  if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
+  const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
+  return own === null || own === at.id;
+}
+
+export async function fork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
+  const { value, traits, lastSeq, destination } = outbox;
+  const why = `${problem}: the folder was restored or copied`;
+  // A copy continues after its own cursor.
+  if (traits.canBeAsked && value.kind !== undefined && value.seq <= lastSeq)
+    return stop('fork', `${why}; ${toRun(outbox.journal, 'forward identity --new')}`, next);
+  const first = (await firstAfter(outbox, id)) ?? 'N';
+  const command = traits.canBeAsked ? 'identity --new' : `from ${destination.name}`;
+  const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
+  return stop('fork', `${why}; ${which}; ${toRun(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
+}
+
+/** @param problem what is wrong with the cursor of a destination that cannot be asked */
+export function cursorLost(outbox: Outbox, problem: string, next: State): State {
+  const { name, to } = outbox.destination;
+  return stop(
+    'cursor lost',
+    `${problem}, and ${to} cannot be asked; ${toRun(outbox.journal, `forward from ${name} --seq N`)}`,
+    next,
+  );
+}
+
+/** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
+async function firstAfter(outbox: Outbox, id: string | null): Promise<number | undefined> {
+  const atMs = idTimeMs(id);
+  if (atMs === undefined) return undefined;
+  const first = await outbox.firstSeq();
+  let [low, high] = [first, outbox.lastSeq + 1];
+  while (low < high) {
+    const seq = Math.floor((low + high) / 2);
+    const line = await lineAt(outbox.journal, seq, high - 1); // some may be lost
+    if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
+    else low = line.seq + 1;
+  }
+  return low === first ? 1 : low;
+}

@@ -1,0 +1,302 @@
+/** One destination of one journal: its sender, its state file, and the retries that an operator asks for. */
+
+import type { OpenClient } from '../../client/connection.ts';
+import { Mutex } from '../../config/mutex.ts';
+import { describe } from '../../journal/disk.ts';
+import { NotRemovableError } from '../../journal/hooks.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import type { Target } from '../destinations/destination.ts';
+import type { TargetOptions } from '../destinations/http.ts';
+import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from '../destinations/kinds.ts';
+import { readCursor } from '../ledger/cursor.ts';
+import type { DeadLetters } from '../ledger/letters.ts';
+import type { Deployment } from '../settings.ts';
+import { readBegin, readVia, type Through, writeVia } from '../source.ts';
+import { LOST, type OutboxParts } from './outbox.ts';
+import { retryName, takeRetry } from './retry.ts';
+import { Sender, type SenderStatus } from './sender.ts';
+import { type ForwardState, readState, writeState } from './state-file.ts';
+
+/** `letters` returns the same object each time. */
+export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
+  /** That of the journal. */
+  readonly deployment: Deployment;
+  /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
+  readonly source: () => Promise<string>;
+  /** As `TargetOptions.through`. */
+  readonly through?: (() => Promise<Through>) | undefined;
+  readonly openClient?: OpenClient | undefined;
+  /** As `TargetOptions.sourceName`. */
+  readonly sourceName?: string | undefined;
+}
+
+/** Nothing is sent before the first `check`. */
+export class Link {
+  readonly options: LinkOptions;
+  /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
+  via: readonly string[] = [];
+  /** The next event when it was made; undefined before the journal was open. */
+  readonly #madeSeq: number | undefined;
+  #sender: Sender | undefined;
+  #source: string | undefined;
+  /** The first event of the journal under its id. */
+  #beginSeq = 1;
+  #target: Target | undefined;
+  /** Undefined until they are open. */
+  #letters: DeadLetters | undefined;
+  /** The first seq to be sent as the cursor on the disk had it, until the sender has read it. */
+  #foundSeq = 1;
+  /** Why no sender could be made; undefined if that was not tried, or succeeded. */
+  #problem: { readonly reason: string; readonly since: string } | undefined;
+  #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
+  /** For the state file. */
+  readonly #mutex = new Mutex();
+  /** As the state file had it; undefined until it was read. */
+  #lastSuccess: string | null | undefined;
+  readonly #closing = new AbortController();
+  #checking: Promise<void> = Promise.resolve();
+  #retrying: Promise<void> | undefined;
+
+  constructor(options: LinkOptions) {
+    this.options = options;
+    this.#madeSeq = options.progress.nextSeq(options.disk.folder);
+  }
+
+  /** The first seq that the destination may still need; 1 until the cursor is known. */
+  get floorSeq(): number {
+    const floorSeq = this.#sender?.floorSeq ?? 1;
+    if (floorSeq > 1) this.#foundSeq = 1;
+    return Math.max(floorSeq, this.#foundSeq);
+  }
+
+  /** The id of the journal, once there is a sender. */
+  get source(): string | undefined {
+    return this.#source;
+  }
+
+  /** Until the destination has answered, of the kind as which it is asked. */
+  get #traits(): KindTraits {
+    return traitsOf[this.status.kind ?? kindOf(this.options.destination.to, true)];
+  }
+
+  #targetOptions(source: string): TargetOptions {
+    const { destination, deployment, sourceName, through, limits, openClient } = this.options;
+    const own = { deployment, source, sourceName, beginSeq: this.#beginSeq };
+    return { ...destination, ...own, through, limits, openClient, onVia: this.#onVia };
+  }
+
+  /** Durable before an event is sent: it may come back by the hub after a crash, before the hub is heard again. */
+  readonly #onVia = async (via: readonly string[]): Promise<void> => {
+    if (`${via}` === `${this.via}`) return;
+    await writeVia(this.options.disk, this.options.destination.name, via);
+    this.via = via;
+  };
+
+  /** Undefined until it could be made. */
+  get sender(): Sender | undefined {
+    return this.#sender;
+  }
+
+  /** As `DeadLetters.lostTotal`. */
+  get lostTotal(): number {
+    return this.#letters?.lostTotal ?? 0;
+  }
+
+  get status(): SenderStatus {
+    const { destination, disk, progress } = this.options;
+    if (this.#sender !== undefined) return this.#sender.status();
+    const { name, to } = destination;
+    const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
+    const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
+    return {
+      name,
+      to,
+      kind: onlyKindOf(to) ?? null,
+      state: reason === null ? 'asking' : 'stopped',
+      why: null,
+      reason,
+      since,
+      next_try: null,
+      seq,
+      last_seq,
+      lag_events: Math.max(0, last_seq - seq),
+      lag_seconds: 0,
+      last_success: this.#lastSuccess ?? null,
+      dead_letters: this.#letters?.open ?? 0,
+      lost_events: this.#letters?.lost ?? 0,
+      last_error: reason,
+    };
+  }
+
+  /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
+  async readFloor(): Promise<void> {
+    const { disk, destination } = this.options;
+    try {
+      this.via = await readVia(disk, destination.name);
+      const found = await readCursor(disk, destination.name);
+      if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
+    } catch {
+      // There is no folder yet, or the sender will report why it cannot be read. Until then nothing is removed.
+    }
+  }
+
+  /**
+   * As `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
+   * @throws NotRemovableError if that is not possible now
+   */
+  async removing(gone: GoneRange): Promise<void> {
+    const { destination, disk, notices, ack } = this.options;
+    const { name, to, begin } = destination;
+    try {
+      const cursor = await readCursor(disk, name);
+      if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
+      // Without a cursor, what retention removed before has a letter, or was not promised.
+      const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
+      const first = Math.max(savedSeq, this.#sender?.seq ?? 0) + 1;
+      if (first > gone.last) return;
+      const letters = await this.#openLetters();
+      const reason = `retention removed them, and ${to} had not confirmed them`;
+      for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
+        notices.warn(LOST, { destination: name, ...range, reason });
+      }
+      this.#sender?.removed({ first, last: gone.last }, reason);
+      ack?.lacksOnly(await letters.openRanges());
+    } catch (error) {
+      const problem = describe(error as Error);
+      throw new NotRemovableError(
+        `the oldest events would be removed, and no dead letter can name them for the destination ${name}: ${problem}`,
+      );
+    }
+  }
+
+  async #openLetters(): Promise<DeadLetters> {
+    const { letters: open, ack } = this.options;
+    const letters = await open();
+    if (this.#letters === undefined) ack?.lacksOnly(await letters.openRanges());
+    this.#letters = letters;
+    return letters;
+  }
+
+  /** Called about once a second, and once at first. Never rejects. */
+  check(names: readonly string[]): Promise<void> {
+    this.#checking = this.#closing.signal.aborted ? Promise.resolve() : this.#check(names);
+    return this.#checking;
+  }
+
+  /** A sender that waits or is stopped tries again at once, and one that is idle asks a hub. */
+  tryNow(): void {
+    this.#problem = undefined;
+    this.#sender?.tryNow(true);
+  }
+
+  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    await this.#checking;
+    await Promise.all([this.#sender?.close(), this.#retrying]);
+    this.options.ack?.forget();
+    await this.#write(true);
+  }
+
+  async #check(names: readonly string[]): Promise<void> {
+    if (this.#sender === undefined) await this.#begin();
+    // It may wait for another token or CA.
+    else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged(this.#closing.signal)))
+      this.#sender.tryNow();
+    const [sender, letters] = [this.#sender, this.#letters];
+    if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.destination.name))) {
+      this.#retrying ??= this.#retry(sender, letters);
+    }
+    await this.#write(false);
+  }
+
+  /** Sends dead letters again, beside the sender and the checks. Never rejects. */
+  async #retry(sender: Sender, letters: DeadLetters): Promise<void> {
+    const { destination, disk, limits, notices, ack } = this.options;
+    const { name } = destination;
+    const target = () => this.#traits.openForRetry(this.#targetOptions(this.#source!));
+    const turnMs = () => sender.turnMs();
+    const { signal } = this.#closing;
+    try {
+      const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
+      if (result !== undefined) {
+        const { givenUp, ...counts } = result;
+        if (givenUp === undefined) notices.info('dead letters were sent again', { destination: name, ...counts });
+        else notices.info('dead letters were given up', { destination: name, count: givenUp });
+        if (counts.sent > 0 || givenUp !== undefined) sender.tryNow(); // there is space for others
+        ack?.lacksOnly(await letters.openRanges());
+      }
+    } catch (error) {
+      const problem = describe(error as Error);
+      notices.warn('dead letters could not be sent again or given up', { destination: name, problem });
+    }
+    this.#retrying = undefined;
+  }
+
+  async #begin(): Promise<void> {
+    const { destination, disk, progress, source: openSource, limits, notices, ack } = this.options;
+    // Before it is written. It is a hint, so that an error delays nothing.
+    this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
+    try {
+      const source = await openSource();
+      if (this.#closing.signal.aborted) return;
+      this.#source = source;
+      this.#beginSeq = await readBegin(disk, source);
+      const target = (kind: TargetKind) => {
+        this.#target = traitsOf[kind].open(this.#targetOptions(source));
+        return this.#target;
+      };
+      const letters = () => this.#openLetters();
+      const onChange = () => {
+        void this.#write(false);
+        ack?.stateIs(this.status.state === 'stopped');
+      };
+      // What is recorded while the cursor is being made counts as well.
+      const nowSeq = () => this.#madeSeq ?? progress.openedSeq(disk.folder);
+      const own = { target, letters, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
+      this.#sender = new Sender({ ...this.options, ...own });
+      this.#sender.start();
+      this.#problem = undefined;
+    } catch (error) {
+      const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
+      if (reason === this.#problem?.reason) return;
+      this.#problem = { reason, since: new Date().toISOString() };
+      notices.warn('forwarding cannot begin', { destination: destination.name, reason });
+    }
+  }
+
+  /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
+  #write(isLast: boolean): Promise<void> {
+    return this.#mutex.run(async () => {
+      const { destination, disk, limits, notices } = this.options;
+      // The service may continue without the destination, which then is not forwarded.
+      const pid = isLast ? NO_PROCESS : process.pid;
+      // The rest is in the journal, the cursor and the dead letters.
+      const { name, seq, last_seq, lag_events, lag_seconds, dead_letters, lost_events, ...content } = {
+        ...this.status,
+        pid,
+      };
+      const { state, reason, last_success } = content;
+      const text = JSON.stringify(content);
+      if (text === this.#written.text) return;
+      const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
+      const shown = `${state} ${reason} ${last_success === null}`;
+      const before = [shown, shown.replace('sending', 'idle')]; // a sender that works sends now and then
+      if (!isLast && isSoon && before.includes(this.#written.state)) return;
+      this.#written = { text, state: shown, atMs: performance.now() };
+      try {
+        await writeState(disk, destination.name, content);
+      } catch (error) {
+        notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
+      }
+    });
+  }
+}
+
+/** @returns the time of the last success; null if there is none, or what the file has is no time */
+function timeIn(state: ForwardState | undefined): string | null {
+  const time: unknown = state?.last_success;
+  return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
+}
+
+const NO_PROCESS = 0;

@@ -1,0 +1,316 @@
+/**
+ * Sends one journal to one destination. The journal is the queue, one request is in flight, and every step is a state:
+ *
+ *     starting → asking → idle → sending → settling → idle …    only one that can be asked: a hub, an engine
+ *                 ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?
+ *                 └────────┴───────┴→ waiting, stopped          backoff, or an operator has to do something; then again
+ *
+ * A step that fails is repeated after a pause. `settling` makes durable what an answer means: of its writes, only the one that
+ * failed and those after it are repeated.
+ */
+
+import { describe } from '../../journal/disk.ts';
+import type { GoneRange } from '../../journal/segments.ts';
+import type { StopKind } from '../destinations/destination.ts';
+import { kindsWith, onlyKindOf, type TargetKind } from '../destinations/kinds.ts';
+import { LettersFullError } from '../ledger/letters.ts';
+import { noAcknowledgements, ToAsked } from './asked.ts';
+import { lineAt } from './backlog.ts';
+import { Outbox, type OutboxParts } from './outbox.ts';
+import { ToUpstream } from './plain.ts';
+import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
+
+export interface SenderParts extends OutboxParts {
+  /** Called when `status` begins to say something else, but not for each event. */
+  readonly onChange?: (() => void) | undefined;
+}
+
+/** All that `SenderStatus.state` can be. */
+export const senderStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
+
+/** How far a sender is, in the words of `assetlog forward status --json`. */
+export interface SenderStatus {
+  readonly name: string;
+  readonly to: string;
+  /** Null until the URL or an answer of the destination says it. */
+  readonly kind: TargetKind | null;
+  readonly state: (typeof senderStates)[number];
+  /** Why it is stopped. */
+  readonly why: StopKind | null;
+  /** What is wrong, and what to do; null if nothing is. */
+  readonly reason: string | null;
+  /** Since when it works, waits or is stopped: `2026-11-20T15:19:45.266Z`. */
+  readonly since: string;
+  /** When a sender that waits or is stopped tries again; null if it works, or is trying now. */
+  readonly next_try: string | null;
+  /** All events up to this one are settled: recorded there, or in the dead letters. */
+  readonly seq: number;
+  /** The last event of the journal. */
+  readonly last_seq: number;
+  readonly lag_events: number;
+  /** Age of the oldest event that is not settled. */
+  readonly lag_seconds: number;
+  readonly dead_letters: number;
+  /** Events that retention removed before the destination confirmed them. */
+  readonly lost_events: number;
+  /** Time of the last event that was taken; null if there was none. */
+  readonly last_success: string | null;
+  readonly last_error: string | null;
+}
+
+/** One journal and one destination: `new Sender(parts).start()`. */
+export class Sender {
+  readonly #parts: SenderParts;
+  readonly #outbox: Outbox;
+  readonly #toAsked: ToAsked;
+  readonly #toUpstream: ToUpstream;
+  #running: Promise<void> = Promise.resolve();
+  #state: State = STARTING;
+  /** What is wrong; undefined while events pass. */
+  #trouble: BlockedState | undefined;
+  readonly #reported = new Set<string>();
+  #since = new Date().toISOString();
+  #lastError: string | null = null;
+  /** When the present pause ends, if it is because of a trouble. */
+  #nextTry: string | null = null;
+  /** The first event that was not settled at the start. */
+  #oldest: { readonly seq: number; readonly time: string } | undefined;
+
+  constructor(parts: SenderParts) {
+    this.#parts = parts;
+    this.#outbox = new Outbox(parts, (isFirst) => {
+      this.#recovered();
+      if (isFirst) this.#changed();
+    });
+    this.#toAsked = new ToAsked(this.#outbox);
+    this.#toUpstream = new ToUpstream(this.#outbox);
+  }
+
+  /** Begins to send once the journal is readable. */
+  start(): void {
+    this.#running = this.#run();
+  }
+
+  /**
+   * Ends a wait: a stopped sender tries again at once.
+   * @param asks whether a hub that has all events is asked again, as it may say another way of them
+   */
+  tryNow(asks = false): void {
+    const { kind } = this.#state;
+    this.#outbox.refusals = 0;
+    if (kind === 'waiting' || kind === 'stopped' || (asks && kind === 'idle')) this.#outbox.wake();
+  }
+
+  /** The first seq that is still to be sent, as of the cursor on the disk: 1 until the cursor is known. */
+  get floorSeq(): number {
+    return (this.#outbox.saved?.seq ?? 0) + 1;
+  }
+
+  /** The last seq that is settled, which may not be on the disk yet. Undefined until the cursor is known. */
+  get seq(): number | undefined {
+    return this.#outbox.saved && this.#outbox.value.seq;
+  }
+
+  get outcomes(): Outbox['outcomes'] {
+    return this.#outbox.outcomes;
+  }
+
+  get answers(): Outbox['answers'] {
+    return this.#outbox.answers;
+  }
+
+  /** @returns how long a request beside the sender has to wait, so that all requests together keep to `ratePerSecond` */
+  turnMs(): number {
+    return this.#outbox.pace.turnMs();
+  }
+
+  /** As `Outbox.removed`. */
+  removed(gone: GoneRange, reason: string): void {
+    this.#outbox.removed(gone, reason);
+  }
+
+  /** Reads no file. */
+  status(): SenderStatus {
+    const { destination, value, letters, lastSuccess, lastSeq } = this.#outbox;
+    const { name, to } = destination;
+    const { seq, kind = onlyKindOf(to) ?? null } = value;
+    const last_seq = Math.max(lastSeq, seq);
+    const state = this.#trouble ?? this.#state;
+    return {
+      name,
+      to,
+      kind,
+      state: shownAs(state),
+      why: state.kind === 'stopped' ? state.why : null,
+      reason: 'reason' in state ? state.reason : this.#outbox.unanswered,
+      since: this.#since,
+      next_try: this.#trouble === undefined ? null : this.#nextTry,
+      seq,
+      last_seq,
+      lag_events: last_seq - seq,
+      lag_seconds: last_seq === seq ? 0 : this.#lagSeconds(),
+      dead_letters: letters?.open ?? 0,
+      lost_events: letters?.lost ?? 0,
+      last_success: lastSuccess,
+      last_error: this.#lastError,
+    };
+  }
+
+  /** Stops after the request in flight, which has `forwardStopMs` to end. Never rejects. */
+  close(): Promise<void> {
+    return this.#outbox.close(this.#running, () => {
+      const next = 'next' in this.#state ? this.#state.next : this.#state;
+      return next.kind !== 'settling';
+    });
+  }
+
+  #lagSeconds(): number {
+    const { unsent, value } = this.#outbox;
+    const head = unsent.head(0);
+    const read = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
+    const time = read ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
+    return time === undefined ? 0 : Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
+  }
+
+  async #run(): Promise<void> {
+    // A stop still settles the last answer.
+    while (!this.#outbox.isClosing || this.#state.kind === 'settling') {
+      const state = this.#state;
+      const next = await this.#step(state).catch((error: Error) => this.#failed(error, state));
+      this.#state = next;
+      if (this.#outbox.isClosing) continue;
+      if (state.kind === 'asking' && next.kind === 'idle') this.#changed();
+      if ('reason' in next && next.kind !== state.kind) this.#report(next);
+    }
+  }
+
+  async #step(state: State): Promise<State> {
+    switch (state.kind) {
+      case 'starting':
+        return this.#begin();
+      case 'asking':
+        return this.#toAsked.ask();
+      case 'idle':
+        return this.#next();
+      case 'sending':
+        return this.#outbox.traits.canBeAsked ? this.#toAsked.send() : this.#toUpstream.send();
+      case 'settling':
+        return this.#settle(state);
+      case 'suspect':
+        return this.#toUpstream.lookFurther(state);
+      case 'waiting':
+        return this.#pause(state.waitMs, state.next);
+      case 'stopped':
+        return this.#pause(this.#outbox.limits.forwardStoppedMs, state.next);
+    }
+  }
+
+  #failed(error: Error, state: State): State {
+    if (error instanceof LettersFullError) return stop('dead letters', error.message, state);
+    return this.#outbox.waiting({ reason: describe(error) }, state);
+  }
+
+  async #pause(ms: number, next: State): Promise<State> {
+    await this.#outbox.pause(ms);
+    this.#nextTry = null;
+    return next;
+  }
+
+  async #begin(): Promise<State> {
+    const outbox = this.#outbox;
+    const progress = outbox.journal.progress();
+    if ((await progress.durable()).kind === 'unsaid') {
+      await progress.more(outbox.journal.signal);
+      return STARTING;
+    }
+    await outbox.open();
+    if (!kindsWith(outbox.destination.to).includes(outbox.kind)) return anotherKind(outbox);
+    if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return noAcknowledgements(outbox.destination);
+    const { seq } = outbox.value;
+    await outbox.unsent.moveTo(seq);
+    const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;
+    this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
+    outbox.openTarget();
+    return outbox.traits.canBeAsked ? ASKING : this.#toUpstream.begin();
+  }
+
+  async #next(): Promise<State> {
+    const outbox = this.#outbox;
+    const head = outbox.unsent.head(0);
+    if (head === undefined) {
+      await outbox.saveIdle();
+      if (Math.max(outbox.value.seq, outbox.namedSeq) >= outbox.lastSeq) this.#recovered();
+      this.#changed();
+      return (await outbox.isQuiet()) ? ASKING : IDLE;
+    }
+    switch (head.kind) {
+      case 'lines':
+        return { kind: 'sending' };
+      case 'gap':
+      case 'unwanted':
+        return outbox.passOthers(() => IDLE);
+      case 'damage':
+        await outbox.unsent.moveTo(outbox.value.seq); // it is read again, since it may have been repaired
+        return stop('damage', head.reason, IDLE);
+      case 'another journal':
+        return STARTING;
+    }
+  }
+
+  async #settle(state: Settling): Promise<State> {
+    const [write, ...writes] = state.writes;
+    if (write === undefined) return state.finish();
+    await write();
+    const trouble = this.#trouble;
+    if (trouble !== undefined && 'next' in trouble && trouble.next === state) this.#recovered();
+    return { ...state, writes };
+  }
+
+  /** Logs what is wrong, once until events pass again. */
+  #report(trouble: BlockedState): void {
+    const { kind, reason } = trouble;
+    if (this.#trouble === undefined) this.#since = new Date().toISOString();
+    this.#trouble = trouble;
+    this.#lastError = reason;
+    const waitMs = kind === 'waiting' ? trouble.waitMs : this.#outbox.limits.forwardStoppedMs;
+    this.#nextTry = kind === 'suspect' ? null : new Date(Date.now() + waitMs).toISOString();
+    this.#changed();
+    const name = kind === 'stopped' ? trouble.why : kind;
+    if (this.#reported.has(name)) return;
+    this.#reported.add(name);
+    const { seq, lag_events } = this.status();
+    this.#outbox.notices.warn(messages[kind], { reason, seq, lag: lag_events });
+  }
+
+  #recovered(): void {
+    if (this.#trouble === undefined) return;
+    this.#trouble = undefined;
+    this.#reported.clear();
+    const { seq, lag_events } = this.status();
+    this.#outbox.notices.info('events are forwarded again', { seq, lag: lag_events, since: this.#since });
+    this.#since = new Date().toISOString();
+    this.#changed();
+  }
+
+  #changed(): void {
+    this.#parts.onChange?.();
+  }
+}
+
+/** A cursor says nothing of a destination of another kind, which has none of the events. */
+function anotherKind({ destination, kind }: Outbox): State {
+  const { name, to } = destination;
+  const reason = `${name} has had events as a destination of the kind ${kind}, and ${to} is of another one; give it a name of its own`;
+  return stop('not understood', reason, STARTING);
+}
+
+const messages = {
+  waiting: 'events cannot be forwarded now',
+  suspect: 'an event is in doubt: the next one shows whether it is an outage',
+  stopped: 'forwarding is stopped',
+};
+
+function shownAs({ kind }: State): SenderStatus['state'] {
+  if (kind === 'starting') return 'asking';
+  return kind === 'settling' ? 'sending' : kind;
+}

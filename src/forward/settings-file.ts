@@ -1,0 +1,336 @@
+/** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
+
+import { dirname, resolve } from 'node:path';
+import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
+import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
+import type { Limits } from '../config/limits.ts';
+import type { Invalid } from '../config/options.ts';
+import { type WatchedFile, watchFile } from '../config/watched-file.ts';
+import type { Filter } from '../event/search.ts';
+import type { Notices } from '../telemetry/log.ts';
+import { hookOrigin, readHookUrl } from './destinations/hook.ts';
+import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.ts';
+import { readOnly } from './only.ts';
+import type { Deployment, Destination } from './settings.ts';
+
+/** What replaces `{deployment}` in the URL of a destination. */
+const DEPLOYMENT = '{deployment}';
+
+/** @returns a destination as one journal has it */
+export function resolved(destination: Destination, deployment: Deployment): Destination {
+  const named = (url: string) => url.replaceAll(DEPLOYMENT, deployment ?? '');
+  const { to, hookPath } = destination;
+  const own = hookPath === undefined ? {} : { hookPath: named(hookPath) };
+  return { ...destination, ...own, to: named(to), deployments: undefined };
+}
+
+/** Whether the events of a deployment, or of a local service, go to this destination: also if it names no deployments. */
+export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, deployment: string | undefined): boolean {
+  return deployments === undefined || deployments.includes(deployment ?? '');
+}
+
+/** The options that say where events go. */
+export type DestinationOptions = Pick<
+  Config,
+  | 'forward'
+  | 'forwardTo'
+  | 'forwardTokenFile'
+  | 'forwardTokenHeader'
+  | 'forwardCaFile'
+  | 'onFailedCheck'
+  | 'deployments'
+  | 'whenBehind'
+  | 'ack'
+>;
+
+const DEFAULTS = {
+  tokenHeader: options.forwardTokenHeader.initial,
+  stamp: false,
+  inDoubt: 'again',
+  begin: 'first',
+} as const;
+
+interface WatchOptions {
+  readonly limits: Limits;
+  readonly notices: Notices;
+  /** As `FileUse.refused`. */
+  readonly refusedFiles?: Set<string>;
+  readonly isOwnUrl?: IsOwnUrl;
+}
+
+/** The name of the destination of `--forward-to`. */
+const UPSTREAM = 'upstream';
+/** That of `--on-failed-check`. */
+const FAILED_CHECKS = 'failed-checks';
+
+/** Whether a URL leads to the service that has the destinations. */
+export type IsOwnUrl = (url: URL) => boolean;
+
+/**
+ * Reads the destinations of a service, and reads the file of `--forward` again when it changes.
+ * @param journalsOf how many journals a destination gets the events of now
+ * @param changed called with the destinations of each valid new version of the file, but not with the first ones
+ * @returns undefined if there are no destinations and no file
+ * @throws Error with one line for each problem: `/etc/forward.json, line 1: destinations[0].name must be …`
+ */
+export async function watchDestinations(
+  config: DestinationOptions,
+  { limits, notices, isOwnUrl, refusedFiles }: WatchOptions,
+  journalsOf: (destination: Destination) => number,
+  changed: (destinations: readonly Destination[]) => void,
+): Promise<WatchedFile<readonly Destination[]> | undefined> {
+  const own = ownOf(config);
+  const problemOf = (all: readonly Destination[]) => {
+    const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
+    if (count > limits.sendersMax) return tooMany(count, limits);
+    return ackProblem(all, journalsOf, config) ?? ownHookProblem(all, isOwnUrl);
+  };
+  if (config.forward === '') {
+    const problem = problemOf(own);
+    if (problem !== undefined)
+      throw new Error(`${config.forwardTo === '' ? '--on-failed-check' : '--forward-to'} ${problem}`);
+    return own.length === 0 ? undefined : { current: own, reload: async () => {}, stop: () => {} };
+  }
+  return watchFile(config.forward, limits, {
+    read: (text) => {
+      const found = readDestinations(text, config);
+      if (found.kind === 'invalid') return found;
+      const value = [...own, ...found.value];
+      const problem = problemOf(value);
+      return problem === undefined ? { kind: 'valid', value } : { kind: 'invalid', problems: [`line 1: ${problem}`] };
+    },
+    changed: (destinations) => {
+      notices.info('the destinations were read again', { count: destinations.length });
+      changed(destinations);
+    },
+    failed: (problem) =>
+      notices.error('the file with the destinations is refused; those that were read before stay in effect', {
+        problem,
+      }),
+    refused: refusedFiles,
+  });
+}
+
+/** @returns what is wrong with the destination of `--ack`, which every journal needs, as a clause */
+export function ackProblem(
+  all: readonly Destination[],
+  journalsOf: (destination: Destination) => number,
+  { ack }: DestinationOptions,
+): string | undefined {
+  if (ack === '') return undefined;
+  const one = all.find(({ name }) => name === ack);
+  if (one === undefined) {
+    return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
+  }
+  if (onlyKindOf(one.to) === 'hook') return `has ${ack} as a hook, and --ack needs a hub or an engine`;
+  if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
+  return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
+}
+
+/** @returns which hook posts to the service itself, as a sentence; each of its events would become another one, and so on */
+export function ownHookProblem(all: readonly Destination[], isOwnUrl: IsOwnUrl = () => false): string | undefined {
+  const one = all.find(({ to }) => onlyKindOf(to) === 'hook' && isOwnUrl(new URL(hookOrigin(to))));
+  if (one === undefined) return undefined;
+  return `the hook ${one.name} posts to ${hookOrigin(one.to)}, which is this service itself; give it another URL`;
+}
+
+/** @returns the destinations of the options. @throws as `upstreamOf` */
+function ownOf(config: DestinationOptions): Destination[] {
+  return [
+    ...(config.forwardTo === '' ? [] : [upstreamOf(config)]),
+    ...(config.onFailedCheck === '' ? [] : [hookOf(config)]),
+  ];
+}
+
+/** @returns what to do about more senders than there may be, as a clause */
+export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'>): string {
+  return `needs ${count} senders, one for each destination of each deployment, and there are at most ${sendersMax}; list fewer in deployments`;
+}
+
+/** @throws as `upstreamOf` */
+function hookOf(config: DestinationOptions): Destination {
+  const to = `hook+${config.onFailedCheck}`;
+  if (readHookUrl(to) === undefined)
+    throw new Error('--on-failed-check must be a URL such as https://hooks.example/path');
+  const entry = { name: FAILED_CHECKS, to, begin: 'now', only: { type: 'check', passed: false } };
+  const found = readDestinations(JSON.stringify({ destinations: [entry] }), { ...config, onFailedCheck: '' });
+  if (found.kind === 'valid') return found.value[0]!;
+  throw new Error(found.problems.join('; ').replace(/line 1: \S+/g, '--on-failed-check'));
+}
+
+/** @throws Error that says what is wrong with the URL, without the URL */
+function upstreamOf(config: DestinationOptions): Destination {
+  const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
+  const problem = urlProblem(forwardTo, config, false);
+  if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
+  const isOtherHeader = forwardTokenHeader !== DEFAULTS.tokenHeader;
+  const flags = {
+    tokenFile: forwardTokenFile && '--forward-token-file',
+    tokenHeader: isOtherHeader && '--forward-token-header',
+  };
+  for (const [member, flag] of Object.entries(flags)) {
+    if (!flag || !meaningless(forwardTo).includes(member)) continue;
+    throw new Error(`${flag} ${noUse(forwardTo)}; user and passwordFile are members of the file of --forward`);
+  }
+  return {
+    ...DEFAULTS,
+    name: UPSTREAM,
+    ...placeOf(forwardTo),
+    tokenFile: forwardTokenFile || undefined,
+    tokenHeader: forwardTokenHeader,
+    caFile: forwardCaFile || undefined,
+    hold: whenBehind === 'refuse',
+  };
+}
+
+/**
+ * Reads a file with destinations; paths in it are relative to it:
+ *
+ *     {"destinations": [{"name": "hub", "to": "https://hub.example/{deployment}", "tokenFile": "hub.token"}]}
+ *
+ * @returns the destinations, with `hold` off if events may be removed, or every problem as a clause that names line and member,
+ *   such as `line 1: destinations[0].name must be …`
+ */
+export function readDestinations(
+  text: string,
+  config: DestinationOptions,
+): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
+  return readJsonFile(text, (file, checker) => {
+    const names = new Set([
+      ...(config.forwardTo === '' ? [] : [UPSTREAM]),
+      ...(config.onFailedCheck === '' ? [] : [FAILED_CHECKS]),
+    ]);
+    const entries = checker.entries(file, '', 'destinations', 0);
+    return entries.map(([path, entry]) => readEntry(entry, path, names, config, checker));
+  });
+}
+
+/** What a member has to be, besides `name` and `to`, and how that is checked. */
+const members: Readonly<Record<string, readonly [problem: string, isGood: (value: unknown) => boolean]>> = {
+  deployments: ['must be an array of names of deployments', areDeployments],
+  tokenFile: ['must be the path of a file', isText],
+  tokenHeader: ['must be the name of a header', (value) => isText(value) && headerName.test(value)],
+  user: ['must be the name of a user', (value) => isText(value) && VISIBLE.test(value)],
+  passwordFile: ['must be the path of a file', isText],
+  caFile: ['must be the path of a file', isText],
+  ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
+  stamp: ['must be true or false', isBoolean],
+  inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
+  begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
+  hold: ['must be true or false', isBoolean],
+};
+
+/** @param names of the destinations before it, to which its own is added */
+function readEntry(
+  entry: Members,
+  path: string,
+  names: Set<string>,
+  config: DestinationOptions,
+  checker: Checker,
+): Destination {
+  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'only']);
+  const { name, to, deployments, hold = true, only, ...more } = entry as Partial<Destination>;
+  if (!isText(name) || !destinationName.test(name)) {
+    const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
+    checker.refuse(`${path}.name`, problem);
+  } else if (names.has(name)) {
+    checker.refuse(`${path}.name`, `is ${name}, as that of another destination; choose another`);
+  } else names.add(name);
+  for (const [member, [problem, isGood]] of Object.entries(members)) {
+    const value = entry[member];
+    if (value !== undefined && !isGood(value)) checker.refuse(`${path}.${member}`, problem);
+  }
+  let wanted: Filter | undefined;
+  try {
+    if (only !== undefined) wanted = readOnly(only);
+  } catch (error) {
+    checker.refuse(`${path}.only`, (error as Error).message);
+  }
+  if (deployments !== undefined && config.deployments === '') {
+    checker.refuse(`${path}.deployments`, 'is for a service with --deployments; leave it out');
+  }
+  const problem = urlProblem(to, config, deployments !== undefined);
+  if (problem !== undefined) checker.refuse(`${path}.to`, problem);
+  for (const member of meaningless(`${to}`).filter((one) => entry[one] !== undefined)) {
+    checker.refuse(`${path}.${member}`, noUse(`${to}`));
+  }
+  const { tokenFile, user, passwordFile, caFile } = more;
+  if ((user === undefined) !== (passwordFile === undefined))
+    checker.refuse(path, 'has only one of user and passwordFile, which belong together');
+  else if (user !== undefined && tokenFile !== undefined)
+    checker.refuse(`${path}.tokenFile`, 'is one way to log in, and user is another; leave one of them out');
+  const folder = dirname(config.forward);
+  const located = (file: string | undefined) => (isText(file) ? resolve(folder, file) : undefined);
+  return {
+    ...DEFAULTS,
+    ...more,
+    name: String(name),
+    ...placeOf(String(to)),
+    ...(wanted !== undefined && { only: wanted }),
+    deployments,
+    tokenFile: located(tokenFile),
+    passwordFile: located(passwordFile),
+    caFile: located(caFile),
+    hold: hold && config.whenBehind === 'refuse',
+  };
+}
+
+/**
+ * @param isListed whether the destination lists its deployments
+ * @returns what is wrong with the URL of a destination, after its name; it does not contain a password
+ */
+function urlProblem(to: unknown, { deployments }: DestinationOptions, isListed: boolean): string | undefined {
+  const given = isText(to) ? to : '';
+  const scheme = schemeOf(given);
+  if (scheme !== '' && !schemes.has(scheme.toLowerCase())) {
+    const all = [...schemes].map((one) => `${one}://`).join(', ');
+    return `has the scheme ${scheme}, which is none of a destination; there are ${all}`;
+  }
+  const one = given.replaceAll(DEPLOYMENT, 'deployment');
+  const [kind] = kindsWith(one);
+  if (kind === undefined) return 'must be a URL such as https://hub.example/prod';
+  if (/[{}]/.test(one)) return `has { or }, and only ${DEPLOYMENT} is replaced`;
+  const problem = traitsOf[kind].urlProblem(one);
+  if (problem !== undefined) return problem;
+  const isReplaced = one !== given;
+  if (deployments === '') {
+    return isReplaced ? `has ${DEPLOYMENT}, and a service without --deployments has none; write its name` : undefined;
+  }
+  if (isReplaced || isListed || traitsOf[kind].keepsDeploymentsApart) return undefined;
+  return `has no ${DEPLOYMENT}, so that the events of all deployments would be mixed; add it, or list the deployments of this URL in the file of --forward`;
+}
+
+/** @returns the members that mean nothing to a destination with this URL, whatever its kind turns out to be */
+function meaningless(to: string): readonly string[] {
+  const [first = [], ...others] = kindsWith(to).map((kind): readonly string[] => traitsOf[kind].withoutMembers);
+  return first.filter((member) => others.every((other) => other.includes(member)));
+}
+
+/** @returns what is wrong with a member or a flag that is one of these */
+function noUse(to: string): string {
+  return `means nothing to a destination with the scheme ${schemeOf(to)}; leave it out`;
+}
+
+/** @returns empty if there is none */
+function schemeOf(url: string): string {
+  return /^([a-z][a-z0-9+.-]*):\/\//i.exec(url)?.[1] ?? '';
+}
+
+/** @returns the URL without a slash at its end, or of a hook what may be shown, and the rest */
+function placeOf(url: string): Pick<Destination, 'to' | 'hookPath'> {
+  return readHookUrl(url) ?? { to: url.replace(/\/+$/, '') };
+}
+
+const VISIBLE = /^[\x21-\x7e]{1,100}$/;
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '';
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+function areDeployments(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((name) => isText(name) && deploymentName.test(name));
+}

@@ -1,0 +1,358 @@
+/** The destination ClickHouse against a stub of the HTTP interface: what is sent, and what becomes of each answer. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Limits, limits as standard } from '../../../src/config/limits.ts';
+import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
+import type { Sent, Target } from '../../../src/forward/destinations/destination.ts';
+import type { TargetOptions } from '../../../src/forward/destinations/http.ts';
+import type { Line } from '../../../src/journal/look/reading.ts';
+import { done, exception, Table } from '../../support/clickhouse-stub.ts';
+import { sampledCalls } from '../../support/long.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
+import { freePort, newFolder } from '../../support/program.ts';
+import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../../support/sent-lines.ts';
+
+const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
+const NEVER = new AbortController().signal;
+const HTML = '<!DOCTYPE html><title>proxy</title>';
+const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
+const plain = (partition: string): PlainEvent => ({ type: 'AssetObservation', assetKey: ['orders'], partition });
+const plainLines = (count: number, firstSeq = 1, time?: string) =>
+  linesOf(
+    Array.from({ length: count }, (_, at) => plain(`${firstSeq + at}`)),
+    firstSeq,
+    0,
+    time,
+  );
+const outgoing = (lines: readonly Line[]) => ({ lines, lost: undefined });
+
+function open(port: number | string, options: Partial<TargetOptions> = {}) {
+  const to = `clickhouse+http://${typeof port === 'number' ? `127.0.0.1:${port}` : port}/assets.events`;
+  const own = { to, tokenHeader: 'Authorization', stamp: false, source: SOURCE, limits };
+  return openClickhouse({ ...own, ...options });
+}
+
+test('an insert has the lines with source and deployment in front, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
+  const folder = newFolder(t);
+  const passwordFile = join(folder, 'password');
+  writeFileSync(passwordFile, 'se cret\n', { mode: 0o600 });
+  const { url, got } = await startScripted(t, ({ url }) =>
+    /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : done(),
+  );
+  const target = open(new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
+  t.after(() => target.close());
+  const lines = linesOf([{ ...plain('1'), metadata: '{"n":1.50,"m":1e400}' }, plain('2')], 7);
+  const id = lines[1]!.event.id;
+  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 8, id });
+  const [insert] = got as [Got];
+  const { query, ...settings } = Object.fromEntries(new URL(insert.url ?? '', url).searchParams);
+  assert.equal(query, 'INSERT INTO `assets`.`events` FORMAT JSONEachRow');
+  assert.deepEqual(settings, {
+    async_insert: '0',
+    insert_deduplicate: '1',
+    insert_quorum: 'auto',
+    date_time_input_format: 'best_effort',
+    input_format_skip_unknown_fields: '1',
+    input_format_json_read_objects_as_strings: '1',
+    wait_end_of_query: '1',
+    insert_deduplication_token: `${SOURCE}:${lines[0]!.event.id}:${id}`,
+  });
+  const begin = `{"source":"${SOURCE}","deployment":"prod",`;
+  assert.equal(insert.body, lines.map(({ text }) => `${begin}${text.slice(1)}\n`).join(''));
+  assert.deepEqual([insert.headers['x-clickhouse-user'], insert.headers['x-clickhouse-key']], ['writer', 'se cret']);
+  assert.doesNotMatch(got.map(({ url }) => url).join(), /se.?cret|writer/);
+  assert.equal(await target.haveFilesChanged(NEVER), false);
+  writeFileSync(passwordFile, 'another one\n');
+  assert.equal(await target.haveFilesChanged(NEVER), true);
+});
+
+test('it says how far it is, and what says something else is not understood', async (t) => {
+  let body = '';
+  const { url, got } = await startScripted(t, () => done(body));
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const asked = async (text: string) => {
+    body = text;
+    const { kind, ...more } = await target.ask(NEVER);
+    return kind === 'at' ? Object.values(more) : [kind, 'why' in more && more.why];
+  };
+  assert.deepEqual(await asked('[0, "00000000-0000-0000-0000-000000000000", "24.8.14.39"]\n'), [0, null]);
+  assert.deepEqual(await asked(`[7, "${SOURCE}", "26.9.2.1"]\n`), [7, SOURCE]);
+  assert.deepEqual(await asked(`["7","${SOURCE}","25.1.1.1"]\n`), [7, SOURCE]);
+  for (const old of ['24.7.9.1', '21.3.4.5', '9.9.9'])
+    assert.deepEqual(await asked(`[0, "", "${old}"]`), ['stopped', 'not set up']);
+  const others = [
+    '',
+    '[]',
+    '{}',
+    HTML,
+    '[7, "x", "26.9.2.1"]',
+    `[-1, "${SOURCE}", "26.9.2.1"]`,
+    `[1e3, "${SOURCE}", "26.9.2.1"]`,
+  ];
+  for (const other of [...others, `[9007199254740993, "${SOURCE}", "26.9.2.1"]`, `[7, "${SOURCE}"]`]) {
+    assert.deepEqual(await asked(other), ['stopped', 'not understood'], other);
+  }
+  const query = new URL(got[0]!.url ?? '', url).searchParams.get('query');
+  const columns = 'max(seq), argMax(id, seq), version()';
+  assert.equal(
+    query,
+    `SELECT ${columns} FROM \`assets\`.\`events\` WHERE source = '${SOURCE}' FORMAT JSONCompactEachRow`,
+  );
+});
+
+test('what an answer to an insert means follows from the code of its exception [clickhouse-5]', async (t) => {
+  let answer: Scripted = done();
+  const { url } = await startScripted(t, ({ url }) =>
+    /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
+  );
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const send = async (scripted: Scripted): Promise<Sent> => {
+    answer = scripted;
+    return target.send(outgoing(plainLines(1)), NEVER);
+  };
+  const sent = async (scripted: Scripted) => {
+    const found = await send(scripted);
+    return 'why' in found ? found.why : found.kind;
+  };
+  const reasonOf = async (scripted: Scripted) => JSON.stringify(await send(scripted));
+  for (const code of [6, 26, 27, 41, 53, 117, 376, 407, 467])
+    assert.equal(await sent(exception(code, 400)), 'refused', `${code}`);
+  for (const code of [497, 516, 194]) assert.equal(await sent(exception(code, 403)), 'turned away', `${code}`);
+  for (const code of [16, 36, 47, 60, 81, 115, 164, 452])
+    assert.equal(await sent(exception(code, 404)), 'not set up', `${code}`);
+  for (const code of [33, 159, 202, 241, 252, 285, 286, 319, 999])
+    assert.equal(await sent(exception(code)), 'again', `${code}`);
+  for (const code of [41, 60, 241]) assert.equal(await sent(exception(code, 200)), 'again', `${code} inside a 200`);
+  const [, text] = exception(241);
+  assert.equal(await sent([200, text, { 'X-ClickHouse-Summary': '{}' }]), 'again', 'an exception in the body alone');
+  assert.equal(await sent([500, text]), 'again', 'without its header');
+  // What is not of a server.
+  assert.equal(await sent([200, '']), 'not understood');
+  assert.equal(await sent([200, HTML]), 'not understood');
+  for (const status of [301, 400, 401, 403, 404, 413])
+    assert.equal(await sent([status, HTML]), 'turned away', `${status}`);
+  assert.match(await reasonOf([401, HTML]), /check user and password/);
+  assert.match(await reasonOf([403, HTML]), /check the URL, and what this login may do/);
+  for (const status of [408, 429, 500, 502, 503, 504]) assert.equal(await sent([status, HTML]), 'again', `${status}`);
+  assert.equal(await sent(done()), 'recorded');
+});
+
+test('a reason has neither the password nor the row [clickhouse-6]', async (t) => {
+  const passwordFile = join(newFolder(t), 'password');
+  writeFileSync(passwordFile, 'grossesGeheimnis\n', { mode: 0o600 });
+  const { url } = await startScripted(t, (_, count) =>
+    count === 1
+      ? exception(516, 403, 'writer: the password grossesGeheimnis is wrong. (AUTHENTICATION_FAILED)')
+      : exception(
+          27,
+          400,
+          count === 2
+            ? `before: '"secret"}': (while reading the value of key seq): (at row 1) (CANNOT_PARSE_INPUT)`
+            : `(while reading the value of key ${'k'.repeat(100_000)}) (${'A'.repeat(100_000)})`,
+        ),
+  );
+  const target = open(new URL(url).host, { user: 'writer', passwordFile });
+  t.after(() => target.close());
+  const first = await target.send(outgoing(plainLines(1)), NEVER);
+  assert.ok(
+    first.kind === 'stopped' && first.why === 'turned away' && !first.reason.includes('grossesGeheimnis'),
+    JSON.stringify(first),
+  );
+  const second = await target.send(outgoing(plainLines(1)), NEVER);
+  const reason = 'answers 400: CANNOT_PARSE_INPUT (code 27) at seq';
+  assert.deepEqual(second, { kind: 'refused', status: 400, reason });
+  assert.ok(JSON.stringify(await target.send(outgoing(plainLines(1)), NEVER)).length < 400);
+});
+
+/** What becomes of one request. `late`: its reply is lost, and it is carried out when the request after the next one has come. */
+type Fault = 'request lost' | 'reply lost' | 'late';
+
+/** @param faultOf called with the number of each request, from 1 @returns the port of a server that has the table */
+function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault | undefined): Promise<number> {
+  let count = 0;
+  const late: { readonly got: Got; readonly at: number }[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    count += 1;
+    const { method, url, headers, socket } = request;
+    const got: Got = { method, url, headers, body: `${Buffer.concat(chunks)}`, connection: 0 };
+    while (late[0] !== undefined && late[0].at <= count) table.answer(late.shift()!.got);
+    const fault = faultOf(count);
+    if (fault === 'late') late.push({ got, at: count + 2 });
+    const [status, body, more] = fault === 'late' || fault === 'request lost' ? [0, ''] : table.answer(got);
+    if (fault !== undefined) return void socket.destroy();
+    response.writeHead(status, more).end(body);
+  });
+  return listenOn(t, server);
+}
+
+/**
+ * Sends lines as the sender does: it asks after each failure, and has the end of each request in its cursor, so that it sends these
+ * lines and no others until they are dealt with.
+ * @param start returns a target, also after a crash
+ * @returns the partitions of the lines that were refused
+ */
+async function deliver(lines: readonly Line[], start: () => Target, crashes: boolean, atFirst = 5): Promise<string[]> {
+  const refused: string[] = [];
+  let target = start();
+  let sending = 0;
+  // More lines have come with each request.
+  for (let seq = 0, arrived = atFirst; seq < lines.length; ) {
+    const asked = await target.ask(NEVER);
+    if (asked.kind !== 'at') continue;
+    for (seq = Math.max(seq, asked.seq); seq < lines.length; arrived = Math.min(lines.length, arrived + 3)) {
+      sending = sending > seq ? sending : arrived;
+      const sent = await target.send(outgoing(lines.slice(seq, sending)), NEVER);
+      if (sent.kind === 'recorded') seq = sent.seq;
+      else if (sent.kind === 'refused') refused.push(lines[seq++]!.event.partition ?? '');
+      else break;
+    }
+    if (!crashes) continue;
+    target.close();
+    target = start();
+  }
+  target.close();
+  return refused;
+}
+
+test('a request or a reply that is lost, or a request that is late, stores each line once and refuses only those that are bad [clickhouse-2]', async (t) => {
+  const [november, december] = [plainLines(9), plainLines(8, 10, '2026-12-01T00:00:00.000Z')];
+  const lines = [...november, ...december];
+  const bad = ['3', '7', '8', '10'];
+  const own = { limits: { ...limits, insertLinesMax: 8 } };
+  let requests = 1;
+  const { first, step } = sampledCalls();
+  for (const fault of ['request lost', 'reply lost', 'late'] as const) {
+    for (let at = first; at === first || at <= requests; at += step) {
+      for (const crashes of [at % 2 === 0]) {
+        const table = new Table();
+        table.isBad = (partition) => bad.includes(partition);
+        let count = 0;
+        const port = await serve(t, table, (number) => {
+          count = number;
+          return number === at || number === at + 7 ? fault : undefined;
+        });
+        const refused = await deliver(lines, () => open(port, own), crashes);
+        const all = lines.map(({ event }) => event.partition ?? '').filter((partition) => !bad.includes(partition));
+        assert.deepEqual([table.stored, refused], [all, bad], `${fault} ${at} ${crashes}`);
+        requests = Math.max(requests, count);
+      }
+    }
+  }
+  assert.ok(requests > 25, `${requests}`);
+});
+
+test('a bad line is found although answers are lost more often than it takes requests to find it [clickhouse-3]', async (t) => {
+  const table = new Table();
+  table.isBad = (partition) => partition === '40';
+  let requests = 0;
+  const port = await serve(t, table, (count) => {
+    requests = count;
+    assert.ok(count < 200, 'it ends');
+    return count % 3 === 0 ? 'reply lost' : undefined;
+  });
+  const lines = plainLines(64);
+  assert.deepEqual(await deliver(lines, () => open(port), false, 64), ['40']);
+  assert.equal(new Set(table.stored).size, 63);
+  assert.equal(table.stored.length, 63);
+  assert.ok(requests < 60, `${requests}`);
+});
+
+test('a search for a bad line that a crash ends makes the same insert again before it stores another one [clickhouse-8]', async (t) => {
+  let bad = 0;
+  let inserts: string[] = [];
+  const { url } = await startScripted(t, (got) => {
+    if (/SELECT/.test(`${got.url}`)) return done(`[999, "${SOURCE}", "26.9.2.1"]`);
+    const seqs = got.body
+      .split('\n')
+      .slice(0, -1)
+      .map((row) => JSON.parse(row).seq as number);
+    inserts.push(`${seqs[0]}-${seqs.at(-1)}`);
+    return seqs.includes(bad) ? exception(41, 400) : done();
+  });
+  const send = async (lines: readonly Line[]) => {
+    inserts = [];
+    const target = open(new URL(url).host);
+    await target.send(outgoing(lines), NEVER);
+    target.close();
+    return inserts;
+  };
+  const isStored = (insert: string) => {
+    const [first = 0, last = 0] = insert.split('-').map(Number);
+    return bad < first || last < bad;
+  };
+  for (const lines of [plainLines(7), plainLines(22)]) {
+    for (bad = 1; bad <= lines.length; bad += 1) {
+      let position = 0;
+      for (const insert of await send(lines)) {
+        const again = await send(lines.slice(position));
+        assert.ok(again.includes(insert), `${insert} is not in ${again}`);
+        assert.deepEqual(again.slice(0, again.indexOf(insert)).filter(isStored), []);
+        if (isStored(insert)) position = Number(insert.split('-')[1]);
+      }
+    }
+  }
+});
+
+test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
+  const table = new Table();
+  const lines = plainLines(9);
+  table.known.add(`${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
+  const port = await serve(t, table, () => undefined);
+  assert.deepEqual(await deliver(lines, () => open(port), false), []);
+  assert.deepEqual(table.stored, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
+  // What is not known to be missing keeps its token.
+  assert.equal(table.tokens.size, 4);
+});
+
+test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger requests', async (t) => {
+  const table = new Table();
+  let rowsMax = 20_000;
+  const { url } = await startScripted(t, (got) =>
+    got.body.split('\n').length > rowsMax ? [413, HTML] : table.answer(got),
+  );
+  const target = open(new URL(url).host);
+  t.after(() => target.close());
+  const lines = plainLines(10_001);
+  const { id } = lines[9_999]!.event;
+  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 10_000, id });
+  assert.deepEqual([table.stored.length, table.tokens.size], [10_000, 1]);
+  rowsMax = 4;
+  Object.assign(table, { stored: [], seq: 0 });
+  const some = plainLines(11);
+  assert.deepEqual(await deliver(some, () => open(new URL(url).host), false), []);
+  assert.deepEqual(
+    table.stored,
+    some.map(({ event }) => event.partition),
+  );
+});
+
+test('hosts are tried in turn: an ask tries each of them, and an insert the next one after each failure [clickhouse-7]', async (t) => {
+  const table = new Table();
+  const closed = await freePort(t);
+  const isDown = [true, false];
+  const start = (index: number) => startScripted(t, (got) => (isDown[index] ? exception(210, 500) : table.answer(got)));
+  const [first, second] = [await start(0), await start(1)];
+  const target = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
+  t.after(() => target.close());
+  assert.equal((await target.ask(NEVER)).kind, 'at', 'a retry and a test ask once');
+  assert.deepEqual([first.got.length, second.got.length], [1, 1]);
+  assert.equal((await target.ask(NEVER)).kind, 'at');
+  isDown[0] = false;
+  assert.equal((await target.send(outgoing(plainLines(3)), NEVER)).kind, 'recorded');
+  assert.deepEqual([first.got.length, second.got.length], [1, 4]);
+  isDown[1] = true;
+  const kinds = [];
+  for (let round = 0; round < 3; round += 1) kinds.push((await target.send(outgoing(plainLines(3, 4)), NEVER)).kind);
+  assert.deepEqual(kinds, ['again', 'again', 'recorded']);
+  isDown[0] = true;
+  assert.equal((await target.ask(NEVER)).kind, 'again');
+  assert.deepEqual([first.got.length, second.got.length], [3, 6], 'each was asked once');
+});

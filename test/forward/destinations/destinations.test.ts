@@ -1,0 +1,558 @@
+/** What the two kinds of destinations send, and what they make of each answer. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createServer as createNetServer } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { crc32 } from 'node:zlib';
+import { type Limits, limits as standard } from '../../../src/config/limits.ts';
+import type { Asked, Outgoing, Sent, Target } from '../../../src/forward/destinations/destination.ts';
+import type { TargetOptions } from '../../../src/forward/destinations/http.ts';
+import { type TargetKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
+import { freePort, newFolder } from '../../support/program.ts';
+import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../../support/sent-lines.ts';
+
+const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
+const HTML = '<!DOCTYPE html><title>proxy</title>';
+const HUB = '{"seq":0,"id":null,"via":[]}';
+const ID = '01a1fb95-0000-7000-8000-000000000002';
+/** What has a seq, and is not what a hub says. */
+const NO_POSITIONS: readonly object[] = [
+  { seq: 7, id: null },
+  { seq: 0, id: ID },
+  { seq: 7 },
+  { seq: 0 },
+  ...[-1, 7.5, '7', null, 2 ** 53].map((seq) => ({ seq, id: ID })),
+  ...['a', '', 7, [ID], { id: ID }, `${ID}\n`, ID.toUpperCase(), ID.replaceAll('-', '')].map((id) => ({ seq: 7, id })),
+  ...[null, ID, {}, ['x'], [ID, 7], [ID, `${SOURCE}\n`], Array(1_025).fill(ID)].map((via) => ({ seq: 7, id: ID, via })),
+];
+const DATE = 'Fri, 20 Nov 2026 15:00:00 GMT';
+const NEVER = new AbortController().signal;
+const idOf = (number: number) => `01a1fb95-0000-7000-8000-${String(number).padStart(12, '0')}`;
+
+const limits: Limits = { ...standard, forwardRequestMs: 5_000 };
+const orders: PlainEvent = { type: 'AssetMaterialization', assetKey: ['warehouse', 'orders'] };
+const check: PlainEvent = {
+  type: 'AssetCheckEvaluation',
+  assetKey: ['orders'],
+  checkName: 'no_nulls',
+  passed: false,
+  severity: 'WARN',
+};
+
+function open(t: TestContext, kind: TargetKind, to: string, options: Partial<TargetOptions> = {}): Target {
+  const target = traitsOf[kind].open({ to, source: SOURCE, tokenHeader: 'X-Token', stamp: false, limits, ...options });
+  t.after(() => target.close());
+  return target;
+}
+
+function outgoing(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Outgoing {
+  return { lines: linesOf(events, firstSeq, crc), lost: undefined };
+}
+
+/** `stopped: turned away` or the kind alone. */
+function shown(found: Asked | Sent): string {
+  if (found.kind === 'stopped') return `stopped: ${found.why}`;
+  return found.kind === 'in doubt' && found.final ? 'in doubt: final' : found.kind;
+}
+
+function reasonOf(found: Asked | Sent): string {
+  return 'reason' in found ? found.reason : '';
+}
+
+const error = '{"error":"no such thing"}';
+
+/** A row for each status, whose reply has this body. */
+function each(statuses: readonly number[], body: string, expected: string) {
+  return statuses.map((status): readonly [string, Scripted, string] => [`${status}`, [status, body], expected]);
+}
+
+/** What a hub says that has taken all lines of a request. */
+function tookAll({ body }: Got): Scripted {
+  const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1) ?? '');
+  return [200, JSON.stringify({ seq, id })];
+}
+
+test('a plain upstream: what each answer means [targets-2]', async (t) => {
+  const withPartition: PlainEvent = { ...check, partition: 'p' };
+  const table: readonly (readonly [string, Scripted, expected: string, event?: PlainEvent])[] = [
+    ['recorded', [200, '{}'], 'recorded'],
+    ['recorded, with more members', [200, '{"id":1}'], 'recorded'],
+    ['a refusal that is a 200', [200, error], 'refused'],
+    ['a refusal that is a 200, with an object', [200, '{"error":{"a":1}}'], 'refused'],
+    ['a page', [200, HTML], 'stopped: not understood'],
+    ['nothing', [200, ''], 'stopped: not understood'],
+    ['an array', [200, '[{}]'], 'stopped: not understood'],
+    ['null', [200, 'null'], 'stopped: not understood'],
+    ['201', [201, '{}'], 'stopped: not understood'],
+    ['202', [202, '{}'], 'stopped: not understood'],
+    ['204', [204, ''], 'stopped: not understood'],
+    ...[400, 413, 415, 422].flatMap((status): (readonly [string, Scripted, string])[] => [
+      [`${status} of the upstream`, [status, error], 'refused'],
+      [`${status} of a proxy`, [status, HTML], 'stopped: turned away'],
+      [`${status} of a proxy that speaks JSON`, [status, '{"message":"no"}'], 'stopped: turned away'],
+    ]),
+    ...each([301, 302, 307, 308, 401, 403, 404, 405, 407, 409, 410, 421, 426, 431], error, 'stopped: turned away'),
+    ['408', [408, error], 'again'],
+    ['429', [429, error], 'again'],
+    ['503', [503, error], 'again'],
+    ['503 of a proxy', [503, HTML], 'again'],
+    ...each([500, 502, 504, 520], HTML, 'in doubt'),
+    ['500 to a check', [500, HTML], 'in doubt', check],
+    ['500 to a check with a partition', [500, HTML], 'in doubt: final', withPartition],
+    ['502 to a check with a partition', [502, HTML], 'in doubt', withPartition],
+    ['500 to another event with a partition', [500, HTML], 'in doubt', { ...orders, partition: 'p' }],
+  ];
+  let answer: Scripted = [200, ''];
+  const { url } = await startScripted(t, () => answer);
+  const target = open(t, 'api', url);
+  assert.deepEqual(await target.ask(NEVER), { kind: 'no hub' });
+  for (const [what, scripted, expected, event = orders] of table) {
+    answer = scripted;
+    const sending = outgoing([event], 7);
+    const found = await target.send(sending, NEVER);
+    assert.equal(shown(found), expected, what);
+    const [status] = scripted;
+    const { id } = sending.lines[0]!.event;
+    if (found.kind === 'recorded') assert.deepEqual(found, { kind: 'recorded', seq: 7, id });
+    else assert.match(reasonOf(found), new RegExp(`^answers ${status}: `), what);
+    if (found.kind === 'refused' || found.kind === 'in doubt') assert.equal(found.status, status, what);
+  }
+});
+
+test('a hub is asked: what each answer means, and that only an answer decides that there is none [targets-3]', async (t) => {
+  const table: readonly (readonly [Scripted, expected: string])[] = [
+    [[200, HUB], 'at'],
+    [[200, `{"seq":7,"id":"${ID}"}`], 'at'],
+    [[200, `{"seq":9007199254740991,"id":"${ID}","via":["${ID}"]}`], 'at'],
+    [[200, `{"seq":7,"id":"${ID}","via":["${ID}","${SOURCE}"]}`], 'stopped: loop'],
+    ...NO_POSITIONS.map((said): readonly [Scripted, string] => [
+      [200, JSON.stringify(said)],
+      'stopped: not understood',
+    ]),
+    [[200, '{}'], 'no hub'],
+    [[200, '[7]'], 'no hub'],
+    [[200, HTML], 'no hub'],
+    [[400, error], 'no hub'],
+    [[404, error], 'no hub'],
+    [[404, HTML], 'no hub'],
+    [[405, 'Method Not Allowed'], 'no hub'],
+    [[204, ''], 'stopped: not understood'],
+    [[401, error], 'stopped: turned away'],
+    [[403, HTML], 'stopped: turned away'],
+    [[301, HTML], 'stopped: turned away'],
+    [[410, HTML], 'stopped: turned away'],
+    ...[408, 429, 500, 501, 502, 503, 504, 520].map((status): readonly [Scripted, string] => [[status, HTML], 'again']),
+  ];
+  let answer: Scripted = [200, ''];
+  const { url, got } = await startScripted(t, () => answer);
+  const target = open(t, 'hub', `${url}/prod/`);
+  for (const [scripted, expected] of table) {
+    answer = scripted;
+    assert.equal(shown(await target.ask(NEVER)), expected, scripted.join(' '));
+  }
+  answer = [200, `{"seq":7,"id":"${ID}"}`];
+  assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 7, id: ID });
+  assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
+});
+
+test('a hub gets lines: what each answer means [targets-4]', async (t) => {
+  const { lines } = outgoing([orders, orders, orders], 7);
+  const ids = lines.map(({ event }) => event.id);
+  const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id, via: [] });
+  const conflict = (reason: string) => JSON.stringify({ error: 'no', reason, seq: 3, id: ID, via: [] });
+  const table: readonly (readonly [string, Scripted, expected: string, count?: number])[] = [
+    ['all', [200, at(9, ids[2])], 'recorded'],
+    ['some', [200, at(8, ids[1])], 'recorded'],
+    ['an event of another journal with our id', [200, at(9, ID)], 'stopped: fork'],
+    ['the id of another line', [200, at(9, ids[1])], 'stopped: fork'],
+    ['more than was sent', [200, at(20, ID)], 'elsewhere'],
+    ['less than was sent', [200, at(6, ID)], 'elsewhere'],
+    ['nothing', [200, at(0, null)], 'elsewhere'],
+    ['itself', [200, JSON.stringify({ seq: 9, id: ids[2], via: [SOURCE] })], 'stopped: loop'],
+    ['a page', [200, HTML], 'stopped: not understood'],
+    ['no position', [200, '{}'], 'stopped: not understood'],
+    ['204', [204, ''], 'stopped: not understood'],
+    ['fork', [409, conflict('fork')], 'stopped: fork'],
+    ['an event that the hub has recorded first', [409, conflict('loop')], 'stopped: loop'],
+    ['loop', [409, JSON.stringify({ error: 'no', seq: 0, id: null, via: [SOURCE] })], 'stopped: loop'],
+    ...[200, 409].flatMap((status) =>
+      NO_POSITIONS.map((said): readonly [string, Scripted, string] => [
+        `${status} ${JSON.stringify(said).slice(0, 99)}`,
+        [status, JSON.stringify({ error: 'no', reason: 'gap', ...said })],
+        'stopped: not understood',
+      ]),
+    ),
+    ['409 of a proxy that speaks JSON', [409, '{"message":"no"}'], 'stopped: turned away'],
+    ['gap', [409, conflict('gap')], 'elsewhere'],
+    ['409 of a proxy', [409, HTML], 'stopped: turned away'],
+    ['a broken chain', [400, error], 'stopped: damage'],
+    ['400 of a proxy', [400, HTML], 'stopped: turned away'],
+    ['413 for one line', [413, error], 'refused', 1],
+    ['413 of a proxy for one line', [413, HTML], 'stopped: turned away', 1],
+    ['413 of a proxy that speaks JSON', [413, '{"message":"no"}'], 'stopped: turned away', 1],
+    ...each([301, 401, 403, 404, 405, 415, 422], error, 'stopped: turned away'),
+    ...each([408, 429, 500, 502, 503, 504, 520], HTML, 'again'),
+  ];
+  let answer: Scripted = [200, ''];
+  const { url } = await startScripted(t, () => answer);
+  for (const [what, scripted, expected, count = 3] of table) {
+    answer = scripted;
+    const target = open(t, 'hub', url);
+    const found = await target.send({ lines: lines.slice(0, count), lost: undefined }, NEVER);
+    assert.equal(shown(found), expected, what);
+    if (found.kind === 'recorded') assert.deepEqual(found.id, ids[found.seq - 7]);
+  }
+});
+
+test('a hub hears what the lines of a request came through, which ends before there are too many [targets-11]', async (t) => {
+  const hubs = Array.from({ length: 40 }, (_, at) => idOf(100 + at));
+  const device = idOf(50);
+  const from = (source: string): PlainEvent => ({
+    ...orders,
+    origin: { id: ID, source, seq: 1, recorded: '2020-01-01T00:00:00.000Z' },
+  });
+  const { url, got } = await startScripted(t, tookAll);
+  const through = new Map(hubs.map((hub, at) => [hub, [hub, idOf(200 + (at >> 1))]]));
+  let asked = 0;
+  const target = open(t, 'hub', url, {
+    through: async () => {
+      asked += 1;
+      return through;
+    },
+  });
+  const sendAll = async (events: readonly PlainEvent[]) => {
+    got.length = 0;
+    for (let { lines } = outgoing(events); lines.length > 0; ) {
+      const sent = await target.send({ lines, lost: undefined }, NEVER);
+      assert.ok(sent.kind === 'recorded', reasonOf(sent));
+      lines = lines.filter(({ seq }) => seq > sent.seq);
+    }
+    return got.map(({ headers, body }) => [headers['assetlog-through'], body.split('\n').length - 1]);
+  };
+  assert.deepEqual(await sendAll([orders, orders]), [[undefined, 2]]);
+  assert.equal(asked, 0, 'a device has nothing to ask for');
+  assert.deepEqual(await sendAll([orders, from(device), from(device)]), [[SOURCE, 3]]);
+  const names = (...numbers: number[]) => [SOURCE, ...numbers.map(idOf)].join(', ');
+  assert.deepEqual(await sendAll([from(hubs[2]!), orders, from(hubs[3]!)]), [[names(102, 201, 103), 3]]);
+  const parts = await sendAll([...hubs, ...hubs].map(from));
+  assert.deepEqual(
+    parts.map(([header, lines]) => [`${header}`.split(', ').length, lines]),
+    [
+      [31, 20], // a further line would be the 33rd name
+      [31, 20],
+      [31, 20],
+      [31, 20],
+    ],
+  );
+  through.set(device, [device, ...hubs.slice(0, 30)]);
+  assert.equal((await sendAll([from(device)]))[0]?.[1], 1);
+  through.set(device, [device, ...hubs.slice(0, 31)]);
+  got.length = 0;
+  const { lines } = outgoing([from(device)], 7);
+  const tooFar = await target.send({ lines, lost: undefined }, NEVER);
+  assert.equal(shown(tooFar), 'stopped: loop');
+  assert.match(reasonOf(tooFar), /^event 7 came through 32 journals;/);
+  assert.deepEqual(got, []);
+});
+
+test('a hub gets the lines byte for byte, with the crc before them and what was lost [targets-5]', async (t) => {
+  const event: PlainEvent = {
+    ...orders,
+    metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
+    description: 'ü',
+  };
+  const { lines } = outgoing([event, check, event], 41, 0x00abcdef);
+  const { url, got } = await startScripted(t, tookAll);
+  const target = open(t, 'hub', url);
+  await target.send({ lines, lost: { first: 4, last: 40 } }, NEVER);
+  await target.send({ lines: lines.slice(1), lost: undefined }, NEVER);
+  const [first, second] = got as [Got, Got];
+  assert.deepEqual([first.method, first.url], ['PUT', `/forward/${SOURCE}/41`]);
+  assert.equal(first.body, lines[0]!.bytes.toString());
+  assert.equal(first.headers['content-type'], 'application/x-ndjson');
+  assert.equal(first.headers['assetlog-crc'], '00abcdef');
+  assert.equal(first.headers['assetlog-lost'], '4-40');
+  assert.equal(second.headers['assetlog-lost'], undefined);
+  assert.equal(second.url, `/forward/${SOURCE}/42`);
+  assert.match(lines[0]!.text, new RegExp(`"crc":"${second.headers['assetlog-crc']}"}$`));
+});
+
+test('as many lines as fit are sent, at least one, and fewer where a proxy takes less or a link is slow', async (t) => {
+  const events = Array.from({ length: 40 }, (): PlainEvent => orders);
+  const { lines } = outgoing(events);
+  const lineBytes = lines[0]!.end + 1;
+  let takes = Number.POSITIVE_INFINITY;
+  const { url, got } = await startScripted(t, (sent) => (sent.body.length > takes ? [413, HTML] : tookAll(sent)));
+  const counts = () => got.splice(0).map(({ body }) => body.trimEnd().split('\n').length);
+  const sendTo = async (own: Partial<Limits>) => {
+    const found = await open(t, 'hub', url, { limits: { ...limits, ...own } }).send({ lines, lost: undefined }, NEVER);
+    assert.equal(found.kind, 'recorded');
+  };
+  await sendTo({});
+  await sendTo({ forwardBatchBytes: 10 * (lineBytes + 1) });
+  await sendTo({ forwardBatchBytes: 1 });
+  await sendTo({ batchItemsMax: 7 });
+  assert.deepEqual(counts(), [40, 10, 1, 7]);
+
+  takes = 12 * (lineBytes + 1);
+  const target = open(t, 'hub', url);
+  for (let count = 0; count < 3; count += 1) await target.send({ lines, lost: undefined }, NEVER);
+  const [first, second, third, ...later] = counts();
+  assert.deepEqual([first, later.length], [40, 2]);
+  assert.ok(second! > third! && third! <= 12, `${second}, ${third}`);
+  assert.ok(later.every((count) => count === third));
+
+  takes = Number.POSITIVE_INFINITY;
+  const slow = createServer(async (request, response) => {
+    if (Number(request.headers['content-length']) > 3_000) return; // it takes longer than the timeout
+    for await (const _ of request);
+    response.end('{}'); // no position
+  });
+  const to = `http://127.0.0.1:${await listenOn(t, slow)}`;
+  const patient = open(t, 'hub', to, { limits: { ...limits, forwardRequestMs: 2_000 } });
+  const kinds: string[] = [];
+  for (let count = 0; count < 3; count += 1) kinds.push((await patient.send({ lines, lost: undefined }, NEVER)).kind);
+  assert.deepEqual(kinds, ['again', 'again', 'stopped']);
+});
+
+test('each type of event is sent with everything in the body, as the API takes it', async (t) => {
+  const { url, got } = await startScripted(t, () => [200, '{}']);
+  const metadata = '{"rows":1.0,"big":12345678901234567890,"a":1e400,"a":"\\u00e9\\/"}';
+  const events: readonly PlainEvent[] = [
+    {
+      type: 'AssetMaterialization',
+      assetKey: ['a/b', 'c'],
+      metadata,
+      description: 'd "q"',
+      dataVersion: 'v1',
+      partition: '',
+    },
+    { type: 'AssetObservation', assetKey: ['é'], eventTime: '2026-11-19T01:02:03.25Z', idempotencyKey: 'k' },
+    { ...check, partition: '2026-11-20', metadata: '{}' },
+    { ...orders, origin: { id: 'first', source: 'x', seq: 3, recorded: '2026-11-01T00:00:00.000Z' } },
+  ];
+  const { lines } = outgoing(events);
+  const target = open(t, 'api', `${url}/prefix`);
+  for (const line of lines) await target.send({ lines: [line], lost: undefined }, NEVER);
+  assert.deepEqual(
+    got.map(({ method, url: path, body }) => [method, path, body]),
+    [
+      [
+        'POST',
+        '/prefix/report_asset_materialization/',
+        `{"asset_key":["a/b","c"],"metadata":${metadata},"data_version":"v1","description":"d \\"q\\"","partition":""}`,
+      ],
+      ['POST', '/prefix/report_asset_observation/', '{"asset_key":["é"],"event_time":"2026-11-19T01:02:03.25Z"}'],
+      [
+        'POST',
+        '/prefix/report_asset_check/',
+        `{"asset_key":["orders"],"passed":false,"check_name":"no_nulls","metadata":{},"severity":"WARN","partition":"2026-11-20"}`,
+      ],
+      ['POST', '/prefix/report_asset_materialization/', '{"asset_key":["warehouse","orders"]}'],
+    ],
+  );
+  for (const [index, { headers }] of got.entries()) {
+    assert.equal(headers['content-type'], 'application/json');
+    assert.equal(headers['idempotency-key'], `"${lines[index]!.event.id}"`);
+  }
+});
+
+test('a stamp is added to the metadata without changing a byte of the rest', async (t) => {
+  const { url, got } = await startScripted(t, () => [200, '{}']);
+  const target = open(t, 'api', url, { stamp: true });
+  const events: readonly PlainEvent[] = [
+    orders,
+    { ...orders, metadata: '{}' },
+    { ...orders, metadata: '{"rows":1.00}', eventTime: '2026-11-19T01:02:03.25Z' },
+    { ...orders, origin: { id: 'first', source: 'x', seq: 3, recorded: '2026-11-01T00:00:00.000Z' } },
+  ];
+  const { lines } = outgoing(events);
+  for (const line of lines) await target.send({ lines: [line], lost: undefined }, NEVER);
+  const stamp = (at: number, recorded = '2026-11-20T15:19:45.266Z') =>
+    `"assetlog/id":"${lines[at]!.event.id}","assetlog/recorded":"${recorded}"`;
+  const metadata = got.map(({ body }) => /"metadata":(\{.*?\})/.exec(body)?.[1]);
+  assert.deepEqual(metadata, [
+    `{${stamp(0)}}`,
+    `{${stamp(1)}}`,
+    `{"rows":1.00,${stamp(2)},"assetlog/event_time":"2026-11-19T01:02:03.25Z"}`,
+    `{${stamp(3, '2026-11-01T00:00:00.000Z')}}`,
+  ]);
+});
+
+test('a redirect is never followed: the other server sees nothing, and the reason names it [targets-1]', async (t) => {
+  const other = await startScripted(t, () => [200, '{}']);
+  for (const status of [301, 302, 303, 307, 308]) {
+    const { url } = await startScripted(t, () => [status, '', { Location: `${other.url}/x?\u00e9` }]);
+    for (const kind of ['hub', 'api'] as const) {
+      const target = open(t, kind, url);
+      const found = kind === 'hub' ? await target.ask(NEVER) : await target.send(outgoing(), NEVER);
+      assert.equal(shown(found), 'stopped: turned away');
+      assert.match(reasonOf(found), new RegExp(`^answers ${status}: it is at ${other.url}/x`));
+    }
+  }
+  assert.deepEqual(other.got, []);
+});
+
+test('no connection means again', async (t) => {
+  const to = `http://127.0.0.1:${await freePort(t)}`;
+  for (const kind of ['hub', 'api'] as const) {
+    assert.match(reasonOf(await open(t, kind, to).send(outgoing(), NEVER)), /^cannot be reached: .*ECONNREFUSED/);
+    assert.equal((await open(t, kind, to).send(outgoing(), NEVER)).kind, 'again');
+  }
+  assert.equal((await open(t, 'hub', to).ask(NEVER)).kind, 'again');
+  const noName = open(t, 'api', 'http://no-such-name.invalid');
+  assert.equal((await noName.send(outgoing(), NEVER)).kind, 'again');
+});
+
+test('a server that speaks something else than HTTP, such as NATS, is said to', async (t) => {
+  const port = await listenOn(
+    t,
+    createNetServer((socket) => socket.on('error', () => {}).end('INFO {}\r\n')),
+  );
+  const asked = await open(t, 'hub', `http://127.0.0.1:${port}`).ask(NEVER);
+  assert.equal(reasonOf(asked), 'sent no complete reply: it does not speak HTTP; check the URL');
+});
+
+test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
+  const { lines } = outgoing();
+  const body = JSON.stringify({ seq: 1, id: lines[0]!.event.id });
+  const reply = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  let length = 0;
+  const server = createNetServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.end(reply.slice(0, length)));
+  });
+  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
+  const hub = open(t, 'hub', to);
+  const api = open(t, 'api', to);
+  for (; length < reply.length; length += 1) {
+    assert.equal((await hub.ask(NEVER)).kind, 'again', reply.slice(0, length));
+    assert.equal((await hub.send({ lines, lost: undefined }, NEVER)).kind, 'again', reply.slice(0, length));
+    const sent = await api.send({ lines, lost: undefined }, NEVER);
+    assert.deepEqual([sent.kind, 'final' in sent && sent.final], ['in doubt', false], reply.slice(0, length));
+    assert.match(reasonOf(sent), /^sent no complete reply: /);
+  }
+  assert.equal((await hub.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
+  assert.equal((await api.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
+});
+
+test('Retry-After is read as seconds or as a date beside the Date of the reply', async (t) => {
+  const table: readonly (readonly [Readonly<Record<string, string>>, number | undefined])[] = [
+    [{}, undefined],
+    [{ 'Retry-After': '7' }, 7_000],
+    [{ 'Retry-After': '0' }, undefined],
+    [{ 'Retry-After': '999999999' }, 999_999_999_000],
+    [{ 'Retry-After': '99999999999999999999' }, undefined],
+    [{ 'Retry-After': '-7' }, undefined],
+    [{ 'Retry-After': 'soon' }, undefined],
+    [{ 'Retry-After': 'Fri, 20 Nov 2026 15:00:30 GMT', Date: DATE }, 30_000],
+    [{ 'Retry-After': 'Fri, 20 Nov 2026 14:00:30 GMT', Date: DATE }, undefined],
+    [{ 'Retry-After': 'Fri, 20 Nov 2126 15:00:30 GMT', Date: DATE }, 36_524 * 86_400_000 + 30_000],
+  ];
+  let headers: Readonly<Record<string, string>> = {};
+  const { url } = await startScripted(t, () => [503, error, headers]);
+  const target = open(t, 'hub', url);
+  // The clock of a device that was never set.
+  t.mock.method(Date, 'now', () => 1_000);
+  for (const [more, afterMs] of table) {
+    headers = more;
+    const found = await target.ask(NEVER);
+    assert.deepEqual(found, { kind: 'again', reason: 'answers 503: no such thing', afterMs }, JSON.stringify(more));
+    assert.deepEqual(await target.send(outgoing(), NEVER), found);
+  }
+});
+
+test('the token is read again when its file changes, is sent in its header, and is never shown [targets-6]', async (t) => {
+  const tokenFile = join(newFolder(t), 'token');
+  const { url, got } = await startScripted(t, ({ headers }) => [400, `{"error":"no ${headers['x-token']} here"}`]);
+  writeFileSync(tokenFile, 'asl_first\n');
+  const target = open(t, 'api', url, { tokenFile, limits: { ...limits, keptMs: 0 } });
+  const first = await target.send(outgoing(), NEVER);
+  assert.equal(reasonOf(first), 'answers 400: no *** here');
+  writeFileSync(tokenFile, '  asl_second  ');
+  await target.send(outgoing(), NEVER);
+  assert.deepEqual(
+    got.map(({ headers }) => headers['x-token']),
+    ['asl_first', 'asl_second'],
+  );
+  assert.match(got[0]?.headers['user-agent'] ?? '', /^assetlog\//);
+
+  for (const text of ['asl_a\nasl_b', '', '\n', 'asl_\u00e9', 'x'.repeat(9_000)]) {
+    writeFileSync(tokenFile, text);
+    const found = await target.send(outgoing(), NEVER);
+    assert.equal(shown(found), 'stopped: turned away');
+    assert.match(reasonOf(found), /^no request was sent: .*token .*(one token|more than 8192 bytes)/);
+    assert.doesNotMatch(reasonOf(found), /asl_|xxx/);
+  }
+  const missing = open(t, 'hub', url, { tokenFile: `${tokenFile}-missing` });
+  assert.match(reasonOf(await missing.ask(NEVER)), /no request was sent: ENOENT/);
+  assert.equal(got.length, 2);
+
+  writeFileSync(tokenFile, 'asl_third');
+  assert.equal(shown(await target.send(outgoing(), NEVER)), 'refused');
+});
+
+test('a reason says what to do about the token, and quotes little of a reply, on one line', async (t) => {
+  const tokenFile = join(newFolder(t), 'token');
+  writeFileSync(tokenFile, 'asl_first');
+  let answer: Scripted = [401, '{"error":"wrong"}'];
+  const { url } = await startScripted(t, () => answer);
+  assert.equal(reasonOf(await open(t, 'hub', url).ask(NEVER)), 'answers 401: wrong; name a token file');
+  const target = open(t, 'hub', url, { tokenFile });
+  assert.equal(reasonOf(await target.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
+  const listed = `this needs a token of the deployment NAME, and a path that begins with ${'/NAME/report, '.repeat(50)}`;
+  answer = [401, JSON.stringify({ error: listed }), { 'WWW-Authenticate': 'Api-Token realm="assetlog"' }];
+  const lacking = `answers 401, and its URL lacks the deployment; add the name, as in ${url}/prod`;
+  assert.equal(reasonOf(await target.ask(NEVER)), lacking);
+  const ofProd = open(t, 'hub', `${url}/prod`, { tokenFile });
+  const wrong = `answers 401 for the deployment in ${url}/prod; check the token in ${tokenFile}`;
+  assert.equal(reasonOf(await ofProd.ask(NEVER)), wrong);
+  answer = [401, JSON.stringify({ error: `${'a word '.repeat(40)}` })];
+  assert.match(reasonOf(await target.ask(NEVER)), /^answers 401: (a word )+a …; check the token in /);
+  answer = [429, error, { 'WWW-Authenticate': 'Bearer realm="assetlog"' }];
+  assert.equal(shown(await target.ask(NEVER)), 'stopped: turned away');
+  answer = [403, `${'<b>\u001b[31m\u202e\n'.repeat(1_000)}`];
+  const reason = reasonOf(await target.ask(NEVER));
+  assert.ok(reason.startsWith('answers 403: <b>\\u001b[31m\\u202e <b>'), reason);
+  assert.equal(reason.match(/<b>/g)?.length, 20);
+});
+
+test('a hub that repeats the token where an id belongs is not understood, and the token is in no text', async (t) => {
+  const tokenFile = join(newFolder(t), 'token');
+  writeFileSync(tokenFile, 'asl_first');
+  let said: object = {};
+  const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
+  const reached: unknown[] = [];
+  const target = open(t, 'hub', url, { tokenFile, onVia: async (via) => void reached.push(via) });
+  for (said of [
+    { seq: 7, id: 'asl_first', via: [] },
+    { seq: 7, id: ID, via: ['asl_first'] },
+  ]) {
+    for (const found of [await target.ask(NEVER), await target.send(outgoing([orders], 7), NEVER)]) {
+      assert.equal(shown(found), 'stopped: not understood');
+      assert.doesNotMatch(JSON.stringify(found), /asl_first/);
+    }
+    assert.deepEqual(reached, []);
+  }
+});
+
+test('IPv6 literals are reached', async (t) => {
+  const { url, got } = await startScripted(t, () => [200, HUB], undefined, '::1');
+  assert.equal((await open(t, 'hub', url).ask(NEVER)).kind, 'at');
+  assert.match(got[0]?.headers.host ?? '', /^\[::1\]:\d+$/);
+});
+
+test('the crc that is sent is the seed of the crc of the first line', () => {
+  const [line] = outgoing([orders], 5, 77).lines;
+  const { bytes, start, end } = line!;
+  assert.equal(
+    crc32(bytes.subarray(start, end - ',"crc":"00000000"}'.length), 77)
+      .toString(16)
+      .padStart(8, '0'),
+    line!.text.slice(-10, -2),
+  );
+});

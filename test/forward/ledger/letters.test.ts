@@ -1,0 +1,290 @@
+import assert from 'node:assert/strict';
+import { readFileSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { type DeadLetter, encodeDeadLetter } from '../../../src/forward/ledger/letter.ts';
+import {
+  DeadLetters,
+  deadLettersName,
+  LettersFullError,
+  readLetterStates,
+} from '../../../src/forward/ledger/letters.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
+import { eachCall, everyRemains, thrice } from '../../support/power.ts';
+import { newFolder } from '../../support/program.ts';
+import { makeLines, START } from '../../support/segments.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { lettersOf, openLetters, upTo } from '../scripted.ts';
+
+const NAME = deadLettersName('upstream');
+const time = '2026-11-20T15:19:45.266Z';
+
+const { lines } = makeLines(20, START, (seq) => ({
+  type: 'AssetObservation',
+  assetKey: ['a', `${seq}`],
+  metadata: '{"n":12345678901234567890.10}',
+}));
+
+function letter(seq: number): DeadLetter {
+  const reason = `refused ",\\"line\\":{" because of ${seq}`;
+  return { time, outcome: 'refused', status: 400, reason, line: lines[seq - 1]!.toString().trimEnd() };
+}
+
+test('dead letters are lines of a real file, with the line of the journal digit by digit', async (t) => {
+  const folder = newFolder(t);
+  const disk = openDisk(folder);
+  assert.deepEqual(await lettersOf(disk), []);
+  const letters = await openLetters(disk);
+  assert.equal(letters.count, 0);
+  const removed: DeadLetter = { time, outcome: 'removed', reason: 'retention', line: undefined, first: 3, last: 9 };
+  await letters.append(letter(2));
+  await letters.append(removed);
+  assert.equal(letters.count, 2);
+  assert.deepEqual(await lettersOf(disk), [letter(2), removed]);
+  const text = readFileSync(join(folder, NAME), 'utf8');
+  assert.equal(
+    text,
+    `${encodeDeadLetter(letter(2))}\n{"time":"${time}","outcome":"removed","reason":"retention","first":3,"last":9}\n`,
+  );
+  assert.ok(text.includes('"metadata":{"n":12345678901234567890.10}'));
+  assert.equal((await openLetters(disk)).count, 2);
+  renameSync(join(folder, NAME), join(folder, 'moved'));
+  await letters.append(letter(10));
+  assert.equal(letters.count, 1);
+  assert.deepEqual(await lettersOf(disk), [letter(10)]);
+});
+
+test('a torn end is cut when the file is opened; a damaged line before the last is reported [dead-letters-2]', async () => {
+  const whole = `${encodeDeadLetter(letter(1))}\n${encodeDeadLetter(letter(2))}\n`;
+  for (const torn of [
+    '{"time":"2026',
+    '{"time":"2026\n',
+    `${'\0'.repeat(40)}\n`,
+    `${encodeDeadLetter(letter(3)).slice(0, -2)}\n`,
+  ]) {
+    const disk = new SimulatedDisk();
+    disk.put(NAME, Buffer.from(whole + torn));
+    assert.deepEqual(await lettersOf(disk), [letter(1), letter(2)]); // as a command reads them, before a start
+    const letters = await openLetters(disk);
+    assert.equal(letters.count, 2);
+    assert.equal(disk.text(NAME), whole);
+    await letters.append(letter(4));
+    assert.deepEqual(await lettersOf(disk), [letter(1), letter(2), letter(4)]);
+  }
+  const disk = new SimulatedDisk();
+  disk.put(NAME, Buffer.from(`${encodeDeadLetter(letter(1))}\nx\n${encodeDeadLetter(letter(2))}\n`));
+  assert.equal((await openLetters(disk)).count, 3);
+  await assert.rejects(lettersOf(disk), /dead-upstream.jsonl, line 2: it is no dead letter/);
+});
+
+/** Appends six letters, each until it is appended. */
+async function play(disk: SimulatedDisk, script: { begun: number; durable: number }): Promise<void> {
+  for (let session = 0; session < 2; session += 1) {
+    const letters = await openLetters(disk).catch(() => openLetters(disk));
+    for (let count = 0; count < 3; count += 1) {
+      script.begun += 1;
+      await thrice(() => letters.append(letter(script.begun)));
+      script.durable = script.begun;
+    }
+  }
+}
+
+for (const what of ['once', 'power'] as const) {
+  for (const short of [false, true]) {
+    const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
+    test(`${title}: each letter whose append resolved is there [dead-letters-1]`, async () => {
+      for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
+        const [disk, script] = [new SimulatedDisk(), { begun: 0, durable: 0 }];
+        if (short) disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? { shortBy: 20 } : undefined);
+        await trial.run(disk, () => play(disk, script));
+        const { when } = trial;
+        for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
+          const letters = await openLetters(after);
+          await letters.append(letter(20));
+          const cut = after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
+          const found = (await lettersOf(cut)).map(({ line = '' }): number => JSON.parse(line).seq);
+          assert.equal(found.length, letters.count, when);
+          const distinct = [...new Set(found)];
+          const expected = upTo(script.begun);
+          const missing = expected.filter((seq) => !distinct.includes(seq));
+          assert.ok(
+            missing.every((seq) => seq > script.durable),
+            `${when}: ${found}, durable ${script.durable}`,
+          );
+          assert.deepEqual(distinct, [...expected.filter((seq) => !missing.includes(seq)), 20], when);
+        }
+      }
+    });
+  }
+}
+
+test('a letter whose sync failed does not count as written, although it can be read [dead-letters-4]', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await openLetters(disk);
+  const gone = { first: 3, last: 9 };
+  await letters.append(letter(2));
+  disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+  await assert.rejects(letters.nameRemoved(gone, 'retention'), /EIO/);
+  disk.fault = () => undefined;
+  assert.equal((await lettersOf(disk)).length, 2);
+  assert.equal(await letters.namedAfter(2), 2);
+  assert.deepEqual(await letters.nameRemoved(gone, 'retention'), [gone]);
+  const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+  assert.deepEqual((await readLetterStates(after, 'upstream', limits)).unnamed(gone), []);
+});
+
+test('a letter whose sync failed before the process ended is written again before it counts, or another one follows it [dead-letters-5]', async () => {
+  const seqs = async (on: SimulatedDisk) => (await lettersOf(on)).map(({ line = '' }): number => JSON.parse(line).seq);
+  for (const use of ['append', 'namedAfter'] as const) {
+    const before = new SimulatedDisk();
+    const letters = await openLetters(before);
+    await letters.append(letter(1));
+    before.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
+    await assert.rejects(letters.append(letter(2)), /EIO/);
+    const disk = before.afterCrash();
+    // A start needs no space, and reads only.
+    disk.fault = (call) => (call === 'create' ? systemError('ENOSPC') : undefined);
+    const again = await openLetters(disk);
+    assert.equal(again.count, 2);
+    assert.equal(await again.namedAfter(2), 2);
+    assert.deepEqual([disk.count('write'), disk.count('sync'), disk.count('create')], [0, 0, 0]);
+    const rely = () => (use === 'append' ? again.append(letter(3)) : again.namedAfter(0));
+    await assert.rejects(rely(), /ENOSPC/);
+    assert.deepEqual(await seqs(disk), [1, 2]);
+    disk.fault = () => undefined;
+    await rely();
+    const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
+    assert.deepEqual(await seqs(after), use === 'append' ? [1, 2, 3] : [1, 2]);
+    const created = disk.count('create');
+    await again.append(letter(4));
+    assert.equal(disk.count('create'), created, 'once');
+  }
+});
+
+test('letters that are appended at the same time are all there, in their order', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await openLetters(disk);
+  const full = systemError('ENOSPC', NAME);
+  disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? full : undefined);
+  const ends = await Promise.allSettled([1, 2, 3].map((seq) => letters.append(letter(seq))));
+  assert.deepEqual(
+    ends.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  assert.deepEqual(await lettersOf(disk), [letter(1), letter(3)]);
+});
+
+test('an event whose letter is written again after a crash has one open letter [dead-letters-6]', async () => {
+  const disk = new SimulatedDisk();
+  await (await openLetters(disk)).append(letter(1));
+  const letters = await openLetters(disk);
+  await letters.append(letter(1));
+  await letters.append(letter(2));
+  const states = await readLetterStates(disk, 'upstream', limits);
+  assert.deepEqual([letters.open, states.open, letters.count], [2, 2, 3]);
+});
+
+const BOUNDS = { bytesMax: 4_000, lineBytesMax: limits.lineBytesMax };
+
+/** Appends refused letters, from a seq on, until there is no space. @returns the next seq */
+async function fill(letters: DeadLetters, from = 1): Promise<number> {
+  for (let seq = from; ; seq += 1) {
+    try {
+      await letters.append(letter(seq));
+    } catch (error) {
+      assert.ok(error instanceof LettersFullError, `${error}`);
+      assert.match(
+        error.message,
+        /^the dead letters of upstream take [3-7]\d{3} of at most 4000 bytes; .*forward skip, or send all again: run assetlog forward retry upstream$/,
+      );
+      return seq;
+    }
+  }
+}
+
+const about = (outcome: DeadLetter['outcome'], seq: number): DeadLetter => ({
+  time,
+  outcome,
+  reason: '',
+  first: seq,
+  last: seq,
+});
+const sentAgain = (seq: number) => about('sent again', seq);
+
+test('at the limit no letter is lost, and the file is begun again once all of them are closed [dead-letters-3]', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
+  const size = () => disk.bytes(NAME)?.length ?? 0;
+  const gone = { first: 101, last: 900 };
+  await letters.nameRemoved(gone, 'retention');
+  const next = await fill(letters);
+  assert.ok(next > 5 && next < 20, `${next}`);
+  assert.ok(size() <= BOUNDS.bytesMax, `${size()}`);
+  // Each is tried once more, and refused, before the last ones are sent again.
+  for (let seq = 1; seq < next; seq += 1) {
+    await letters.append(about('in doubt', seq));
+    await letters.append(about('refused', seq));
+  }
+  for (let seq = 1; seq < next; seq += 1) {
+    assert.equal(await fill(letters, next), next, 'still no space');
+    await letters.append(sentAgain(seq));
+  }
+  assert.equal(await fill(letters, next), next, 'removed events are still named');
+  await letters.append({ ...about('skipped', 101), last: 900 });
+  assert.ok(size() > BOUNDS.bytesMax && size() < 2 * BOUNDS.bytesMax, `${size()}`);
+  assert.equal(letters.open, 0);
+  await letters.append(letter(next));
+  assert.deepEqual(await lettersOf(disk), [letter(next)]);
+  assert.deepEqual([letters.open, letters.lost], [1, 0]);
+});
+
+test('letters without a line take as much again as the limit, and no more', async () => {
+  const disk = new SimulatedDisk();
+  const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
+  await fill(letters);
+  let first = 101;
+  const name = async () => {
+    for (; first < 100_000; first += 10) await letters.nameRemoved({ first, last: first + 8 }, 'retention');
+  };
+  await assert.rejects(name(), LettersFullError);
+  const size = disk.bytes(NAME)?.length ?? 0;
+  assert.ok(size > 1.9 * BOUNDS.bytesMax && size <= 2 * BOUNDS.bytesMax, `${size}`);
+});
+
+test('a file that is larger than it may be now can be worked off, and a line that alone would fill it is left out', async () => {
+  const disk = new SimulatedDisk();
+  const before = await openLetters(disk);
+  for (let seq = 1; seq < 20; seq += 1) await before.append(letter(seq));
+  const letters = await DeadLetters.open(disk, 'upstream', { ...BOUNDS, bytesMax: 1_000 });
+  await assert.rejects(letters.append(letter(20)), LettersFullError);
+  for (let seq = 1; seq < 20; seq += 1) await letters.append(sentAgain(seq));
+  const long = { ...letter(20), line: `{"seq":20,"description":"${'x'.repeat(2_000)}"}` };
+  await letters.append(long);
+  const { line, ...rest } = long;
+  const reason = `${long.reason}; its line is too long for this file`;
+  assert.deepEqual(await lettersOf(disk), [{ ...rest, reason, first: 20, last: 20, line: undefined }]);
+  assert.deepEqual([letters.open, line.length > 1_000], [1, true]);
+});
+
+test('a power cut at any call while the file is begun again leaves the letters, or the first of the new file', async () => {
+  for (const trial of eachCall('power')) {
+    const disk = new SimulatedDisk();
+    const letters = await DeadLetters.open(disk, 'upstream', BOUNDS);
+    const next = await fill(letters);
+    for (let seq = 1; seq < next; seq += 1) await letters.append(sentAgain(seq));
+    const full = await lettersOf(disk);
+    let isAppended = false;
+    await trial.run(disk, async () => {
+      await letters.append(letter(next));
+      isAppended = true;
+    });
+    for (const after of trial.struck ? [disk.afterCrash(), ...everyRemains(disk)] : [disk]) {
+      await DeadLetters.open(after, 'upstream', BOUNDS); // cuts what is torn
+      const left = await lettersOf(after);
+      const isNew = left.length < full.length;
+      assert.deepEqual(left, isNew ? [letter(next)].slice(0, left.length) : full, trial.when);
+      if (isAppended) assert.equal(left.length, 1, trial.when);
+    }
+  }
+});

@@ -1,0 +1,326 @@
+/** Retention names events that a destination has not confirmed before it removes them, whatever happens meanwhile. */
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { test } from 'node:test';
+import { readConfig } from '../../../src/config/config.ts';
+import { Forwarding } from '../../../src/forward/forwarder.ts';
+import { cursorName } from '../../../src/forward/ledger/cursor.ts';
+import { isOpen } from '../../../src/forward/ledger/letter.ts';
+import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
+import type { Link } from '../../../src/forward/pipe/link.ts';
+import { type JournalHooks, NotRemovableError } from '../../../src/journal/hooks.ts';
+import { OwnProgress } from '../../../src/journal/progress.ts';
+import type { Retain } from '../../../src/journal/retention.ts';
+import { contentsOf, segmentName } from '../../../src/journal/segments.ts';
+import { createNotices } from '../../../src/telemetry/log.ts';
+import { openJournal, type TestJournal } from '../../support/journal.ts';
+import { eachCall, everyRemains, settled } from '../../support/power.ts';
+import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
+import { listenOn } from '../../support/sent-lines.ts';
+import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  createLink,
+  diskFrom,
+  gone,
+  lettersOf,
+  limits,
+  Model,
+  openLetters,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  upTo,
+} from '../scripted.ts';
+
+/** @returns the seqs that open letters name as removed */
+async function lostIn(disk: SimulatedDisk): Promise<number[]> {
+  const states = (await readLetterStates(disk, 'upstream', limits)).all;
+  return states
+    .filter((state) => state.outcome === 'removed' && isOpen(state))
+    .flatMap(({ first, last }) => upTo(last, first))
+    .sort((one, other) => one - other);
+}
+
+/** As retention removes the first 10 events of a journal of 20; 10 more are recorded. */
+function removeTen(disk: SimulatedDisk): void {
+  disk.drop(FIRST);
+  for (const [name, bytes] of Object.entries({ [segmentName(11)]: segment(11, 20), ...gone(1, 10) }))
+    disk.put(name, bytes);
+}
+
+test('what the cursor has not passed is named once, with a warning, and counted [removed-2]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  await saveCursor(disk, { seq: 4, kind: 'hub' });
+  const { link, log } = createLink(disk, 30);
+  await link.removing({ first: 1, last: 3 });
+  assert.deepEqual(await lettersOf(disk), []);
+  await link.removing({ first: 1, last: 10 });
+  await link.removing({ first: 1, last: 10 });
+  await link.removing({ first: 11, last: 20 });
+  const letters = (await lettersOf(disk)).map(({ outcome, reason, first, last }) => [outcome, reason, first, last]);
+  const reason = 'retention removed them, and http://127.0.0.1:3000 had not confirmed them';
+  assert.deepEqual(letters, [
+    ['removed', reason, 5, 10],
+    ['removed', reason, 11, 20],
+  ]);
+  assert.deepEqual(
+    log.map(({ level, first, last }) => [level, first, last]),
+    [
+      ['warn', 5, 10],
+      ['warn', 11, 20],
+    ],
+  );
+  assert.deepEqual([link.status.dead_letters, link.status.lost_events], [2, 16]);
+});
+
+// In a stop, retention ends after forwarding.
+test('what is removed after forwarding has ended is named as well [removed-5]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  await saveCursor(disk, { seq: 4, kind: 'hub' });
+  const read = readConfig(['--forward-to', 'http://127.0.0.1:3000', '--when-behind', 'remove'], {});
+  assert.ok(read.kind === 'valid');
+  const forwarding = new Forwarding({
+    config: read.config,
+    progress: new OwnProgress(),
+    limits,
+    notices: createNotices('error', false, () => {}),
+    onForwarded: () => {},
+    openClient: () => assert.fail('nothing is sent'),
+    diskOf: () => disk,
+    hub: () => assert.fail('nothing is sent'),
+  });
+  await forwarding.open({ deployments: () => [undefined], wake: () => {}, retain: () => {} });
+  await forwarding.close();
+  await forwarding.removing(undefined, { first: 1, last: 10 });
+  assert.deepEqual(await lostIn(disk), upTo(10, 5));
+});
+
+test('with a cursor that is lost or new, all that is removed is named, unless the destination begins later', async () => {
+  const disk = diskFrom(11, 30);
+  await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 11, last: 15 });
+  assert.deepEqual(await lettersOf(disk), []);
+  await createLink(disk, 30).link.removing({ first: 11, last: 15 });
+  assert.deepEqual(await lostIn(disk), upTo(15, 11));
+  await saveCursor(disk, { seq: 12, kind: 'hub' });
+  await disk.remove(cursorName('upstream'));
+  await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 16, last: 20 });
+  assert.deepEqual(await lostIn(disk), upTo(20, 11));
+});
+
+test('events that have a letter already are not named again [removed-4]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  await saveCursor(disk, { seq: 4, kind: 'hub' });
+  const letters = await openLetters(disk);
+  const line = `${makeLines(6).lines[5]}`.trimEnd();
+  await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 413, reason: 'no', line });
+  await createLink(disk, 30).link.removing({ first: 1, last: 10 });
+  assert.deepEqual(
+    (await lettersOf(disk)).map((letter) => seqsOf([letter])),
+    [[6], [5], upTo(10, 7)],
+  );
+});
+
+for (const kind of ['hub', 'api'] as const) {
+  test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more [removed-3]`, async () => {
+    const disk = diskWith({ [FIRST]: segment(1, 20) });
+    const target = new Model(kind);
+    let isNamed = false;
+    const letters = openLetters(disk);
+    target.answer = async (what, seq) => {
+      if (what === 'send' && seq > 2 && !isNamed) {
+        isNamed = true;
+        await (await letters).nameRemoved({ first: seq, last: 10 }, 'retention');
+        return kind === 'hub' ? 'lost' : 'record';
+      }
+      return 'record';
+    };
+    if (kind === 'api') await saveCursor(disk, { kind });
+    const bench = startSender(disk, 20, () => target, {
+      letters: () => letters,
+      limits: { forwardBatchBytes: 600 },
+    });
+    await bench.untilDone();
+    const { dead_letters, lost_events } = bench.sender.status();
+    await bench.sender.close();
+    assert.deepEqual(target.recorded, upTo(20), 'what is in the journal is sent though it was named');
+    assert.deepEqual([isNamed, await lostIn(disk), dead_letters, lost_events], [true, [], 0, 0]);
+  });
+}
+
+test('what retention has named is not sent any more, but for the event on its way, and costs no reading of letters [removed-6]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 300) });
+  await saveCursor(disk, { kind: 'api' });
+  const upstream = new Model('api');
+  const letters = await openLetters(disk);
+  const gone = { first: 1, last: 200 };
+  upstream.answer = async (_, seq) => {
+    if (seq !== 1 || upstream.requests.length > 1) return 'record';
+    await letters.nameRemoved(gone, 'retention');
+    bench.sender.removed(gone, 'retention');
+    return 'in doubt';
+  };
+  const bench = startSender(disk, 300, () => upstream, { letters: async () => letters });
+  await bench.finish();
+  assert.deepEqual(upstream.requests, [1, 1, ...upTo(300, 201)]);
+  assert.deepEqual(await lostIn(disk), upTo(200, 2));
+  assert.equal(disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length, 1, 'by this test');
+});
+
+test('a link lets its sender leave out what retention removes [removed-7]', async (t) => {
+  let requests = 0;
+  let goOn = () => {};
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  const server = createServer(async ({ method }, response) => {
+    if (method !== 'GET') {
+      requests += 1;
+      await held;
+    }
+    response.writeHead(method === 'GET' ? 404 : 200, { 'Content-Type': 'application/json' }).end('{}');
+  });
+  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const { link } = createLink(disk, 30, { to });
+  t.after(() => link.close());
+  await link.check([]);
+  await eventually('the first event is on its way', () => requests === 1);
+  await link.removing({ first: 1, last: 20 });
+  goOn();
+  await eventually('all is settled', () => link.status.seq === 30);
+  assert.equal(requests, 1 + 10);
+  assert.deepEqual(await lostIn(disk), upTo(20, 2));
+});
+
+test('events that were named, are still there, and are taken in a row share letters and cost no reading of them [removed-8]', async () => {
+  const count = 250;
+  const disk = diskWith({ [FIRST]: segment(1, count + 50) });
+  await saveCursor(disk, { kind: 'api' });
+  const letters = await openLetters(disk);
+  await letters.nameRemoved({ first: 1, last: count }, 'retention');
+  const reads = () => disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length;
+  const before = reads();
+  const upstream = new Model('api');
+  await sendAll(disk, count + 50, () => upstream, { letters: async () => letters });
+  assert.equal(reads(), before);
+  assert.deepEqual(upstream.recorded, upTo(count + 50));
+  const { length } = await lettersOf(disk);
+  assert.ok(length < count / 2, `${length} letters`);
+  assert.deepEqual([await lostIn(disk), letters.open, letters.lost, letters.lostTotal], [[], 0, 0, count]);
+  assert.equal((await openLetters(disk)).lostTotal, count);
+});
+
+test('a hub that took the last request closes what was named of it, and no more', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  const hub = new Model('hub');
+  const letters = await openLetters(disk);
+  let isDown = false;
+  let tookSeq = 0;
+  hub.answer = async (what) => {
+    if (isDown) return 'again';
+    if (what === 'ask') return 'record';
+    isDown = true;
+    await letters.nameRemoved({ first: 1, last: 10 }, 'retention');
+    removeTen(disk);
+    return 'lost';
+  };
+  const bench = startSender(disk, 30, () => hub, {
+    letters: async () => letters,
+    limits: { forwardBatchBytes: 600 },
+  });
+  await bench.until('waiting');
+  tookSeq = hub.seq;
+  assert.ok(tookSeq > 0 && tookSeq < 10, `${tookSeq}`);
+  isDown = false;
+  hub.answer = () => 'record';
+  bench.sender.tryNow();
+  await bench.finish();
+  assert.deepEqual(hub.lost, upTo(10, tookSeq + 1));
+  assert.deepEqual(await lostIn(disk), hub.lost);
+  assert.deepEqual(hub.recorded, [...upTo(tookSeq), ...upTo(30, 11)]);
+});
+
+test('while no letter can be written no file is removed, and reports are refused with the reason [removed-1]', async () => {
+  const disk = new SimulatedDisk();
+  await saveCursor(disk, { kind: 'hub' });
+  const { link } = createLink(disk, 30);
+  const opened = await open(disk, link, RETAIN);
+  let isFull = true;
+  disk.fault = (call, name) =>
+    isFull && name === 'dead-upstream.jsonl' && (call === 'create' || call === 'write')
+      ? systemError('ENOSPC')
+      : undefined;
+  let reason: string | undefined;
+  for (let count = 0; reason === undefined && count < 100; count += 1) {
+    reason = await opened.report(TEXT);
+    await settled();
+  }
+  assert.match(
+    `${reason}`,
+    /^the oldest events would be removed, and no dead letter can name them for the destination upstream: ENOSPC/,
+  );
+  assert.equal(contentsOf(disk.names()).segments[0]?.firstSeq, 1);
+  isFull = false;
+  await eventually('reports are recorded again', () => opened.journal.trouble === undefined);
+  assert.equal(await opened.report(TEXT), undefined);
+  const first = contentsOf(disk.names()).segments[0]?.firstSeq ?? 0;
+  assert.deepEqual(await lostIn(disk), upTo(first - 1));
+  assert.ok(first > 1);
+  await opened.journal.close();
+  await assert.rejects(async () => {
+    disk.fault = () => systemError('EIO');
+    await link.removing({ first: 1, last: 99 });
+  }, NotRemovableError);
+});
+
+const RETAIN: Retain = { retainBytes: 2_000 };
+const TEXT = 'x'.repeat(100);
+
+function open(disk: SimulatedDisk, link: Link, retain: Retain): Promise<TestJournal> {
+  const hooks: JournalHooks = {
+    heldBack: () => undefined,
+    opened: () => {},
+    removing: (last, first) => link.removing({ first, last }),
+    closed: async () => {},
+  };
+  const quick = { ...limits, spaceCheckMs: 5 };
+  return openJournal(disk, { hooks, retain, limits: quick, openWaitMs: 10_000, segmentBytes: 500 });
+}
+
+for (const kind of ['hub', 'api'] as const) {
+  test(`${kind}: a power cut at any call: each event arrives or is named as lost, and none both`, async () => {
+    for (const trial of eachCall('power', undefined, 3)) {
+      const disk = new SimulatedDisk();
+      await saveCursor(disk, { kind });
+      let recorded = 0;
+      await trial.run(disk, async () => {
+        const { journal, report } = await open(disk, createLink(disk, 30).link, { retainBytes: 1_000 });
+        for (let count = 0; count < 9; count += 1) {
+          if ((await report(TEXT)) === undefined) recorded += 1;
+          await settled(1);
+        }
+        await journal.close();
+      });
+      const remains = trial.struck
+        ? [disk.afterCrash(), ...everyRemains(disk).filter((_, at) => (at + trial.number) % 15 === 0)]
+        : [disk];
+      for (const [at, after] of remains.entries()) {
+        const when = `${trial.when}, remains ${at}`;
+        // Without a limit the files that are still there stay, although their letter is written.
+        const { journal } = await open(after, createLink(after, 30).link, at % 2 === 0 ? {} : { retainBytes: 1_000 });
+        await settled();
+        const { lastSeq } = journal;
+        assert.ok(lastSeq >= recorded, when);
+        const target = new Model(kind);
+        await sendAll(after, lastSeq, () => target);
+        await journal.close();
+        const lost = await lostIn(after);
+        const all = [...target.recorded, ...lost].sort((one, other) => one - other);
+        assert.deepEqual(all, upTo(lastSeq), `${when}: ${target.recorded} at the destination, ${lost} named`);
+      }
+    }
+  });
+}

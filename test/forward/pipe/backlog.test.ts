@@ -1,0 +1,99 @@
+/** What is read of a journal while something else is sent: how much, and what becomes of it after a move or an error. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Unsent } from '../../../src/forward/pipe/backlog.ts';
+import { OwnProgress } from '../../../src/journal/progress.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { diskWith, FIRST, segment } from '../../support/segments.ts';
+import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { HANG_MS } from '../../support/tools.ts';
+import { gone, limits } from '../scripted.ts';
+
+const LAST = 100;
+/** More than all lines have. */
+const ANY_BYTES = 1_000_000;
+
+function unsentOf(disk: SimulatedDisk): { unsent: Unsent; close: () => void } {
+  const progress = new OwnProgress();
+  progress.recorded(disk.folder, LAST + 1);
+  const closing = new AbortController();
+  const source = { disk, progress: () => progress.of(disk.folder), limits, signal: closing.signal };
+  return { unsent: new Unsent(source), close: () => closing.abort() };
+}
+
+/** @returns the seqs of the lines at hand */
+function atHand(unsent: Unsent, after?: number): number[] {
+  const head = unsent.head(ANY_BYTES, after);
+  if (head === undefined) return [];
+  assert.ok(head.kind === 'lines', JSON.stringify(head));
+  return head.lines.map(({ seq }) => seq);
+}
+
+async function firstPage(unsent: Unsent): Promise<number> {
+  while (atHand(unsent).length === 0) await unsent.more();
+  return atHand(unsent).at(-1)!;
+}
+
+test('while lines are sent, the next ones are read, as many as a request has, or all there are [unsent-1]', async (t) => {
+  const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
+  t.after(close);
+  const sent = await firstPage(unsent);
+  await unsent.readAhead(sent, LAST, 3_000);
+  const ahead = atHand(unsent, sent);
+  assert.ok(ahead.length > 7 && ahead.length < 20, `${ahead.length} lines of about 300 bytes`);
+  await unsent.readAhead(sent, LAST, 3_000);
+  assert.deepEqual(atHand(unsent, sent), ahead, 'it is enough already');
+  await unsent.readAhead(sent, LAST, ANY_BYTES);
+  assert.equal(atHand(unsent).length, LAST);
+  await unsent.readAhead(sent, LAST, ANY_BYTES); // does not wait for later events
+  unsent.pass(sent);
+  assert.equal(atHand(unsent)[0], sent + 1);
+});
+
+test('a move ends a wait for events', { timeout: HANG_MS }, async (t) => {
+  const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
+  t.after(close);
+  await unsent.readAhead(0, LAST, ANY_BYTES);
+  const waiting = unsent.more();
+  await sleep(10);
+  await unsent.moveTo(3);
+  await waiting;
+  await firstPage(unsent);
+  assert.equal(atHand(unsent)[0], 4);
+});
+
+test('what a repair lost at the end is known before a line follows it [unsent-2]', { timeout: HANG_MS }, async (t) => {
+  const empty = { [segmentName(LAST + 1)]: Buffer.alloc(0) };
+  const disk = diskWith({ [FIRST]: segment(1, LAST - 1), ...gone(LAST, LAST, 'lost'), ...empty });
+  const { unsent, close } = unsentOf(disk);
+  t.after(close);
+  await unsent.moveTo(LAST - 1);
+  while (unsent.head(0) === undefined) await unsent.more();
+  const head = unsent.head(0);
+  assert.deepEqual(head?.kind === 'gap' && head.gone, { first: LAST, last: LAST });
+});
+
+test('what was being read when it was moved does not come after the move', async (t) => {
+  const { unsent, close } = unsentOf(diskWith({ [FIRST]: segment(1, LAST) }));
+  t.after(close);
+  const sent = await firstPage(unsent);
+  const reading = unsent.readAhead(sent, LAST, ANY_BYTES);
+  await unsent.moveTo(0);
+  await reading;
+  await firstPage(unsent);
+  assert.equal(atHand(unsent)[0], 1);
+});
+
+test('an error while it reads ahead is met again by the next read, and is gone when the disk works', async (t) => {
+  const disk = diskWith({ [FIRST]: segment(1, LAST) });
+  const { unsent, close } = unsentOf(disk);
+  t.after(close);
+  disk.fault = (call) => (call === 'read' ? systemError('EIO', FIRST) : undefined);
+  await unsent.readAhead(0, LAST, ANY_BYTES);
+  await assert.rejects(unsent.more(), /EIO/);
+  disk.fault = () => undefined;
+  await firstPage(unsent);
+  assert.equal(atHand(unsent)[0], 1);
+});

@@ -1,0 +1,295 @@
+/** The states of a sender, with destinations that answer as a script says. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import type { TargetKind } from '../../../src/forward/destinations/kinds.ts';
+import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
+import { DeadLetters } from '../../../src/forward/ledger/letters.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
+import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  byKind,
+  diskFrom,
+  gone,
+  hubAt,
+  lettersOf,
+  loseCursor,
+  Model,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startSender,
+  upTo,
+} from '../scripted.ts';
+
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+
+/** A journal of 10 events, of which the fifth is damaged. */
+function diskWithBadFifth(): SimulatedDisk {
+  const lines = splitLines(segment(1, 10));
+  return diskWith({ [FIRST]: Buffer.concat(lines.with(4, flip(lines[4]!, 60))) });
+}
+
+test('a new destination begins with the first event there is, or with the next one', async () => {
+  for (const kind of ['hub', 'api'] as const) {
+    const disk = diskFrom(11, 10);
+    const all = new Model(kind);
+    await sendAll(disk, 20, () => all);
+    assert.deepEqual(all.recorded, upTo(20, 11));
+    const next = new Model(kind);
+    const now = startSender(disk, 15, () => next, { destination: { name: 'now', begin: 'now' } });
+    await now.untilDone();
+    now.progress.recorded(disk.folder, 21);
+    await now.finish();
+    assert.deepEqual(next.recorded, upTo(20, 16));
+    assert.deepEqual([...(await lettersOf(disk)), ...(await lettersOf(disk, 'now'))], [], 'they were never promised');
+  }
+});
+
+test('nothing is sent or asked before the journal is readable, and before the cursor is on the disk [forwarder-15]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3) });
+  const hub = new Model('hub');
+  let found = '';
+  hub.answer = async () => {
+    found ||= (await readCursor(disk.afterPowerCut(NOTHING_MORE), 'upstream')).kind;
+    return 'record' as const;
+  };
+  const bench = startSender(disk, 3, () => hub, { journalIsOpen: false });
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(hub.asked, 0);
+  assert.equal(bench.sender.floorSeq, 1, 'retention waits until the cursor is known');
+  bench.progress.recorded(disk.folder, 4);
+  await bench.finish();
+  assert.equal(found, 'found');
+});
+
+test('a hub is asked where a lost cursor was; a plain upstream is stopped and never begins again by itself [forwarder-3]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 20) });
+  await loseCursor(disk);
+  const hub = hubAt(disk, 7);
+  await sendAll(disk, 20, () => hub);
+  assert.deepEqual(hub.recorded, upTo(20, 8));
+
+  await disk.remove(cursorName('upstream'));
+  const upstream = new Model('api');
+  const stopped = startSender(disk, 20, () => upstream);
+  await stopped.until('stopped');
+  const { why, reason } = stopped.sender.status();
+  assert.equal(why, 'cursor lost');
+  assert.match(reason ?? '', /is missing.*assetlog forward from upstream --seq N/);
+  await eventually('it is tried again', () => stopped.sender.answers.get('no hub')! > 3);
+  await stopped.sender.close();
+  assert.deepEqual(upstream.requests, []);
+  const { kind } = await readCursor(disk, 'upstream');
+  assert.equal(kind, 'lost', 'a stop does not make up a cursor');
+});
+
+for (const kind of ['hub', 'api'] as const) {
+  test(`${kind}: events that retention removed or repair lost are named, and what follows is sent [forwarder-9]`, async () => {
+    const disk = diskWith({
+      [segmentName(11)]: segment(11, 5),
+      ...gone(1, 10),
+      ...gone(16, 20, 'lost'),
+      [segmentName(21)]: segment(21, 10),
+    });
+    await saveCursor(disk, { seq: 2, id: 'gone', kind });
+    const target = Object.assign(new Model(kind), { seq: 2, id: 'gone' });
+    await sendAll(disk, 30, () => target);
+    assert.deepEqual(target.recorded, [...upTo(15, 11), ...upTo(30, 21)]);
+    const letters = await lettersOf(disk);
+    assert.deepEqual(seqsOf(letters), [...upTo(10, 3), ...upTo(20, 16)]);
+    assert.match(letters[0]!.reason, /retention removed them/);
+    if (kind === 'hub') assert.deepEqual(target.lost, [...upTo(10, 3), ...upTo(20, 16)]);
+  });
+
+  test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
+    const withoutEnd = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
+    for (const [disk, lastSeq, sent, problem] of [
+      [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
+      [withoutEnd, 16, 9, /events 10 to 11 cannot be read: events-0+1.jsonl, line 10, byte .*assetlog repair/],
+    ] as const) {
+      const target = new Model(kind);
+      const bench = startSender(disk, lastSeq, () => target);
+      await bench.until('stopped');
+      await eventually('what can be read is sent', () => bench.sender.status().seq === sent);
+      const { why, reason } = bench.sender.status();
+      assert.equal(why, 'damage');
+      assert.match(reason ?? '', problem);
+      await bench.sender.close();
+      assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(sent), []]);
+    }
+  });
+
+  test(`${kind}: a line that is damaged after it was sent is not noticed`, async () => {
+    const disk = diskWithBadFifth();
+    await saveCursor(disk, { seq: 5, id: 'x', kind });
+    const target = Object.assign(new Model(kind), { seq: 5, id: 'x' });
+    await sendAll(disk, 10, () => target);
+    assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(10, 6), []]);
+  });
+}
+
+test('another journal in the folder is not sent in place of the one before [forwarder-17]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  const upstream = new Model('api');
+  const bench = startSender(disk, 10, () => upstream);
+  await bench.untilDone();
+  disk.put(FIRST, segment(1, 12));
+  bench.progress.recorded(disk.folder, 13);
+  await bench.until('stopped');
+  assert.equal(bench.sender.status().why, 'fork');
+  await bench.sender.close();
+  assert.deepEqual(upstream.recorded, upTo(10));
+});
+
+test('what a destination is, is found out once and kept; no connection decides nothing [forwarder-14]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2) });
+  const opened: string[] = [];
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 4 ? 'again' : 'no hub');
+  const target = (kind: TargetKind) => {
+    opened.push(kind);
+    return byKind(models)(kind);
+  };
+  await sendAll(disk, 2, target);
+  await sendAll(disk, 2, target);
+  assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 5, [1, 2]]);
+});
+
+test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream [forwarder-18]', async () => {
+  for (const answer of ['stopped', 'again'] as const) {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    const models = { hub: new Model('hub'), api: new Model('api') };
+    models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
+    models.api.answer = () => answer;
+    const bench = startSender(disk, 10, byKind(models));
+    await bench.untilDone();
+    assert.equal(bench.sender.status().kind, 'hub');
+    await bench.sender.close();
+    assert.deepEqual([models.hub.recorded, models.api.recorded], [upTo(10), []]);
+  }
+  // One that has taken an event stays what it is.
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 3 ? 'no hub' : 'record');
+  models.api.answer = (_, seq) => (seq === 2 && models.api.requests.length < 9 ? 'stopped' : 'record');
+  await sendAll(disk, 10, byKind(models));
+  assert.deepEqual([models.hub.asked, models.hub.recorded, models.api.recorded], [2, [], upTo(10)]);
+});
+
+test('after one page of a proxy a hub gets nothing that it would take for a report of its own [forwarder-25]', async () => {
+  const models = { hub: new Model('hub'), api: new Model('api') };
+  models.hub.answer = () => (models.hub.asked < 2 ? 'no hub' : 'record');
+  await sendAll(diskWith({ [FIRST]: segment(1, 10) }), 10, byKind(models));
+  assert.deepEqual([models.hub.recorded, models.api.requests], [upTo(10), []]);
+});
+
+test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const upstream = new Model('api', () => 'refused');
+  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, lineBytesMax: limits.lineBytesMax });
+  const bench = startSender(disk, 30, () => upstream, {
+    letters: async () => letters,
+    limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
+  });
+  await bench.until('stopped');
+  const { why, reason, seq, dead_letters } = bench.sender.status();
+  assert.equal(why, 'dead letters');
+  assert.match(reason ?? '', /of at most 4000 bytes; give some up .* run assetlog forward retry upstream$/);
+  assert.equal(seq, dead_letters, 'nothing passes that has no letter');
+  upstream.answer = () => 'record';
+  for (const one of upTo(seq))
+    await letters.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one });
+  bench.sender.tryNow();
+  await bench.finish();
+  assert.deepEqual(upstream.recorded, upTo(30, seq + 2));
+  assert.equal(bench.sender.status().dead_letters, 1, 'that of the event that was refused when there was no space');
+});
+
+test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record'));
+  hub.afterMs = 60_000;
+  const bench = startSender(disk, 5, () => hub);
+  await bench.until('waiting');
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assert.equal(hub.requests.length, 1);
+  bench.sender.tryNow();
+  await bench.finish();
+});
+
+test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
+  for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
+    const disk = diskWith({ [FIRST]: segment(1, 8) });
+    const upstream = new Model('api', (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record'));
+    let isFull = false;
+    disk.fault = (call, name) => {
+      isFull ||= upstream.requests.includes(3) && failed < 20;
+      if (!isFull || name !== file || (call !== 'write' && call !== 'create')) return undefined;
+      failed += 1;
+      if (failed === 20) isFull = false;
+      return systemError('ENOSPC');
+    };
+    let failed = 0;
+    const bench = startSender(disk, 8, () => upstream);
+    await eventually('the disk is full', () => bench.sender.status().reason?.includes('ENOSPC') === true);
+    assert.equal(bench.sender.status().state, 'waiting');
+    await bench.finish();
+    assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(8), [3, 5]], file);
+  }
+});
+
+test('how far it lags is said in events and seconds, before the first answer and with a clock of 1970', async (t) => {
+  const disk = diskWith({ [FIRST]: aged(1, 5, 90_000) });
+  const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped'));
+  const bench = startSender(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
+  await bench.until('stopped');
+  const { lag_events, lag_seconds, last_seq } = bench.sender.status();
+  assert.deepEqual([lag_events, last_seq], [5, 5]);
+  assert.ok(lag_seconds >= 90 && lag_seconds < 150, `${lag_seconds}`);
+  t.mock.method(Date, 'now', () => 0);
+  assert.equal(bench.sender.status().lag_seconds, 0);
+  await bench.sender.close();
+});
+
+test('an outage is logged once, with its end', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2) });
+  const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 20 ? 'again' : 'record'));
+  const bench = await sendAll(disk, 2, () => hub);
+  assert.deepEqual(
+    bench.log.map(({ level, message, lag }) => [level, message, lag]),
+    [
+      ['info', 'forwarding begins', undefined],
+      ['warn', 'events cannot be forwarded now', 2],
+      ['info', 'events are forwarded again', 0],
+    ],
+  );
+});
+
+test('an outage ends also if the last event is lost, and none follows it [forwarder-26]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 2), ...gone(3, 3, 'lost'), [segmentName(4)]: Buffer.alloc(0) });
+  await saveCursor(disk, { seq: 2, kind: 'hub' });
+  const hub = hubAt(disk, 2);
+  hub.answer = (what) => (what === 'ask' && hub.asked < 3 ? 'stopped' : 'record');
+  const bench = startSender(disk, 3, () => hub);
+  await eventually('it has answered', () => hub.asked === 3);
+  await bench.until('idle');
+  assert.deepEqual(seqsOf(await lettersOf(disk)), [3]);
+  await bench.sender.close();
+});
+
+test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
+  const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
+  disk.fault = (call) =>
+    call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;
+  const bench = startSender(disk, 15, () => new Model('hub'), {
+    limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
+  });
+  await bench.until('waiting');
+  await bench.sender.close();
+  disk.fault = () => undefined;
+  assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
+});
