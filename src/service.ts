@@ -6,7 +6,7 @@ import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
-import type { Forwarding } from './forward/forwarder.ts';
+import type { Forwarder } from './forward/forwarder.ts';
 import { Hub } from './forward/hub/hub.ts';
 import type { IsOwnUrl } from './forward/settings-file.ts';
 import { hostOf } from './http/origin.ts';
@@ -188,21 +188,21 @@ async function createForwarding(
   { disk }: DataFolder,
   hub: () => Hub,
   isOwnUrl: IsOwnUrl,
-): Promise<Forwarding | undefined> {
+): Promise<Forwarder | undefined> {
   const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
     setup;
   if (!forwards(config)) return undefined;
-  const { Forwarding } = await import('./forward/forwarder.ts');
+  const { Forwarder } = await import('./forward/forwarder.ts');
   const diskOf = (deployment: string | undefined) =>
     deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
   const sourceName = config.name || hostName;
   const shared = { config, sourceName, progress, limits, notices, openClient, refusedFiles };
-  return new Forwarding({ ...shared, onForwarded, onAcknowledged, diskOf, hub, isOwnUrl });
+  return new Forwarder({ ...shared, onForwarded, onAcknowledged, diskOf, hub, isOwnUrl });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
-function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | undefined): Hub {
+function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarder | undefined): Hub {
   const { openDisk, progress, limits, notices, metrics } = setup;
   const hub = new Hub({
     data: disk.folder,
@@ -223,7 +223,7 @@ function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarding | 
 async function createRecording(
   setup: Setup,
   folder: DataFolder,
-  forwarding: Forwarding | undefined,
+  forwarding: Forwarder | undefined,
   hub: Hub,
 ): Promise<Recording> {
   const { config, notices, limits, refusals, activity, shutdown } = setup;
@@ -279,7 +279,7 @@ function endAfter(
 }
 
 /** @throws StartError if an option or the file with the destinations is wrong */
-async function readDestinations(setup: Setup, forwarding: Forwarding, recording: Recording): Promise<void> {
+async function readDestinations(setup: Setup, forwarding: Forwarder, recording: Recording): Promise<void> {
   const { config, notices, limits, metrics, shutdown } = setup;
   await forwarding.open(recording).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
@@ -297,7 +297,7 @@ async function readDestinations(setup: Setup, forwarding: Forwarding, recording:
 }
 
 /** @throws StartError if a hook posts to the service itself */
-function checkHooks(forwarding: Forwarding | undefined): void {
+function checkHooks(forwarding: Forwarder | undefined): void {
   try {
     forwarding?.checkHooks();
   } catch (error) {

@@ -25,6 +25,18 @@ const order: readonly (readonly string[])[] = [
   ['server.ts'],
 ];
 
+/** The same in `forward/`, but that of `hub/`, the receiving side, only the forwarder imports something. */
+const forwardOrder: readonly (readonly string[])[] = [
+  ['position.ts', 'settings.ts', 'source.ts', 'only.ts'],
+  ['destinations', 'hub'],
+  ['ledger'],
+  ['acks.ts'],
+  ['pipe'],
+  ['settings-file.ts'],
+  ['forwarded.ts', 'by-hand.ts'],
+  ['forwarder.ts'],
+];
+
 /** Of the program. What builds it is no part of it, and needs more than Node. */
 const sources = new Map([...allSources].filter(([path]) => isProgram(path)));
 
@@ -60,6 +72,22 @@ test('a folder imports only folders to its left', () => {
     for (const imported of importsOf(path)) {
       const folder = folderOf(imported);
       if (folder !== folderOf(path) && !left.has(folder)) wrong.push(`${path} imports ${imported}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
+test('a room of forward/ imports only rooms to its left, and of hub/ only the forwarder imports something', () => {
+  const roomOf = (path: string) => path.split('/')[1] ?? '';
+  const wrong: string[] = [];
+  for (const path of [...sources.keys()].filter((path) => path.startsWith('forward/'))) {
+    const own = forwardOrder.findIndex((rooms) => rooms.includes(roomOf(path)));
+    assert.notEqual(own, -1, `${path} is in no room of the order`);
+    const left = new Set(forwardOrder.slice(0, own).flat());
+    for (const imported of importsOf(path).filter((one) => one.startsWith('forward/'))) {
+      const room = roomOf(imported);
+      const isLeft = left.has(room) && (room !== 'hub' || roomOf(path) === 'forwarder.ts');
+      if (room !== roomOf(path) && !isLeft) wrong.push(`${path} imports ${imported}`);
     }
   }
   assert.deepEqual(wrong, []);

@@ -364,10 +364,16 @@ test('every file of the tests that a page names is there', () => {
 
 test('the order of imports is the one that is enforced', () => {
   const house = readFileSync(join(root, 'test/house.test.ts'), 'utf8');
-  const rows = /const order.*?= \[\n(.*?)\n\];/s.exec(house)?.[1]?.split('\n') ?? [];
-  const order = rows.map((row) => row.replace(/^\s*\[|\],?$|'/g, '').replaceAll(', ', ' | ')).join(' < ');
-  assert.match(order, /^event < .* < server\.ts/);
-  assert.ok(textOf(ARCHITECTURE).includes(`\n${order}\n`), order);
+  for (const [name, form] of [
+    ['order', /^event < .* < server\.ts/],
+    ['forwardOrder', /^position\.ts .* < forwarder\.ts/],
+  ] as const) {
+    const [, array = ''] = new RegExp(`const ${name}:.*?= \\[\\n(.*?)\\n\\];`, 's').exec(house) ?? [];
+    const rows = array.split('\n');
+    const order = rows.map((row) => row.replace(/^\s*\[|\],?$|'/g, '').replaceAll(', ', ' | ')).join(' < ');
+    assert.match(order, form);
+    assert.ok(textOf(ARCHITECTURE).includes(`\n${order}\n`), order);
+  }
 });
 
 test('the counts of hostile inputs are those of the table', () => {

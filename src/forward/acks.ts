@@ -5,8 +5,8 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Acknowledgements } from '../http/message.ts';
-import type { GoneRange } from '../journal/segments.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { SeqRange } from './position.ts';
 import type { Deployment } from './settings.ts';
 
 export interface AcksOptions {
@@ -98,7 +98,7 @@ interface AckOptions extends Omit<AcksOptions, 'nextSeq'> {
 }
 
 /** A reply that waits for its events, all of which are in the range. */
-interface Waiting extends GoneRange {
+interface Waiting extends SeqRange {
   readonly sinceMs: number;
   readonly answer: (reason?: string) => void;
 }
@@ -109,7 +109,7 @@ export class Ack {
   /** The destination has all events up to this one, but for the missing ones; undefined until it has said so. */
   #seq: number | undefined;
   /** The events that the destination does not get, and the last of them. */
-  #missing: GoneRange[] = [];
+  #missing: SeqRange[] = [];
   #lastMissing = 0;
   #isStopped = false;
   #isOpen = false;
@@ -135,7 +135,7 @@ export class Ack {
   }
 
   /** The destination has all events up to this one, but for the missing ones. */
-  has(seq: number): void {
+  advance(seq: number): void {
     this.#seq = seq;
     const nowMs = performance.now();
     const waiting = this.#waiting;
@@ -152,29 +152,29 @@ export class Ack {
   }
 
   /** The destination does not get these events, which come directly after those that it has: a dead letter names them. */
-  lacks(range: GoneRange): void {
+  lacks(range: SeqRange): void {
     this.#addMissing(range);
-    if (this.#seq !== undefined) this.has(Math.max(this.#seq, range.last));
+    if (this.#seq !== undefined) this.advance(Math.max(this.#seq, range.last));
   }
 
   /** @param ranges the events with open dead letters, in place of the missing ones that were known */
-  lacksOnly(ranges: readonly GoneRange[]): void {
+  lacksOnly(ranges: readonly SeqRange[]): void {
     this.#missing = [];
     this.#lastMissing = 0;
     for (const range of ranges) this.#addMissing(range);
   }
 
   /** @param isStopped whether the sender waits for an operator */
-  stateIs(isStopped: boolean): void {
+  setStopped(isStopped: boolean): void {
     this.#isStopped = isStopped;
     if (isStopped) {
       this.#close(STOPPED);
-      this.giveUp(); // it may take an operator days
+      this.giveUp(); // it might take an operator days
     } else this.#tryToOpen();
   }
 
-  /** The sender ends. The next one may have another server for its destination. */
-  forget(): void {
+  /** The sender ends. The next one might have another server for its destination. */
+  reset(): void {
     this.#seq = undefined;
     this.#isOpen = false;
     this.#neededSeq = this.#lastSeq;
@@ -182,9 +182,9 @@ export class Ack {
 
   /**
    * Waits until the destination has the events of a range, which are durable here.
-   * @param before the seqs of further ones, from before: others may be in between
+   * @param before the seqs of further ones, from before: others might be in between
    */
-  wait({ first, last }: GoneRange, before: readonly number[], answer: Waiting['answer']): void {
+  wait({ first, last }: SeqRange, before: readonly number[], answer: Waiting['answer']): void {
     const seqs = before.filter((seq) => this.#seq === undefined || seq > this.#seq);
     const all = { first: Math.min(first, ...seqs), last: Math.max(last, ...seqs) };
     const one: Waiting = { ...all, sinceMs: performance.now(), answer };
@@ -242,14 +242,14 @@ export class Ack {
     return nextSeq === undefined ? undefined : nextSeq - 1;
   }
 
-  #addMissing({ first, last }: GoneRange): void {
+  #addMissing({ first, last }: SeqRange): void {
     const before = this.#missing.at(-1);
     if (before?.last === first - 1) this.#missing[this.#missing.length - 1] = { first: before.first, last };
     else this.#missing.push({ first, last });
     this.#lastMissing = Math.max(this.#lastMissing, last);
   }
 
-  #isMissing({ first, last }: GoneRange): boolean {
+  #isMissing({ first, last }: SeqRange): boolean {
     return first <= this.#lastMissing && this.#missing.some((range) => range.first <= last && first <= range.last);
   }
 

@@ -2,7 +2,6 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
-import type { GoneRange } from '../journal/segments.ts';
 import { traitsOf } from './destinations/kinds.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './ledger/cursor.ts';
 import { skipped } from './ledger/letter.ts';
@@ -10,6 +9,7 @@ import { DeadLetters } from './ledger/letters.ts';
 import { openIn } from './pipe/retry.ts';
 import { readState } from './pipe/state-file.ts';
 import { readLastSeq, readLines, readNames } from './pipe/status.ts';
+import type { SeqRange } from './position.ts';
 import { readSource, replaceSource } from './source.ts';
 
 /** Nothing was changed. The message says what to do. */
@@ -20,7 +20,7 @@ export class NotPossibleError extends Error {}
  * @returns what was done, as a sentence
  * @throws NotPossibleError, or the error of a system call, after which it can be run again
  */
-export async function skip(disk: Disk, name: string, seqs: GoneRange, limits: Limits): Promise<string> {
+export async function skip(disk: Disk, name: string, seqs: SeqRange, limits: Limits): Promise<string> {
   const state = await readCursor(disk, name);
   const value = valueIn(state);
   const { first, last } = seqs;
@@ -108,7 +108,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
   return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old}`;
 }
 
-async function giveUp(letters: DeadLetters, name: string, seqs: GoneRange, open: number): Promise<string> {
+async function giveUp(letters: DeadLetters, name: string, seqs: SeqRange, open: number): Promise<string> {
   check(open > 0, `${name} has no open dead letter of these events`);
   await letters.append(skipped(seqs));
   return `given up: ${open}`;

@@ -6,7 +6,7 @@ import { contentsOf } from '../journal/segments.ts';
 import type { Ack } from './acks.ts';
 import { DeadLetters } from './ledger/letters.ts';
 import { Link, type LinkOptions } from './pipe/link.ts';
-import type { Destination } from './settings.ts';
+import type { DestinationSettings } from './settings.ts';
 
 export interface ForwardedOptions
   extends Pick<
@@ -44,16 +44,16 @@ export class Forwarded {
     this.#options = options;
   }
 
-  /** Whether all links have ended: its folder may be that of another journal next time. */
+  /** Whether all links have ended: its folder might be that of another journal next time. */
   get isOver(): boolean {
     return this.links.size + this.#closing.size === 0;
   }
 
   /** Begins links to destinations that are new, and ends those to others. @param wanted by their names */
-  update(wanted: ReadonlyMap<string, Destination>): void {
+  update(wanted: ReadonlyMap<string, DestinationSettings>): void {
     for (const [name, link] of this.links) {
       const now = wanted.get(name);
-      if (now !== undefined && JSON.stringify(now) === JSON.stringify(link.options.destination)) continue;
+      if (now !== undefined && JSON.stringify(now) === JSON.stringify(link.options.settings)) continue;
       this.links.delete(name);
       const closed: Promise<void> = link.close().then(() => void this.#closing.delete(closed));
       this.#closing.add(closed);
@@ -62,10 +62,10 @@ export class Forwarded {
     // One that was changed begins after the one before it has ended: both write the same files.
     const ended = this.ended();
     const source = () => ended.then(openSource);
-    for (const [name, destination] of wanted) {
+    for (const [name, settings] of wanted) {
       if (this.links.has(name)) continue;
       const own = {
-        destination,
+        settings,
         source,
         letters: () => this.#lettersOf(name),
         ack: name === config.ack ? ack : undefined,

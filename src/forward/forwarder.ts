@@ -7,7 +7,6 @@ import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
 import type { HeldBack } from '../journal/hooks.ts';
-import type { GoneRange } from '../journal/segments.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
@@ -15,13 +14,14 @@ import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Hub } from './hub/hub.ts';
 import type { Link } from './pipe/link.ts';
 import { senderStates } from './pipe/sender.ts';
-import type { Deployment, Destination } from './settings.ts';
+import type { SeqRange } from './position.ts';
+import type { Deployment, DestinationSettings } from './settings.ts';
 import {
   ackProblem,
   appliesTo,
   type IsOwnUrl,
   ownHookProblem,
-  resolved,
+  resolveSettings,
   tooMany,
   watchDestinations,
 } from './settings-file.ts';
@@ -33,7 +33,7 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' | 'disk' | 'source' | 'through'> {
+export interface ForwarderOptions extends Omit<ForwardedOptions, 'deployment' | 'disk' | 'source' | 'through'> {
   readonly config: Config;
   /** The receiving side of the same service, once a journal is open. */
   readonly hub: () => Pick<Hub, 'receiverOf'>;
@@ -41,19 +41,19 @@ export interface ForwardingOptions extends Omit<ForwardedOptions, 'deployment' |
   readonly diskOf: (deployment: Deployment) => Disk;
   /** Of no URL before the service listens. */
   readonly isOwnUrl?: IsOwnUrl;
-  /** As `AcksOptions.onAcknowledged`. */
+  /** Like `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
   /** Of the file of `--forward`, as `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
 }
 
 /** In this order: `open`, `begin` and `close`. */
-export class Forwarding {
+export class Forwarder {
   /** With `--ack`. */
   readonly acks: Acks | undefined;
-  readonly #options: ForwardingOptions;
+  readonly #options: ForwarderOptions;
   #journals: ForwardedJournals | undefined;
-  #file: WatchedFile<readonly Destination[]> | undefined;
+  #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #forwarded = new Map<Deployment, Forwarded>();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
@@ -65,7 +65,7 @@ export class Forwarding {
   /** What was logged of `--ack`, if it is still so. */
   #loggedAck: string | undefined;
 
-  constructor(options: ForwardingOptions) {
+  constructor(options: ForwarderOptions) {
     this.#options = options;
     const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
     const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
@@ -90,9 +90,9 @@ export class Forwarding {
     if (problem !== undefined) throw new Error(problem);
   }
 
-  readonly #journalsOf = (destination: Destination): number => {
+  readonly #journalsOf = (settings: DestinationSettings): number => {
     const deployments = this.#journals?.deployments() ?? [];
-    return deployments.filter((deployment) => appliesTo(destination, deployment)).length;
+    return deployments.filter((deployment) => appliesTo(settings, deployment)).length;
   };
 
   /** A reply waits for its acknowledgement, and that for the next request. */
@@ -120,8 +120,8 @@ export class Forwarding {
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
     let found: HeldBack | undefined;
-    for (const { name, hold, ...destination } of this.#file?.current ?? []) {
-      if (!hold || !appliesTo(destination, deployment)) continue;
+    for (const { name, hold, ...settings } of this.#file?.current ?? []) {
+      if (!hold || !appliesTo(settings, deployment)) continue;
       const fromSeq = this.#forwarded.get(deployment)?.links.get(name)?.floorSeq ?? 1;
       if (found !== undefined && found.fromSeq <= fromSeq) continue;
       const reason = `the destination ${name} has not received event ${fromSeq} yet; see assetlog forward status`;
@@ -131,10 +131,10 @@ export class Forwarding {
   }
 
   /**
-   * As `JournalHooks.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
+   * Like `JournalHooks.removing`: each destination that has not confirmed all of the events gets a dead letter that names them.
    * @throws NotRemovableError
    */
-  async removing(deployment: Deployment, gone: GoneRange): Promise<void> {
+  async removing(deployment: Deployment, gone: SeqRange): Promise<void> {
     for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
   }
 
@@ -150,19 +150,20 @@ export class Forwarding {
   }
 
   /**
-   * Called when there may be other destinations or deployments: begins links that are new, and ends links that are gone.
+   * Called when there might be other destinations or deployments: begins links that are new, and ends links that are gone.
    * @returns resolves when the links that are gone have ended. Never rejects
    */
   async update(): Promise<void> {
     if (this.#isClosed || this.#file === undefined) return;
     const { limits, notices } = this.#options;
-    const wanted = new Map<Deployment, Map<string, Destination>>();
+    const wanted = new Map<Deployment, Map<string, DestinationSettings>>();
     let count = 0;
     for (const deployment of this.#journals?.deployments() ?? []) {
-      const own = this.#file.current.filter((destination) => appliesTo(destination, deployment));
+      const own = this.#file.current.filter((settings) => appliesTo(settings, deployment));
       const some = own.slice(0, Math.max(0, limits.sendersMax - count));
       count += own.length;
-      if (some.length > 0) wanted.set(deployment, new Map(some.map((one) => [one.name, resolved(one, deployment)])));
+      if (some.length > 0)
+        wanted.set(deployment, new Map(some.map((one) => [one.name, resolveSettings(one, deployment)])));
     }
     if (count > limits.sendersMax && count !== this.#loggedExcess) {
       notices.error('not every event is forwarded', { problem: `it ${tooMany(count, limits)}` });
@@ -200,7 +201,7 @@ export class Forwarding {
     });
   }
 
-  /** A deployment may be added later, so that a name without one is no mistake for certain. */
+  /** A deployment might be added later, so that a name without one is no mistake for certain. */
   #warnOfNames(): void {
     const known = this.#journals?.deployments() ?? [];
     const listed = (this.#file?.current ?? []).flatMap(({ name, deployments = [] }) =>
@@ -213,9 +214,9 @@ export class Forwarding {
     this.#loggedNames = names;
   }
 
-  /** A start and a new file with the problem are refused, and deployments may be added later. */
-  #warnOfAck(destinations: readonly Destination[]): void {
-    const problem = ackProblem(destinations, this.#journalsOf, this.#options.config);
+  /** A start and a new file with the problem are refused, and deployments might be added later. */
+  #warnOfAck(all: readonly DestinationSettings[]): void {
+    const problem = ackProblem(all, this.#journalsOf, this.#options.config);
     if (problem !== undefined && problem !== this.#loggedAck) {
       this.#options.notices.error('reports of new deployments get 503', {
         problem: `the file of --forward ${problem}`,

@@ -11,21 +11,24 @@ import type { Notices } from '../telemetry/log.ts';
 import { hookOrigin, readHookUrl } from './destinations/hook.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.ts';
 import { readOnly } from './only.ts';
-import type { Deployment, Destination } from './settings.ts';
+import type { Deployment, DestinationSettings } from './settings.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
 
 /** @returns a destination as one journal has it */
-export function resolved(destination: Destination, deployment: Deployment): Destination {
+export function resolveSettings(settings: DestinationSettings, deployment: Deployment): DestinationSettings {
   const named = (url: string) => url.replaceAll(DEPLOYMENT, deployment ?? '');
-  const { to, hookPath } = destination;
+  const { to, hookPath } = settings;
   const own = hookPath === undefined ? {} : { hookPath: named(hookPath) };
-  return { ...destination, ...own, to: named(to), deployments: undefined };
+  return { ...settings, ...own, to: named(to), deployments: undefined };
 }
 
 /** Whether the events of a deployment, or of a local service, go to this destination: also if it names no deployments. */
-export function appliesTo({ deployments }: Pick<Destination, 'deployments'>, deployment: string | undefined): boolean {
+export function appliesTo(
+  { deployments }: Pick<DestinationSettings, 'deployments'>,
+  deployment: string | undefined,
+): boolean {
   return deployments === undefined || deployments.includes(deployment ?? '');
 }
 
@@ -53,7 +56,7 @@ const DEFAULTS = {
 interface WatchOptions {
   readonly limits: Limits;
   readonly notices: Notices;
-  /** As `FileUse.refused`. */
+  /** Like `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
   readonly isOwnUrl?: IsOwnUrl;
 }
@@ -76,11 +79,11 @@ export type IsOwnUrl = (url: URL) => boolean;
 export async function watchDestinations(
   config: DestinationOptions,
   { limits, notices, isOwnUrl, refusedFiles }: WatchOptions,
-  journalsOf: (destination: Destination) => number,
-  changed: (destinations: readonly Destination[]) => void,
-): Promise<WatchedFile<readonly Destination[]> | undefined> {
+  journalsOf: (settings: DestinationSettings) => number,
+  changed: (all: readonly DestinationSettings[]) => void,
+): Promise<WatchedFile<readonly DestinationSettings[]> | undefined> {
   const own = ownOf(config);
-  const problemOf = (all: readonly Destination[]) => {
+  const problemOf = (all: readonly DestinationSettings[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
     if (count > limits.sendersMax) return tooMany(count, limits);
     return ackProblem(all, journalsOf, config) ?? ownHookProblem(all, isOwnUrl);
@@ -99,9 +102,9 @@ export async function watchDestinations(
       const problem = problemOf(value);
       return problem === undefined ? { kind: 'valid', value } : { kind: 'invalid', problems: [`line 1: ${problem}`] };
     },
-    changed: (destinations) => {
-      notices.info('the destinations were read again', { count: destinations.length });
-      changed(destinations);
+    changed: (all) => {
+      notices.info('the destinations were read again', { count: all.length });
+      changed(all);
     },
     failed: (problem) =>
       notices.error('the file with the destinations is refused; those that were read before stay in effect', {
@@ -113,8 +116,8 @@ export async function watchDestinations(
 
 /** @returns what is wrong with the destination of `--ack`, which every journal needs, as a clause */
 export function ackProblem(
-  all: readonly Destination[],
-  journalsOf: (destination: Destination) => number,
+  all: readonly DestinationSettings[],
+  journalsOf: (destination: DestinationSettings) => number,
   { ack }: DestinationOptions,
 ): string | undefined {
   if (ack === '') return undefined;
@@ -128,14 +131,17 @@ export function ackProblem(
 }
 
 /** @returns which hook posts to the service itself, as a sentence; each of its events would become another one, and so on */
-export function ownHookProblem(all: readonly Destination[], isOwnUrl: IsOwnUrl = () => false): string | undefined {
+export function ownHookProblem(
+  all: readonly DestinationSettings[],
+  isOwnUrl: IsOwnUrl = () => false,
+): string | undefined {
   const one = all.find(({ to }) => onlyKindOf(to) === 'hook' && isOwnUrl(new URL(hookOrigin(to))));
   if (one === undefined) return undefined;
   return `the hook ${one.name} posts to ${hookOrigin(one.to)}, which is this service itself; give it another URL`;
 }
 
 /** @returns the destinations of the options. @throws as `upstreamOf` */
-function ownOf(config: DestinationOptions): Destination[] {
+function ownOf(config: DestinationOptions): DestinationSettings[] {
   return [
     ...(config.forwardTo === '' ? [] : [upstreamOf(config)]),
     ...(config.onFailedCheck === '' ? [] : [hookOf(config)]),
@@ -148,7 +154,7 @@ export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'
 }
 
 /** @throws as `upstreamOf` */
-function hookOf(config: DestinationOptions): Destination {
+function hookOf(config: DestinationOptions): DestinationSettings {
   const to = `hook+${config.onFailedCheck}`;
   if (readHookUrl(to) === undefined)
     throw new Error('--on-failed-check must be a URL such as https://hooks.example/path');
@@ -159,7 +165,7 @@ function hookOf(config: DestinationOptions): Destination {
 }
 
 /** @throws Error that says what is wrong with the URL, without the URL */
-function upstreamOf(config: DestinationOptions): Destination {
+function upstreamOf(config: DestinationOptions): DestinationSettings {
   const { forwardTo, forwardTokenFile, forwardTokenHeader, forwardCaFile, whenBehind } = config;
   const problem = urlProblem(forwardTo, config, false);
   if (problem !== undefined) throw new Error(`--forward-to ${problem}`);
@@ -194,7 +200,7 @@ function upstreamOf(config: DestinationOptions): Destination {
 export function readDestinations(
   text: string,
   config: DestinationOptions,
-): { readonly kind: 'valid'; readonly value: readonly Destination[] } | Invalid {
+): { readonly kind: 'valid'; readonly value: readonly DestinationSettings[] } | Invalid {
   return readJsonFile(text, (file, checker) => {
     const names = new Set([
       ...(config.forwardTo === '' ? [] : [UPSTREAM]),
@@ -227,9 +233,9 @@ function readEntry(
   names: Set<string>,
   config: DestinationOptions,
   checker: Checker,
-): Destination {
+): DestinationSettings {
   checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'only']);
-  const { name, to, deployments, hold = true, only, ...more } = entry as Partial<Destination>;
+  const { name, to, deployments, hold = true, only, ...more } = entry as Partial<DestinationSettings>;
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
@@ -317,7 +323,7 @@ function schemeOf(url: string): string {
 }
 
 /** @returns the URL without a slash at its end, or of a hook what may be shown, and the rest */
-function placeOf(url: string): Pick<Destination, 'to' | 'hookPath'> {
+function placeOf(url: string): Pick<DestinationSettings, 'to' | 'hookPath'> {
   return readHookUrl(url) ?? { to: url.replace(/\/+$/, '') };
 }
 

@@ -6,7 +6,7 @@ import type { Filter } from '../event/search.ts';
 export type Deployment = string | undefined;
 
 /** For each deployment that it applies to there is one sender. */
-export interface Destination {
+export interface DestinationSettings {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
   readonly name: string;
   /**
@@ -33,7 +33,7 @@ export interface Destination {
   readonly ratePerSecond?: number | undefined;
   /** Whether `assetlog/id`, `assetlog/recorded` and `assetlog/event_time` are added to the metadata at a plain upstream. */
   readonly stamp: boolean;
-  /** What happens to an event that a plain upstream may have recorded: it is sent again, or given up. */
+  /** What happens to an event that a plain upstream might have recorded: it is sent again, or given up. */
   readonly inDoubt: 'again' | 'once';
   /** Whether a new destination gets the first event there is, or the next one. */
   readonly begin: 'first' | 'now';

@@ -37,7 +37,7 @@ export async function openSource(disk: Disk): Promise<string> {
     }
     return replaceSource(disk);
   }
-  await disk.syncFolder(); // the process that made it may have died before the entry was durable
+  await disk.syncFolder(); // the process that made it might have died before the entry was durable
   return source;
 }
 
@@ -74,7 +74,7 @@ export const KNOWN_PREFIX = '.forwarded-';
 export type Through = ReadonlyMap<string, readonly string[]>;
 
 /**
- * The ids of the journals that a hub said its events reach, its own first: `forward-hub.via`. Events that were sent may come back by it
+ * The ids of the journals that a hub said its events reach, its own first: `forward-hub.via`. Events that were sent might come back by it
  * after a crash, before it says that again.
  * @throws the error of a system call
  */

@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
-import type { Sent, Target } from '../../src/forward/destinations/destination.ts';
+import type { Destination, Sent } from '../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../src/forward/destinations/kinds.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
@@ -49,15 +49,15 @@ const events: readonly PlainEvent[] = [
   { type: 'AssetMaterialization', assetKey: [`row009${'x'.repeat(400)}`], idempotencyKey: 'k' },
 ];
 
-function open(t: TestContext, { port }: Reference, stamp = false): Target {
+function open(t: TestContext, { port }: Reference, stamp = false): Destination {
   const options = { source: 'x', tokenHeader: 'X-Token', stamp, limits };
-  const target = traitsOf.api.open({ ...options, to: `http://127.0.0.1:${port}` });
-  t.after(() => target.close());
-  return target;
+  const destination = traitsOf.api.open({ ...options, to: `http://127.0.0.1:${port}` });
+  t.after(() => destination.close());
+  return destination;
 }
 
-function send(target: Target, line: Line): Promise<Sent> {
-  return target.send({ lines: [line], lost: undefined }, NEVER);
+function send(destination: Destination, line: Line): Promise<Sent> {
+  return destination.send({ lines: [line], lost: undefined }, NEVER);
 }
 
 /** @returns the data of a GraphQL reply of the reference. @throws AssertionError if the reply has errors */
@@ -79,10 +79,10 @@ test('the reference is not a hub, and gets each type of event with the values of
   assert.deepEqual(await hub.ask(NEVER), { kind: 'no hub' });
   hub.close();
   const lines = linesOf(events);
-  const target = open(t, reference);
+  const destination = open(t, reference);
   for (const line of lines) {
     const { seq, id } = line.event;
-    assert.deepEqual(await send(target, line), { kind: 'recorded', seq, id });
+    assert.deepEqual(await send(destination, line), { kind: 'recorded', seq, id });
   }
   const journal = newFolder(t);
   writeFileSync(join(journal, 'events-00000000000000000001.jsonl'), lines[0]!.bytes);

@@ -363,16 +363,16 @@ function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
 
 test('replies leave in order, each with what its own events got [ack-7]', () => {
   const { ack, answers, wait } = waitingFor(4);
-  ack.has(4);
+  ack.advance(4);
   wait(5);
   wait(6, 8);
   wait(3); // a replay
-  ack.has(5);
+  ack.advance(5);
   assert.deepEqual(answers.splice(0), ['3: 200', '5: 200']);
   ack.lacks({ first: 6, last: 6 });
   assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does']);
   wait(9);
-  ack.has(9);
+  ack.advance(9);
   wait(6);
   assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does']);
   ack.lacksOnly([]); // its dead letter was sent again
@@ -382,9 +382,9 @@ test('replies leave in order, each with what its own events got [ack-7]', () => 
 
 test('a batch that repeats earlier events is not about the events in between [ack-11]', () => {
   const { ack, answers, wait } = waitingFor(8);
-  ack.has(4);
+  ack.advance(4);
   ack.lacks({ first: 5, last: 5 });
-  ack.has(6);
+  ack.advance(6);
   wait(9, 10, 2, 6);
   wait(9, 10, 5, 6);
   assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does']);
@@ -393,34 +393,34 @@ test('a batch that repeats earlier events is not about the events in between [ac
   assert.deepEqual(answers.splice(0), ['Infinity: 200']);
   ack.lacks({ first: 7, last: 7 });
   assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does']);
-  ack.has(10);
+  ack.advance(10);
   assert.deepEqual(answers, ['9: 200']);
 });
 
 test('a hub that was restored from a backup acknowledges only what it has again [ack-8]', () => {
   const { ack, answers, wait } = waitingFor(10);
-  ack.has(10);
-  ack.has(6);
+  ack.advance(10);
+  ack.advance(6);
   wait(9); // a replay
   assert.deepEqual(answers, []);
-  ack.has(10);
+  ack.advance(10);
   assert.deepEqual(answers, ['9: 200']);
 });
 
 test('another destination has to say what it has before anything is recorded [ack-9]', () => {
   const { acks, ack, journal } = waitingFor(10);
-  ack.has(10);
+  ack.advance(10);
   assert.equal(acks.refusal(undefined), undefined);
-  ack.forget();
+  ack.reset();
   assert.notEqual(acks.refusal(undefined), undefined);
-  ack.has(9);
+  ack.advance(9);
   assert.notEqual(acks.refusal(undefined), undefined);
-  ack.has(10);
-  ack.stateIs(true);
+  ack.advance(10);
+  ack.setStopped(true);
   assert.notEqual(acks.refusal(undefined), undefined, 'stopped');
   journal.lastSeq = 11;
-  ack.has(10);
-  ack.stateIs(false);
+  ack.advance(10);
+  ack.setStopped(false);
   assert.equal(acks.refusal(undefined), undefined, 'it has all of the moment of the stop');
 });
 
@@ -435,9 +435,9 @@ test('a reply that comes after the end of a stop is given up at once [ack-10]', 
 
 test('a reply that waits when forwarding stops, or begins to wait then, is given up at once [ack-12]', () => {
   const { ack, answers, wait } = waitingFor(4);
-  ack.has(4);
+  ack.advance(4);
   wait(5);
-  ack.stateIs(true);
+  ack.setStopped(true);
   assert.deepEqual(answers.splice(0), ['5: recorded here, not yet at h']);
   wait(6);
   wait(3); // a replay

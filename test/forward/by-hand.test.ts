@@ -37,9 +37,9 @@ async function forwardedTo(seq: number, value: Partial<CursorValue> = {}, journa
 
 /** @returns what a destination of this kind gets that has not confirmed all events yet */
 async function sentTo(kind: 'hub' | 'api', disk: SimulatedDisk): Promise<Model> {
-  const target = new Model(kind);
-  await sendAll(disk, 12, () => target);
-  return target;
+  const destination = new Model(kind);
+  await sendAll(disk, 12, () => destination);
+  return destination;
 }
 
 test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {

@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openClickhouse } from '../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { Target } from '../../src/forward/destinations/destination.ts';
+import type { Destination } from '../../src/forward/destinations/destination.ts';
 import { openNats } from '../../src/forward/destinations/nats/nats.ts';
 import { readCursor } from '../../src/forward/ledger/cursor.ts';
 import { Table } from '../support/clickhouse-stub.ts';
@@ -64,37 +64,37 @@ class Calls {
     return false;
   }
 
-  /** What a process that is gone does with a target. */
-  target(target: Target): Target {
+  /** What a process that is gone does with a destination. */
+  destination(destination: Destination): Destination {
     const unlessOver = async <Found>(promise: Promise<Found>): Promise<Found> => {
       const found = await promise;
       return this.isOver ? NEVER : found;
     };
     return {
-      ask: (signal) => unlessOver(target.ask(signal)),
-      send: (outgoing, signal) => unlessOver(target.send(outgoing, signal)),
-      haveFilesChanged: (signal) => target.haveFilesChanged(signal),
-      close: () => target.close(),
+      ask: (signal) => unlessOver(destination.ask(signal)),
+      send: (batch, signal) => unlessOver(destination.send(batch, signal)),
+      haveFilesChanged: (signal) => destination.haveFilesChanged(signal),
+      close: () => destination.close(),
     };
   }
 }
 
 interface Engine {
   readonly to: string;
-  readonly open: () => Target;
+  readonly open: () => Destination;
   /** Partitions of the events, in the order in which they were stored. */
   readonly stored: () => string[];
   /** The calls of the process that runs. */
   calls: Calls;
 }
 
-const target = { source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits };
+const destination = { source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits };
 
 async function startNats(t: TestContext): Promise<Engine> {
   const stub: NatsStub = await startNatsStub(t, { passes: (message) => engine.calls.passes(message) });
   const engine: Engine = {
     to: stub.to,
-    open: () => openNats({ ...target, to: stub.to }),
+    open: () => openNats({ ...destination, to: stub.to }),
     stored: () => stub.stored.map(({ payload }) => JSON.parse(`${payload}`).partition),
     calls: new Calls(),
   };
@@ -116,7 +116,7 @@ async function startClickhouse(t: TestContext): Promise<Engine> {
   const to = `clickhouse+http://127.0.0.1:${await listenOn(t, server)}/assets.events`;
   const engine: Engine = {
     to,
-    open: () => openClickhouse({ ...target, to }),
+    open: () => openClickhouse({ ...destination, to }),
     stored: () => table.stored,
     calls: new Calls(),
   };
@@ -132,9 +132,9 @@ async function live(engine: Engine, disk: SimulatedDisk, lastSeq: number): Promi
     if (calls.passes(`${call} ${name}`)) return undefined;
     return calls.isOver ? NEVER : systemError('EIO', name);
   };
-  const opened: Target[] = [];
+  const opened: Destination[] = [];
   const open = () => {
-    const one = calls.target(engine.open());
+    const one = calls.destination(engine.open());
     opened.push(one);
     return one;
   };

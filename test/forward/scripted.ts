@@ -2,15 +2,15 @@
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
-import type { Asked, Outgoing, Sent, Target } from '../../src/forward/destinations/destination.ts';
-import { type TargetKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
+import type { Asked, Batch, Destination, Sent } from '../../src/forward/destinations/destination.ts';
+import { type DestinationKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/ledger/cursor.ts';
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Link } from '../../src/forward/pipe/link.ts';
 import { Sender, type SenderStatus } from '../../src/forward/pipe/sender.ts';
 import { type ForwardState, writeState } from '../../src/forward/pipe/state-file.ts';
-import type { Destination } from '../../src/forward/settings.ts';
+import type { DestinationSettings } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
@@ -30,7 +30,7 @@ export const limits: Limits = {
   forwardStopMs: 20,
 };
 
-export const UPSTREAM: Destination = {
+export const UPSTREAM: DestinationSettings = {
   name: 'upstream',
   to: 'http://127.0.0.1:3000',
   tokenHeader: 'Authorization',
@@ -46,8 +46,8 @@ export type Answer = 'record' | 'lost' | Asked['kind'] | Exclude<Sent['kind'], '
 type Answering = (what: 'ask' | 'send', seq: number) => Answer | Promise<Answer>;
 
 /** What has happened so far: events as the destination got them. */
-export class Model implements Target {
-  readonly kind: TargetKind;
+export class Model implements Destination {
+  readonly kind: DestinationKind;
   /** Seqs in the order in which they were recorded, each as often as it was. */
   recorded: number[] = [];
   /** Seqs of the first lines of all requests. */
@@ -65,7 +65,7 @@ export class Model implements Target {
   afterMs: number | undefined;
   signals: AbortSignal[] = [];
 
-  constructor(kind: TargetKind, answer: Answering = () => 'record') {
+  constructor(kind: DestinationKind, answer: Answering = () => 'record') {
     this.kind = kind;
     this.answer = answer;
   }
@@ -79,27 +79,27 @@ export class Model implements Target {
     return { kind: 'at', seq: this.seq, id: this.id };
   }
 
-  async send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async send(batch: Batch, signal: AbortSignal): Promise<Sent> {
     this.signals.push(signal);
-    const [{ seq, event }] = outgoing.lines as [(typeof outgoing.lines)[0]];
+    const [{ seq, event }] = batch.lines as [(typeof batch.lines)[0]];
     this.requests.push(seq);
-    this.ends.push(outgoing.lines.at(-1)!.seq);
-    this.largest = Math.max(this.largest, outgoing.lines.length);
+    this.ends.push(batch.lines.at(-1)!.seq);
+    this.largest = Math.max(this.largest, batch.lines.length);
     const answer = await this.answer('send', seq);
     switch (answer) {
       case 'record':
-        return traitsOf[this.kind].canBeAsked ? this.#takeAll(outgoing) : this.#take(seq, event.id);
+        return traitsOf[this.kind].canBeAsked ? this.#takeAll(batch) : this.#take(seq, event.id);
       case 'lost':
-        if (traitsOf[this.kind].canBeAsked) this.#takeAll(outgoing);
+        if (traitsOf[this.kind].canBeAsked) this.#takeAll(batch);
         else this.#take(seq, event.id);
-        return { kind: 'in doubt', reason: 'sent no complete reply', final: false };
+        return { kind: 'in doubt', reason: 'sent no complete reply', isFinal: false };
       case 'final':
         this.#take(seq, event.id);
-        return { kind: 'in doubt', status: 500, reason: 'answers 500', final: true };
+        return { kind: 'in doubt', status: 500, reason: 'answers 500', isFinal: true };
       case 'refused':
         return { kind: 'refused', status: 400, reason: 'scripted' };
       case 'in doubt':
-        return { kind: 'in doubt', status: 502, reason: 'answers 502', final: false };
+        return { kind: 'in doubt', status: 502, reason: 'answers 502', isFinal: false };
       case 'elsewhere':
         return { kind: 'elsewhere', reason: 'scripted' };
       case 'stopped':
@@ -121,7 +121,7 @@ export class Model implements Target {
   }
 
   /** As the table of a hub: nothing with a gap that is not named, and nothing twice. An engine hears of no gap. */
-  #takeAll({ lines, lost, after }: Outgoing): Sent {
+  #takeAll({ lines, lost, after }: Batch): Sent {
     const isOther = after !== undefined && after !== this.id;
     if (lines[0]!.seq === this.seq + 1 && isOther) return { kind: 'stopped', why: 'fork', reason: 'scripted' };
     for (const [at, { seq, event }] of lines.entries()) {
@@ -139,7 +139,7 @@ export class Model implements Target {
 }
 
 /** What a destination with a URL of HTTP is opened as. */
-export function byKind(models: { readonly hub: Model; readonly api: Model }): (kind: TargetKind) => Model {
+export function byKind(models: { readonly hub: Model; readonly api: Model }): (kind: DestinationKind) => Model {
   return (kind) => models[kind as 'hub' | 'api'];
 }
 
@@ -200,7 +200,7 @@ export function hubAt(
   disk: SimulatedDisk,
   seq: number,
   id = seq === 0 ? null : idOf(disk, seq),
-  kind: TargetKind = 'hub',
+  kind: DestinationKind = 'hub',
 ): Model {
   return Object.assign(new Model(kind), { seq, id });
 }
@@ -223,14 +223,14 @@ export interface Bench {
 export function startSender(
   disk: SimulatedDisk,
   lastSeq: number,
-  target: (kind: TargetKind) => Target,
+  open: (kind: DestinationKind) => Destination,
   {
     destination = {},
     limits: own = {},
     journalIsOpen = true,
     letters = () => openLetters(disk, destination.name),
   }: {
-    destination?: Partial<Destination>;
+    destination?: Partial<DestinationSettings>;
     limits?: Partial<Limits>;
     journalIsOpen?: boolean;
     letters?: () => Promise<DeadLetters>;
@@ -239,10 +239,10 @@ export function startSender(
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
   const sender = new Sender({
-    destination: { ...UPSTREAM, ...destination },
+    settings: { ...UPSTREAM, ...destination },
     disk,
     progress,
-    target,
+    open,
     letters,
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
     limits: { ...limits, ...own },
@@ -266,7 +266,7 @@ export function startSender(
 export function createLink(
   disk: SimulatedDisk,
   lastSeq: number,
-  destination: Partial<Destination> = {},
+  destination: Partial<DestinationSettings> = {},
   { limits: own = {}, source = async () => SOURCE }: { limits?: Partial<Limits>; source?: () => Promise<string> } = {},
 ) {
   const progress = new OwnProgress();
@@ -274,7 +274,7 @@ export function createLink(
   const log: Record<string, unknown>[] = [];
   let letters: Promise<DeadLetters> | undefined;
   const link = new Link({
-    destination: { ...UPSTREAM, ...destination },
+    settings: { ...UPSTREAM, ...destination },
     deployment: undefined,
     disk,
     progress,

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { type Config, readConfig } from '../../src/config/config.ts';
 import { limits } from '../../src/config/limits.ts';
 import { onlyNames } from '../../src/forward/only.ts';
-import { appliesTo, readDestinations, resolved, watchDestinations } from '../../src/forward/settings-file.ts';
+import { appliesTo, readDestinations, resolveSettings, watchDestinations } from '../../src/forward/settings-file.ts';
 import { newFolder } from '../support/program.ts';
 import { quiet } from '../support/segments.ts';
 
@@ -263,7 +263,10 @@ test('deployments do not share a URL unless they are listed', () => {
   );
   const [all] = good(fileOf({ name: 'a', to: 'https://hub.example/{deployment}/x/{deployment}/' }), hosted);
   assert.ok(all !== undefined);
-  assert.deepEqual([resolved(all, 'prod').to, appliesTo(all, 'prod')], ['https://hub.example/prod/x/prod', true]);
+  assert.deepEqual(
+    [resolveSettings(all, 'prod').to, appliesTo(all, 'prod')],
+    ['https://hub.example/prod/x/prod', true],
+  );
   const [some] = good(fileOf({ name: 'a', to: 'https://hub.example/all', deployments: ['prod', 'eu'] }), hosted);
   assert.ok(some !== undefined);
   assert.deepEqual([appliesTo(some, 'prod'), appliesTo(some, 'test')], [true, false]);

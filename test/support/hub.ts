@@ -73,7 +73,7 @@ export class TestHub {
     sent: SentJournal,
     first: number,
     last: number,
-    headers: Partial<Pick<Received, 'lost' | 'through'>> = {},
+    headers: Partial<Pick<Received, 'lost' | 'throughSources'>> = {},
   ): Promise<Said> {
     const body = sent.bytes(first, last);
     const { source } = sent;

@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { watchDeployments } from '../../deployments/file.ts';
-import { probe } from '../../forward/destinations/trial.ts';
-import type { Deployment, Destination } from '../../forward/settings.ts';
-import { appliesTo, type DestinationOptions, resolved, watchDestinations } from '../../forward/settings-file.ts';
+import { tryDestination } from '../../forward/destinations/trial.ts';
+import type { Deployment, DestinationSettings } from '../../forward/settings.ts';
+import { appliesTo, type DestinationOptions, resolveSettings, watchDestinations } from '../../forward/settings-file.ts';
 import { readSource } from '../../forward/source.ts';
 import { openDisk } from '../../journal/disk.ts';
 import { createUuids } from '../../journal/line/uuid.ts';
@@ -25,7 +25,7 @@ export interface TryValues extends Omit<DestinationOptions, 'whenBehind' | 'ack'
  * @returns 0 if all work, 1 if one does not, 2 if the options or files are wrong or have no destination
  */
 export async function tryDestinations(values: TryValues, name: string | undefined, output: Output): Promise<ExitCode> {
-  let all: readonly (readonly [Destination, Deployment])[];
+  let all: readonly (readonly [DestinationSettings, Deployment])[];
   try {
     all = await readWanted(values);
   } catch (error) {
@@ -41,7 +41,11 @@ export async function tryDestinations(values: TryValues, name: string | undefine
   const tried = await Promise.all(
     wanted.map(async ([destination, deployment]) => {
       const source = await sourceOf(join(values.data, deployment ?? ''));
-      const { kind, works, reason } = await probe(destination, { deployment, source, limits: probeLimits }, signal);
+      const { kind, works, reason } = await tryDestination(
+        destination,
+        { deployment, source, limits: probeLimits },
+        signal,
+      );
       return { name: destination.name, deployment: deployment ?? null, to: destination.to, kind, works, reason };
     }),
   );
@@ -57,7 +61,7 @@ export async function tryDestinations(values: TryValues, name: string | undefine
 }
 
 /** @throws Error with one line for each problem of the options and the files */
-async function readWanted(values: TryValues): Promise<(readonly [Destination, Deployment])[]> {
+async function readWanted(values: TryValues): Promise<(readonly [DestinationSettings, Deployment])[]> {
   const shared = { limits, notices: createNotices('error', false, () => {}) };
   let deployments: Deployment[] = [undefined];
   if (values.deployments !== '') {
@@ -65,7 +69,7 @@ async function readWanted(values: TryValues): Promise<(readonly [Destination, De
     file.stop();
     deployments = [...file.current.tokensOf.keys()];
   }
-  const deploymentsFor = (destination: Destination) =>
+  const deploymentsFor = (destination: DestinationSettings) =>
     deployments.filter((deployment) => appliesTo(destination, deployment));
   const options = { ...values, whenBehind: 'refuse', ack: '' } as const;
   const found = await watchDestinations(
@@ -76,7 +80,7 @@ async function readWanted(values: TryValues): Promise<(readonly [Destination, De
   );
   found?.stop();
   return (found?.current ?? []).flatMap((destination) =>
-    deploymentsFor(destination).map((deployment) => [resolved(destination, deployment), deployment] as const),
+    deploymentsFor(destination).map((deployment) => [resolveSettings(destination, deployment), deployment] as const),
   );
 }
 

@@ -5,19 +5,20 @@ import { isTlsError, onOneLine } from '../../client/delivery.ts';
 import { LateFileError } from '../../config/file-queue.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { withoutSecret } from '../../telemetry/masked.ts';
-import type { Destination } from '../settings.ts';
+import type { Position } from '../position.ts';
+import type { DestinationSettings } from '../settings.ts';
 import { isId } from '../source.ts';
 import type { Secrets } from './credentials.ts';
-import type { Again, Position, Sent, Stopped } from './destination.ts';
+import type { Again, Sent, Stopped } from './destination.ts';
 
 export { readObject } from '../../config/json-file.ts';
 
 /** The members of a JSON object. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** @returns what to do about a login that was refused. @param files those that the kind of destination may have, as words */
+/** @returns what to do about a login that was refused. @param files those that the kind of destination can have, as words */
 export function loginHint(
-  { tokenFile, passwordFile }: Pick<Destination, 'tokenFile' | 'passwordFile'>,
+  { tokenFile, passwordFile }: Pick<DestinationSettings, 'tokenFile' | 'passwordFile'>,
   files: string,
 ): string {
   if (passwordFile !== undefined) return `check the user, and the password in ${passwordFile}`;
@@ -29,13 +30,13 @@ export function positionOf({ seq, id }: Said = {}): Position | undefined {
   return Number.isSafeInteger(seq) && (seq as number) > 0 && isId(id) ? { seq: seq as number, id } : undefined;
 }
 
-/** Text from a server may have any length. It is cut between words. */
+/** Text from a server can have any length. It is cut between words. */
 export function quote(text: string): string {
   if (text.length <= QUOTED_CHARACTERS_MAX) return onOneLine(text);
   return `${onOneLine(text.slice(0, QUOTED_CHARACTERS_MAX).replace(/\s\S*$/, ''))} …`;
 }
 
-/** As `quote`, without the secrets of a login, which a server may repeat. */
+/** Like `quote`, without the secrets of a login, which a server might repeat. */
 export function quoteWithout({ token, password }: Secrets, text: string): string {
   return quote(withoutSecret(withoutSecret(text, token), password));
 }
@@ -69,7 +70,7 @@ export function otherwise({ status, reason }: { readonly status: number; readonl
 /** @returns what it means that no connection to a destination was established */
 export function unreached(
   { message, code }: Pick<NoReply, 'message' | 'code'>,
-  { caFile }: Pick<Destination, 'caFile'>,
+  { caFile }: Pick<DestinationSettings, 'caFile'>,
 ): Again | Stopped {
   const reason = `cannot be reached: ${problemOf(code, quote(message))}`;
   return isTlsError(code) ? turnedAway(`${reason}; ${tlsHint(code, caFile)}`) : { kind: 'again', reason };
@@ -104,6 +105,4 @@ const TLS_PROBLEMS: readonly (readonly [RegExp, string])[] = [
   [/HPE_INVALID_CONSTANT/, 'it does not speak HTTP; check the URL'],
 ];
 
-/** What a destination says that has no event of the journal. */
-export const NOTHING: Position = { seq: 0, id: null };
 const QUOTED_CHARACTERS_MAX = 200;

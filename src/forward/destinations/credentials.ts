@@ -3,7 +3,7 @@
 import { LateFileError } from '../../config/file-queue.ts';
 import { fileVersion, readText, readToken } from '../../config/files.ts';
 import type { Limits } from '../../config/limits.ts';
-import type { Destination } from '../settings.ts';
+import type { DestinationSettings } from '../settings.ts';
 
 export interface Secrets {
   readonly token: string | undefined;
@@ -15,7 +15,7 @@ export interface Secrets {
 
 type CredentialLimits = Pick<Limits, 'keptMs' | 'tokenBytesMax' | 'caBytesMax' | 'fileReadMs'>;
 
-export type CredentialFiles = Pick<Destination, 'tokenFile' | 'passwordFile' | 'caFile'>;
+export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'caFile'>;
 
 /** Reads the files again when that is due. */
 export class Credentials {

@@ -1,19 +1,19 @@
-/** What a sender needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
+/** What a pipe needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
 
 import type { Line } from '../../journal/look/reading.ts';
-import type { GoneRange } from '../../journal/segments.ts';
+import type { Position, SeqRange } from '../position.ts';
 
 /** Lines of one journal to send. */
-export interface Outgoing {
-  /** At least one, with consecutive seqs. A target may send only the first ones: see `Sent`. */
+export interface Batch {
+  /** At least one, with consecutive seqs. A destination can send only the first ones: see `Sent`. */
   readonly lines: readonly Line[];
   /** The events directly before the first line that the journal does not have any more. */
-  readonly lost: GoneRange | undefined;
+  readonly lost: SeqRange | undefined;
   /** The id of the event directly before the first line, if the destination has said that it has it. */
   readonly after?: string | undefined;
   /** The last seq of the journal. */
   readonly lastSeq?: number;
-  /** Resolves when a second request may be sent for the lines, as the rate limit has it. */
+  /** Resolves when the rate limit permits a second request for the lines. */
   readonly turn?: () => Promise<void>;
 }
 
@@ -45,19 +45,11 @@ export interface Again {
   readonly afterMs?: number | undefined;
 }
 
-/** How far a destination is with a journal: it has all events up to one of them. */
-export interface Position {
-  /** 0 at the beginning. */
-  readonly seq: number;
-  /** The id of the line with that seq; null at the beginning, or if the id is not known. */
-  readonly id: string | null;
-}
-
 /** What a destination says it has of this journal. */
 export type Asked =
   | ({ readonly kind: 'at' } & Position)
   /**
-   * It cannot be asked: it is no hub. The page of a proxy may look the same, so that this is certain only after an event was
+   * It cannot be asked: it is no hub. The page of a proxy can look the same, so that this is certain only after an event was
    * recorded or refused there.
    */
   | { readonly kind: 'no hub' }
@@ -71,25 +63,25 @@ export type Sent =
   /** The first line was refused and will be refused again. */
   | { readonly kind: 'refused'; readonly status: number; readonly reason: string }
   /**
-   * The first line may have been recorded. With `final` it is not to be sent again, whatever the destination's `inDoubt` says, since
-   * it was recorded as far as is known.
+   * The first line might have been recorded. With `isFinal` it is not to be sent again, whatever `inDoubt` of the settings says,
+   * since it was recorded as far as is known.
    */
   | {
       readonly kind: 'in doubt';
       readonly status?: number | undefined;
       readonly reason: string;
-      readonly final: boolean;
+      readonly isFinal: boolean;
     }
-  /** The destination is at another seq than the sender thought: ask, and continue there. */
+  /** The destination is at another seq than expected: ask, and continue there. */
   | { readonly kind: 'elsewhere'; readonly reason: string }
   | Again
   | Stopped;
 
 /** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
-export interface Target {
+export interface Destination {
   /** @param signal ends the request; the result is then an `again` */
   ask(signal: AbortSignal): Promise<Asked>;
-  send(outgoing: Outgoing, signal: AbortSignal): Promise<Sent>;
+  send(batch: Batch, signal: AbortSignal): Promise<Sent>;
   /**
    * Whether a file that it read, such as that of the token, is another one since then; false before the first request, and if the
    * files are not reached.

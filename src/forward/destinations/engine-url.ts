@@ -1,4 +1,4 @@
-/** The URL of an engine: `nats://n1.example,n2.example:4223/ASSETLOG`. Unlike other URLs it may name several hosts. */
+/** The URL of an engine: `nats://n1.example,n2.example:4223/ASSETLOG`. Unlike other URLs it can name several hosts. */
 
 export interface EngineUrl {
   /** In lower case, without the colon: `nats`, `clickhouse+https`. */
@@ -27,7 +27,7 @@ export function readEngineUrl(to: string): EngineUrl | undefined {
   return read.every((host) => host !== undefined) ? { scheme, hosts: read, path } : undefined;
 }
 
-/** As `readEngineUrl`. @throws TypeError if it is none */
+/** Like `readEngineUrl`. @throws TypeError if it is none */
 export function engineUrlOf(to: string): EngineUrl {
   const url = readEngineUrl(to);
   if (url === undefined) throw new TypeError(`${to} is no URL of an engine`);

@@ -11,8 +11,8 @@ import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { decode } from '../../telemetry/masked.ts';
 import { otherwise, recordedUpTo } from './answers.ts';
-import type { Again, Sent, Stopped, Target } from './destination.ts';
-import { Requests, type TargetOptions } from './http.ts';
+import type { Again, Destination, Sent, Stopped } from './destination.ts';
+import { HttpRequests, type Opening } from './http.ts';
 import { type FinalAnswer, openPlain, type PlainRequest, REFUSED } from './plain.ts';
 
 /** The path of the URL is the secret, and the name of the host is not: Slack and others give each channel a path of its own. */
@@ -28,13 +28,13 @@ export function readHookUrl(url: string): { readonly to: string; readonly hookPa
 }
 
 /** @returns a hook, not connected yet. @throws TypeError if `to` is no URL of one */
-export function openHook(options: TargetOptions): Target {
+export function openHook(options: Opening): Destination {
   const { hookPath = '', deployment } = options;
   const requests = requestsTo(options);
-  // As `assetlog events` prints the lines of several deployments.
+  // In the form in which `assetlog events` prints the lines of several deployments.
   const bodyOf = (text: string) => (deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`);
   const judge = (answer: FinalAnswer, line: Line): Sent => {
-    if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', final: false };
+    if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', isFinal: false };
     const { status, reason } = answer;
     if (status >= 200 && status < 300) return recordedUpTo(line);
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
@@ -62,7 +62,7 @@ function withoutMetadata(event: Recorded, metadata: string): string {
 }
 
 /** Sends OPTIONS, since some hooks take any GET for a call. @returns undefined for an answer of any kind but a refused token */
-export async function tryHook(options: TargetOptions, signal: AbortSignal): Promise<Again | Stopped | undefined> {
+export async function tryHook(options: Opening, signal: AbortSignal): Promise<Again | Stopped | undefined> {
   const requests = requestsTo(options);
   const answer = await requests.send({ method: 'OPTIONS', path: options.hookPath ?? '', signal });
   requests.close();
@@ -75,16 +75,16 @@ export function hookOrigin(to: string): string {
   return new URL(withoutHook(to)).origin;
 }
 
-function requestsTo(options: TargetOptions): Requests {
+function requestsTo(options: Opening): HttpRequests {
   const origin = hookOrigin(options.to);
-  return new Requests({ ...options, to: origin, secrets: partsOf(options.hookPath ?? '') });
+  return new HttpRequests({ ...options, to: origin, secrets: partsOf(options.hookPath ?? '') });
 }
 
 function withoutHook(url: string): string {
   return url.slice('hook+'.length);
 }
 
-/** @returns what is masked in replies, which may repeat all of the URL or a part of it. Decoded, it masks both forms. */
+/** @returns what is masked in replies, which might repeat all of the URL or a part of it. Decoded, it masks both forms. */
 function partsOf(hookPath: string): string[] {
   return [hookPath, ...hookPath.split(/[/?&=]/)].map(decode);
 }

@@ -11,15 +11,16 @@ import {
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
-import type { Deployment, Destination } from '../settings.ts';
+import type { Deployment, DestinationSettings } from '../settings.ts';
 import type { Through } from '../source.ts';
 import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
 import { Credentials } from './credentials.ts';
 import type { Again, Stopped } from './destination.ts';
 
-export interface TargetOptions
+/** What a destination is opened with. */
+export interface Opening
   extends Pick<
-    Destination,
+    DestinationSettings,
     'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
   > {
   /** The id of the journal that is forwarded. */
@@ -48,13 +49,13 @@ export interface TargetOptions
 export type Answer =
   /** Any status that is in no other case; `said` is its body, if that is a JSON object. */
   | { readonly kind: 'answer'; readonly status: number; readonly said: Said | undefined; readonly reason: string }
-  /** 5xx, or no complete reply: the request may have done what it asks for. */
+  /** 5xx, or no complete reply: the request might have done what it asks for. */
   | { readonly kind: 'unclear'; readonly status?: number; readonly reason: string }
   | Again
   | Stopped;
 
 /** One request, without what all requests have in common. */
-export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
+export interface HttpRequest extends Pick<HttpCall, 'method' | 'headers' | 'body'> {
   /** Appended to the base URL. */
   readonly path: string;
   readonly signal: AbortSignal;
@@ -64,8 +65,8 @@ export interface TargetCall extends Pick<HttpCall, 'method' | 'headers' | 'body'
  * Sends requests to one destination, one at a time, over one connection.
  * @template Own what only replies of this kind of destination mean
  */
-export class Requests<Own extends { readonly kind: string } = never> {
-  readonly #options: TargetOptions;
+export class HttpRequests<Own extends { readonly kind: string } = never> {
+  readonly #options: Opening;
   readonly #base: URL;
   readonly #credentials: Credentials;
   readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
@@ -76,7 +77,7 @@ export class Requests<Own extends { readonly kind: string } = never> {
    * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
    * @throws TypeError if `to` is no URL
    */
-  constructor(options: TargetOptions, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
+  constructor(options: Opening, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
     this.#options = options;
     this.#base = new URL(options.to);
     this.#credentials = new Credentials(options, options.limits);
@@ -88,13 +89,13 @@ export class Requests<Own extends { readonly kind: string } = never> {
   }
 
   /** Sends a request to the destination and nowhere else: a redirect is not followed. Does not throw. */
-  async send(call: TargetCall): Promise<Answer | Own> {
+  async send(call: HttpRequest): Promise<Answer | Own> {
     const answer = await this.#send(call).catch((error: Error) => this.#judgeError(error));
     if (answer.kind === 'stopped') this.#credentials.forget();
     return answer;
   }
 
-  async #send({ path, headers, ...call }: TargetCall): Promise<Answer | Own> {
+  async #send({ path, headers, ...call }: HttpRequest): Promise<Answer | Own> {
     const { tokenHeader, secrets, limits } = this.#options;
     const { origin, pathname } = this.#base;
     const { password, token = password, ca } = await this.#credentials.read(call.signal);

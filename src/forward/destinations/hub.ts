@@ -1,18 +1,19 @@
 /**
  * A hub: another assetlog that takes lines of a journal. It knows how many it has of each journal and records none twice, so
- * that a request may always be repeated: the next `ask` says what became of it.
+ * that a request can always be repeated: the next `ask` says what became of it.
  */
 
 import { crcBefore } from '../../journal/line/chain.ts';
 import { originAtEnd } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
 import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
+import { type Position, START } from '../position.ts';
 import { isId, type Through } from '../source.ts';
-import { NOTHING, otherwise, positionOf, type Said } from './answers.ts';
-import type { Asked, Outgoing, Position, Sent, Stopped, Target } from './destination.ts';
-import { type Answer, Requests, type TargetOptions } from './http.ts';
+import { otherwise, positionOf, type Said } from './answers.ts';
+import type { Asked, Batch, Destination, Sent, Stopped } from './destination.ts';
+import { type Answer, HttpRequests, type Opening } from './http.ts';
 
-interface HubPosition extends Position {
+interface HubSaid extends Position {
   /** The journals that its events reach. */
   readonly via: readonly string[];
 }
@@ -20,10 +21,10 @@ interface HubPosition extends Position {
 type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
-export function openHub(options: TargetOptions): Target {
+export function openHub(options: Opening): Destination {
   const { source, sourceName, beginSeq = 1, through, onVia, limits } = options;
   const path = `/forward/${source}`;
-  const requests = new Requests(options);
+  const requests = new HttpRequests(options);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;
@@ -39,11 +40,11 @@ export function openHub(options: TargetOptions): Target {
     return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
-  async function send({ lines, lost, after, lastSeq }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, lost, after, lastSeq }: Batch, signal: AbortSignal): Promise<Sent> {
     const ofSources = lines.some(sourceOf) ? await through?.() : undefined;
     for (;;) {
       const fitting = firstOf(lines, bodyBytes, limits.batchItemsMax);
-      const { chosen, names } = named(fitting, source, ofSources, limits.forwardThroughMax);
+      const { chosen, names } = chooseWithNames(fitting, source, ofSources, limits.forwardThroughMax);
       if (chosen.length === 0) return tooFar(lines[0]!, limits);
       const [{ bytes, start, end, seq }] = chosen as readonly [Line];
       const body = bytesOf(chosen);
@@ -85,7 +86,7 @@ export function openHub(options: TargetOptions): Target {
   }
 
   /** A hub names in `via` its own journal, and the journals that it forwards to. */
-  async function loopIn({ via }: HubPosition): Promise<Stopped | undefined> {
+  async function loopIn({ via }: HubSaid): Promise<Stopped | undefined> {
     await onVia?.(via);
     if (!via.includes(source)) return undefined;
     const reason = 'forwards to this journal itself, so events would go round; give one of the two another destination';
@@ -108,11 +109,8 @@ function asAgain(answer: Answer): Exclude<Answer, { kind: 'unclear' }> {
 }
 
 /** @returns what a hub says; undefined if a member is not as it has to be, so that no text of a server is taken for an id */
-function readPosition(
-  { seq, id, via = [] }: Said,
-  { forwardViaMax }: TargetOptions['limits'],
-): HubPosition | undefined {
-  const at = seq === 0 && id === null ? NOTHING : positionOf({ seq, id });
+function readPosition({ seq, id, via = [] }: Said, { forwardViaMax }: Opening['limits']): HubSaid | undefined {
+  const at = seq === 0 && id === null ? START : positionOf({ seq, id });
   if (at === undefined || !Array.isArray(via) || via.length > forwardViaMax || !via.every(isId)) return undefined;
   return { ...at, via };
 }
@@ -140,7 +138,7 @@ function fork(reason: string): Stopped {
   return { kind: 'stopped', why: 'fork', reason };
 }
 
-function tooFar({ seq }: Line, { forwardThroughMax }: TargetOptions['limits']): Stopped {
+function tooFar({ seq }: Line, { forwardThroughMax }: Opening['limits']): Stopped {
   const reason = `event ${seq} came through ${forwardThroughMax} journals; forward it from one before this`;
   return { kind: 'stopped', why: 'loop', reason };
 }
@@ -151,16 +149,16 @@ function sourceOf({ bytes, start, end }: Line): string | undefined {
 }
 
 /**
- * @param own the id of the journal
+ * @param ownSource the id of the journal
  * @returns the first lines that came through at most `max` journals together, and these journals; none if they were recorded here first
  */
-function named(lines: readonly Line[], own: string, through: Through | undefined, max: number) {
+function chooseWithNames(lines: readonly Line[], ownSource: string, through: Through | undefined, max: number) {
   let names: ReadonlySet<string> = new Set();
   const sources = new Set<string | undefined>([undefined]);
   const chosen = linesBefore(lines, (line) => {
     const source = sourceOf(line);
     if (sources.has(source)) return false;
-    const all = new Set([...names, own, ...(through?.get(source!) ?? [])]);
+    const all = new Set([...names, ownSource, ...(through?.get(source!) ?? [])]);
     if (all.size > max) return true;
     names = all;
     sources.add(source);

@@ -1,14 +1,14 @@
-/** What differs between the kinds of destinations. Senders, links and commands ask for these properties, never for the kind. */
+/** What differs between the kinds of destinations. Pipes and commands ask for these properties, never for the kind. */
 
 import { parseBaseUrl } from '../../client/base-url.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
-import type { Destination } from '../settings.ts';
+import type { DestinationSettings } from '../settings.ts';
 import { openClickhouse } from './clickhouse/clickhouse.ts';
-import type { Again, Stopped, Target } from './destination.ts';
+import type { Again, Destination, Stopped } from './destination.ts';
 import { readEngineUrl } from './engine-url.ts';
 import { hooksPassed, openHook, readHookUrl, tryHook } from './hook.ts';
-import type { TargetOptions } from './http.ts';
+import type { Opening } from './http.ts';
 import { openHub } from './hub.ts';
 import { openNats } from './nats/nats.ts';
 import { openApi, tryApi } from './plain.ts';
@@ -19,11 +19,11 @@ export interface KindTraits {
   /** @returns what is wrong with a URL that has one of the schemes, as a clause that completes its name; undefined if nothing is */
   readonly urlProblem: (to: string) => string | undefined;
   /** Members of the file of destinations that mean nothing to the kind. */
-  readonly withoutMembers: readonly (keyof Destination)[];
-  /** @returns a target that is not connected yet. @throws TypeError if `to` is no URL */
-  readonly open: (options: TargetOptions) => Target;
-  /** As `open`: a target that takes events that were sent before, in any order. What it takes does not move what is asked. */
-  readonly openForRetry: (options: TargetOptions) => Target;
+  readonly withoutMembers: readonly (keyof DestinationSettings)[];
+  /** @returns a destination that is not connected yet. @throws TypeError if `to` is no URL */
+  readonly open: (options: Opening) => Destination;
+  /** Like `open`, for events that were sent before, in any order. What it takes does not move what is asked. */
+  readonly openForRetry: (options: Opening) => Destination;
   /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
   readonly canBeAsked: boolean;
   /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
@@ -32,20 +32,20 @@ export interface KindTraits {
   readonly namesLost: boolean;
   /** Whether the destination keeps the events of deployments apart, also at one URL. */
   readonly keepsDeploymentsApart: boolean;
-  /** Whether the destination removes old events, so that it may have none of a journal that it had events of. */
+  /** Whether the destination removes old events, so that it can have none of a journal that it had events of. */
   readonly removesOld: boolean;
-  /** Whether a request that may have arrived goes again with the same lines, also after a crash. */
+  /** Whether a request that might have arrived goes again with the same lines, also after a crash. */
   readonly sendsSameAgain: boolean;
   /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
   readonly passesFailed: boolean;
   /** Whether an event is sent at all; all are if it is absent. */
   readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
-  /** Whether few senders use the destination, each of which tries often after a failure, and all at once after an outage. */
+  /** Whether few pipes use the destination, each of which tries often after a failure, and all at once after an outage. */
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
   /** Tries a destination of a kind that cannot be asked, and changes nothing there. @returns undefined if it works */
-  readonly probe?: (options: TargetOptions, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
+  readonly probe?: (options: Opening, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
   /** What that, or an answer about a position, shows and leaves out. */
   readonly tried: string;
   /** Requests a second unless `ratePerSecond` says otherwise. */
@@ -139,9 +139,9 @@ export const traitsOf = {
   },
 } satisfies Readonly<Record<string, KindTraits>>;
 
-export type TargetKind = keyof typeof traitsOf;
+export type DestinationKind = keyof typeof traitsOf;
 
-const kinds = Object.entries(traitsOf) as [TargetKind, KindTraits][];
+const kinds = Object.entries(traitsOf) as [DestinationKind, KindTraits][];
 
 /** Those of all kinds. */
 export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) => traits.schemes));
@@ -150,18 +150,18 @@ export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) =
  * @param to a URL with one of `schemes`
  * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it cannot be
  */
-export function kindOf(to: string, canBeAsked: boolean): TargetKind {
+export function kindOf(to: string, canBeAsked: boolean): DestinationKind {
   return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
 }
 
 /** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */
-export function onlyKindOf(to: string): TargetKind | undefined {
+export function onlyKindOf(to: string): DestinationKind | undefined {
   const [kind, ...others] = kindsWith(to);
   return others.length === 0 ? kind : undefined;
 }
 
-/** @returns the kinds that a destination with this URL may be of; none if its scheme is not one of `schemes` */
-export function kindsWith(to: string): TargetKind[] {
+/** @returns the kinds that a destination with this URL can be of; none if its scheme is not one of `schemes` */
+export function kindsWith(to: string): DestinationKind[] {
   const scheme = to.slice(0, to.indexOf(':')).toLowerCase();
   return kinds.filter(([, traits]) => traits.schemes.includes(scheme)).map(([kind]) => kind);
 }
@@ -185,6 +185,6 @@ function engineUrlProblem(to: string, path: RegExp, example: string): string | u
   return url !== undefined && path.test(url.path) ? undefined : `must be a URL such as ${example}`;
 }
 
-/** Names of a stream of NATS, and of a table with its database. No target escapes them. */
+/** Names of a stream of NATS, and of a table with its database. No destination escapes them. */
 const STREAM = /^[A-Za-z0-9_-]{1,200}$/;
 const TABLE = /^[A-Za-z0-9_-]{1,100}\.[A-Za-z0-9_-]{1,100}$/;

@@ -1,6 +1,6 @@
 /**
  * A plain upstream: a server with the three report endpoints, such as the reference implementation. It gets one event in a
- * request. It cannot be asked what it has, so an event whose request failed may be there.
+ * request. It cannot be asked what it has, so an event whose request failed might be there.
  */
 
 import { objectOf } from '../../client/submission.ts';
@@ -8,17 +8,17 @@ import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { otherwise, recordedUpTo, turnedAway } from './answers.ts';
-import type { Again, Outgoing, Sent, Stopped, Target } from './destination.ts';
-import { type Answer, Requests, type TargetOptions } from './http.ts';
+import type { Again, Batch, Destination, Sent, Stopped } from './destination.ts';
+import { type Answer, HttpRequests, type Opening } from './http.ts';
 
 /** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
-export function openApi(options: TargetOptions): Target {
+export function openApi(options: Opening): Destination {
   const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') {
       const { type, partition } = line.event;
       // The reference answers so to the second result of a check for a partition, though it has recorded it.
-      const final = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
-      return { ...answer, kind: 'in doubt', final };
+      const isFinal = answer.status === 500 && type === 'AssetCheckEvaluation' && partition !== undefined;
+      return { ...answer, kind: 'in doubt', isFinal };
     }
     const { status, said } = answer;
     const isDone = status === 200 && said !== undefined && !('error' in said);
@@ -29,13 +29,13 @@ export function openApi(options: TargetOptions): Target {
     key: line.event.id,
     body: bodyOf(line, options.stamp),
   });
-  return openPlain(new Requests(options), request, judge);
+  return openPlain(new HttpRequests(options), request, judge);
 }
 
 /** An answer that is about the event. */
 export type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
 
-/** What a plain target sends for an event. */
+/** What a plain destination gets for an event. */
 export interface PlainRequest {
   /** Appended to the base URL. */
   readonly path: string;
@@ -46,13 +46,13 @@ export interface PlainRequest {
   readonly shortBody?: () => string | undefined;
 }
 
-/** @returns a target that gets one event in a request and cannot be asked: its `ask` is always `{ kind: 'no hub' }` */
+/** @returns a destination that gets one event in a request and cannot be asked: its `ask` is always `{ kind: 'no hub' }` */
 export function openPlain(
-  requests: Requests,
+  requests: HttpRequests,
   requestOf: (line: Line) => PlainRequest,
   judge: (answer: FinalAnswer, line: Line) => Sent,
-): Target {
-  async function send({ lines, turn }: Outgoing, signal: AbortSignal): Promise<Sent> {
+): Destination {
+  async function send({ lines, turn }: Batch, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
     const { path, key, body, shortBody } = requestOf(line);
     const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': `"${key}"` };
@@ -78,8 +78,8 @@ export function openPlain(
  * Sends a report without a key, which no such server records: its refusal shows that the URL, the token and the CA are right.
  * @returns undefined if they are
  */
-export async function tryApi(options: TargetOptions, signal: AbortSignal): Promise<Again | Stopped | undefined> {
-  const requests = new Requests(options);
+export async function tryApi(options: Opening, signal: AbortSignal): Promise<Again | Stopped | undefined> {
+  const requests = new HttpRequests(options);
   const headers = { 'Content-Type': 'application/json' };
   const answer = await requests.send({ method: 'POST', path: `${endpoints[0]!.path}/`, headers, body: '{}', signal });
   requests.close();

@@ -43,7 +43,7 @@ export const forwardPath = '/forward';
 export interface HubOptions {
   /** The data folder. */
   readonly data: string;
-  /** As `ServiceParts.openDisk`. */
+  /** Like `ServiceParts.openDisk`. */
   readonly openDisk: (folder: string) => Disk;
   /** Gets the values of `JournalOptions.onRecorded` of all journals. */
   readonly progress: OwnProgress;

@@ -18,7 +18,7 @@ import { checkLine, crcBefore } from '../../journal/line/chain.ts';
 import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import { METADATA_MEMBER } from '../../journal/line/record.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
-import type { GoneRange } from '../../journal/segments.ts';
+import type { SeqRange } from '../position.ts';
 import { ID } from '../source.ts';
 
 export interface ForwardPath {
@@ -33,7 +33,7 @@ export type ForwardedEvent = Event & { readonly origin: ForwardedOrigin };
 
 interface ForwardedOrigin extends EventOrigin {
   /** The id of the journal that the sender has it from; undefined if the sender recorded it first. */
-  readonly through: string | undefined;
+  readonly throughSource: string | undefined;
 }
 
 /** Lines of one journal that have been checked. */
@@ -41,18 +41,18 @@ export interface Received {
   readonly source: string;
   readonly firstSeq: number;
   /** What the sender says that it does not have any more. */
-  readonly lost: GoneRange | undefined;
+  readonly lost: SeqRange | undefined;
   /** The first event of the journal under its id, as the sender says: those before it are elsewhere, and not lost. */
   readonly begins?: number | undefined;
   /** The id of the event before the first line, as the sender has it; undefined if it does not say that. */
   readonly after?: string | undefined;
   /** The journals that the lines came through, as the sender says; undefined if it does not say that. */
-  readonly through?: readonly string[] | undefined;
+  readonly throughSources?: readonly string[] | undefined;
   /** At least one, with consecutive seqs. */
   readonly events: readonly ForwardedEvent[];
 }
 
-/** As `Received`, before its lines are parsed. */
+/** Like `Received`, before its lines are parsed. */
 export interface Unparsed extends Omit<Received, 'events'> {
   readonly said?: SaidOfSource;
   /** Called at most once, when it is their turn. @throws Refusal 400 */
@@ -85,7 +85,7 @@ export interface SaidOfSource {
 }
 
 /** What the headers of a request say of the journal before the first line; undefined for what they do not say. */
-export interface ForwardHeaders extends Pick<Received, 'lost' | 'begins' | 'after' | 'through'> {
+export interface ForwardHeaders extends Pick<Received, 'lost' | 'begins' | 'after' | 'throughSources'> {
   readonly crc: number | undefined;
   readonly said: SaidOfSource;
 }
@@ -105,12 +105,19 @@ export function readForwardHeaders(
   const max = limits.forwardThroughMax;
   const ids = { exec: (sent: string) => (sent.split(', ', max + 1).length > max ? null : IDS.exec(sent)) };
   const wanted = `1 to ${max} ids of journals, joined by ", "`;
-  const through = matched(raw, 'Assetlog-Through', ids, wanted, limits)?.[0].split(', ');
+  const throughSources = matched(raw, 'Assetlog-Through', ids, wanted, limits)?.[0].split(', ');
   const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq', limits);
   const begins = matched(raw, 'Assetlog-Begins', exactSeq, 'a seq', limits);
   const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
   const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
-  return { crc: crc && Number.parseInt(crc[1]!, 16), lost, begins: begins && Number(begins[0]), after, through, said };
+  return {
+    crc: crc && Number.parseInt(crc[1]!, 16),
+    lost,
+    begins: begins && Number(begins[0]),
+    after,
+    throughSources,
+    said,
+  };
 }
 
 /** What `matched` needs of a pattern, for a seq that a number holds: readers of `/sources` take no other lag. */
@@ -179,9 +186,9 @@ export function readForwarded(
     last = check;
     try {
       const line = readLine(json, start, end, readItem, limits);
-      const { id, recorded, through } = line;
+      const { id, recorded, through: throughSource } = line;
       if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
-      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, through };
+      const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, throughSource };
       events.push(forwardedEvent(line, origin) as ForwardedEvent);
     } catch (error) {
       if (!(error instanceof ItemError || error instanceof Refusal)) throw error;

@@ -42,7 +42,7 @@ export class Receiver {
   /** Of the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
   /** The id of the journal, once the watermarks are loaded. A source hears it before it sends its first event. */
-  #own: string | undefined;
+  #source: string | undefined;
   /** For the id. */
   readonly #mutex = new Mutex();
   /** Whether it was logged that there are nearly as many sources as there may be. */
@@ -128,7 +128,7 @@ export class Receiver {
     if (marks.has(source)) this.sightings.add(source, said);
     const known = marks.get(source);
     const via = new Set(this.#via);
-    if (via.has(source)) return this.#conflict('loop', cameBack(received.firstSeq, source, this.#own), known);
+    if (via.has(source)) return this.#conflict('loop', cameBack(received.firstSeq, source, this.#source), known);
     const decision = decide(known, received);
     if (decision.kind !== 'record')
       return this.#conflict(decision.kind, explained(decision.kind, received, known), known);
@@ -139,15 +139,15 @@ export class Receiver {
       if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
       return this.#at(mark);
     }
-    const named = received.through?.find((one) => via.has(one));
+    const named = received.throughSources?.find((one) => via.has(one));
     const back = fresh.find(
-      ({ origin: { through } }) => named !== undefined || (through !== undefined && via.has(through)),
+      ({ origin: { throughSource } }) => named !== undefined || (throughSource !== undefined && via.has(throughSource)),
     );
     if (back !== undefined) {
-      const { seq, through } = back.origin;
-      return this.#conflict('loop', cameBack(seq, named ?? through!, this.#own), known);
+      const { seq, throughSource } = back.origin;
+      return this.#conflict('loop', cameBack(seq, named ?? throughSource!, this.#source), known);
     }
-    if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` may have opened nothing
+    if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` might have opened nothing
     const { forwardSourcesMax: sourcesMax } = limits;
     const most = Math.max(marks.size + this.#newcomers, this.sources.throughBeside(source));
     if (known === undefined && most >= sourcesMax) {
@@ -158,7 +158,7 @@ export class Receiver {
     if (names !== before) {
       const isHeard = await this.sources.hear(source, names).catch(this.#refuse);
       if (!isHeard) return unavailable('what lines came through is written once a second; send these again', limits);
-      return this.#takeNext(received, said, journal); // the journal may have been closed by now
+      return this.#takeNext(received, said, journal); // the journal might have been closed by now
     }
     const first = Math.max((known?.seq ?? 0) + 1, received.begins ?? 1);
     const lostCount = Math.max(0, received.firstSeq - first);
@@ -170,7 +170,7 @@ export class Receiver {
     if (known === undefined) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
       const done = (result: RecordResult) => {
-        // At once: the next call of the journal may be that its file is closed. Marks that are forgotten are read from its lines.
+        // At once: the next call of the journal might be that its file is closed. Marks that are forgotten are read from its lines.
         if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(apart(source), mark);
         resolve(result);
       };
@@ -222,7 +222,7 @@ export class Receiver {
 
   async #load(): Promise<void> {
     const { disk, notices } = this.#options;
-    this.#own = await this.source();
+    this.#source = await this.source();
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
     });
@@ -231,7 +231,7 @@ export class Receiver {
     this.#warnIfFull(marks);
   }
 
-  /** Until a start has recovered the journal, its last lines may be truncated. */
+  /** Until a start has recovered the journal, its last lines can be truncated. */
   async #opened(journal: Recorder, late: AbortSignal): Promise<void> {
     const { limits, progress } = this.#options;
     journal.begin();
@@ -258,7 +258,7 @@ export class Receiver {
 
   get #via(): readonly string[] {
     const via = this.#options.via();
-    return [...new Set(this.#own === undefined ? via : [this.#own, ...via])];
+    return [...new Set(this.#source === undefined ? via : [this.#source, ...via])];
   }
 
   #at(mark: Watermark | undefined): BodyReply {

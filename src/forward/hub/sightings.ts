@@ -3,7 +3,7 @@
  *
  *     {"sources":[["0193e0c2-…",{"name":"device-17","tokenName":"edge","seenMs":1795447185266,"lost":0,"lastSeq":1208}],…],"crc":"9ae0daaf"}
  *
- * It is a hint and not synced: no request waits for it. A crash may lose the last `limits.seenWriteMs` of it, and a power cut all.
+ * It is a hint and not synced: no request waits for it. A crash can lose the last `limits.seenWriteMs` of it, and a power cut all.
  */
 
 import type { Limits } from '../../config/limits.ts';
@@ -66,7 +66,7 @@ export class Sightings {
 
   /**
    * Keeps what is known of the sources that have events, and of these alone.
-   * @param times of the last event of sources: a crash may have come between a request and the write of what was seen
+   * @param times of the last event of sources: a crash might have come between a request and the write of what was seen
    * @returns what is known then
    */
   complete(

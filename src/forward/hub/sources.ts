@@ -38,7 +38,7 @@ export class Sources {
   /** Undefined before it is loaded. */
   #known: Known | undefined;
   #loading: Promise<Map<string, Watermark>> | undefined;
-  /** Records that began while the marks were known, and may still become durable. */
+  /** Records that began while the marks were known, and might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
   /**
    * The last seq of the journal when it was opened: of the lines after it, only those recorded while the marks are known are
@@ -90,12 +90,12 @@ export class Sources {
     this.#generation += 1;
   }
 
-  /** As `JournalHooks.opened`. */
+  /** Like `JournalHooks.opened`. */
   opened(lastSeq: number): void {
     this.#openedSeq = lastSeq;
   }
 
-  /** Waits for a record; so does the next `load`, since its lines may become durable. @param recorded never rejects */
+  /** Waits for a record; so does the next `load`, since its lines might become durable. @param recorded never rejects */
   async waitFor<Result>(recorded: Promise<Result>): Promise<Result> {
     this.#recording.add(recorded);
     const result = await recorded;
@@ -190,8 +190,8 @@ export class Sources {
   }
 
   /**
-   * As `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. A journal without a
-   * snapshot may be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has one.
+   * Like `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. A journal without a
+   * snapshot might be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has one.
    */
   async removing(lastSeq: number): Promise<void> {
     if (this.#writtenSeq >= lastSeq) return;
@@ -213,7 +213,7 @@ export class Sources {
     });
   }
 
-  /** As `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
+  /** Like `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
   async closed(lastSeq: number): Promise<void> {
     const known = this.#known ?? (await this.#unchanged());
     if (known !== undefined) await this.#write({ ...known, seq: lastSeq });
@@ -315,7 +315,7 @@ export class Sources {
   #write(snapshot: Snapshot): Promise<void> {
     return this.#mutex.run(async () => {
       if (snapshot.seq < this.#writtenSeq) return; // `removing` counts on what was written
-      const { through } = this.#known ?? snapshot; // it may have heard more since
+      const { through } = this.#known ?? snapshot; // it might have heard more since
       await writeSnapshot(this.#options.disk, { ...snapshot, through });
       this.#writtenSeq = snapshot.seq;
     });

@@ -1,14 +1,14 @@
 /**
  * What a hub has of another journal, and what it does with lines of it. A hub that answers a request twice in the same way is what
- * makes forwarding exactly once: a request may be repeated, cut or overtaken, and each event is recorded one time.
+ * makes forwarding exactly once: a request can be repeated, cut or overtaken, and each event is recorded one time.
  */
 
-import type { Position } from '../destinations/destination.ts';
+import { type Position, START } from '../position.ts';
 import type { ForwardedEvent, Received } from './received.ts';
 
 /**
  * The last event of a source up to which the hub has all; seq 0 if the first event is missing. After a repair of the hub, events
- * before others may be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
+ * before others might be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
  */
 export interface Watermark extends Position {
   /** What is here of later events, in order, with missing ones before each part. */
@@ -23,8 +23,10 @@ interface Part {
   readonly id: string;
 }
 
-/** The seq of an event in the journal of its source, and its id. */
-type Mark = Pick<ForwardedEvent['origin'], 'seq' | 'id'>;
+/** Of an event in the journal of its source. */
+interface EventPosition extends Position {
+  readonly id: string;
+}
 
 /** What a hub does with a request. */
 export type RequestDecision =
@@ -60,7 +62,7 @@ export function decide(known: Watermark | undefined, { firstSeq, lost, after, ev
  * @param last the last event that is taken; all before it are here, or the source does not have them any more
  * @returns the watermark then: with what is here ahead of it, as far as nothing is missing between
  */
-export function advanced({ ahead = [] }: Watermark = NOTHING, { seq, id }: Mark): Watermark {
+export function advanced({ ahead = [] }: Watermark = NOTHING, { seq, id }: EventPosition): Watermark {
   const [next, ...more] = ahead.filter((part) => part.last > seq);
   if (next === undefined) return { seq, id };
   if (next.first > seq + 1) return { seq, id, ahead: [next, ...more] };
@@ -70,13 +72,13 @@ export function advanced({ ahead = [] }: Watermark = NOTHING, { seq, id }: Mark)
 /**
  * @param line of a source in the journal of the hub, in the order of that journal
  * @param isAfterLoss whether a repair of the hub has lost lines between the line and the one of the same source before it: then
- *   what is missing may be one of those, and otherwise the source had said that it is lost
+ *   what is missing might be one of those, and otherwise the source had said that it is lost
  * @param partsMax of `Watermark.ahead`: events that are missing later are not asked for again
  * @returns the watermark after the line
  */
 export function continued(
   known: Watermark | undefined,
-  { seq, id }: Mark,
+  { seq, id }: EventPosition,
   isAfterLoss: boolean,
   partsMax: number,
 ): Watermark {
@@ -99,4 +101,4 @@ function isIn({ first, last }: Part, seq: number): boolean {
   return first <= seq && seq <= last;
 }
 
-const NOTHING: Watermark = { seq: 0, id: null };
+const NOTHING: Watermark = START;

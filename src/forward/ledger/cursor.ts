@@ -10,16 +10,16 @@ import { crc32 } from 'node:zlib';
 import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { hex } from '../../journal/line/record.ts';
-import type { Position } from '../destinations/destination.ts';
-import type { TargetKind } from '../destinations/kinds.ts';
+import type { DestinationKind } from '../destinations/kinds.ts';
+import type { Position } from '../position.ts';
 import { KNOWN_PREFIX } from '../source.ts';
 
 /** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
 export interface CursorValue extends Position {
-  /** The last event of the request that is being sent, if the cursor needs it: see `Outbox.request`. The destination may have it. */
+  /** The last event of the request that is being sent, if the cursor needs it: see `Outbox.request`. The destination might have it. */
   readonly sending: number | undefined;
   /** Undefined until the destination has answered. */
-  readonly kind: TargetKind | undefined;
+  readonly kind: DestinationKind | undefined;
   /** From `storedUrl`: shows that the URL of the destination was changed. */
   readonly to: string;
 }
@@ -81,7 +81,7 @@ export class Cursor {
     const { state, number } = await readFolder(disk, name);
     const cursor = new Cursor(disk, name, await disk.openSlots(cursorName(name)), number);
     try {
-      // The process that saved it may have died before its sync, or its sync may have failed. A power cut would take back what the
+      // The process that saved it might have died before its sync, or its sync might have failed. A power cut would take back what the
       // next request relies on.
       if (state.kind === 'found') await cursor.save(state.value);
     } catch (error) {

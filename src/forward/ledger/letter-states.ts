@@ -1,11 +1,11 @@
 /** What became of each event with a dead letter. */
 
 import { findFirstIndex } from '../../journal/first-index.ts';
-import type { GoneRange } from '../../journal/segments.ts';
+import type { SeqRange } from '../position.ts';
 import { type DeadLetter, isNamed, isOpen, lostBy, seqsOf } from './letter.ts';
 
 /** What became last of the event, or the events, of a dead letter. */
-export interface LetterState extends GoneRange, Pick<DeadLetter, 'outcome' | 'became'> {
+export interface LetterState extends SeqRange, Pick<DeadLetter, 'outcome' | 'became'> {
   /** Index in the file of the letter that says so. */
   readonly at: number;
 }
@@ -43,7 +43,7 @@ export class LetterStates {
       this.#replace(first, states, changed.filter(isNamed));
       return;
     }
-    // The letter may be about a part of a removed range.
+    // The letter might be about a part of a removed range.
     const before = states.filter((state) => state.first < first).map((state) => ({ ...state, last: first - 1 }));
     const after = states.filter((state) => last < state.last).map((state) => ({ ...state, first: last + 1 }));
     const own = isNamed(letter) ? [{ first, last, outcome, became, at }] : [];
@@ -56,8 +56,8 @@ export class LetterStates {
   }
 
   /** @returns the parts of a range that open letters name as removed, in order; adjacent ones as one */
-  removedIn({ first, last }: GoneRange): GoneRange[] {
-    const ranges: GoneRange[] = [];
+  removedIn({ first, last }: SeqRange): SeqRange[] {
+    const ranges: SeqRange[] = [];
     for (const state of this.#in({ first, last })) {
       if (state.outcome !== 'removed') continue;
       const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
@@ -77,8 +77,8 @@ export class LetterStates {
   }
 
   /** @returns the parts of a range that no letter says are lost, in order */
-  unnamed({ first, last }: GoneRange): GoneRange[] {
-    const ranges: GoneRange[] = [];
+  unnamed({ first, last }: SeqRange): SeqRange[] {
+    const ranges: SeqRange[] = [];
     let next = first;
     for (const state of this.#in({ first, last })) {
       if (next < state.first) ranges.push({ first: next, last: state.first - 1 });
@@ -89,7 +89,7 @@ export class LetterStates {
   }
 
   /** @returns the states about any event of a range */
-  #in({ first, last }: GoneRange): LetterState[] {
+  #in({ first, last }: SeqRange): LetterState[] {
     const from = this.#from(first);
     let to = from;
     while (to < this.#all.length && this.#all[to]!.first <= last) to += 1;

@@ -1,13 +1,13 @@
-/** One dead letter: an event that a destination did not take, or may have recorded twice, and its line in the file. */
+/** One dead letter: an event that a destination did not take, or might have recorded twice, and its line in the file. */
 
-import type { GoneRange } from '../../journal/segments.ts';
+import type { SeqRange } from '../position.ts';
 
 /** One event, or several that retention removed: `{"time":"…","outcome":"refused","status":400,"reason":"…","line":{"seq":7,…}}`. */
 export interface DeadLetter {
   /** When it was written, in UTC. */
   readonly time: string;
   /**
-   * `refused`: the destination does not have it. `in doubt`: it may have it, once or twice. `removed`: retention removed it
+   * `refused`: the destination does not have it. `in doubt`: it might have it, once or twice. `removed`: retention removed it
    * before the destination confirmed it. `skipped`: an operator gave it up. `sent again`: the destination took it when an operator
    * sent it again.
    */
@@ -28,7 +28,7 @@ export interface DeadLetter {
 }
 
 /** What a letter says of its event. */
-export type LetterOutcome = Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>;
+export type Outcome = Pick<DeadLetter, 'outcome' | 'became' | 'status' | 'reason'>;
 
 /** @returns the letter as one line of JSON without a newline; `line` is its last member, digit by digit as in the journal */
 export function encodeDeadLetter({ line, ...letter }: DeadLetter): string {
@@ -53,13 +53,13 @@ export function decodeDeadLetter(text: string): DeadLetter | undefined {
 const LINE_MEMBER = ',"line":';
 
 /** @returns the seqs that a letter is about; NaN if its line has none */
-export function seqsOf({ line, first, last }: DeadLetter): GoneRange {
+export function seqsOf({ line, first, last }: DeadLetter): SeqRange {
   const seq = first ?? Number(/^\{"seq":(\d+)/.exec(line ?? '')?.[1]);
   return { first: seq, last: last ?? seq };
 }
 
 /** @returns the letter of events that an operator gives up. @param more what else is to be said of them, as a clause */
-export function skipped(what: { line: string } | GoneRange, more = ''): DeadLetter {
+export function skipped(what: { line: string } | SeqRange, more = ''): DeadLetter {
   return { time: new Date().toISOString(), outcome: 'skipped', reason: `an operator gave it up${more}`, ...what };
 }
 

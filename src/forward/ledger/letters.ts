@@ -1,5 +1,5 @@
 /**
- * The events that a destination did not take, or may have recorded twice, with the reason: `dead-<name>.jsonl`. Each is one JSON
+ * The events that a destination did not take, or might have recorded twice, with the reason: `dead-<name>.jsonl`. Each is one JSON
  * line, durable before the cursor passes its event.
  */
 
@@ -9,7 +9,7 @@ import { appendWhole } from '../../journal/append.ts';
 import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
 import { replaceDurably } from '../../journal/file-io.ts';
 import { LineCutter } from '../../journal/line/lines.ts';
-import type { GoneRange } from '../../journal/segments.ts';
+import type { SeqRange } from '../position.ts';
 import { type DeadLetter, decodeDeadLetter, encodeDeadLetter, isOpen, lostBy, seqsOf } from './letter.ts';
 import { LetterStates } from './letter-states.ts';
 
@@ -23,13 +23,13 @@ export class LettersFullError extends Error {}
 
 /** How large a line of the file may be, as far as it is read, and how large the file may become. */
 export interface LetterLimits extends LineLimit {
-  /** Of the file with a further letter. Open letters without a line may take as much again, and letters that close others any space. */
+  /** Of the file with a further letter. Open letters without a line can take as much again, and letters that close others any space. */
   readonly bytesMax: number;
 }
 
 /**
- * How the file ends, as far as it is known. `found`: as another process left it. The sync of the last letter may have failed: then
- * the letter can be read, no later sync writes it, and a power cut takes it. `begun`: after the last whole letter there may be a part
+ * How the file ends, as far as it is known. `found`: as another process left it. The sync of the last letter might have failed: then
+ * the letter can be read, no later sync writes it, and a power cut takes it. `begun`: after the last whole letter there might be a part
  * of another one. `durable`: with the last whole letter.
  */
 type FileEnd = 'found' | 'begun' | 'durable';
@@ -113,7 +113,7 @@ export class DeadLetters {
    * @returns the events of the open letters
    * @throws the error of a system call
    */
-  openRanges(): Promise<readonly GoneRange[]> {
+  openRanges(): Promise<readonly SeqRange[]> {
     return this.#mutex.run(async () => (await this.#durableStates()).all.filter(isOpen));
   }
 
@@ -122,7 +122,7 @@ export class DeadLetters {
    * @returns the ranges that were named now, in order
    * @throws as `append`; it may be called again
    */
-  nameRemoved(gone: GoneRange, reason: string): Promise<readonly GoneRange[]> {
+  nameRemoved(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
     return this.#mutex.run(async () => {
       const ranges = (await this.#durableStates()).unnamed(gone);
       for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range });
@@ -134,7 +134,7 @@ export class DeadLetters {
    * Closes the letters about removed events, or a part of them, that the destination took after all.
    * @throws as `append`; it may be called again
    */
-  closeTaken(taken: GoneRange): Promise<void> {
+  closeTaken(taken: SeqRange): Promise<void> {
     return this.#mutex.run(async () => {
       if (this.#content.states.removedIn(taken).length === 0) return;
       const reason = 'the destination has them after all';
@@ -195,7 +195,7 @@ export class DeadLetters {
     );
   }
 
-  /** Without a letter whose sync failed: it can be read, and may be gone after a power cut. */
+  /** Without a letter whose sync failed: it can be read, and might be gone after a power cut. */
   async #durableStates(): Promise<LetterStates> {
     await this.#prepare();
     return this.#content.states;
@@ -293,7 +293,7 @@ function emptyContent(): Content {
   return { bytes: 0, count: 0, states: new LetterStates() };
 }
 
-/** A power cut may leave zeros or other bytes in place of the last letter. */
+/** A power cut might leave zeros or other bytes in place of the last letter. */
 async function readContent(disk: ReadableDisk, file: string, limits: LineLimit): Promise<Content> {
   const states = new LetterStates();
   let whole = { bytes: 0, count: 0 };

@@ -6,23 +6,23 @@ import { readJournal } from '../../journal/look/reader.ts';
 import { type Line, linesBefore, type Reading, sizeOf } from '../../journal/look/reading.ts';
 import { traceOf } from '../../journal/look/trace.ts';
 import type { Progress } from '../../journal/progress.ts';
-import type { GoneRange } from '../../journal/segments.ts';
 import { shellWord } from '../../telemetry/printable.ts';
+import type { SeqRange } from '../position.ts';
 
 /** What comes next after a seq. */
-export type UnsentHead =
+export type BacklogHead =
   /** At least one, with consecutive seqs. With `UnsentSource.only` the first one is wanted. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
   /** Events up to this one that the destination does not want. */
   | { readonly kind: 'unwanted'; readonly last: Line }
   /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
-  | { readonly kind: 'gap'; readonly gone: GoneRange; readonly reason: string }
-  /** Events that cannot be read: a repair or a backup may still bring them back, so an operator decides. */
+  | { readonly kind: 'gap'; readonly gone: SeqRange; readonly reason: string }
+  /** Events that cannot be read: a repair or a backup might still bring them back, so an operator decides. */
   | { readonly kind: 'damage'; readonly reason: string }
   /** The folder has another journal now. */
   | { readonly kind: 'another journal' };
 
-export interface UnsentSource {
+export interface BacklogSource {
   readonly disk: ReadableDisk;
   /** Of the service that writes the journal, which has to be readable. */
   readonly progress: () => Progress;
@@ -37,21 +37,21 @@ export interface UnsentSource {
  * The events after a seq: call `more` until `head` has something. Holds the lines that were read and not passed: one page, or as
  * many as `readAhead` may read.
  */
-export class Unsent {
-  readonly #source: UnsentSource;
+export class Backlog {
+  readonly #source: BacklogSource;
   readonly #isWanted: ((line: Line) => boolean) | undefined;
   /** The last seq that was passed. */
   #seq = 0;
   #pages: AsyncGenerator<readonly Line[]> | undefined;
-  /** Ends the pages: they may be waiting for events. */
+  /** Ends the pages: they might be waiting for events. */
   #ending = new AbortController();
   /** The page that is being read. */
   #reading: Promise<void> | undefined;
   #lines: readonly Line[] = [];
-  #gone: { readonly gone: GoneRange; readonly text: string; readonly isDamage: boolean }[] = [];
+  #gone: { readonly gone: SeqRange; readonly text: string; readonly isDamage: boolean }[] = [];
   #damage = 'its lines are not in order';
 
-  constructor(source: UnsentSource) {
+  constructor(source: BacklogSource) {
     this.#source = source;
     this.#isWanted = source.only && wantedBy(source.only);
     source.signal.addEventListener('abort', () => this.#ending.abort());
@@ -59,10 +59,10 @@ export class Unsent {
 
   /**
    * @param bytesMax of the lines together; one line is always returned
-   * @param after a seq to continue after, in place of the last one that was passed: that of a line that is at hand, or the end of a gap
+   * @param after a seq to continue after, in place of the last one that was passed: that of a line that is loaded, or the end of a gap
    * @returns what comes next; undefined if that is not read yet
    */
-  head(bytesMax: number, after = this.#seq): UnsentHead | undefined {
+  head(bytesMax: number, after = this.#seq): BacklogHead | undefined {
     const lines = this.#after(after);
     const [first] = lines;
     if (first?.seq === after + 1) {
@@ -84,15 +84,15 @@ export class Unsent {
     return this.#unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
-  /** @returns what comes after a line that is at hand, without gaps and unwanted events; undefined if that is not read yet */
-  nextAfter(seq: number): Exclude<UnsentHead, { kind: 'gap' | 'unwanted' }> | undefined {
+  /** @returns what comes after a line that is loaded, without gaps and unwanted events; undefined if that is not read yet */
+  nextAfter(seq: number): Exclude<BacklogHead, { kind: 'gap' | 'unwanted' }> | undefined {
     const next = this.head(0, seq);
     if (next?.kind === 'unwanted') return this.nextAfter(next.last.seq);
     return next?.kind === 'gap' ? this.nextAfter(next.gone.last) : next;
   }
 
   /**
-   * Reads a page, or waits for the one that is being read. Waits until there is one, or the signal aborts; the page may be empty.
+   * Reads a page, or waits for the one that is being read. Waits until there is one, or the signal aborts; the page can be empty.
    * @throws the error of a system call; the next call then reads again
    */
   more(): Promise<void> {
@@ -103,7 +103,7 @@ export class Unsent {
   }
 
   /**
-   * Reads until all lines up to a seq are at hand, which the journal has, or the signal aborts.
+   * Reads until all lines up to a seq are loaded, which the journal has, or the signal aborts.
    * @throws as `more`
    */
   async readTo(seq: number): Promise<void> {
@@ -155,7 +155,7 @@ export class Unsent {
   }
 
   /** Retention removes events, and dead letters name them: they are a gap from now on, also if they are read already. */
-  remove(gone: GoneRange, text: string): void {
+  remove(gone: SeqRange, text: string): void {
     this.#gone.push({ gone, text, isDamage: false });
     this.#lines = this.#withoutGone(this.#lines);
   }
@@ -165,9 +165,9 @@ export class Unsent {
     return lines.filter(({ seq }) => !this.#gone.some(({ gone }) => gone.first <= seq && seq <= gone.last));
   }
 
-  #unreadable(first: number, last: number, text: string): UnsentHead {
+  #unreadable(first: number, last: number, text: string): BacklogHead {
     const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
-    return { kind: 'damage', reason: `${which} cannot be read: ${text}; ${toRun(this.#source, 'repair')}` };
+    return { kind: 'damage', reason: `${which} cannot be read: ${text}; ${commandText(this.#source, 'repair')}` };
   }
 
   #after(seq: number): readonly Line[] {
@@ -199,7 +199,7 @@ export class Unsent {
 }
 
 /** @returns what an operator does: the command ends the sentence, so that `forward status` can print it on a line of its own */
-export function toRun({ disk }: Pick<UnsentSource, 'disk'>, command: string): string {
+export function commandText({ disk }: Pick<BacklogSource, 'disk'>, command: string): string {
   return `stop the service and run assetlog ${command} --data ${shellWord(disk.folder)}`;
 }
 
@@ -209,7 +209,7 @@ export function toRun({ disk }: Pick<UnsentSource, 'disk'>, command: string): st
  * @throws the error of a system call
  */
 export async function lineAt(
-  { disk, progress, limits }: UnsentSource,
+  { disk, progress, limits }: BacklogSource,
   seq: number,
   untilSeq = seq,
 ): Promise<Line | undefined> {
@@ -225,7 +225,7 @@ function wantedBy(only: Filter): (line: Line) => boolean {
   return (line) => hasTrace(line) && isMatch(line.event, only);
 }
 
-/** A request may have a small part of the lines at hand, so those after it are not looked at. */
+/** A request can have a small part of the loaded lines, so those after it are not looked at. */
 function linesAfter(lines: readonly Line[], seq: number): readonly Line[] {
   const at = lines.findIndex((line) => line.seq > seq);
   return at === -1 ? [] : lines.slice(at);

@@ -1,8 +1,8 @@
 /** A journal that does not have an event that its destination has from it: its folder was restored from a backup, or copied. */
 
 import { idTimeMs } from '../../journal/line/uuid.ts';
-import type { Position } from '../destinations/destination.ts';
-import { lineAt, toRun } from './backlog.ts';
+import type { Position } from '../position.ts';
+import { commandText, lineAt } from './backlog.ts';
 import type { Outbox } from './outbox.ts';
 import { type State, stop } from './states.ts';
 
@@ -10,31 +10,31 @@ import { type State, stop } from './states.ts';
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
-export async function isOurs({ journal, value }: Outbox, at: Position): Promise<boolean> {
+export async function hasEvent({ journal, value }: Outbox, at: Position): Promise<boolean> {
   const line = await lineAt(journal, at.seq);
   if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
   const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
   return own === null || own === at.id;
 }
 
-export async function fork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
-  const { value, traits, lastSeq, destination } = outbox;
+export async function stopAtFork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
+  const { value, traits, lastSeq, settings } = outbox;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
   if (traits.canBeAsked && value.kind !== undefined && value.seq <= lastSeq)
-    return stop('fork', `${why}; ${toRun(outbox.journal, 'forward identity --new')}`, next);
+    return stop('fork', `${why}; ${commandText(outbox.journal, 'forward identity --new')}`, next);
   const first = (await firstAfter(outbox, id)) ?? 'N';
-  const command = traits.canBeAsked ? 'identity --new' : `from ${destination.name}`;
+  const command = traits.canBeAsked ? 'identity --new' : `from ${settings.name}`;
   const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
-  return stop('fork', `${why}; ${which}; ${toRun(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
+  return stop('fork', `${why}; ${which}; ${commandText(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
 }
 
 /** @param problem what is wrong with the cursor of a destination that cannot be asked */
-export function cursorLost(outbox: Outbox, problem: string, next: State): State {
-  const { name, to } = outbox.destination;
+export function stopAtLostCursor(outbox: Outbox, problem: string, next: State): State {
+  const { name, to } = outbox.settings;
   return stop(
     'cursor lost',
-    `${problem}, and ${to} cannot be asked; ${toRun(outbox.journal, `forward from ${name} --seq N`)}`,
+    `${problem}, and ${to} cannot be asked; ${commandText(outbox.journal, `forward from ${name} --seq N`)}`,
     next,
   );
 }
@@ -47,7 +47,7 @@ async function firstAfter(outbox: Outbox, id: string | null): Promise<number | u
   let [low, high] = [first, outbox.lastSeq + 1];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const line = await lineAt(outbox.journal, seq, high - 1); // some may be lost
+    const line = await lineAt(outbox.journal, seq, high - 1); // some might be lost
     if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
     else low = line.seq + 1;
   }

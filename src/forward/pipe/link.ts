@@ -4,12 +4,12 @@ import type { OpenClient } from '../../client/connection.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
-import type { GoneRange } from '../../journal/segments.ts';
-import type { Target } from '../destinations/destination.ts';
-import type { TargetOptions } from '../destinations/http.ts';
-import { type KindTraits, kindOf, onlyKindOf, type TargetKind, traitsOf } from '../destinations/kinds.ts';
+import type { Destination } from '../destinations/destination.ts';
+import type { Opening } from '../destinations/http.ts';
+import { type DestinationKind, type KindTraits, kindOf, onlyKindOf, traitsOf } from '../destinations/kinds.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import type { DeadLetters } from '../ledger/letters.ts';
+import type { SeqRange } from '../position.ts';
 import type { Deployment } from '../settings.ts';
 import { readBegin, readVia, type Through, writeVia } from '../source.ts';
 import { LOST, type OutboxParts } from './outbox.ts';
@@ -18,15 +18,15 @@ import { Sender, type SenderStatus } from './sender.ts';
 import { type ForwardState, readState, writeState } from './state-file.ts';
 
 /** `letters` returns the same object each time. */
-export interface LinkOptions extends Omit<OutboxParts, 'target' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
+export interface LinkOptions extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
   readonly source: () => Promise<string>;
-  /** As `TargetOptions.through`. */
+  /** Like `Opening.through`. */
   readonly through?: (() => Promise<Through>) | undefined;
   readonly openClient?: OpenClient | undefined;
-  /** As `TargetOptions.sourceName`. */
+  /** Like `Opening.sourceName`. */
   readonly sourceName?: string | undefined;
 }
 
@@ -36,16 +36,16 @@ export class Link {
   /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
   via: readonly string[] = [];
   /** The next event when it was made; undefined before the journal was open. */
-  readonly #madeSeq: number | undefined;
+  readonly #nowSeq: number | undefined;
   #sender: Sender | undefined;
   #source: string | undefined;
   /** The first event of the journal under its id. */
   #beginSeq = 1;
-  #target: Target | undefined;
+  #destination: Destination | undefined;
   /** Undefined until they are open. */
   #letters: DeadLetters | undefined;
   /** The first seq to be sent as the cursor on the disk had it, until the sender has read it. */
-  #foundSeq = 1;
+  #floorSeq = 1;
   /** Why no sender could be made; undefined if that was not tried, or succeeded. */
   #problem: { readonly reason: string; readonly since: string } | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
@@ -59,14 +59,14 @@ export class Link {
 
   constructor(options: LinkOptions) {
     this.options = options;
-    this.#madeSeq = options.progress.nextSeq(options.disk.folder);
+    this.#nowSeq = options.progress.nextSeq(options.disk.folder);
   }
 
-  /** The first seq that the destination may still need; 1 until the cursor is known. */
+  /** The first seq that the destination might still need; 1 until the cursor is known. */
   get floorSeq(): number {
     const floorSeq = this.#sender?.floorSeq ?? 1;
-    if (floorSeq > 1) this.#foundSeq = 1;
-    return Math.max(floorSeq, this.#foundSeq);
+    if (floorSeq > 1) this.#floorSeq = 1;
+    return Math.max(floorSeq, this.#floorSeq);
   }
 
   /** The id of the journal, once there is a sender. */
@@ -76,19 +76,19 @@ export class Link {
 
   /** Until the destination has answered, of the kind as which it is asked. */
   get #traits(): KindTraits {
-    return traitsOf[this.status.kind ?? kindOf(this.options.destination.to, true)];
+    return traitsOf[this.status.kind ?? kindOf(this.options.settings.to, true)];
   }
 
-  #targetOptions(source: string): TargetOptions {
-    const { destination, deployment, sourceName, through, limits, openClient } = this.options;
+  #openingWith(source: string): Opening {
+    const { settings, deployment, sourceName, through, limits, openClient } = this.options;
     const own = { deployment, source, sourceName, beginSeq: this.#beginSeq };
-    return { ...destination, ...own, through, limits, openClient, onVia: this.#onVia };
+    return { ...settings, ...own, through, limits, openClient, onVia: this.#onVia };
   }
 
-  /** Durable before an event is sent: it may come back by the hub after a crash, before the hub is heard again. */
+  /** Durable before an event is sent: it might come back by the hub after a crash, before the hub is heard again. */
   readonly #onVia = async (via: readonly string[]): Promise<void> => {
     if (`${via}` === `${this.via}`) return;
-    await writeVia(this.options.disk, this.options.destination.name, via);
+    await writeVia(this.options.disk, this.options.settings.name, via);
     this.via = via;
   };
 
@@ -97,15 +97,15 @@ export class Link {
     return this.#sender;
   }
 
-  /** As `DeadLetters.lostTotal`. */
+  /** Like `DeadLetters.lostTotal`. */
   get lostTotal(): number {
     return this.#letters?.lostTotal ?? 0;
   }
 
   get status(): SenderStatus {
-    const { destination, disk, progress } = this.options;
+    const { settings, disk, progress } = this.options;
     if (this.#sender !== undefined) return this.#sender.status();
-    const { name, to } = destination;
+    const { name, to } = settings;
     const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
     const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
     return {
@@ -130,23 +130,23 @@ export class Link {
 
   /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
   async readFloor(): Promise<void> {
-    const { disk, destination } = this.options;
+    const { disk, settings } = this.options;
     try {
-      this.via = await readVia(disk, destination.name);
-      const found = await readCursor(disk, destination.name);
-      if (found.kind === 'found') this.#foundSeq = found.value.seq + 1;
+      this.via = await readVia(disk, settings.name);
+      const found = await readCursor(disk, settings.name);
+      if (found.kind === 'found') this.#floorSeq = found.value.seq + 1;
     } catch {
       // There is no folder yet, or the sender will report why it cannot be read. Until then nothing is removed.
     }
   }
 
   /**
-   * As `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
+   * Like `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
    * @throws NotRemovableError if that is not possible now
    */
-  async removing(gone: GoneRange): Promise<void> {
-    const { destination, disk, notices, ack } = this.options;
-    const { name, to, begin } = destination;
+  async removing(gone: SeqRange): Promise<void> {
+    const { settings, disk, notices, ack } = this.options;
+    const { name, to, begin } = settings;
     try {
       const cursor = await readCursor(disk, name);
       if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
@@ -194,17 +194,17 @@ export class Link {
     this.#closing.abort();
     await this.#checking;
     await Promise.all([this.#sender?.close(), this.#retrying]);
-    this.options.ack?.forget();
+    this.options.ack?.reset();
     await this.#write(true);
   }
 
   async #check(names: readonly string[]): Promise<void> {
     if (this.#sender === undefined) await this.#begin();
-    // It may wait for another token or CA.
-    else if (this.status.state === 'stopped' && (await this.#target?.haveFilesChanged(this.#closing.signal)))
+    // It might wait for another token or CA.
+    else if (this.status.state === 'stopped' && (await this.#destination?.haveFilesChanged(this.#closing.signal)))
       this.#sender.tryNow();
     const [sender, letters] = [this.#sender, this.#letters];
-    if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.destination.name))) {
+    if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.settings.name))) {
       this.#retrying ??= this.#retry(sender, letters);
     }
     await this.#write(false);
@@ -212,13 +212,13 @@ export class Link {
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
   async #retry(sender: Sender, letters: DeadLetters): Promise<void> {
-    const { destination, disk, limits, notices, ack } = this.options;
-    const { name } = destination;
-    const target = () => this.#traits.openForRetry(this.#targetOptions(this.#source!));
+    const { settings, disk, limits, notices, ack } = this.options;
+    const { name } = settings;
+    const open = () => this.#traits.openForRetry(this.#openingWith(this.#source!));
     const turnMs = () => sender.turnMs();
     const { signal } = this.#closing;
     try {
-      const result = await takeRetry({ disk, name, letters, target, turnMs, signal, limits });
+      const result = await takeRetry({ disk, name, letters, open, turnMs, signal, limits });
       if (result !== undefined) {
         const { givenUp, ...counts } = result;
         if (givenUp === undefined) notices.info('dead letters were sent again', { destination: name, ...counts });
@@ -234,26 +234,26 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { destination, disk, progress, source: openSource, limits, notices, ack } = this.options;
+    const { settings, disk, progress, source: openSource, limits, notices, ack } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
-    this.#lastSuccess ??= timeIn(await readState(disk, destination.name, limits).catch(() => undefined));
+    this.#lastSuccess ??= timeIn(await readState(disk, settings.name, limits).catch(() => undefined));
     try {
       const source = await openSource();
       if (this.#closing.signal.aborted) return;
       this.#source = source;
       this.#beginSeq = await readBegin(disk, source);
-      const target = (kind: TargetKind) => {
-        this.#target = traitsOf[kind].open(this.#targetOptions(source));
-        return this.#target;
+      const open = (kind: DestinationKind) => {
+        this.#destination = traitsOf[kind].open(this.#openingWith(source));
+        return this.#destination;
       };
       const letters = () => this.#openLetters();
       const onChange = () => {
         void this.#write(false);
-        ack?.stateIs(this.status.state === 'stopped');
+        ack?.setStopped(this.status.state === 'stopped');
       };
       // What is recorded while the cursor is being made counts as well.
-      const nowSeq = () => this.#madeSeq ?? progress.openedSeq(disk.folder);
-      const own = { target, letters, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
+      const nowSeq = () => this.#nowSeq ?? progress.openedSeq(disk.folder);
+      const own = { open, letters, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
       this.#sender = new Sender({ ...this.options, ...own });
       this.#sender.start();
       this.#problem = undefined;
@@ -261,15 +261,15 @@ export class Link {
       const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
       if (reason === this.#problem?.reason) return;
       this.#problem = { reason, since: new Date().toISOString() };
-      notices.warn('forwarding cannot begin', { destination: destination.name, reason });
+      notices.warn('forwarding cannot begin', { destination: settings.name, reason });
     }
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */
   #write(isLast: boolean): Promise<void> {
     return this.#mutex.run(async () => {
-      const { destination, disk, limits, notices } = this.options;
-      // The service may continue without the destination, which then is not forwarded.
+      const { settings, disk, limits, notices } = this.options;
+      // The service can continue without the destination, which then is not forwarded.
       const pid = isLast ? NO_PROCESS : process.pid;
       // The rest is in the journal, the cursor and the dead letters.
       const { name, seq, last_seq, lag_events, lag_seconds, dead_letters, lost_events, ...content } = {
@@ -285,7 +285,7 @@ export class Link {
       if (!isLast && isSoon && before.includes(this.#written.state)) return;
       this.#written = { text, state: shown, atMs: performance.now() };
       try {
-        await writeState(disk, destination.name, content);
+        await writeState(disk, settings.name, content);
       } catch (error) {
         notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
       }

@@ -11,27 +11,28 @@ import { Waiters } from '../../config/waiters.ts';
 import { type Disk, describe } from '../../journal/disk.ts';
 import { type Line, sizeOf } from '../../journal/look/reading.ts';
 import type { OwnProgress } from '../../journal/progress.ts';
-import { contentsOf, type GoneRange } from '../../journal/segments.ts';
+import { contentsOf } from '../../journal/segments.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Ack } from '../acks.ts';
-import type { Asked, Outgoing, Position, Sent, Target } from '../destinations/destination.ts';
-import { type KindTraits, kindOf, type TargetKind, traitsOf } from '../destinations/kinds.ts';
+import type { Asked, Batch, Destination, Sent } from '../destinations/destination.ts';
+import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import { Cursor, type CursorValue, storedUrl } from '../ledger/cursor.ts';
-import type { LetterOutcome } from '../ledger/letter.ts';
+import type { Outcome } from '../ledger/letter.ts';
 import type { DeadLetters } from '../ledger/letters.ts';
-import type { Destination } from '../settings.ts';
-import { Unsent, type UnsentHead, type UnsentSource } from './backlog.ts';
+import type { Position, SeqRange } from '../position.ts';
+import type { DestinationSettings } from '../settings.ts';
+import { Backlog, type BacklogHead, type BacklogSource } from './backlog.ts';
 import { Pace } from './pace.ts';
 import { type Failure, IDLE, type Settling, type State, stop } from './states.ts';
 
 export interface OutboxParts {
   /** Its `to` is that of the deployment. */
-  readonly destination: Destination;
+  readonly settings: DestinationSettings;
   /** The folder of the journal. */
   readonly disk: Disk;
   readonly progress: OwnProgress;
   /** Opens the destination as this kind. */
-  readonly target: (kind: TargetKind) => Target;
+  readonly open: (kind: DestinationKind) => Destination;
   /** @returns the dead letters of the destination, which others append to as well. @throws the error of a system call */
   readonly letters: () => Promise<DeadLetters>;
   readonly notices: Notices;
@@ -49,12 +50,12 @@ export interface OutboxParts {
 }
 
 export class Outbox {
-  readonly destination: Destination;
+  readonly settings: DestinationSettings;
   readonly limits: Limits;
   readonly notices: Notices;
   readonly pace: Pace;
-  readonly journal: UnsentSource;
-  readonly unsent: Unsent;
+  readonly journal: BacklogSource;
+  readonly backlog: Backlog;
   readonly #parts: OutboxParts;
   readonly #onTaken: (isFirst: boolean) => void;
   /** Ends waits for events, and after `forwardStopMs` the request in flight. */
@@ -64,20 +65,20 @@ export class Outbox {
 
   #cursor: Cursor | undefined;
   #letters: DeadLetters | undefined;
-  #target: Target | undefined;
-  #targetKind: TargetKind | undefined;
+  #destination: Destination | undefined;
+  #openedKind: DestinationKind | undefined;
   /** Why the cursor is lost; undefined if it is known. */
   lostCursor: string | undefined;
-  /** How far the destination is. The file of the cursor may have an earlier value. */
+  /** How far the destination is. The file of the cursor might have an earlier value. */
   value: CursorValue;
   #saved: CursorValue | undefined;
   #savedMs = Number.NEGATIVE_INFINITY;
   /** Missing events up to this seq already have dead letters. */
   namedSeq = 0;
-  /** Events that the destination may have although they are not settled. */
-  readonly doubts = new Map<number, LetterOutcome>();
-  /** Events that the destination took, the last ones, and whose letters about their removal may still be open. */
-  #taken: GoneRange | undefined;
+  /** Events that the destination might have although they are not settled. */
+  readonly doubts = new Map<number, Outcome>();
+  /** Events that the destination took, the last ones, and whose letters about their removal might still be open. */
+  #taken: SeqRange | undefined;
   /** Refusals since the last event that was taken. */
   refusals = 0;
 
@@ -91,20 +92,20 @@ export class Outbox {
 
   /** @param onTaken called when the destination took lines. @param isFirst whether it never took any before */
   constructor(parts: OutboxParts, onTaken: (isFirst: boolean) => void) {
-    const { destination, disk, progress, notices, limits } = parts;
+    const { settings, disk, progress, notices, limits } = parts;
     this.#parts = parts;
     this.#onTaken = onTaken;
-    this.destination = destination;
+    this.settings = settings;
     this.limits = parts.ack === undefined ? limits : withShortPauses(limits);
-    this.notices = notices.with({ destination: destination.name });
-    const { isNear, ratePerSecond } = traitsOf[kindOf(destination.to, true)];
+    this.notices = notices.with({ destination: settings.name });
+    const { isNear, ratePerSecond } = traitsOf[kindOf(settings.to, true)];
     const near = { forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
     const pace = { ...this.limits, ...((isNear || parts.ack !== undefined) && near) };
-    this.pace = new Pace(pace, destination.ratePerSecond ?? ratePerSecond);
-    const { only } = destination;
+    this.pace = new Pace(pace, settings.ratePerSecond ?? ratePerSecond);
+    const { only } = settings;
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, only, signal: this.#closing.signal };
-    this.unsent = new Unsent(this.journal);
-    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(destination.to) };
+    this.backlog = new Backlog(this.journal);
+    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(settings.to) };
     this.lastSuccess = parts.lastSuccess ?? null;
   }
 
@@ -146,23 +147,23 @@ export class Outbox {
   }
 
   /** As the cursor has it; until the destination has answered, the kind as which it is asked. */
-  get kind(): TargetKind {
-    return this.value.kind ?? kindOf(this.destination.to, true);
+  get kind(): DestinationKind {
+    return this.value.kind ?? kindOf(this.settings.to, true);
   }
 
   get traits(): KindTraits {
     return traitsOf[this.kind];
   }
 
-  get target(): Target {
-    return this.#target!;
+  get destination(): Destination {
+    return this.#destination!;
   }
 
-  openTarget(): void {
-    if (this.#targetKind === this.kind) return;
-    this.#target?.close();
-    this.#target = this.#parts.target(this.kind);
-    this.#targetKind = this.kind;
+  openDestination(): void {
+    if (this.#openedKind === this.kind) return;
+    this.#destination?.close();
+    this.#destination = this.#parts.open(this.kind);
+    this.#openedKind = this.kind;
   }
 
   /** Opens dead letters and cursor, unless they are open. May be called again after a rejection. */
@@ -172,11 +173,11 @@ export class Outbox {
   }
 
   async #openCursor(letters: DeadLetters): Promise<void> {
-    const { disk, destination } = this.#parts;
+    const { disk, settings } = this.#parts;
     const { to } = this.value;
     await this.#cursor?.close();
     this.#cursor = undefined;
-    const opened = await Cursor.open(disk, destination.name);
+    const opened = await Cursor.open(disk, settings.name);
     this.#cursor = opened.cursor;
     this.lostCursor = opened.kind === 'lost' ? opened.reason : undefined;
     if (opened.kind === 'found') {
@@ -194,7 +195,7 @@ export class Outbox {
     }
     if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
     const nowSeq = () => this.#parts.nowSeq?.() ?? this.lastSeq + 1;
-    const seq = destination.begin === 'now' ? nowSeq() : await this.firstSeq();
+    const seq = settings.begin === 'now' ? nowSeq() : await this.firstSeq();
     await this.save({ ...this.value, seq: seq - 1 });
     this.notices.info('forwarding begins', { to, seq });
   }
@@ -219,9 +220,9 @@ export class Outbox {
     await this.#closeTaken();
   }
 
-  /** The same when no line is at hand: about once a second while all events are unwanted, which are not worth a sync each. */
+  /** The same when no line is loaded: about once a second while all events are unwanted, which are not worth a sync each. */
   async saveIdle(): Promise<void> {
-    if (this.destination.only !== undefined && this.value !== this.#saved && this.#saved?.sending === undefined) {
+    if (this.settings.only !== undefined && this.value !== this.#saved && this.#saved?.sending === undefined) {
       const waitMs = this.#savedMs + this.limits.forwardCheckMs - performance.now();
       if (waitMs > 0 && this.value.seq < this.lastSeq) return;
       await this.pause(waitMs);
@@ -232,7 +233,7 @@ export class Outbox {
   /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
   passTo({ seq, id }: Position): void {
     for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
-    this.unsent.pass(seq);
+    this.backlog.pass(seq);
     this.value = { ...this.value, seq, id };
   }
 
@@ -240,12 +241,12 @@ export class Outbox {
   passLost(position: Position): void {
     this.namedSeq = Math.max(this.namedSeq, position.seq);
     if (this.traits.namesLost)
-      this.unsent.pass(position.seq); // the cursor passes it with the next event that is taken
+      this.backlog.pass(position.seq); // the cursor passes it with the next event that is taken
     else this.passTo(position);
   }
 
   /** Appends a dead letter, durably. */
-  async addLetter(line: Line, result: LetterOutcome): Promise<void> {
+  async addLetter(line: Line, result: Outcome): Promise<void> {
     await this.#letters!.append({ time: new Date().toISOString(), ...result, line: line.text });
     const { outcome, became, reason } = result;
     if (became === 'taken') return; // it is counted as recorded
@@ -255,16 +256,16 @@ export class Outbox {
   }
 
   /** Retention removes events, which dead letters name: only those on their way are still sent. */
-  removed({ first, last }: GoneRange, reason: string): void {
+  removed({ first, last }: SeqRange, reason: string): void {
     const from = Math.max(first, (this.value.sending ?? 0) + 1);
-    if (from <= last) this.unsent.remove({ first: from, last }, reason);
+    if (from <= last) this.backlog.remove({ first: from, last }, reason);
   }
 
   /**
    * Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. Events
    * that follow each other share one letter.
    */
-  async confirmed(taken: GoneRange): Promise<void> {
+  async confirmed(taken: SeqRange): Promise<void> {
     const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
     if (!isNext) await this.#closeTaken();
     const { first } = this.#taken ?? taken;
@@ -280,7 +281,7 @@ export class Outbox {
   }
 
   /** Retention has named the events before it removed them, unless the service did not have this destination then. */
-  passGap({ gone, reason }: Extract<UnsentHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
+  passGap({ gone, reason }: Extract<BacklogHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
     const name = async () => {
       for (const range of await this.#letters!.nameRemoved(gone, reason)) this.notices.warn(LOST, { ...range, reason });
     };
@@ -297,22 +298,22 @@ export class Outbox {
 
   /** Passes the gaps and the unwanted events before the next line. */
   passOthers(finish: Settling['finish']): State | Promise<State> {
-    const head = this.unsent.head(0);
+    const head = this.backlog.head(0);
     if (head?.kind === 'gap') return this.passGap(head, () => this.passOthers(finish));
     if (head?.kind !== 'unwanted') return finish();
     this.passTo({ seq: head.last.seq, id: head.last.event.id });
     return this.passOthers(finish);
   }
 
-  async request(outgoing: Outgoing): Promise<Sent> {
+  async request(batch: Batch): Promise<Sent> {
     const turn = () => this.pause(this.pace.turnMs());
     await turn();
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
     // What is there after a crash is known to such a destination alone, or to none.
-    const sendingSeq = outgoing.lines.at(-1)!.seq;
+    const sendingSeq = batch.lines.at(-1)!.seq;
     if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
       await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
-    return this.answered(this.target.send({ ...outgoing, turn }, this.signal));
+    return this.answered(this.destination.send({ ...batch, turn }, this.signal));
   }
 
   /** Waits for the answer to a request, and counts it. @throws the error of a system call */
@@ -366,7 +367,7 @@ export class Outbox {
    * @throws as `Unsent.more`
    */
   async isQuiet(): Promise<boolean> {
-    const more = this.unsent.more().then(() => false);
+    const more = this.backlog.more().then(() => false);
     if (!this.traits.listsSources) return more;
     const found = new AbortController();
     const late = this.#pauses.wait(found.signal, this.limits.forwardIdleMs).then(() => true);
@@ -393,10 +394,10 @@ export class Outbox {
     const late = setTimeout(() => this.#abort.abort(), this.limits.forwardStopMs);
     await ended;
     clearTimeout(late);
-    this.#target?.close();
+    this.#destination?.close();
     const warn = (message: string) => (error: Error) => this.notices.warn(message, { reason: describe(error) });
     const save = async () => {
-      await this.unsent.moveTo(this.value.seq);
+      await this.backlog.moveTo(this.value.seq);
       if (this.#saved === undefined) return;
       await (isSettled() ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
     };
@@ -412,7 +413,7 @@ export function count(counts: Map<string, number>, name: string, more = 1): void
   counts.set(name, (counts.get(name) ?? 0) + more);
 }
 
-const CRASHED: LetterOutcome = {
+const CRASHED: Outcome = {
   outcome: 'in doubt',
   became: 'given up',
   reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',

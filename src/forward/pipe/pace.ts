@@ -45,7 +45,7 @@ export class Pace {
    * A request failed.
    * @param afterMs what the destination asked for with `Retry-After`
    * @returns how long to wait, in milliseconds: up to 500 by chance after the first failure. A `Retry-After` is the least, and
-   *   chance is added to it, since many senders may have got the same
+   *   chance is added to it, since many senders might have got the same
    */
   failed(afterMs = 0): number {
     const { forwardRetryMs, forwardRetryMsMax, forwardRetryAfterMsMax } = this.#limits;

@@ -1,19 +1,19 @@
 /**
  * Sends to a plain upstream: one event in a request. The upstream cannot be asked what it has, so an event whose request failed
- * may be there. Such an event is in doubt, and is sent again only as often as its destination allows; to a hook until time is up.
+ * might be there. Such an event is in doubt, and is sent again only as often as its destination allows; to a hook until time is up.
  */
 
 import type { Line } from '../../journal/look/reading.ts';
 import type { Sent } from '../destinations/destination.ts';
 import { onlyKindOf } from '../destinations/kinds.ts';
-import type { LetterOutcome } from '../ledger/letter.ts';
-import { cursorLost, fork, isOurs } from './fork.ts';
+import type { Outcome } from '../ledger/letter.ts';
+import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
 import type { Outbox } from './outbox.ts';
 import { IDLE, STARTING, type State, type Suspect, stop, type Write } from './states.ts';
 
 type InDoubt = Extract<Sent, { kind: 'in doubt' }>;
 
-export class ToUpstream {
+export class PlainSending {
   readonly #outbox: Outbox;
   /** Requests that left the first event in doubt. */
   #tries = 0;
@@ -29,17 +29,17 @@ export class ToUpstream {
     const outbox = this.#outbox;
     const { value, lastSeq, lostCursor } = outbox;
     const { seq, id } = value;
-    if (lostCursor !== undefined) return cursorLost(outbox, lostCursor, STARTING);
+    if (lostCursor !== undefined) return stopAtLostCursor(outbox, lostCursor, STARTING);
     outbox.value = { ...value, kind: outbox.kind }; // of a new hook, only its scheme says it
-    if (seq <= lastSeq && (seq === 0 || id === null || (await isOurs(outbox, value)))) return IDLE;
+    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(outbox, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
-    return fork(outbox, problem, id, STARTING);
+    return stopAtFork(outbox, problem, id, STARTING);
   }
 
   async send(): Promise<State> {
     const outbox = this.#outbox;
-    const { inDoubt } = outbox.destination;
-    const head = outbox.unsent.head(outbox.traits.requestBytesMax(outbox.limits));
+    const { inDoubt } = outbox.settings;
+    const head = outbox.backlog.head(outbox.traits.requestBytesMax(outbox.limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
     const doubt = outbox.doubts.get(line.seq);
@@ -51,7 +51,7 @@ export class ToUpstream {
     }
     const sent = await outbox.request({ lines: [line], lost: undefined });
     if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
-    if (sent.kind !== 'in doubt' || sent.final) return this.#settle(line, sent);
+    if (sent.kind !== 'in doubt' || sent.isFinal) return this.#settle(line, sent);
     this.#tries += 1;
     this.#doubt(line, sent);
     if (outbox.traits.passesFailed) return this.#failed(line, sent);
@@ -102,7 +102,7 @@ export class ToUpstream {
   /** A proxy's page looks like the answer of a plain upstream. So the destination is asked again until it has taken an event. */
   async #untilTaken(): Promise<State> {
     const outbox = this.#outbox;
-    const isCertain = onlyKindOf(outbox.destination.to) !== undefined;
+    const isCertain = onlyKindOf(outbox.settings.to) !== undefined;
     if (outbox.value.id !== null || outbox.doubts.size > 0 || isCertain) return IDLE;
     outbox.value = { ...outbox.value, kind: undefined };
     await outbox.saveSettled();
@@ -115,22 +115,22 @@ export class ToUpstream {
    */
   async lookFurther(state: Suspect): Promise<State> {
     const outbox = this.#outbox;
-    const head = outbox.unsent.head(0);
+    const head = outbox.backlog.head(0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
     this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
     const wasLast = state.wasLast || outbox.lastSeq === line.seq;
-    const next = outbox.unsent.nextAfter(line.seq);
+    const next = outbox.backlog.nextAfter(line.seq);
     if (next === undefined) {
-      await outbox.unsent.more();
+      await outbox.backlog.more();
       return { ...state, wasLast };
     }
-    if (wasLast) return IDLE; // while there was nothing else to send, the outage may have ended
+    if (wasLast) return IDLE; // while there was nothing else to send, the outage might have ended
     if (next.kind === 'another journal') return STARTING;
     if (next.kind === 'damage') return stop('damage', next.reason, state);
     const [second] = next.lines as [Line];
     const sent = await outbox.request({ lines: [second], lost: undefined });
-    if (sent.kind === 'in doubt' && !sent.final) {
+    if (sent.kind === 'in doubt' && !sent.isFinal) {
       this.#doubt(second, sent);
       return outbox.waiting(sent, IDLE);
     }
@@ -145,14 +145,9 @@ export class ToUpstream {
   }
 
   /** The dead letter of an event is durable before the event is passed. */
-  #settled(
-    line: Line,
-    result: LetterOutcome | undefined,
-    finish: () => State | Promise<State>,
-    writes: Write[] = [],
-  ): State {
+  #settled(line: Line, result: Outcome | undefined, finish: () => State | Promise<State>, writes: Write[] = []): State {
     const outbox = this.#outbox;
-    const addLetter = (outcome: LetterOutcome) => () => outbox.addLetter(line, outcome);
+    const addLetter = (outcome: Outcome) => () => outbox.addLetter(line, outcome);
     return {
       kind: 'settling',
       writes: result === undefined ? writes : [...writes, addLetter(result)],
@@ -169,14 +164,11 @@ export class ToUpstream {
 }
 
 /** For an event that the upstream took at a later try. */
-function takenAfter(doubt: LetterOutcome | undefined): LetterOutcome | undefined {
+function takenAfter(doubt: Outcome | undefined): Outcome | undefined {
   return doubt && { ...doubt, became: 'taken' };
 }
 
-function refusalOf(
-  { status, reason }: Extract<Sent, { kind: 'refused' }>,
-  doubt: LetterOutcome | undefined,
-): LetterOutcome {
+function refusalOf({ status, reason }: Extract<Sent, { kind: 'refused' }>, doubt: Outcome | undefined): Outcome {
   if (doubt === undefined) return { outcome: 'refused', status, reason };
   return { ...doubt, status, reason: `${reason}; an earlier request may have been recorded: ${doubt.reason}` };
 }

@@ -13,17 +13,17 @@ import type { Limits } from '../../config/limits.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { Line } from '../../journal/look/reading.ts';
-import type { GoneRange } from '../../journal/segments.ts';
 import { recordedUpTo } from '../destinations/answers.ts';
-import type { Sent, Target } from '../destinations/destination.ts';
-import { isOpen, type LetterOutcome, seqsOf, skipped } from '../ledger/letter.ts';
+import type { Destination, Sent } from '../destinations/destination.ts';
+import { isOpen, type Outcome, seqsOf, skipped } from '../ledger/letter.ts';
 import type { LetterState } from '../ledger/letter-states.ts';
 import { type DeadLetters, readDeadLetters, readLetterStates } from '../ledger/letters.ts';
+import type { SeqRange } from '../position.ts';
 
 /** What the file says: `{"seqs":{"first":7,"last":12}}`. */
 export interface Retry {
-  /** The letters of these seqs; if it is absent, letters that were refused: an event in doubt may be there already. */
-  readonly seqs?: GoneRange | undefined;
+  /** The letters of these seqs; if it is absent, letters that were refused: an event in doubt might be there already. */
+  readonly seqs?: SeqRange | undefined;
   /** The letters of these seqs are given up instead. */
   readonly givesUp?: boolean;
   /** A service has taken it up. */
@@ -49,8 +49,8 @@ export interface RetryParts {
   readonly name: string;
   /** The object that the sender uses: only one may append at a time. */
   readonly letters: Pick<DeadLetters, 'append'>;
-  /** @returns a target that was opened with `openForRetry` */
-  readonly target: () => Target;
+  /** @returns a destination that was opened with `openForRetry` */
+  readonly open: () => Destination;
   /** @returns how long to wait before the next request, in milliseconds: see `Pace.turnMs` */
   readonly turnMs: () => number;
   /** Ends the request in flight, and the retry. */
@@ -75,7 +75,7 @@ export async function writeRetry(disk: Disk, name: string, retry: Retry): Promis
 }
 
 /** Whether a letter is to be sent again. @param seqs as `Retry.seqs` */
-export function isWanted({ first, last, outcome }: LetterState, seqs: GoneRange | undefined): boolean {
+export function isWanted({ first, last, outcome }: LetterState, seqs: SeqRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
   return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
 }
@@ -102,7 +102,7 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
 }
 
 /** Closes each letter by one of its own. */
-async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
+async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
   const open = seqs === undefined ? [] : await openIn(disk, name, seqs, limits);
   for (const { first, last } of open) await letters.append(skipped({ first, last }));
   return { sent: 0, refused: 0, left: 0, givenUp: open.length };
@@ -112,19 +112,19 @@ async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: GoneRan
 export async function openIn(
   disk: ReadableDisk,
   name: string,
-  seqs: GoneRange,
+  seqs: SeqRange,
   limits: RetryParts['limits'],
 ): Promise<LetterState[]> {
   const states = (await readLetterStates(disk, name, limits)).all.filter(isOpen);
   return states.filter(({ first, last }) => seqs.first <= first && last <= seqs.last);
 }
 
-async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promise<RetryResult> {
-  const { disk, name, letters, target: open, turnMs, signal, limits } = parts;
+async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
+  const { disk, name, letters, open, turnMs, signal, limits } = parts;
   const counts = { sent: 0, refused: 0 };
   const states = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seqs));
   const wanted = new Map(states.map((state) => [state.first, state]));
-  const target = open();
+  const destination = open();
   const turn = async () => {
     const waitMs = turnMs();
     if (waitMs > 0) await sleep(waitMs, undefined, { signal }).catch(() => {}); // an abort
@@ -136,19 +136,19 @@ async function sendAgain(parts: RetryParts, seqs: GoneRange | undefined): Promis
       if (line === undefined || state === undefined) continue;
       await turn();
       if (signal.aborted) break;
-      const { kind } = await sendOne(line, state, { letters, target, signal, turn });
+      const { kind } = await sendOne(line, state, { letters, destination, signal, turn });
       if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
       wanted.delete(state.first);
       counts[kind === 'recorded' ? 'sent' : 'refused'] += 1;
     }
   } finally {
-    target.close();
+    destination.close();
   }
   return { ...counts, left: wanted.size };
 }
 
 interface Sending {
-  readonly target: Target;
+  readonly destination: Destination;
   /** Waits until a request may be sent. */
   readonly turn: () => Promise<void>;
 }
@@ -156,29 +156,29 @@ interface Sending {
 async function sendOne(
   line: string,
   state: LetterState,
-  { letters, target, signal, turn }: Pick<RetryParts, 'letters' | 'signal'> & Sending,
+  { letters, destination, signal, turn }: Pick<RetryParts, 'letters' | 'signal'> & Sending,
 ): Promise<Sent> {
   const { first: seq } = state;
-  const note = (result: LetterOutcome) =>
+  const note = (result: Outcome) =>
     letters.append({ time: new Date().toISOString(), ...result, first: seq, last: seq });
   const reason = 'it was being sent again when the service stopped';
   await note({ outcome: 'in doubt', reason });
   const bytes = Buffer.from(line);
-  const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), { target, turn }, signal);
+  const sent = await sendUnlessThere(new Line(bytes, 0, bytes.length, seq), { destination, turn }, signal);
   await note({ ...outcomeOf(sent, state), status: (sent as { status?: number }).status });
   return sent;
 }
 
-/** If the answer to the last retry was lost, its event may be the last one that the destination has. */
-async function sendUnlessThere(line: Line, { target, turn }: Sending, signal: AbortSignal): Promise<Sent> {
-  const asked = await target.ask(signal);
+/** If the answer to the last retry was lost, its event might be the last one that the destination has. */
+async function sendUnlessThere(line: Line, { destination, turn }: Sending, signal: AbortSignal): Promise<Sent> {
+  const asked = await destination.ask(signal);
   if (asked.kind === 'again' || asked.kind === 'stopped') return asked;
   if (asked.kind === 'at' && asked.id === line.event.id) return recordedUpTo(line);
-  return target.send({ lines: [line], lost: undefined, turn }, signal);
+  return destination.send({ lines: [line], lost: undefined, turn }, signal);
 }
 
 /** @param before what the letter said before it was sent again */
-function outcomeOf(sent: Sent, { outcome, became }: LetterState): LetterOutcome {
+function outcomeOf(sent: Sent, { outcome, became }: LetterState): Outcome {
   const { reason = '' } = sent as { reason?: string };
   switch (sent.kind) {
     case 'recorded':

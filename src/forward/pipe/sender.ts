@@ -10,14 +10,14 @@
  */
 
 import { describe } from '../../journal/disk.ts';
-import type { GoneRange } from '../../journal/segments.ts';
 import type { StopKind } from '../destinations/destination.ts';
-import { kindsWith, onlyKindOf, type TargetKind } from '../destinations/kinds.ts';
+import { type DestinationKind, kindsWith, onlyKindOf } from '../destinations/kinds.ts';
 import { LettersFullError } from '../ledger/letters.ts';
-import { noAcknowledgements, ToAsked } from './asked.ts';
+import type { SeqRange } from '../position.ts';
+import { AskedSending, stopForAck } from './asked.ts';
 import { lineAt } from './backlog.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
-import { ToUpstream } from './plain.ts';
+import { PlainSending } from './plain.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
 
 export interface SenderParts extends OutboxParts {
@@ -33,7 +33,7 @@ export interface SenderStatus {
   readonly name: string;
   readonly to: string;
   /** Null until the URL or an answer of the destination says it. */
-  readonly kind: TargetKind | null;
+  readonly kind: DestinationKind | null;
   readonly state: (typeof senderStates)[number];
   /** Why it is stopped. */
   readonly why: StopKind | null;
@@ -62,8 +62,8 @@ export interface SenderStatus {
 export class Sender {
   readonly #parts: SenderParts;
   readonly #outbox: Outbox;
-  readonly #toAsked: ToAsked;
-  readonly #toUpstream: ToUpstream;
+  readonly #asked: AskedSending;
+  readonly #plain: PlainSending;
   #running: Promise<void> = Promise.resolve();
   #state: State = STARTING;
   /** What is wrong; undefined while events pass. */
@@ -82,8 +82,8 @@ export class Sender {
       this.#recovered();
       if (isFirst) this.#changed();
     });
-    this.#toAsked = new ToAsked(this.#outbox);
-    this.#toUpstream = new ToUpstream(this.#outbox);
+    this.#asked = new AskedSending(this.#outbox);
+    this.#plain = new PlainSending(this.#outbox);
   }
 
   /** Begins to send once the journal is readable. */
@@ -93,7 +93,7 @@ export class Sender {
 
   /**
    * Ends a wait: a stopped sender tries again at once.
-   * @param asks whether a hub that has all events is asked again, as it may say another way of them
+   * @param asks whether a hub that has all events is asked again, as it can name another way of them
    */
   tryNow(asks = false): void {
     const { kind } = this.#state;
@@ -106,7 +106,7 @@ export class Sender {
     return (this.#outbox.saved?.seq ?? 0) + 1;
   }
 
-  /** The last seq that is settled, which may not be on the disk yet. Undefined until the cursor is known. */
+  /** The last seq that is settled, which might not be on the disk yet. Undefined until the cursor is known. */
   get seq(): number | undefined {
     return this.#outbox.saved && this.#outbox.value.seq;
   }
@@ -124,15 +124,15 @@ export class Sender {
     return this.#outbox.pace.turnMs();
   }
 
-  /** As `Outbox.removed`. */
-  removed(gone: GoneRange, reason: string): void {
+  /** Like `Outbox.removed`. */
+  removed(gone: SeqRange, reason: string): void {
     this.#outbox.removed(gone, reason);
   }
 
   /** Reads no file. */
   status(): SenderStatus {
-    const { destination, value, letters, lastSuccess, lastSeq } = this.#outbox;
-    const { name, to } = destination;
+    const { settings, value, letters, lastSuccess, lastSeq } = this.#outbox;
+    const { name, to } = settings;
     const { seq, kind = onlyKindOf(to) ?? null } = value;
     const last_seq = Math.max(lastSeq, seq);
     const state = this.#trouble ?? this.#state;
@@ -165,8 +165,8 @@ export class Sender {
   }
 
   #lagSeconds(): number {
-    const { unsent, value } = this.#outbox;
-    const head = unsent.head(0);
+    const { backlog, value } = this.#outbox;
+    const head = backlog.head(0);
     const read = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
     const time = read ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
     return time === undefined ? 0 : Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
@@ -189,15 +189,15 @@ export class Sender {
       case 'starting':
         return this.#begin();
       case 'asking':
-        return this.#toAsked.ask();
+        return this.#asked.ask();
       case 'idle':
         return this.#next();
       case 'sending':
-        return this.#outbox.traits.canBeAsked ? this.#toAsked.send() : this.#toUpstream.send();
+        return this.#outbox.traits.canBeAsked ? this.#asked.send() : this.#plain.send();
       case 'settling':
         return this.#settle(state);
       case 'suspect':
-        return this.#toUpstream.lookFurther(state);
+        return this.#plain.lookFurther(state);
       case 'waiting':
         return this.#pause(state.waitMs, state.next);
       case 'stopped':
@@ -224,19 +224,19 @@ export class Sender {
       return STARTING;
     }
     await outbox.open();
-    if (!kindsWith(outbox.destination.to).includes(outbox.kind)) return anotherKind(outbox);
-    if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return noAcknowledgements(outbox.destination);
+    if (!kindsWith(outbox.settings.to).includes(outbox.kind)) return stopAtOtherKind(outbox);
+    if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return stopForAck(outbox.settings);
     const { seq } = outbox.value;
-    await outbox.unsent.moveTo(seq);
+    await outbox.backlog.moveTo(seq);
     const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;
     this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
-    outbox.openTarget();
-    return outbox.traits.canBeAsked ? ASKING : this.#toUpstream.begin();
+    outbox.openDestination();
+    return outbox.traits.canBeAsked ? ASKING : this.#plain.begin();
   }
 
   async #next(): Promise<State> {
     const outbox = this.#outbox;
-    const head = outbox.unsent.head(0);
+    const head = outbox.backlog.head(0);
     if (head === undefined) {
       await outbox.saveIdle();
       if (Math.max(outbox.value.seq, outbox.namedSeq) >= outbox.lastSeq) this.#recovered();
@@ -250,7 +250,7 @@ export class Sender {
       case 'unwanted':
         return outbox.passOthers(() => IDLE);
       case 'damage':
-        await outbox.unsent.moveTo(outbox.value.seq); // it is read again, since it may have been repaired
+        await outbox.backlog.moveTo(outbox.value.seq); // it is read again, since it might have been repaired
         return stop('damage', head.reason, IDLE);
       case 'another journal':
         return STARTING;
@@ -298,8 +298,8 @@ export class Sender {
 }
 
 /** A cursor says nothing of a destination of another kind, which has none of the events. */
-function anotherKind({ destination, kind }: Outbox): State {
-  const { name, to } = destination;
+function stopAtOtherKind({ settings, kind }: Outbox): State {
+  const { name, to } = settings;
   const reason = `${name} has had events as a destination of the kind ${kind}, and ${to} is of another one; give it a name of its own`;
   return stop('not understood', reason, STARTING);
 }

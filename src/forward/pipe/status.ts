@@ -7,11 +7,12 @@ import { readJournal } from '../../journal/look/reader.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { lastLine } from '../../journal/open/scan.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
-import { contentsOf, type GoneRange } from '../../journal/segments.ts';
+import { contentsOf } from '../../journal/segments.ts';
 import { onlyKindOf } from '../destinations/kinds.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import { readLetterStates } from '../ledger/letters.ts';
-import { toRun } from './backlog.ts';
+import type { SeqRange } from '../position.ts';
+import { commandText } from './backlog.ts';
 import type { SenderStatus } from './sender.ts';
 import { type ForwardState, readState } from './state-file.ts';
 
@@ -54,7 +55,7 @@ export async function readStatus(
       ...('value' in cursor && cursor.value),
       ...written,
     };
-    const known = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state may be older
+    const known = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state might be older
     const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
     const saved = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
     const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
@@ -62,7 +63,7 @@ export async function readStatus(
     const { state, reason } = stateOf(running, written, lag_events);
     const isUnsaid = 'reason' in cursor && state !== 'stopped';
     const lost = isUnsaid
-      ? `${cursor.reason}; unless it can be asked, ${toRun({ disk }, `forward from ${name} --seq N`)}`
+      ? `${cursor.reason}; unless it can be asked, ${commandText({ disk }, `forward from ${name} --seq N`)}`
       : undefined;
     all.push({
       name,
@@ -108,7 +109,7 @@ export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<n
 }
 
 /** @returns the lines of these seqs, as far as the journal has them */
-export async function* readLines(disk: ReadableDisk, { first, last }: GoneRange, limits: Limits): AsyncGenerator<Line> {
+export async function* readLines(disk: ReadableDisk, { first, last }: SeqRange, limits: Limits): AsyncGenerator<Line> {
   const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
   const filter = { afterSeq: first - 1, untilSeq: last };
   for await (const lines of readJournal(disk, { filter, seek: true, progress, limits }, () => {})) yield* lines;

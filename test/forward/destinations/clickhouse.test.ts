@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { Sent, Target } from '../../../src/forward/destinations/destination.ts';
-import type { TargetOptions } from '../../../src/forward/destinations/http.ts';
+import type { Destination, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { Opening } from '../../../src/forward/destinations/http.ts';
 import type { Line } from '../../../src/journal/look/reading.ts';
 import { done, exception, Table } from '../../support/clickhouse-stub.ts';
 import { sampledCalls } from '../../support/long.ts';
@@ -28,9 +28,9 @@ const plainLines = (count: number, firstSeq = 1, time?: string) =>
     0,
     time,
   );
-const outgoing = (lines: readonly Line[]) => ({ lines, lost: undefined });
+const batch = (lines: readonly Line[]) => ({ lines, lost: undefined });
 
-function open(port: number | string, options: Partial<TargetOptions> = {}) {
+function open(port: number | string, options: Partial<Opening> = {}) {
   const to = `clickhouse+http://${typeof port === 'number' ? `127.0.0.1:${port}` : port}/assets.events`;
   const own = { to, tokenHeader: 'Authorization', stamp: false, source: SOURCE, limits };
   return openClickhouse({ ...own, ...options });
@@ -43,11 +43,11 @@ test('an insert has the lines with source and deployment in front, its settings,
   const { url, got } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : done(),
   );
-  const target = open(new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
-  t.after(() => target.close());
+  const destination = open(new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
+  t.after(() => destination.close());
   const lines = linesOf([{ ...plain('1'), metadata: '{"n":1.50,"m":1e400}' }, plain('2')], 7);
   const id = lines[1]!.event.id;
-  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 8, id });
+  assert.deepEqual(await destination.send(batch(lines), NEVER), { kind: 'recorded', seq: 8, id });
   const [insert] = got as [Got];
   const { query, ...settings } = Object.fromEntries(new URL(insert.url ?? '', url).searchParams);
   assert.equal(query, 'INSERT INTO `assets`.`events` FORMAT JSONEachRow');
@@ -65,19 +65,19 @@ test('an insert has the lines with source and deployment in front, its settings,
   assert.equal(insert.body, lines.map(({ text }) => `${begin}${text.slice(1)}\n`).join(''));
   assert.deepEqual([insert.headers['x-clickhouse-user'], insert.headers['x-clickhouse-key']], ['writer', 'se cret']);
   assert.doesNotMatch(got.map(({ url }) => url).join(), /se.?cret|writer/);
-  assert.equal(await target.haveFilesChanged(NEVER), false);
+  assert.equal(await destination.haveFilesChanged(NEVER), false);
   writeFileSync(passwordFile, 'another one\n');
-  assert.equal(await target.haveFilesChanged(NEVER), true);
+  assert.equal(await destination.haveFilesChanged(NEVER), true);
 });
 
 test('it says how far it is, and what says something else is not understood', async (t) => {
   let body = '';
   const { url, got } = await startScripted(t, () => done(body));
-  const target = open(new URL(url).host);
-  t.after(() => target.close());
+  const destination = open(new URL(url).host);
+  t.after(() => destination.close());
   const asked = async (text: string) => {
     body = text;
-    const { kind, ...more } = await target.ask(NEVER);
+    const { kind, ...more } = await destination.ask(NEVER);
     return kind === 'at' ? Object.values(more) : [kind, 'why' in more && more.why];
   };
   assert.deepEqual(await asked('[0, "00000000-0000-0000-0000-000000000000", "24.8.14.39"]\n'), [0, null]);
@@ -110,11 +110,11 @@ test('what an answer to an insert means follows from the code of its exception [
   const { url } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
   );
-  const target = open(new URL(url).host);
-  t.after(() => target.close());
+  const destination = open(new URL(url).host);
+  t.after(() => destination.close());
   const send = async (scripted: Scripted): Promise<Sent> => {
     answer = scripted;
-    return target.send(outgoing(plainLines(1)), NEVER);
+    return destination.send(batch(plainLines(1)), NEVER);
   };
   const sent = async (scripted: Scripted) => {
     const found = await send(scripted);
@@ -157,17 +157,17 @@ test('a reason has neither the password nor the row [clickhouse-6]', async (t) =
             : `(while reading the value of key ${'k'.repeat(100_000)}) (${'A'.repeat(100_000)})`,
         ),
   );
-  const target = open(new URL(url).host, { user: 'writer', passwordFile });
-  t.after(() => target.close());
-  const first = await target.send(outgoing(plainLines(1)), NEVER);
+  const destination = open(new URL(url).host, { user: 'writer', passwordFile });
+  t.after(() => destination.close());
+  const first = await destination.send(batch(plainLines(1)), NEVER);
   assert.ok(
     first.kind === 'stopped' && first.why === 'turned away' && !first.reason.includes('grossesGeheimnis'),
     JSON.stringify(first),
   );
-  const second = await target.send(outgoing(plainLines(1)), NEVER);
+  const second = await destination.send(batch(plainLines(1)), NEVER);
   const reason = 'answers 400: CANNOT_PARSE_INPUT (code 27) at seq';
   assert.deepEqual(second, { kind: 'refused', status: 400, reason });
-  assert.ok(JSON.stringify(await target.send(outgoing(plainLines(1)), NEVER)).length < 400);
+  assert.ok(JSON.stringify(await destination.send(batch(plainLines(1)), NEVER)).length < 400);
 });
 
 /** What becomes of one request. `late`: its reply is lost, and it is carried out when the request after the next one has come. */
@@ -196,29 +196,34 @@ function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault |
 /**
  * Sends lines as the sender does: it asks after each failure, and has the end of each request in its cursor, so that it sends these
  * lines and no others until they are dealt with.
- * @param start returns a target, also after a crash
+ * @param start returns a destination, also after a crash
  * @returns the partitions of the lines that were refused
  */
-async function deliver(lines: readonly Line[], start: () => Target, crashes: boolean, atFirst = 5): Promise<string[]> {
+async function deliver(
+  lines: readonly Line[],
+  start: () => Destination,
+  crashes: boolean,
+  atFirst = 5,
+): Promise<string[]> {
   const refused: string[] = [];
-  let target = start();
+  let destination = start();
   let sending = 0;
   // More lines have come with each request.
   for (let seq = 0, arrived = atFirst; seq < lines.length; ) {
-    const asked = await target.ask(NEVER);
+    const asked = await destination.ask(NEVER);
     if (asked.kind !== 'at') continue;
     for (seq = Math.max(seq, asked.seq); seq < lines.length; arrived = Math.min(lines.length, arrived + 3)) {
       sending = sending > seq ? sending : arrived;
-      const sent = await target.send(outgoing(lines.slice(seq, sending)), NEVER);
+      const sent = await destination.send(batch(lines.slice(seq, sending)), NEVER);
       if (sent.kind === 'recorded') seq = sent.seq;
       else if (sent.kind === 'refused') refused.push(lines[seq++]!.event.partition ?? '');
       else break;
     }
     if (!crashes) continue;
-    target.close();
-    target = start();
+    destination.close();
+    destination = start();
   }
-  target.close();
+  destination.close();
   return refused;
 }
 
@@ -279,9 +284,9 @@ test('a search for a bad line that a crash ends makes the same insert again befo
   });
   const send = async (lines: readonly Line[]) => {
     inserts = [];
-    const target = open(new URL(url).host);
-    await target.send(outgoing(lines), NEVER);
-    target.close();
+    const destination = open(new URL(url).host);
+    await destination.send(batch(lines), NEVER);
+    destination.close();
     return inserts;
   };
   const isStored = (insert: string) => {
@@ -318,11 +323,11 @@ test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger r
   const { url } = await startScripted(t, (got) =>
     got.body.split('\n').length > rowsMax ? [413, HTML] : table.answer(got),
   );
-  const target = open(new URL(url).host);
-  t.after(() => target.close());
+  const destination = open(new URL(url).host);
+  t.after(() => destination.close());
   const lines = plainLines(10_001);
   const { id } = lines[9_999]!.event;
-  assert.deepEqual(await target.send(outgoing(lines), NEVER), { kind: 'recorded', seq: 10_000, id });
+  assert.deepEqual(await destination.send(batch(lines), NEVER), { kind: 'recorded', seq: 10_000, id });
   assert.deepEqual([table.stored.length, table.tokens.size], [10_000, 1]);
   rowsMax = 4;
   Object.assign(table, { stored: [], seq: 0 });
@@ -340,19 +345,19 @@ test('hosts are tried in turn: an ask tries each of them, and an insert the next
   const isDown = [true, false];
   const start = (index: number) => startScripted(t, (got) => (isDown[index] ? exception(210, 500) : table.answer(got)));
   const [first, second] = [await start(0), await start(1)];
-  const target = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
-  t.after(() => target.close());
-  assert.equal((await target.ask(NEVER)).kind, 'at', 'a retry and a test ask once');
+  const destination = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
+  t.after(() => destination.close());
+  assert.equal((await destination.ask(NEVER)).kind, 'at', 'a retry and a test ask once');
   assert.deepEqual([first.got.length, second.got.length], [1, 1]);
-  assert.equal((await target.ask(NEVER)).kind, 'at');
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
   isDown[0] = false;
-  assert.equal((await target.send(outgoing(plainLines(3)), NEVER)).kind, 'recorded');
+  assert.equal((await destination.send(batch(plainLines(3)), NEVER)).kind, 'recorded');
   assert.deepEqual([first.got.length, second.got.length], [1, 4]);
   isDown[1] = true;
   const kinds = [];
-  for (let round = 0; round < 3; round += 1) kinds.push((await target.send(outgoing(plainLines(3, 4)), NEVER)).kind);
+  for (let round = 0; round < 3; round += 1) kinds.push((await destination.send(batch(plainLines(3, 4)), NEVER)).kind);
   assert.deepEqual(kinds, ['again', 'again', 'recorded']);
   isDown[0] = true;
-  assert.equal((await target.ask(NEVER)).kind, 'again');
+  assert.equal((await destination.ask(NEVER)).kind, 'again');
   assert.deepEqual([first.got.length, second.got.length], [3, 6], 'each was asked once');
 });

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Target } from '../../../src/forward/destinations/destination.ts';
+import type { Destination } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { hangFiles } from '../../support/hanging-files.ts';
 import { newFolder } from '../../support/program.ts';
@@ -22,20 +22,20 @@ async function hubs(t: TestContext, own: Partial<Limits> = {}) {
   const folder = newFolder(t);
   mkdirSync(join(folder, 'mount'));
   const files = ['mount/a.token', 'b.token', 'c.token'].map((name) => join(folder, name));
-  const targets = files.map((tokenFile, index) => {
+  const destinations = files.map((tokenFile, index) => {
     writeFileSync(tokenFile, `asl_${index}`);
     const options = { to, source: '01a1fb95-0000-7000-8000-000000000001', tokenHeader: 'X-Token', stamp: false };
-    const target = traitsOf.hub.open({ ...options, tokenFile, limits: { ...limits, ...own } });
-    t.after(() => target.close());
-    return target;
-  }) as [Target, Target, Target];
-  return { targets, tokens: () => got.map(({ headers }) => headers['x-token']), dead: files[0]!, last: files[2]! };
+    const destination = traitsOf.hub.open({ ...options, tokenFile, limits: { ...limits, ...own } });
+    t.after(() => destination.close());
+    return destination;
+  }) as [Destination, Destination, Destination];
+  return { destinations, tokens: () => got.map(({ headers }) => headers['x-token']), dead: files[0]!, last: files[2]! };
 }
 
 test('a file that does not answer stops its own destination with a reason, and no other one [credentials-1]', async (t) => {
-  const { targets, tokens, dead, last } = await hubs(t);
-  const [first, second, third] = targets;
-  const ask = (target: Target) => within('an answer', ENDS_MS, target.ask(NEVER));
+  const { destinations, tokens, dead, last } = await hubs(t);
+  const [first, second, third] = destinations;
+  const ask = (destination: Destination) => within('an answer', ENDS_MS, destination.ask(NEVER));
   assert.deepEqual([(await ask(first)).kind, (await ask(second)).kind], ['at', 'at']);
   const files = hangFiles(t, (path) => path.includes('/mount/'));
   const problem = `${dead} was not read to its end in time; check its file system, or what writes to the pipe`;
@@ -45,7 +45,7 @@ test('a file that does not answer stops its own destination with a reason, and n
   assert.deepEqual(await ask(third), { kind: 'again', reason });
   assert.deepEqual(files.waiting, [dead]);
   assert.deepEqual(tokens(), ['asl_0', 'asl_1', 'asl_1']);
-  for (const target of targets) assert.equal(await target.haveFilesChanged(NEVER), false);
+  for (const destination of destinations) assert.equal(await destination.haveFilesChanged(NEVER), false);
   writeFileSync(dead, 'asl_new');
   files.open();
   await eventually('it is read again', async () => (await ask(first)).kind === 'at');
@@ -54,8 +54,8 @@ test('a file that does not answer stops its own destination with a reason, and n
 });
 
 test('a stop does not wait for a file that does not answer', async (t) => {
-  const { targets } = await hubs(t, { fileReadMs: 10 * ENDS_MS });
-  const [first] = targets;
+  const { destinations } = await hubs(t, { fileReadMs: 10 * ENDS_MS });
+  const [first] = destinations;
   await first.ask(NEVER);
   const files = hangFiles(t, (path) => path.includes('/mount/'));
   const stop = new AbortController();

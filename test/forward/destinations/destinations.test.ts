@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Asked, Outgoing, Sent, Target } from '../../../src/forward/destinations/destination.ts';
-import type { TargetOptions } from '../../../src/forward/destinations/http.ts';
-import { type TargetKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
+import type { Asked, Batch, Destination, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { Opening } from '../../../src/forward/destinations/http.ts';
+import { type DestinationKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
 import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../../support/sent-lines.ts';
@@ -43,20 +43,27 @@ const check: PlainEvent = {
   severity: 'WARN',
 };
 
-function open(t: TestContext, kind: TargetKind, to: string, options: Partial<TargetOptions> = {}): Target {
-  const target = traitsOf[kind].open({ to, source: SOURCE, tokenHeader: 'X-Token', stamp: false, limits, ...options });
-  t.after(() => target.close());
-  return target;
+function open(t: TestContext, kind: DestinationKind, to: string, options: Partial<Opening> = {}): Destination {
+  const destination = traitsOf[kind].open({
+    to,
+    source: SOURCE,
+    tokenHeader: 'X-Token',
+    stamp: false,
+    limits,
+    ...options,
+  });
+  t.after(() => destination.close());
+  return destination;
 }
 
-function outgoing(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Outgoing {
+function batch(events: readonly PlainEvent[] = [orders], firstSeq = 1, crc = 0): Batch {
   return { lines: linesOf(events, firstSeq, crc), lost: undefined };
 }
 
 /** `stopped: turned away` or the kind alone. */
 function shown(found: Asked | Sent): string {
   if (found.kind === 'stopped') return `stopped: ${found.why}`;
-  return found.kind === 'in doubt' && found.final ? 'in doubt: final' : found.kind;
+  return found.kind === 'in doubt' && found.isFinal ? 'in doubt: final' : found.kind;
 }
 
 function reasonOf(found: Asked | Sent): string {
@@ -108,12 +115,12 @@ test('a plain upstream: what each answer means [targets-2]', async (t) => {
   ];
   let answer: Scripted = [200, ''];
   const { url } = await startScripted(t, () => answer);
-  const target = open(t, 'api', url);
-  assert.deepEqual(await target.ask(NEVER), { kind: 'no hub' });
+  const destination = open(t, 'api', url);
+  assert.deepEqual(await destination.ask(NEVER), { kind: 'no hub' });
   for (const [what, scripted, expected, event = orders] of table) {
     answer = scripted;
-    const sending = outgoing([event], 7);
-    const found = await target.send(sending, NEVER);
+    const sending = batch([event], 7);
+    const found = await destination.send(sending, NEVER);
     assert.equal(shown(found), expected, what);
     const [status] = scripted;
     const { id } = sending.lines[0]!.event;
@@ -149,18 +156,18 @@ test('a hub is asked: what each answer means, and that only an answer decides th
   ];
   let answer: Scripted = [200, ''];
   const { url, got } = await startScripted(t, () => answer);
-  const target = open(t, 'hub', `${url}/prod/`);
+  const destination = open(t, 'hub', `${url}/prod/`);
   for (const [scripted, expected] of table) {
     answer = scripted;
-    assert.equal(shown(await target.ask(NEVER)), expected, scripted.join(' '));
+    assert.equal(shown(await destination.ask(NEVER)), expected, scripted.join(' '));
   }
   answer = [200, `{"seq":7,"id":"${ID}"}`];
-  assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 7, id: ID });
+  assert.deepEqual(await destination.ask(NEVER), { kind: 'at', seq: 7, id: ID });
   assert.deepEqual([got[0]?.method, got[0]?.url], ['GET', `/prod/forward/${SOURCE}`]);
 });
 
 test('a hub gets lines: what each answer means [targets-4]', async (t) => {
-  const { lines } = outgoing([orders, orders, orders], 7);
+  const { lines } = batch([orders, orders, orders], 7);
   const ids = lines.map(({ event }) => event.id);
   const at = (seq: number, id: string | null | undefined) => JSON.stringify({ seq, id, via: [] });
   const conflict = (reason: string) => JSON.stringify({ error: 'no', reason, seq: 3, id: ID, via: [] });
@@ -201,8 +208,8 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   const { url } = await startScripted(t, () => answer);
   for (const [what, scripted, expected, count = 3] of table) {
     answer = scripted;
-    const target = open(t, 'hub', url);
-    const found = await target.send({ lines: lines.slice(0, count), lost: undefined }, NEVER);
+    const destination = open(t, 'hub', url);
+    const found = await destination.send({ lines: lines.slice(0, count), lost: undefined }, NEVER);
     assert.equal(shown(found), expected, what);
     if (found.kind === 'recorded') assert.deepEqual(found.id, ids[found.seq - 7]);
   }
@@ -218,7 +225,7 @@ test('a hub hears what the lines of a request came through, which ends before th
   const { url, got } = await startScripted(t, tookAll);
   const through = new Map(hubs.map((hub, at) => [hub, [hub, idOf(200 + (at >> 1))]]));
   let asked = 0;
-  const target = open(t, 'hub', url, {
+  const destination = open(t, 'hub', url, {
     through: async () => {
       asked += 1;
       return through;
@@ -226,8 +233,8 @@ test('a hub hears what the lines of a request came through, which ends before th
   });
   const sendAll = async (events: readonly PlainEvent[]) => {
     got.length = 0;
-    for (let { lines } = outgoing(events); lines.length > 0; ) {
-      const sent = await target.send({ lines, lost: undefined }, NEVER);
+    for (let { lines } = batch(events); lines.length > 0; ) {
+      const sent = await destination.send({ lines, lost: undefined }, NEVER);
       assert.ok(sent.kind === 'recorded', reasonOf(sent));
       lines = lines.filter(({ seq }) => seq > sent.seq);
     }
@@ -252,8 +259,8 @@ test('a hub hears what the lines of a request came through, which ends before th
   assert.equal((await sendAll([from(device)]))[0]?.[1], 1);
   through.set(device, [device, ...hubs.slice(0, 31)]);
   got.length = 0;
-  const { lines } = outgoing([from(device)], 7);
-  const tooFar = await target.send({ lines, lost: undefined }, NEVER);
+  const { lines } = batch([from(device)], 7);
+  const tooFar = await destination.send({ lines, lost: undefined }, NEVER);
   assert.equal(shown(tooFar), 'stopped: loop');
   assert.match(reasonOf(tooFar), /^event 7 came through 32 journals;/);
   assert.deepEqual(got, []);
@@ -265,11 +272,11 @@ test('a hub gets the lines byte for byte, with the crc before them and what was 
     metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
     description: 'ü',
   };
-  const { lines } = outgoing([event, check, event], 41, 0x00abcdef);
+  const { lines } = batch([event, check, event], 41, 0x00abcdef);
   const { url, got } = await startScripted(t, tookAll);
-  const target = open(t, 'hub', url);
-  await target.send({ lines, lost: { first: 4, last: 40 } }, NEVER);
-  await target.send({ lines: lines.slice(1), lost: undefined }, NEVER);
+  const destination = open(t, 'hub', url);
+  await destination.send({ lines, lost: { first: 4, last: 40 } }, NEVER);
+  await destination.send({ lines: lines.slice(1), lost: undefined }, NEVER);
   const [first, second] = got as [Got, Got];
   assert.deepEqual([first.method, first.url], ['PUT', `/forward/${SOURCE}/41`]);
   assert.equal(first.body, lines[0]!.bytes.toString());
@@ -283,7 +290,7 @@ test('a hub gets the lines byte for byte, with the crc before them and what was 
 
 test('as many lines as fit are sent, at least one, and fewer where a proxy takes less or a link is slow', async (t) => {
   const events = Array.from({ length: 40 }, (): PlainEvent => orders);
-  const { lines } = outgoing(events);
+  const { lines } = batch(events);
   const lineBytes = lines[0]!.end + 1;
   let takes = Number.POSITIVE_INFINITY;
   const { url, got } = await startScripted(t, (sent) => (sent.body.length > takes ? [413, HTML] : tookAll(sent)));
@@ -299,8 +306,8 @@ test('as many lines as fit are sent, at least one, and fewer where a proxy takes
   assert.deepEqual(counts(), [40, 10, 1, 7]);
 
   takes = 12 * (lineBytes + 1);
-  const target = open(t, 'hub', url);
-  for (let count = 0; count < 3; count += 1) await target.send({ lines, lost: undefined }, NEVER);
+  const destination = open(t, 'hub', url);
+  for (let count = 0; count < 3; count += 1) await destination.send({ lines, lost: undefined }, NEVER);
   const [first, second, third, ...later] = counts();
   assert.deepEqual([first, later.length], [40, 2]);
   assert.ok(second! > third! && third! <= 12, `${second}, ${third}`);
@@ -335,9 +342,9 @@ test('each type of event is sent with everything in the body, as the API takes i
     { ...check, partition: '2026-11-20', metadata: '{}' },
     { ...orders, origin: { id: 'first', source: 'x', seq: 3, recorded: '2026-11-01T00:00:00.000Z' } },
   ];
-  const { lines } = outgoing(events);
-  const target = open(t, 'api', `${url}/prefix`);
-  for (const line of lines) await target.send({ lines: [line], lost: undefined }, NEVER);
+  const { lines } = batch(events);
+  const destination = open(t, 'api', `${url}/prefix`);
+  for (const line of lines) await destination.send({ lines: [line], lost: undefined }, NEVER);
   assert.deepEqual(
     got.map(({ method, url: path, body }) => [method, path, body]),
     [
@@ -363,15 +370,15 @@ test('each type of event is sent with everything in the body, as the API takes i
 
 test('a stamp is added to the metadata without changing a byte of the rest', async (t) => {
   const { url, got } = await startScripted(t, () => [200, '{}']);
-  const target = open(t, 'api', url, { stamp: true });
+  const destination = open(t, 'api', url, { stamp: true });
   const events: readonly PlainEvent[] = [
     orders,
     { ...orders, metadata: '{}' },
     { ...orders, metadata: '{"rows":1.00}', eventTime: '2026-11-19T01:02:03.25Z' },
     { ...orders, origin: { id: 'first', source: 'x', seq: 3, recorded: '2026-11-01T00:00:00.000Z' } },
   ];
-  const { lines } = outgoing(events);
-  for (const line of lines) await target.send({ lines: [line], lost: undefined }, NEVER);
+  const { lines } = batch(events);
+  for (const line of lines) await destination.send({ lines: [line], lost: undefined }, NEVER);
   const stamp = (at: number, recorded = '2026-11-20T15:19:45.266Z') =>
     `"assetlog/id":"${lines[at]!.event.id}","assetlog/recorded":"${recorded}"`;
   const metadata = got.map(({ body }) => /"metadata":(\{.*?\})/.exec(body)?.[1]);
@@ -388,8 +395,8 @@ test('a redirect is never followed: the other server sees nothing, and the reaso
   for (const status of [301, 302, 303, 307, 308]) {
     const { url } = await startScripted(t, () => [status, '', { Location: `${other.url}/x?\u00e9` }]);
     for (const kind of ['hub', 'api'] as const) {
-      const target = open(t, kind, url);
-      const found = kind === 'hub' ? await target.ask(NEVER) : await target.send(outgoing(), NEVER);
+      const destination = open(t, kind, url);
+      const found = kind === 'hub' ? await destination.ask(NEVER) : await destination.send(batch(), NEVER);
       assert.equal(shown(found), 'stopped: turned away');
       assert.match(reasonOf(found), new RegExp(`^answers ${status}: it is at ${other.url}/x`));
     }
@@ -400,12 +407,12 @@ test('a redirect is never followed: the other server sees nothing, and the reaso
 test('no connection means again', async (t) => {
   const to = `http://127.0.0.1:${await freePort(t)}`;
   for (const kind of ['hub', 'api'] as const) {
-    assert.match(reasonOf(await open(t, kind, to).send(outgoing(), NEVER)), /^cannot be reached: .*ECONNREFUSED/);
-    assert.equal((await open(t, kind, to).send(outgoing(), NEVER)).kind, 'again');
+    assert.match(reasonOf(await open(t, kind, to).send(batch(), NEVER)), /^cannot be reached: .*ECONNREFUSED/);
+    assert.equal((await open(t, kind, to).send(batch(), NEVER)).kind, 'again');
   }
   assert.equal((await open(t, 'hub', to).ask(NEVER)).kind, 'again');
   const noName = open(t, 'api', 'http://no-such-name.invalid');
-  assert.equal((await noName.send(outgoing(), NEVER)).kind, 'again');
+  assert.equal((await noName.send(batch(), NEVER)).kind, 'again');
 });
 
 test('a server that speaks something else than HTTP, such as NATS, is said to', async (t) => {
@@ -418,7 +425,7 @@ test('a server that speaks something else than HTTP, such as NATS, is said to', 
 });
 
 test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
-  const { lines } = outgoing();
+  const { lines } = batch();
   const body = JSON.stringify({ seq: 1, id: lines[0]!.event.id });
   const reply = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   let length = 0;
@@ -433,7 +440,7 @@ test('a reply that is cut anywhere is not taken for a whole one', async (t) => {
     assert.equal((await hub.ask(NEVER)).kind, 'again', reply.slice(0, length));
     assert.equal((await hub.send({ lines, lost: undefined }, NEVER)).kind, 'again', reply.slice(0, length));
     const sent = await api.send({ lines, lost: undefined }, NEVER);
-    assert.deepEqual([sent.kind, 'final' in sent && sent.final], ['in doubt', false], reply.slice(0, length));
+    assert.deepEqual([sent.kind, 'isFinal' in sent && sent.isFinal], ['in doubt', false], reply.slice(0, length));
     assert.match(reasonOf(sent), /^sent no complete reply: /);
   }
   assert.equal((await hub.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
@@ -455,14 +462,14 @@ test('Retry-After is read as seconds or as a date beside the Date of the reply',
   ];
   let headers: Readonly<Record<string, string>> = {};
   const { url } = await startScripted(t, () => [503, error, headers]);
-  const target = open(t, 'hub', url);
+  const destination = open(t, 'hub', url);
   // The clock of a device that was never set.
   t.mock.method(Date, 'now', () => 1_000);
   for (const [more, afterMs] of table) {
     headers = more;
-    const found = await target.ask(NEVER);
+    const found = await destination.ask(NEVER);
     assert.deepEqual(found, { kind: 'again', reason: 'answers 503: no such thing', afterMs }, JSON.stringify(more));
-    assert.deepEqual(await target.send(outgoing(), NEVER), found);
+    assert.deepEqual(await destination.send(batch(), NEVER), found);
   }
 });
 
@@ -470,11 +477,11 @@ test('the token is read again when its file changes, is sent in its header, and 
   const tokenFile = join(newFolder(t), 'token');
   const { url, got } = await startScripted(t, ({ headers }) => [400, `{"error":"no ${headers['x-token']} here"}`]);
   writeFileSync(tokenFile, 'asl_first\n');
-  const target = open(t, 'api', url, { tokenFile, limits: { ...limits, keptMs: 0 } });
-  const first = await target.send(outgoing(), NEVER);
+  const destination = open(t, 'api', url, { tokenFile, limits: { ...limits, keptMs: 0 } });
+  const first = await destination.send(batch(), NEVER);
   assert.equal(reasonOf(first), 'answers 400: no *** here');
   writeFileSync(tokenFile, '  asl_second  ');
-  await target.send(outgoing(), NEVER);
+  await destination.send(batch(), NEVER);
   assert.deepEqual(
     got.map(({ headers }) => headers['x-token']),
     ['asl_first', 'asl_second'],
@@ -483,7 +490,7 @@ test('the token is read again when its file changes, is sent in its header, and 
 
   for (const text of ['asl_a\nasl_b', '', '\n', 'asl_\u00e9', 'x'.repeat(9_000)]) {
     writeFileSync(tokenFile, text);
-    const found = await target.send(outgoing(), NEVER);
+    const found = await destination.send(batch(), NEVER);
     assert.equal(shown(found), 'stopped: turned away');
     assert.match(reasonOf(found), /^no request was sent: .*token .*(one token|more than 8192 bytes)/);
     assert.doesNotMatch(reasonOf(found), /asl_|xxx/);
@@ -493,7 +500,7 @@ test('the token is read again when its file changes, is sent in its header, and 
   assert.equal(got.length, 2);
 
   writeFileSync(tokenFile, 'asl_third');
-  assert.equal(shown(await target.send(outgoing(), NEVER)), 'refused');
+  assert.equal(shown(await destination.send(batch(), NEVER)), 'refused');
 });
 
 test('a reason says what to do about the token, and quotes little of a reply, on one line', async (t) => {
@@ -502,21 +509,21 @@ test('a reason says what to do about the token, and quotes little of a reply, on
   let answer: Scripted = [401, '{"error":"wrong"}'];
   const { url } = await startScripted(t, () => answer);
   assert.equal(reasonOf(await open(t, 'hub', url).ask(NEVER)), 'answers 401: wrong; name a token file');
-  const target = open(t, 'hub', url, { tokenFile });
-  assert.equal(reasonOf(await target.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
+  const destination = open(t, 'hub', url, { tokenFile });
+  assert.equal(reasonOf(await destination.ask(NEVER)), `answers 401: wrong; check the token in ${tokenFile}`);
   const listed = `this needs a token of the deployment NAME, and a path that begins with ${'/NAME/report, '.repeat(50)}`;
   answer = [401, JSON.stringify({ error: listed }), { 'WWW-Authenticate': 'Api-Token realm="assetlog"' }];
   const lacking = `answers 401, and its URL lacks the deployment; add the name, as in ${url}/prod`;
-  assert.equal(reasonOf(await target.ask(NEVER)), lacking);
+  assert.equal(reasonOf(await destination.ask(NEVER)), lacking);
   const ofProd = open(t, 'hub', `${url}/prod`, { tokenFile });
   const wrong = `answers 401 for the deployment in ${url}/prod; check the token in ${tokenFile}`;
   assert.equal(reasonOf(await ofProd.ask(NEVER)), wrong);
   answer = [401, JSON.stringify({ error: `${'a word '.repeat(40)}` })];
-  assert.match(reasonOf(await target.ask(NEVER)), /^answers 401: (a word )+a …; check the token in /);
+  assert.match(reasonOf(await destination.ask(NEVER)), /^answers 401: (a word )+a …; check the token in /);
   answer = [429, error, { 'WWW-Authenticate': 'Bearer realm="assetlog"' }];
-  assert.equal(shown(await target.ask(NEVER)), 'stopped: turned away');
+  assert.equal(shown(await destination.ask(NEVER)), 'stopped: turned away');
   answer = [403, `${'<b>\u001b[31m\u202e\n'.repeat(1_000)}`];
-  const reason = reasonOf(await target.ask(NEVER));
+  const reason = reasonOf(await destination.ask(NEVER));
   assert.ok(reason.startsWith('answers 403: <b>\\u001b[31m\\u202e <b>'), reason);
   assert.equal(reason.match(/<b>/g)?.length, 20);
 });
@@ -527,12 +534,12 @@ test('a hub that repeats the token where an id belongs is not understood, and th
   let said: object = {};
   const { url } = await startScripted(t, () => [200, JSON.stringify(said)]);
   const reached: unknown[] = [];
-  const target = open(t, 'hub', url, { tokenFile, onVia: async (via) => void reached.push(via) });
+  const destination = open(t, 'hub', url, { tokenFile, onVia: async (via) => void reached.push(via) });
   for (said of [
     { seq: 7, id: 'asl_first', via: [] },
     { seq: 7, id: ID, via: ['asl_first'] },
   ]) {
-    for (const found of [await target.ask(NEVER), await target.send(outgoing([orders], 7), NEVER)]) {
+    for (const found of [await destination.ask(NEVER), await destination.send(batch([orders], 7), NEVER)]) {
       assert.equal(shown(found), 'stopped: not understood');
       assert.doesNotMatch(JSON.stringify(found), /asl_first/);
     }
@@ -547,7 +554,7 @@ test('IPv6 literals are reached', async (t) => {
 });
 
 test('the crc that is sent is the seed of the crc of the first line', () => {
-  const [line] = outgoing([orders], 5, 77).lines;
+  const [line] = batch([orders], 5, 77).lines;
   const { bytes, start, end } = line!;
   assert.equal(
     crc32(bytes.subarray(start, end - ',"crc":"00000000"}'.length), 77)

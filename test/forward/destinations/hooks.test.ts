@@ -95,14 +95,14 @@ test('at 413 an event is sent once more without its metadata, and who takes it w
 test('in hosted mode what is sent at 413 begins with the deployment as well, and waits for its turn [hooks-11]', async (t) => {
   const { url, got } = await startScripted(t, (one) => (one.body.length > 400 ? [413, ''] : [200, '']));
   const options = { to: `hook+${url}`, source: '', tokenHeader: 'X', stamp: false, limits: standardLimits };
-  const target = openHook({ ...options, deployment: 'prod' });
-  t.after(() => target.close());
+  const destination = openHook({ ...options, deployment: 'prod' });
+  t.after(() => destination.close());
   const lines = linesOf([{ type: 'AssetObservation', assetKey: ['a'], metadata: `{"a":"${'x'.repeat(400)}"}` }]);
   let turns = 0;
   const turn = async () => {
     turns += 1;
   };
-  const sent = await target.send({ lines, lost: undefined, turn }, new AbortController().signal);
+  const sent = await destination.send({ lines, lost: undefined, turn }, new AbortController().signal);
   assert.deepEqual([sent.kind, got.length, turns], ['recorded', 2, 1]);
   assert.match(got[1]!.body, /^\{"deployment":"prod","seq":1,.*,"metadata_bytes":408\}$/);
 });

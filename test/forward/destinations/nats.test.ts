@@ -1,4 +1,4 @@
-/** The NATS target against a server that says what a real one cannot be made to say. Real servers are in `test/engines`. */
+/** The NATS destination against a server that says what a real one cannot be made to say. Real servers are in `test/engines`. */
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -8,8 +8,8 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Asked, Outgoing, Sent, Target } from '../../../src/forward/destinations/destination.ts';
-import type { TargetOptions } from '../../../src/forward/destinations/http.ts';
+import type { Asked, Batch, Destination, Sent } from '../../../src/forward/destinations/destination.ts';
+import type { Opening } from '../../../src/forward/destinations/http.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { type Frame, FrameReader } from '../../../src/forward/destinations/nats/protocol.ts';
@@ -28,14 +28,14 @@ const NO_RESPONDERS = 'NATS/1.0 503\r\n\r\n';
 
 const limits: Limits = { ...standard, natsAnswerMs: 3_000, natsRepeatMs: 100, keptMs: 0 };
 
-function open(t: TestContext, to: string, options: Partial<TargetOptions> = {}, opened = openNats): Target {
-  const target = opened({ to, source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits, ...options });
-  t.after(() => target.close());
-  return target;
+function open(t: TestContext, to: string, options: Partial<Opening> = {}, opened = openNats): Destination {
+  const destination = opened({ to, source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits, ...options });
+  t.after(() => destination.close());
+  return destination;
 }
 
 /** Lines of a journal, with names of this length. */
-function outgoing(count: number, firstSeq = 1, characters = 1): Outgoing {
+function batch(count: number, firstSeq = 1, characters = 1): Batch {
   const events = Array.from({ length: count }, () => ({
     type: 'AssetObservation' as const,
     assetKey: ['a'.repeat(characters)],
@@ -132,11 +132,11 @@ test('a line of a server is read in one pass, whatever is in it', async (t) => {
 test('a batch has the lines as they are, after the message that the stream has, also of a deployment [nats-2]', async (t) => {
   const stub = await startNatsStub(t);
   for (const deployment of [undefined, 'prod']) {
-    const target = open(t, stub.to, { deployment });
-    assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 0, id: null });
+    const destination = open(t, stub.to, { deployment });
+    assert.deepEqual(await destination.ask(NEVER), { kind: 'at', seq: 0, id: null });
     const before = stub.stored.length;
-    const { lines } = outgoing(3);
-    assert.deepEqual(await target.send({ lines, lost: undefined }, NEVER), {
+    const { lines } = batch(3);
+    assert.deepEqual(await destination.send({ lines, lost: undefined }, NEVER), {
       kind: 'recorded',
       seq: 3,
       id: lines[2]?.event.id,
@@ -159,10 +159,10 @@ test('a batch has the lines as they are, after the message that the stream has, 
     // The acknowledgement says where the next batch belongs, and a copy of the journal is refused.
     const copy = open(t, stub.to, { deployment });
     assert.deepEqual(await copy.ask(NEVER), { kind: 'at', seq: 3, id: lines[2]?.event.id });
-    assert.equal((await target.send(outgoing(1, 4), NEVER)).kind, 'recorded');
+    assert.equal((await destination.send(batch(1, 4), NEVER)).kind, 'recorded');
     assert.equal(batchesOf(stub).at(-1)?.headers['Nats-Expected-Last-Subject-Sequence'], `${before + 3}`);
     for (const reason of ['has another last message of this journal than before', 'has not been asked yet']) {
-      assert.deepEqual(await copy.send(outgoing(1, 4), NEVER), { kind: 'elsewhere', reason });
+      assert.deepEqual(await copy.send(batch(1, 4), NEVER), { kind: 'elsewhere', reason });
     }
     assert.equal(stub.stored.length, before + 4);
   }
@@ -185,10 +185,10 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
     const stub = await startNatsStub(t, {
       answer: ({ headers }) => (headers['Nats-Batch-Commit'] === undefined ? undefined : answer),
     });
-    const target = open(t, stub.to);
-    await target.ask(NEVER);
+    const destination = open(t, stub.to);
+    await destination.ask(NEVER);
     assert.match(
-      shown(await target.send(outgoing(2), NEVER)),
+      shown(await destination.send(batch(2), NEVER)),
       /^(again: (answers|acknowledges) |elsewhere$)/,
       JSON.stringify(answer),
     );
@@ -197,10 +197,10 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
 
 test('the leader of the stream is asked, no replica [nats-4]', async (t) => {
   const stub = await startNatsStub(t);
-  const target = open(t, stub.to);
-  await target.ask(NEVER);
-  await target.send(outgoing(2), NEVER);
-  assert.equal(((await target.ask(NEVER)) as { seq?: number }).seq, 2);
+  const destination = open(t, stub.to);
+  await destination.ask(NEVER);
+  await destination.send(batch(2), NEVER);
+  assert.equal(((await destination.ask(NEVER)) as { seq?: number }).seq, 2);
   assert.deepEqual(stub.published.at(-1)?.subject, GET);
 });
 
@@ -231,9 +231,9 @@ test('an ask that fails says nothing about what is there [nats-5]', async (t) =>
   const marked = await startNatsStub(t, {
     answer: ({ subject }) => (subject === GET ? { message: { seq: 7, hdrs } } : undefined),
   });
-  const target = open(t, marked.to);
-  assert.deepEqual(await target.ask(NEVER), { kind: 'at', seq: 0, id: null });
-  await target.send(outgoing(1), NEVER);
+  const destination = open(t, marked.to);
+  assert.deepEqual(await destination.ask(NEVER), { kind: 'at', seq: 0, id: null });
+  await destination.send(batch(1), NEVER);
   assert.equal(batchesOf(marked)[0]?.headers['Nats-Expected-Last-Subject-Sequence'], '7');
 });
 
@@ -246,24 +246,24 @@ test('a request that a stream without a leader dropped is sent again, a batch is
       return isDropped ? '' : undefined;
     },
   });
-  const target = open(t, stub.to);
-  assert.equal((await target.ask(NEVER)).kind, 'at');
-  assert.match(shown(await target.send(outgoing(2), NEVER)), /does not answer within/);
+  const destination = open(t, stub.to);
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
+  assert.match(shown(await destination.send(batch(2), NEVER)), /does not answer within/);
   assert.equal(batchesOf(stub).length, 2);
 });
 
 test('what an operator sends again leaves the position where it is, and is found by the next retry [nats-6]', async (t) => {
   const stub = await startNatsStub(t);
-  const target = open(t, stub.to);
-  await target.ask(NEVER);
-  const sent = outgoing(2);
-  await target.send(sent, NEVER);
+  const destination = open(t, stub.to);
+  await destination.ask(NEVER);
+  const sent = batch(2);
+  await destination.send(sent, NEVER);
   const retry = open(t, stub.to, {}, traitsOf.nats.openForRetry);
   assert.deepEqual(await retry.ask(NEVER), { kind: 'at', seq: 0, id: null });
   const first = { lines: sent.lines.slice(0, 1), lost: undefined };
   assert.equal((await retry.send(first, NEVER)).kind, 'recorded');
-  assert.equal(((await target.ask(NEVER)) as { seq?: number }).seq, 2);
-  assert.equal((await target.send(outgoing(1, 3), NEVER)).kind, 'recorded');
+  assert.equal(((await destination.ask(NEVER)) as { seq?: number }).seq, 2);
+  assert.equal((await destination.send(batch(1, 3), NEVER)).kind, 'recorded');
   stub.answersBatches = false;
   const second = { lines: sent.lines.slice(1), lost: undefined };
   assert.equal((await retry.send(second, NEVER)).kind, 'again', 'its answer is lost');
@@ -333,40 +333,44 @@ test('hosts are tried in turn, the next one after each failure [nats-9]', async 
   const stubs = await Promise.all([1, 2].map(() => startNatsStub(t)));
   const [one, two] = stubs as [NatsStub, NatsStub];
   const gone = await freePort(t);
-  const target = open(t, `nats://127.0.0.1:${gone},127.0.0.1:${one.port},127.0.0.1:${two.port}/ASSETLOG`);
+  const destination = open(t, `nats://127.0.0.1:${gone},127.0.0.1:${one.port},127.0.0.1:${two.port}/ASSETLOG`);
   const asked = () => stubs.map(({ published }) => published.filter(({ subject }) => subject === GET).length);
-  assert.equal((await target.ask(NEVER)).kind, 'at');
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
   assert.deepEqual(asked(), [1, 0]);
   one.say("-ERR 'Stale Connection'\r\n");
   await eventually('it is closed', async () => one.sockets.every(({ destroyed }) => destroyed));
-  assert.equal(shown(await target.ask(NEVER)), 'at', 'a connection that ends while nothing is asked is no failure');
+  assert.equal(
+    shown(await destination.ask(NEVER)),
+    'at',
+    'a connection that ends while nothing is asked is no failure',
+  );
   assert.deepEqual(asked(), [2, 0]);
-  assert.equal((await target.send(outgoing(1), AbortSignal.abort())).kind, 'again');
-  assert.equal((await target.ask(NEVER)).kind, 'at');
+  assert.equal((await destination.send(batch(1), AbortSignal.abort())).kind, 'again');
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
   assert.deepEqual(asked(), [2, 1]);
   two.sockets.at(-1)?.destroy();
   await sleep(20);
-  assert.equal((await target.ask(NEVER)).kind, 'at');
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
   const none = open(t, `nats://127.0.0.1:${gone}/ASSETLOG`);
   assert.match(shown(await none.ask(NEVER)), /^again: 127.0.0.1:\d+ cannot be reached: connect ECONNREFUSED/);
 });
 
 test('a batch fits the server and the stream, and a line that does not is refused without being sent [nats-10]', async (t) => {
   const stub = await startNatsStub(t, { info: { max_payload: 4_000 } });
-  const target = open(t, stub.to);
-  await target.ask(NEVER);
-  const large = outgoing(1, 3, 4_000).lines;
+  const destination = open(t, stub.to);
+  await destination.ask(NEVER);
+  const large = batch(1, 3, 4_000).lines;
   const sizes: unknown[] = [];
-  const send = async (lines: Outgoing['lines']) => {
+  const send = async (lines: Batch['lines']) => {
     const before = batchesOf(stub).length;
-    const sent = await target.send({ lines, lost: undefined }, NEVER);
+    const sent = await destination.send({ lines, lost: undefined }, NEVER);
     sizes.push([sent.kind, batchesOf(stub).length - before]);
     return sent;
   };
-  await send([...outgoing(2).lines, ...large]);
+  await send([...batch(2).lines, ...large]);
   const refused = await send(large);
   assert.deepEqual(refused.kind === 'refused' && refused.status, 413);
-  await send(outgoing(1_001, 4).lines);
+  await send(batch(1_001, 4).lines);
   stub.say(`INFO ${JSON.stringify({ version: '2.12.0', max_payload: 9_000 })}\r\n`);
   await eventually('the server has said it', async () => (await send(large)).kind === 'recorded');
   assert.deepEqual(sizes.slice(0, 3), [
@@ -374,13 +378,13 @@ test('a batch fits the server and the stream, and a line that does not is refuse
     ['refused', 0],
     ['recorded', 1_000],
   ]);
-  const { lines } = outgoing(1_001);
+  const { lines } = batch(1_001);
   const whole = await startNatsStub(t, { config: { max_msg_size: lines[0]!.end + 130 } });
   const other = open(t, whole.to);
   await other.ask(NEVER);
   assert.equal((await other.send({ lines, lost: undefined }, NEVER)).kind, 'recorded');
   assert.equal(whole.stored.length, 1_000);
-  assert.equal((await other.send(outgoing(1, 1, 200), NEVER)).kind, 'refused');
+  assert.equal((await other.send(batch(1, 1, 200), NEVER)).kind, 'refused');
 });
 
 test('a batch that is not acknowledged in time is followed by smaller ones', async (t) => {
@@ -388,14 +392,14 @@ test('a batch that is not acknowledged in time is followed by smaller ones', asy
   const stub = await startNatsStub(t, {
     answer: ({ headers }) => (isSlow && 'Nats-Batch-Id' in headers ? '' : undefined),
   });
-  const target = open(t, stub.to);
-  const lines = outgoing(8).lines;
+  const destination = open(t, stub.to);
+  const lines = batch(8).lines;
   const sizes: number[] = [];
   for (const isNext of [true, true, false, false, false]) {
     isSlow = isNext;
-    await target.ask(NEVER);
+    await destination.ask(NEVER);
     const before = batchesOf(stub).length;
-    await target.send({ lines, lost: undefined }, NEVER);
+    await destination.send({ lines, lost: undefined }, NEVER);
     sizes.push(batchesOf(stub).length - before);
   }
   assert.deepEqual(sizes, [8, 4, 2, 4, 8]);
@@ -456,26 +460,26 @@ test('a stream that is full says which limit it is, and the command that makes s
     const stub = await startNatsStub(t, {
       answer: ({ headers }) => (headers['Nats-Batch-Commit'] === undefined ? undefined : errorOf(code, text)),
     });
-    const target = open(t, stub.to);
-    await target.ask(NEVER);
-    assert.equal(shown(await target.send(outgoing(1), NEVER)), `again: answers ${code}: ${text}${hint}`);
+    const destination = open(t, stub.to);
+    await destination.ask(NEVER);
+    assert.equal(shown(await destination.send(batch(1), NEVER)), `again: answers ${code}: ${text}${hint}`);
   }
 });
 
 test('a server that asks is answered, and a request that is given up leaves nothing behind', async (t) => {
   const stub = await startNatsStub(t, { answer: ({ subject }) => (subject === GET ? '' : undefined) });
-  const target = open(t, stub.to, { limits: { ...limits, natsAnswerMs: 60_000 } });
+  const destination = open(t, stub.to, { limits: { ...limits, natsAnswerMs: 60_000 } });
   const stopping = new AbortController();
-  const asked = target.ask(stopping.signal);
+  const asked = destination.ask(stopping.signal);
   await eventually('it asks', async () => stub.published.some(({ subject }) => subject === GET));
   stub.say('PING\r\n');
   await eventually('it answers', async () => stub.pongs === 1);
   stopping.abort();
   assert.match(shown(await within('it ends', HANG_MS, asked)), /^again: .* given up$/);
-  assert.match(shown(await target.ask(AbortSignal.abort())), /^again: .* given up$/);
-  const again = target.ask(NEVER);
+  assert.match(shown(await destination.ask(AbortSignal.abort())), /^again: .* given up$/);
+  const again = destination.ask(NEVER);
   await sleep(50);
-  target.close();
+  destination.close();
   assert.match(shown(await within('it ends', HANG_MS, again)), /^again: /);
   await eventually('its connections are closed', async () => stub.sockets.every(({ destroyed }) => destroyed));
 });
@@ -489,7 +493,7 @@ test('a server may send little that nothing waits for; beyond it the next reques
       return undefined;
     },
   });
-  const target = open(t, stub.to, { limits: few });
+  const destination = open(t, stub.to, { limits: few });
   const floods: readonly (readonly [string, (count: number) => string])[] = [
     ['PING', (count) => 'PING\r\n'.repeat(count)],
     ['+OK', (count) => '+OK\r\n'.repeat(count)],
@@ -499,14 +503,14 @@ test('a server may send little that nothing waits for; beyond it the next reques
     ['a large message', (count) => messageOf('a', 'a'.repeat(10_000 * count))],
   ];
   for (const [what, flood] of floods) {
-    assert.equal((await target.ask(NEVER)).kind, 'at', what);
+    assert.equal((await destination.ask(NEVER)).kind, 'at', what);
     const { length } = stub.sockets;
     stub.say(flood(20));
-    assert.equal((await target.ask(NEVER)).kind, 'at', what);
+    assert.equal((await destination.ask(NEVER)).kind, 'at', what);
     assert.equal(stub.sockets.length, length, what);
     stub.say(flood(300));
     await eventually(`${what} ends the connection`, async () => stub.sockets.at(-1)!.destroyed);
-    const reason = shown(await target.ask(NEVER));
+    const reason = shown(await destination.ask(NEVER));
     assert.match(reason, /^again: .* not asked for, more than 1000000 bytes or 100 lines in a second; check/, what);
   }
   const flooding = await startNatsStub(t, { answer: () => 'PING\r\n'.repeat(1_000) });
@@ -530,12 +534,12 @@ test('chunks of a byte count as much as lines, and the answers to requests do no
       return undefined;
     },
   });
-  const target = open(t, stub.to, { limits: few });
-  assert.match(shown(await target.ask(NEVER)), /^again: .* not asked for/);
+  const destination = open(t, stub.to, { limits: few });
+  assert.match(shown(await destination.ask(NEVER)), /^again: .* not asked for/);
   isDripping = false;
-  assert.equal((await target.ask(NEVER)).kind, 'at');
+  assert.equal((await destination.ask(NEVER)).kind, 'at');
   for (let seq = 1; seq < 1_000; seq += 2) {
-    assert.equal((await target.send(outgoing(2, seq), NEVER)).kind, 'recorded', `${seq}`);
+    assert.equal((await destination.send(batch(2, seq), NEVER)).kind, 'recorded', `${seq}`);
   }
 });
 
@@ -567,9 +571,9 @@ test('an answer with another type of value is refused with a sentence, in which 
     ['max_payload', { info: { max_payload: [secret] } }],
   ] as const) {
     const stub = await startNatsStub(t, options);
-    const target = open(t, stub.to, { user: 'device', passwordFile });
-    const asked = await target.ask(NEVER);
-    const found = shown(asked.kind === 'at' ? await target.send(outgoing(2), NEVER) : asked);
+    const destination = open(t, stub.to, { user: 'device', passwordFile });
+    const asked = await destination.ask(NEVER);
+    const found = shown(asked.kind === 'at' ? await destination.send(batch(2), NEVER) : asked);
     assert.match(found, RegExp(`^again: answers ${name} .*, which is no (number|list)$`));
     assert.doesNotMatch(found, /pass-word|\u001b/);
     assert.ok(found.length < 400, `${found.length}`);

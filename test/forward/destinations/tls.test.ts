@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { unreached } from '../../../src/forward/destinations/answers.ts';
-import type { Asked, Target } from '../../../src/forward/destinations/destination.ts';
+import type { Asked, Destination } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { startNatsStub } from '../../support/nats-stub.ts';
@@ -69,15 +69,15 @@ async function startTls(t: TestContext, certificate: Certificate, host?: string)
   );
 }
 
-function open(t: TestContext, to: string, caFile?: string, limits: Limits = { ...standard, keptMs: 0 }): Target {
-  const target = traitsOf.hub.open({ to, source: 'x', tokenHeader: 'X-Token', stamp: false, caFile, limits });
-  t.after(() => target.close());
-  return target;
+function open(t: TestContext, to: string, caFile?: string, limits: Limits = { ...standard, keptMs: 0 }): Destination {
+  const destination = traitsOf.hub.open({ to, source: 'x', tokenHeader: 'X-Token', stamp: false, caFile, limits });
+  t.after(() => destination.close());
+  return destination;
 }
 
 /** @returns the kind of an answer, and of a refusal its reason */
-async function ask(target: Target): Promise<string> {
-  const asked: Asked = await target.ask(NEVER);
+async function ask(destination: Destination): Promise<string> {
+  const asked: Asked = await destination.ask(NEVER);
   if (asked.kind !== 'stopped') return asked.kind;
   assert.equal(asked.why, 'turned away');
   return asked.reason;
@@ -123,24 +123,24 @@ test('a CA file that is replaced is used for the next connection, and a bad one 
   const { url, got } = await startTls(t, makeCertificate(folder, authority, 'IP:127.0.0.1'));
   const caFile = join(folder, 'ca.pem');
   writeFileSync(caFile, readFileSync(makeAuthority(folder, 'other')));
-  const target = open(t, url, caFile);
-  assert.match(await ask(target), /^cannot be reached: .*; check that /);
+  const destination = open(t, url, caFile);
+  assert.match(await ask(destination), /^cannot be reached: .*; check that /);
   writeFileSync(caFile, readFileSync(authority));
-  assert.equal(await ask(target), 'at');
+  assert.equal(await ask(destination), 'at');
   for (const text of ['', 'no PEM', readFileSync(join(folder, 'own.key'), 'utf8')]) {
     writeFileSync(caFile, text);
-    assert.equal(await ask(target), `no request was sent: ${caFile} has no certificate (PEM)`);
+    assert.equal(await ask(destination), `no request was sent: ${caFile} has no certificate (PEM)`);
   }
   writeFileSync(caFile, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n');
-  const found = await ask(target);
+  const found = await ask(destination);
   assert.match(found, /^(no request was sent|cannot be reached): /);
-  const sent = await target.send(
+  const sent = await destination.send(
     { lines: linesOf([{ type: 'AssetObservation', assetKey: ['a'] }]), lost: undefined },
     NEVER,
   );
   assert.equal(sent.kind, 'stopped');
   writeFileSync(caFile, readFileSync(authority));
-  assert.equal(await ask(target), 'at');
+  assert.equal(await ask(destination), 'at');
   assert.equal(got.length, 2);
 });
 
@@ -210,9 +210,9 @@ test('TLS with a NATS server begins after its first line, and the login follows 
   for (const info of [{ tls_required: true }, { tls_available: true }]) {
     const stub = await startNatsStub(t, { tls, info });
     const ask = async (to: string, caFile: string | undefined) => {
-      const target = openNats({ to, source: 'x', tokenHeader: '', stamp: false, caFile, limits: standard });
-      t.after(() => target.close());
-      return target.ask(NEVER);
+      const destination = openNats({ to, source: 'x', tokenHeader: '', stamp: false, caFile, limits: standard });
+      t.after(() => destination.close());
+      return destination.ask(NEVER);
     };
     const secure = stub.to.replace('nats:', 'nats+tls:');
     const urls = 'tls_required' in info ? [secure, stub.to] : [secure];

@@ -55,7 +55,7 @@ test('lines that came through this journal, or through one that gets its events,
   const next = sourceOf(9);
   const hub = await TestHub.open(new SimulatedDisk(), { via: [next] });
   const sent = new SentJournal(4, sourceOf(1), () => observationFrom(sourceOf(2)));
-  const names = (...more: string[]) => ({ through: [sourceOf(1), sourceOf(3), ...more] });
+  const names = (...more: string[]) => ({ throughSources: [sourceOf(1), sourceOf(3), ...more] });
   for (const [name, said] of [
     [OWN, /^event 1 of this journal was here before: it would be here twice$/],
     [next, /^event 1 of this journal came through the journal 0193e0c2-[^ ]+9, which this hub forwards to/],
@@ -84,7 +84,7 @@ test('what the lines of a source came through is durable before these lines are,
   ] as const) {
     await known();
     const calls = disk.calls.length;
-    assert.equal((await hub.put(sent, seq, seq, { through: through.map(sourceOf) })).status, 200);
+    assert.equal((await hub.put(sent, seq, seq, { throughSources: through.map(sourceOf) })).status, 200);
     const [isNoted, isRecorded] = ['rename forward-sources.json', 'write events-'].map((call) =>
       disk.calls.slice(calls).findIndex((made) => made.startsWith(call)),
     ) as [number, number];
@@ -96,7 +96,7 @@ test('what the lines of a source came through is durable before these lines are,
     assert.equal((await hub.ask(sourceOf(1))).seq, seq);
   }
   disk.fault = (call, name) => (call === 'rename' && name.includes('sources') ? systemError('EIO') : undefined);
-  const refused = await hub.put(sent, 5, 5, { through: [sourceOf(8)] });
+  const refused = await hub.put(sent, 5, 5, { throughSources: [sourceOf(8)] });
   assert.equal(refused.status, 503);
   assert.match(refused.error ?? '', /of others could not be read or written/);
   assert.deepEqual(forwardedIn(disk).get(sourceOf(1)), upTo(4), 'nothing is recorded without its names');
@@ -110,7 +110,7 @@ test('a snapshot that is written beside a request has what that says its lines c
   await hub.ask(sourceOf(1));
   const renamed = gate();
   disk.fault = (call) => (call === 'rename' ? renamed.opened : undefined);
-  const replies = senders.map((sent) => hub.put(sent, 1, 1, { through: [sent.source, sourceOf(100)] }));
+  const replies = senders.map((sent) => hub.put(sent, 1, 1, { throughSources: [sent.source, sourceOf(100)] }));
   await new Promise((resolve) => setTimeout(resolve, 20));
   const closed = hub.receiver.sources.closed(0);
   renamed.open();
@@ -126,7 +126,7 @@ test('what many sources came through is one write an interval, whatever they say
   const senders = [1, 2, 3].map((number) => new SentJournal(1, sourceOf(number), () => observationFrom(sourceOf(500))));
   const putAll = async () => {
     const statuses: number[] = [];
-    for (const sent of senders) statuses.push((await hub.put(sent, 1, 1, { through: [sourceOf(100)] })).status);
+    for (const sent of senders) statuses.push((await hub.put(sent, 1, 1, { throughSources: [sourceOf(100)] })).status);
     return statuses;
   };
   await hub.ask(sourceOf(1));

@@ -15,8 +15,8 @@ function heardOf(
   from: readonly (number | undefined)[],
 ) {
   const before = known.map(sourceOf);
-  const events = from.map((one) => ({ origin: { through: one === undefined ? undefined : sourceOf(one) } }));
-  const request = { source: sourceOf(1), through: through?.map(sourceOf), events } as never;
+  const events = from.map((one) => ({ origin: { throughSource: one === undefined ? undefined : sourceOf(one) } }));
+  const request = { source: sourceOf(1), throughSources: through?.map(sourceOf), events } as never;
   const after = heard(before, request, MAX);
   return after === before ? 'known' : after.map((id) => Number(id.slice(-12)));
 }

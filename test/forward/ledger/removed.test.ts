@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { readConfig } from '../../../src/config/config.ts';
-import { Forwarding } from '../../../src/forward/forwarder.ts';
+import { Forwarder } from '../../../src/forward/forwarder.ts';
 import { cursorName } from '../../../src/forward/ledger/cursor.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
@@ -82,7 +82,7 @@ test('what is removed after forwarding has ended is named as well [removed-5]', 
   await saveCursor(disk, { seq: 4, kind: 'hub' });
   const read = readConfig(['--forward-to', 'http://127.0.0.1:3000', '--when-behind', 'remove'], {});
   assert.ok(read.kind === 'valid');
-  const forwarding = new Forwarding({
+  const forwarding = new Forwarder({
     config: read.config,
     progress: new OwnProgress(),
     limits,
@@ -126,10 +126,10 @@ test('events that have a letter already are not named again [removed-4]', async 
 for (const kind of ['hub', 'api'] as const) {
   test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more [removed-3]`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20) });
-    const target = new Model(kind);
+    const destination = new Model(kind);
     let isNamed = false;
     const letters = openLetters(disk);
-    target.answer = async (what, seq) => {
+    destination.answer = async (what, seq) => {
       if (what === 'send' && seq > 2 && !isNamed) {
         isNamed = true;
         await (await letters).nameRemoved({ first: seq, last: 10 }, 'retention');
@@ -138,14 +138,14 @@ for (const kind of ['hub', 'api'] as const) {
       return 'record';
     };
     if (kind === 'api') await saveCursor(disk, { kind });
-    const bench = startSender(disk, 20, () => target, {
+    const bench = startSender(disk, 20, () => destination, {
       letters: () => letters,
       limits: { forwardBatchBytes: 600 },
     });
     await bench.untilDone();
     const { dead_letters, lost_events } = bench.sender.status();
     await bench.sender.close();
-    assert.deepEqual(target.recorded, upTo(20), 'what is in the journal is sent though it was named');
+    assert.deepEqual(destination.recorded, upTo(20), 'what is in the journal is sent though it was named');
     assert.deepEqual([isNamed, await lostIn(disk), dead_letters, lost_events], [true, [], 0, 0]);
   });
 }
@@ -314,12 +314,12 @@ for (const kind of ['hub', 'api'] as const) {
         await settled();
         const { lastSeq } = journal;
         assert.ok(lastSeq >= recorded, when);
-        const target = new Model(kind);
-        await sendAll(after, lastSeq, () => target);
+        const destination = new Model(kind);
+        await sendAll(after, lastSeq, () => destination);
         await journal.close();
         const lost = await lostIn(after);
-        const all = [...target.recorded, ...lost].sort((one, other) => one - other);
-        assert.deepEqual(all, upTo(lastSeq), `${when}: ${target.recorded} at the destination, ${lost} named`);
+        const all = [...destination.recorded, ...lost].sort((one, other) => one - other);
+        assert.deepEqual(all, upTo(lastSeq), `${when}: ${destination.recorded} at the destination, ${lost} named`);
       }
     }
   });

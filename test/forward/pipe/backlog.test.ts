@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Unsent } from '../../../src/forward/pipe/backlog.ts';
+import { Backlog } from '../../../src/forward/pipe/backlog.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
@@ -15,23 +15,23 @@ const LAST = 100;
 /** More than all lines have. */
 const ANY_BYTES = 1_000_000;
 
-function unsentOf(disk: SimulatedDisk): { unsent: Unsent; close: () => void } {
+function unsentOf(disk: SimulatedDisk): { unsent: Backlog; close: () => void } {
   const progress = new OwnProgress();
   progress.recorded(disk.folder, LAST + 1);
   const closing = new AbortController();
   const source = { disk, progress: () => progress.of(disk.folder), limits, signal: closing.signal };
-  return { unsent: new Unsent(source), close: () => closing.abort() };
+  return { unsent: new Backlog(source), close: () => closing.abort() };
 }
 
 /** @returns the seqs of the lines at hand */
-function atHand(unsent: Unsent, after?: number): number[] {
+function atHand(unsent: Backlog, after?: number): number[] {
   const head = unsent.head(ANY_BYTES, after);
   if (head === undefined) return [];
   assert.ok(head.kind === 'lines', JSON.stringify(head));
   return head.lines.map(({ seq }) => seq);
 }
 
-async function firstPage(unsent: Unsent): Promise<number> {
+async function firstPage(unsent: Backlog): Promise<number> {
   while (atHand(unsent).length === 0) await unsent.more();
   return atHand(unsent).at(-1)!;
 }

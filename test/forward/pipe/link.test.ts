@@ -10,7 +10,7 @@ import type { Link } from '../../../src/forward/pipe/link.ts';
 import { retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { readState, writeState } from '../../../src/forward/pipe/state-file.ts';
 import { readStatus } from '../../../src/forward/pipe/status.ts';
-import type { Destination } from '../../../src/forward/settings.ts';
+import type { DestinationSettings } from '../../../src/forward/settings.ts';
 import { newFolder, root } from '../../support/program.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { listenOn, startScripted } from '../../support/sent-lines.ts';
@@ -21,7 +21,7 @@ import { createLink, idOf, limits } from '../scripted.ts';
 /** A link of a journal with 5 events. */
 function linkOf(
   t: TestContext,
-  destination: Partial<Destination>,
+  destination: Partial<DestinationSettings>,
   {
     disk = diskWith({ [FIRST]: segment(1, 5) }),
     ...options

@@ -43,7 +43,7 @@ async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Prom
 
 async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
   const letters = await openLetters(disk);
-  return takeRetry({ disk, name: 'upstream', letters, target: () => model, turnMs: () => 0, signal, limits });
+  return takeRetry({ disk, name: 'upstream', letters, open: () => model, turnMs: () => 0, signal, limits });
 }
 
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {

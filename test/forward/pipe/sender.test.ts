@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import type { TargetKind } from '../../../src/forward/destinations/kinds.ts';
+import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts';
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { DeadLetters } from '../../../src/forward/ledger/letters.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
@@ -96,13 +96,13 @@ for (const kind of ['hub', 'api'] as const) {
       [segmentName(21)]: segment(21, 10),
     });
     await saveCursor(disk, { seq: 2, id: 'gone', kind });
-    const target = Object.assign(new Model(kind), { seq: 2, id: 'gone' });
-    await sendAll(disk, 30, () => target);
-    assert.deepEqual(target.recorded, [...upTo(15, 11), ...upTo(30, 21)]);
+    const destination = Object.assign(new Model(kind), { seq: 2, id: 'gone' });
+    await sendAll(disk, 30, () => destination);
+    assert.deepEqual(destination.recorded, [...upTo(15, 11), ...upTo(30, 21)]);
     const letters = await lettersOf(disk);
     assert.deepEqual(seqsOf(letters), [...upTo(10, 3), ...upTo(20, 16)]);
     assert.match(letters[0]!.reason, /retention removed them/);
-    if (kind === 'hub') assert.deepEqual(target.lost, [...upTo(10, 3), ...upTo(20, 16)]);
+    if (kind === 'hub') assert.deepEqual(destination.lost, [...upTo(10, 3), ...upTo(20, 16)]);
   });
 
   test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
@@ -111,24 +111,24 @@ for (const kind of ['hub', 'api'] as const) {
       [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
       [withoutEnd, 16, 9, /events 10 to 11 cannot be read: events-0+1.jsonl, line 10, byte .*assetlog repair/],
     ] as const) {
-      const target = new Model(kind);
-      const bench = startSender(disk, lastSeq, () => target);
+      const destination = new Model(kind);
+      const bench = startSender(disk, lastSeq, () => destination);
       await bench.until('stopped');
       await eventually('what can be read is sent', () => bench.sender.status().seq === sent);
       const { why, reason } = bench.sender.status();
       assert.equal(why, 'damage');
       assert.match(reason ?? '', problem);
       await bench.sender.close();
-      assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(sent), []]);
+      assert.deepEqual([destination.recorded, await lettersOf(disk)], [upTo(sent), []]);
     }
   });
 
   test(`${kind}: a line that is damaged after it was sent is not noticed`, async () => {
     const disk = diskWithBadFifth();
     await saveCursor(disk, { seq: 5, id: 'x', kind });
-    const target = Object.assign(new Model(kind), { seq: 5, id: 'x' });
-    await sendAll(disk, 10, () => target);
-    assert.deepEqual([target.recorded, await lettersOf(disk)], [upTo(10, 6), []]);
+    const destination = Object.assign(new Model(kind), { seq: 5, id: 'x' });
+    await sendAll(disk, 10, () => destination);
+    assert.deepEqual([destination.recorded, await lettersOf(disk)], [upTo(10, 6), []]);
   });
 }
 
@@ -150,12 +150,12 @@ test('what a destination is, is found out once and kept; no connection decides n
   const opened: string[] = [];
   const models = { hub: new Model('hub'), api: new Model('api') };
   models.hub.answer = () => (models.hub.asked < 4 ? 'again' : 'no hub');
-  const target = (kind: TargetKind) => {
+  const destination = (kind: DestinationKind) => {
     opened.push(kind);
     return byKind(models)(kind);
   };
-  await sendAll(disk, 2, target);
-  await sendAll(disk, 2, target);
+  await sendAll(disk, 2, destination);
+  await sendAll(disk, 2, destination);
   assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 5, [1, 2]]);
 });
 

@@ -321,7 +321,7 @@ test('retry has the service send the refused events again, once, and prints the 
       disk,
       name: 'upstream',
       letters,
-      target: () => model,
+      open: () => model,
       turnMs: () => 0,
       signal,
       limits,

@@ -8,38 +8,39 @@
 
 import { timeOf } from '../../../journal/line/members.ts';
 import { type Line, linesBefore, sizeOf } from '../../../journal/look/reading.ts';
-import { isOlder, NOTHING, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
-import type { Asked, Outgoing, Sent, Target } from '../destination.ts';
+import { START } from '../../position.ts';
+import { isOlder, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
+import type { Asked, Batch, Destination, Sent } from '../destination.ts';
 import { engineUrlOf } from '../engine-url.ts';
-import { Requests, type TargetOptions } from '../http.ts';
+import { HttpRequests, type Opening } from '../http.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
 
 /** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
-export function openClickhouse(options: TargetOptions): Target {
+export function openClickhouse(options: Opening): Destination {
   return new Clickhouse(options);
 }
 
-class Clickhouse implements Target {
-  readonly #options: TargetOptions;
+class Clickhouse implements Destination {
+  readonly #options: Opening;
   /** As SQL names it. */
   readonly #table: string;
-  readonly #servers: readonly Requests<ClickhouseAnswer>[];
+  readonly #servers: readonly HttpRequests<ClickhouseAnswer>[];
   /** The index of the server that is used. */
   #current = 0;
-  /** Whether the next insert may be a repeated one. */
+  /** Whether the next insert might be a repeated one. */
   #mayBeRepeated = true;
   /** A token that the server knows although it does not have the rows. */
   #tokenInVain: string | undefined;
   /** One of so many lines is bad; the first of them has this id. */
   #bad: { readonly id: string; readonly count: number } | undefined;
 
-  constructor(options: TargetOptions) {
+  constructor(options: Opening) {
     const { scheme, hosts, path } = engineUrlOf(options.to);
     this.#options = options;
     this.#table = path.replace(/^(.*)\.(.*)$/, '`$1`.`$2`');
     const protocol = scheme.slice(scheme.indexOf('+') + 1);
     const own = { ...options, tokenHeader: 'X-ClickHouse-Key' };
-    this.#servers = hosts.map(({ name }) => new Requests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
+    this.#servers = hosts.map(({ name }) => new HttpRequests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
   }
 
   async ask(signal: AbortSignal): Promise<Asked> {
@@ -51,7 +52,7 @@ class Clickhouse implements Target {
   }
 
   /** Stores the lines. If one is bad, stores those before it, in smaller and smaller inserts, and refuses it. */
-  async send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  async send({ lines }: Batch, signal: AbortSignal): Promise<Sent> {
     let recorded: Sent | undefined;
     for (let rest = lines, batch = this.#nextOf(rest); ; ) {
       const answer = await this.#insert(batch, signal);
@@ -106,7 +107,7 @@ class Clickhouse implements Target {
     const answer = await this.#call(parameters, signal, rowsOf(lines, this.#options));
     if (answer.kind !== 'done') return answer;
     if (this.#mayBeRepeated && !isInVain) {
-      // A server that was killed in an insert may know its token and not have its rows: some versions write the token first.
+      // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
       const at = await this.#position(signal);
       if (at.kind !== 'at') return at;
       if (at.seq < last.seq) {
@@ -177,7 +178,7 @@ const SETTINGS = {
 };
 
 /** @returns the lines with two more members in front */
-function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOptions): Buffer {
+function rowsOf(lines: readonly Line[], { source, deployment = '_' }: Opening): Buffer {
   const begin = Buffer.from(`{"source":"${source}","deployment":"${deployment}",`);
   const rows = Buffer.allocUnsafe(sizeOf(lines) + lines.length * (begin.length - 1));
   let at = 0;
@@ -193,7 +194,7 @@ function rowsOf(lines: readonly Line[], { source, deployment = '_' }: TargetOpti
 function readPosition(body: string): Found {
   const [, digits, id = '', version = ''] = POSITION.exec(body) ?? [];
   const seq = Number(digits);
-  const at = seq === 0 ? NOTHING : positionOf({ seq, id });
+  const at = seq === 0 ? START : positionOf({ seq, id });
   if (at === undefined) {
     return { kind: 'stopped', why: 'not understood', reason: `answers ${quote(body)} when asked; check the URL` };
   }

@@ -8,7 +8,7 @@ import { loginHint, quoteWithout, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
 import type { Again, StopKind, Stopped } from '../destination.ts';
 import type { EngineHost, EngineUrl } from '../engine-url.ts';
-import type { TargetOptions } from '../http.ts';
+import type { Opening } from '../http.ts';
 import { type Frame, FrameReader } from './protocol.ts';
 
 /** Why a request came to nothing. */
@@ -21,7 +21,7 @@ export class NatsFailure extends Error {
   }
 }
 
-export type ConnectOptions = TargetOptions & Secrets & EngineHost & Pick<EngineUrl, 'scheme'>;
+export type ConnectOptions = Opening & Secrets & EngineHost & Pick<EngineUrl, 'scheme'>;
 
 export class Connection {
   readonly #options: ConnectOptions;
@@ -138,7 +138,7 @@ export class Connection {
     this.flood = this.close(`sends what it was not asked for, more than ${most}; check what it is`);
   }
 
-  /** @returns a text of the server for a reason, without the secrets of the login, which it may repeat */
+  /** @returns a text of the server for a reason, without the secrets of the login, which it might repeat */
   readonly quoted = (text: string): string => quoteWithout(this.#options, text);
 
   /** `-ERR` is about the login, a permission or the connection. */

@@ -6,21 +6,22 @@
 
 import { randomBytes } from 'node:crypto';
 import { type Line, linesBefore } from '../../../journal/look/reading.ts';
-import { isOlder, NOTHING, notSent, positionOf, readObject, recordedUpTo, type Said } from '../answers.ts';
+import { type Position, START } from '../../position.ts';
+import { isOlder, notSent, positionOf, readObject, recordedUpTo, type Said } from '../answers.ts';
 import { Credentials } from '../credentials.ts';
-import type { Again, Asked, Outgoing, Position, Sent, Stopped, Target } from '../destination.ts';
+import type { Again, Asked, Batch, Destination, Sent, Stopped } from '../destination.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
-import type { TargetOptions } from '../http.ts';
+import type { Opening } from '../http.ts';
 import { Connection, NatsFailure } from './client.ts';
 import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
-export function openNats(options: TargetOptions): Target {
-  return new NatsTarget(options);
+export function openNats(options: Opening): Destination {
+  return new NatsStream(options);
 }
 
-class NatsTarget implements Target {
-  readonly #options: TargetOptions;
+class NatsStream implements Destination {
+  readonly #options: Opening;
   readonly #url: EngineUrl;
   readonly #credentials: Credentials;
   readonly #subject: string;
@@ -35,10 +36,10 @@ class NatsTarget implements Target {
   #failures = 0;
   /** Sequence of the subject's last message in the stream, 0 without one; undefined if that is not known. */
   #last: number | undefined;
-  /** Most lines of the next batch: fewer after a failure, as a large batch may not arrive in time. */
+  /** Most lines of the next batch: fewer after a failure, as a large batch might not arrive in time. */
   #lines: number;
 
-  constructor(options: TargetOptions) {
+  constructor(options: Opening) {
     const { to, deployment = '_', source, limits } = options;
     this.#options = options;
     this.#url = engineUrlOf(to);
@@ -53,7 +54,7 @@ class NatsTarget implements Target {
     return this.#attempt(async () => ({ kind: 'at', ...(await this.#ask(signal)) }), signal);
   }
 
-  send({ lines }: Outgoing, signal: AbortSignal): Promise<Sent> {
+  send({ lines }: Batch, signal: AbortSignal): Promise<Sent> {
     return this.#attempt(() => this.#send(lines, signal), signal);
   }
 
@@ -105,7 +106,7 @@ class NatsTarget implements Target {
     // 0 is also what the stream expects after messages that max_age removed, as measured with 2.15.2.
     this.#last = isNothing ? 0 : this.#numberIn(message, 'seq');
     // Such a marker is what `subject_delete_marker_ttl` leaves of them.
-    if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return NOTHING;
+    if (isNothing || textIn(hdrs).includes('Nats-Marker-Reason:')) return START;
     const at = positionOf(readObject(textIn(data)));
     if (at !== undefined) return at;
     const which = `message ${this.#last} of ${this.#subject}`;
@@ -139,7 +140,7 @@ class NatsTarget implements Target {
     return recordedUpTo(batch.at(-1)!);
   }
 
-  /** @returns a whole number of an answer @throws NatsFailure for anything else, which may be any text */
+  /** @returns a whole number of an answer @throws NatsFailure for anything else, which can be any text */
   #numberIn(said: Said, name: string): number {
     const value = said[name];
     if (Number.isSafeInteger(value)) return value as number;

@@ -14,7 +14,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** Cuts what a server sends into frames. Nothing is looked at again for each of its chunks, which may have one byte. */
+/** Cuts what a server sends into frames. Nothing is looked at again for each of its chunks, which can have one byte. */
 export class FrameReader {
   readonly #limits: Limits;
   /** Doubled when it is full: a list of chunks of one byte would take 300 times as much memory. */

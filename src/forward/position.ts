@@ -1,0 +1,19 @@
+/** How far something is with the events of a journal. */
+
+/** All events of a journal up to one of them. */
+export interface Position {
+  /** Of that event; 0 at the start. */
+  readonly seq: number;
+  /** The id of that event; null at the start, or if it is not known. */
+  readonly id: string | null;
+}
+
+/** Events with consecutive seqs. */
+export interface SeqRange {
+  readonly first: number;
+  /** Inclusive. */
+  readonly last: number;
+}
+
+/** What a destination says that has no event of the journal. */
+export const START: Position = { seq: 0, id: null };
