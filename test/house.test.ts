@@ -30,7 +30,7 @@ const forwardOrder: readonly (readonly string[])[] = [
   ['position.ts', 'settings.ts', 'source.ts', 'only.ts'],
   ['destinations', 'hub'],
   ['ledger'],
-  ['acks.ts'],
+  ['folder.ts', 'acks.ts'],
   ['pipe'],
   ['settings-file.ts'],
   ['forwarded.ts', 'by-hand.ts'],

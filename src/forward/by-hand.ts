@@ -3,12 +3,12 @@
 import type { Limits } from '../config/limits.ts';
 import type { Disk } from '../journal/disk.ts';
 import { traitsOf } from './destinations/kinds.ts';
+import { readLastSeq, readLines, readNames } from './folder.ts';
 import { Cursor, type CursorState, type CursorValue, readCursor } from './ledger/cursor.ts';
 import { skipped } from './ledger/letter.ts';
 import { DeadLetters } from './ledger/letters.ts';
 import { openIn } from './pipe/retry.ts';
-import { readState } from './pipe/state-file.ts';
-import { readLastSeq, readLines, readNames } from './pipe/status.ts';
+import { readState } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import { readSource, replaceSource } from './source.ts';
 

@@ -109,7 +109,7 @@ export class Forwarded {
   /** @returns the bytes of the files with events that a destination lacks */
   heldBytes(link: Link): number {
     const { lag_events, seq } = link.status;
-    if (lag_events === 0) return 0;
+    if (seq === null || lag_events === 0) return 0;
     const at = this.#segments.findLastIndex(({ firstSeq }) => firstSeq <= seq + 1);
     return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
   }

@@ -13,7 +13,7 @@ import { kindOf, traitsOf } from './destinations/kinds.ts';
 import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Hub } from './hub/hub.ts';
 import type { Link } from './pipe/link.ts';
-import { senderStates } from './pipe/sender.ts';
+import { pipeStates } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
 import {
@@ -187,15 +187,15 @@ export class Forwarder {
       const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
       return {
         destination: name,
-        lagEvents: sum(statuses.map(({ lag_events }) => lag_events)),
-        lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds)),
+        lagEvents: sum(statuses.map(({ lag_events }) => lag_events ?? 0)),
+        lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds ?? 0)),
         outcomes: total(links.map(({ sender }) => sender?.outcomes)),
         answers: total(links.map(({ sender }) => sender?.answers)),
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
-        deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters)),
+        deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),
         lostEvents: sum(links.map(({ lostTotal }) => lostTotal)),
-        missingEvents: sum(statuses.map(({ lost_events }) => lost_events)),
+        missingEvents: sum(statuses.map(({ lost_events }) => lost_events ?? 0)),
         heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
       };
     });
@@ -287,7 +287,7 @@ export class Forwarder {
 }
 
 /** Also the states of none, so that each has a time series. */
-const NO_STATES: ReadonlyMap<string, number> = new Map(senderStates.map((state) => [state, 0]));
+const NO_STATES: ReadonlyMap<string, number> = new Map(pipeStates.map((state) => [state, 0]));
 
 /** @returns the sums by name */
 function total(counts: readonly (ReadonlyMap<string, number> | undefined)[]): ReadonlyMap<string, number> {

@@ -8,8 +8,8 @@ import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forw
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Link } from '../../src/forward/pipe/link.ts';
-import { Sender, type SenderStatus } from '../../src/forward/pipe/sender.ts';
-import { type ForwardState, writeState } from '../../src/forward/pipe/state-file.ts';
+import { Sender } from '../../src/forward/pipe/sender.ts';
+import { type DestinationStatus, type WrittenStatus, writeState } from '../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
@@ -179,7 +179,7 @@ export async function loseCursor(disk: SimulatedDisk): Promise<void> {
 }
 
 /** What is shown of a destination that was stopped, as its link writes it. */
-export async function writeStopped(disk: SimulatedDisk, why: ForwardState['why']): Promise<void> {
+export async function writeStopped(disk: SimulatedDisk, why: WrittenStatus['why']): Promise<void> {
   const to = { kind: null, to: 'http://x', last_success: null, last_error: null };
   await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, pid: 0, ...to });
 }
@@ -249,7 +249,7 @@ export function startSender(
   });
   sender.start();
   if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
-  const waitFor = (what: string, isSo: (status: SenderStatus) => boolean) =>
+  const waitFor = (what: string, isSo: (status: DestinationStatus) => boolean) =>
     eventually(`${what}; now ${JSON.stringify(sender.status())}`, () => isSo(sender.status()));
   const untilDone = () => waitFor('all is settled', ({ state, lag_events }) => state === 'idle' && lag_events === 0);
   return {

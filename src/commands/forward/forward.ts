@@ -5,7 +5,7 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { flagOption, type Option, switchOption } from '../../config/options.ts';
 import { didYouMean } from '../../event/nearest.ts';
 import { clickhouseDdl } from '../../forward/destinations/clickhouse/ddl.ts';
-import { readNames } from '../../forward/pipe/status.ts';
+import { readNames } from '../../forward/folder.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { folderOption, withFolder, withOneJournal } from '../cli/data-folder.ts';
 import { actions, type ForwardValues } from './actions.ts';

@@ -33,7 +33,8 @@ export async function showStatus(
     return refuse(output, `nothing is forwarded to ${name}; leave the name out to see all destinations`);
   }
   if (json) {
-    const text = JSON.stringify({ destinations: all.map(({ status }) => status) });
+    const destinations = all.map(({ status: { why, ...shown } }) => shown);
+    const text = JSON.stringify({ destinations });
     print(stdout.columns === undefined ? text : printable(text));
   } else if (all.length === 0) print('nothing is forwarded; start a service with --forward-to URL to forward');
   else await stdout.write(screenOf(all, stdout.columns ?? PIPE_COLUMNS));

@@ -6,7 +6,7 @@ import { describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
 import type { Destination } from '../destinations/destination.ts';
 import type { Opening } from '../destinations/http.ts';
-import { type DestinationKind, type KindTraits, kindOf, onlyKindOf, traitsOf } from '../destinations/kinds.ts';
+import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import type { DeadLetters } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
@@ -14,8 +14,8 @@ import type { Deployment } from '../settings.ts';
 import { readBegin, readVia, type Through, writeVia } from '../source.ts';
 import { LOST, type OutboxParts } from './outbox.ts';
 import { retryName, takeRetry } from './retry.ts';
-import { Sender, type SenderStatus } from './sender.ts';
-import { type ForwardState, readState, writeState } from './state-file.ts';
+import { Sender } from './sender.ts';
+import { type DestinationStatus, readState, statusOf, type WrittenStatus, writeState, writtenOf } from './status.ts';
 
 /** `letters` returns the same object each time. */
 export interface LinkOptions extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
@@ -102,30 +102,28 @@ export class Link {
     return this.#letters?.lostTotal ?? 0;
   }
 
-  get status(): SenderStatus {
-    const { settings, disk, progress } = this.options;
+  get status(): DestinationStatus {
     if (this.#sender !== undefined) return this.#sender.status();
+    const { settings, deployment, disk, progress } = this.options;
     const { name, to } = settings;
-    const [seq, last_seq] = [this.floorSeq - 1, (progress.nextSeq(disk.folder) ?? 1) - 1];
     const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
-    return {
+    return statusOf({
       name,
+      deployment: deployment ?? null,
       to,
-      kind: onlyKindOf(to) ?? null,
+      kind: undefined,
       state: reason === null ? 'asking' : 'stopped',
       why: null,
       reason,
       since,
       next_try: null,
-      seq,
-      last_seq,
-      lag_events: Math.max(0, last_seq - seq),
-      lag_seconds: 0,
+      seq: this.floorSeq - 1,
+      last_seq: (progress.nextSeq(disk.folder) ?? 1) - 1,
+      oldest: undefined,
+      letters: this.#letters,
       last_success: this.#lastSuccess ?? null,
-      dead_letters: this.#letters?.open ?? 0,
-      lost_events: this.#letters?.lost ?? 0,
       last_error: reason,
-    };
+    });
   }
 
   /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
@@ -271,13 +269,9 @@ export class Link {
       const { settings, disk, limits, notices } = this.options;
       // The service can continue without the destination, which then is not forwarded.
       const pid = isLast ? NO_PROCESS : process.pid;
-      // The rest is in the journal, the cursor and the dead letters.
-      const { name, seq, last_seq, lag_events, lag_seconds, dead_letters, lost_events, ...content } = {
-        ...this.status,
-        pid,
-      };
-      const { state, reason, last_success } = content;
-      const text = JSON.stringify(content);
+      const written = writtenOf(this.status, pid);
+      const { state, reason, last_success } = written;
+      const text = JSON.stringify(written);
       if (text === this.#written.text) return;
       const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
       const shown = `${state} ${reason} ${last_success === null}`;
@@ -285,7 +279,7 @@ export class Link {
       if (!isLast && isSoon && before.includes(this.#written.state)) return;
       this.#written = { text, state: shown, atMs: performance.now() };
       try {
-        await writeState(disk, settings.name, content);
+        await writeState(disk, settings.name, written);
       } catch (error) {
         notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
       }
@@ -294,8 +288,8 @@ export class Link {
 }
 
 /** @returns the time of the last success; null if there is none, or what the file has is no time */
-function timeIn(state: ForwardState | undefined): string | null {
-  const time: unknown = state?.last_success;
+function timeIn(written: WrittenStatus | undefined): string | null {
+  const time: unknown = written?.last_success;
   return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
 }
 

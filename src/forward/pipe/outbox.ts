@@ -20,12 +20,14 @@ import { Cursor, type CursorValue, storedUrl } from '../ledger/cursor.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { DeadLetters } from '../ledger/letters.ts';
 import type { Position, SeqRange } from '../position.ts';
-import type { DestinationSettings } from '../settings.ts';
+import type { Deployment, DestinationSettings } from '../settings.ts';
 import { Backlog, type BacklogHead, type BacklogSource } from './backlog.ts';
 import { Pace } from './pace.ts';
 import { type Failure, IDLE, type Settling, type State, stop } from './states.ts';
 
 export interface OutboxParts {
+  /** That of the journal. */
+  readonly deployment?: Deployment;
   /** Its `to` is that of the deployment. */
   readonly settings: DestinationSettings;
   /** The folder of the journal. */
@@ -51,6 +53,7 @@ export interface OutboxParts {
 
 export class Outbox {
   readonly settings: DestinationSettings;
+  readonly deployment: Deployment;
   readonly limits: Limits;
   readonly notices: Notices;
   readonly pace: Pace;
@@ -96,6 +99,7 @@ export class Outbox {
     this.#parts = parts;
     this.#onTaken = onTaken;
     this.settings = settings;
+    this.deployment = parts.deployment;
     this.limits = parts.ack === undefined ? limits : withShortPauses(limits);
     this.notices = notices.with({ destination: settings.name });
     const { isNear, ratePerSecond } = traitsOf[kindOf(settings.to, true)];

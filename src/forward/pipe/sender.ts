@@ -10,8 +10,7 @@
  */
 
 import { describe } from '../../journal/disk.ts';
-import type { StopKind } from '../destinations/destination.ts';
-import { type DestinationKind, kindsWith, onlyKindOf } from '../destinations/kinds.ts';
+import { kindsWith } from '../destinations/kinds.ts';
 import { LettersFullError } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 import { AskedSending, stopForAck } from './asked.ts';
@@ -19,43 +18,11 @@ import { lineAt } from './backlog.ts';
 import { Outbox, type OutboxParts } from './outbox.ts';
 import { PlainSending } from './plain.ts';
 import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, stop } from './states.ts';
+import { type DestinationStatus, type ShownState, statusOf } from './status.ts';
 
 export interface SenderParts extends OutboxParts {
   /** Called when `status` begins to say something else, but not for each event. */
   readonly onChange?: (() => void) | undefined;
-}
-
-/** All that `SenderStatus.state` can be. */
-export const senderStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
-
-/** How far a sender is, in the words of `assetlog forward status --json`. */
-export interface SenderStatus {
-  readonly name: string;
-  readonly to: string;
-  /** Null until the URL or an answer of the destination says it. */
-  readonly kind: DestinationKind | null;
-  readonly state: (typeof senderStates)[number];
-  /** Why it is stopped. */
-  readonly why: StopKind | null;
-  /** What is wrong, and what to do; null if nothing is. */
-  readonly reason: string | null;
-  /** Since when it works, waits or is stopped: `2026-11-20T15:19:45.266Z`. */
-  readonly since: string;
-  /** When a sender that waits or is stopped tries again; null if it works, or is trying now. */
-  readonly next_try: string | null;
-  /** All events up to this one are settled: recorded there, or in the dead letters. */
-  readonly seq: number;
-  /** The last event of the journal. */
-  readonly last_seq: number;
-  readonly lag_events: number;
-  /** Age of the oldest event that is not settled. */
-  readonly lag_seconds: number;
-  readonly dead_letters: number;
-  /** Events that retention removed before the destination confirmed them. */
-  readonly lost_events: number;
-  /** Time of the last event that was taken; null if there was none. */
-  readonly last_success: string | null;
-  readonly last_error: string | null;
 }
 
 /** One journal and one destination: `new Sender(parts).start()`. */
@@ -130,14 +97,15 @@ export class Sender {
   }
 
   /** Reads no file. */
-  status(): SenderStatus {
-    const { settings, value, letters, lastSuccess, lastSeq } = this.#outbox;
+  status(): DestinationStatus {
+    const { settings, deployment, value, letters, lastSuccess, lastSeq } = this.#outbox;
     const { name, to } = settings;
-    const { seq, kind = onlyKindOf(to) ?? null } = value;
+    const { kind, seq } = value;
     const last_seq = Math.max(lastSeq, seq);
     const state = this.#trouble ?? this.#state;
-    return {
+    return statusOf({
       name,
+      deployment: deployment ?? null,
       to,
       kind,
       state: shownAs(state),
@@ -147,13 +115,11 @@ export class Sender {
       next_try: this.#trouble === undefined ? null : this.#nextTry,
       seq,
       last_seq,
-      lag_events: last_seq - seq,
-      lag_seconds: last_seq === seq ? 0 : this.#lagSeconds(),
-      dead_letters: letters?.open ?? 0,
-      lost_events: letters?.lost ?? 0,
+      oldest: last_seq === seq ? undefined : this.#oldestTime(),
+      letters,
       last_success: lastSuccess,
       last_error: this.#lastError,
-    };
+    });
   }
 
   /** Stops after the request in flight, which has `forwardStopMs` to end. Never rejects. */
@@ -164,12 +130,12 @@ export class Sender {
     });
   }
 
-  #lagSeconds(): number {
+  /** @returns the time of the first event that is not settled; undefined if it is not known */
+  #oldestTime(): string | undefined {
     const { backlog, value } = this.#outbox;
     const head = backlog.head(0);
-    const read = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
-    const time = read ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
-    return time === undefined ? 0 : Math.max(0, Math.floor((Date.now() - Date.parse(time)) / 1000));
+    const loaded = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
+    return loaded ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
   }
 
   async #run(): Promise<void> {
@@ -278,18 +244,22 @@ export class Sender {
     const name = kind === 'stopped' ? trouble.why : kind;
     if (this.#reported.has(name)) return;
     this.#reported.add(name);
-    const { seq, lag_events } = this.status();
-    this.#outbox.notices.warn(messages[kind], { reason, seq, lag: lag_events });
+    this.#outbox.notices.warn(messages[kind], { reason, ...this.#progress() });
   }
 
   #recovered(): void {
     if (this.#trouble === undefined) return;
     this.#trouble = undefined;
     this.#reported.clear();
-    const { seq, lag_events } = this.status();
-    this.#outbox.notices.info('events are forwarded again', { seq, lag: lag_events, since: this.#since });
+    this.#outbox.notices.info('events are forwarded again', { ...this.#progress(), since: this.#since });
     this.#since = new Date().toISOString();
     this.#changed();
+  }
+
+  /** For the log. */
+  #progress(): { readonly seq: number; readonly lag: number } {
+    const { value, lastSeq } = this.#outbox;
+    return { seq: value.seq, lag: Math.max(0, lastSeq - value.seq) };
   }
 
   #changed(): void {
@@ -310,7 +280,7 @@ const messages = {
   stopped: 'forwarding is stopped',
 };
 
-function shownAs({ kind }: State): SenderStatus['state'] {
+function shownAs({ kind }: State): ShownState {
   if (kind === 'starting') return 'asking';
   return kind === 'settling' ? 'sending' : kind;
 }

@@ -1,40 +1,145 @@
-/** How far the destinations of a journal are, from files alone: so also beside a service that is dead or does not answer. */
+/**
+ * How far a destination of a journal is. A pipe knows it from memory, and `assetlog forward status` from files alone, since it has to
+ * be right also beside a service that is dead or does not answer. Both gather facts, and `statusOf` makes a status of them.
+ *
+ * What only the pipe knows it writes to `forward-<name>.state` in the folder of the journal. That is a hint and not synced: how far the
+ * destination is, and what was given up, are in the cursor and in the dead letters.
+ */
 
+import { readObject } from '../../config/json-file.ts';
 import type { Limits } from '../../config/limits.ts';
-import type { ReadableDisk } from '../../journal/disk.ts';
-import type { Durable, Holder } from '../../journal/lock.ts';
-import { readJournal } from '../../journal/look/reader.ts';
-import type { Line } from '../../journal/look/reading.ts';
-import { lastLine } from '../../journal/open/scan.ts';
+import type { Disk, ReadableDisk } from '../../journal/disk.ts';
+import { readSmall } from '../../journal/file-io.ts';
+import type { Holder } from '../../journal/lock.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
-import { contentsOf } from '../../journal/segments.ts';
-import { onlyKindOf } from '../destinations/kinds.ts';
+import type { StopKind } from '../destinations/destination.ts';
+import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
+import { readLastSeq, readLines, readNames } from '../folder.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import { readLetterStates } from '../ledger/letters.ts';
-import type { SeqRange } from '../position.ts';
 import { commandText } from './backlog.ts';
-import type { SenderStatus } from './sender.ts';
-import { type ForwardState, readState } from './state-file.ts';
 
-/** One destination of one journal, as `assetlog forward status --json` prints it. */
-export interface DestinationStatus
-  extends Pick<SenderStatus, 'name' | 'kind' | 'reason' | 'next_try' | 'last_seq' | 'last_success' | 'last_error'> {
+/** All states of a pipe, as they are shown. */
+export const pipeStates = ['asking', 'idle', 'sending', 'suspect', 'waiting', 'stopped'] as const;
+
+export type ShownState = (typeof pipeStates)[number];
+
+/**
+ * One destination of one journal: the members of `assetlog forward status --json`, and `why`. Null: not known, or none. Times are in
+ * UTC: `2026-11-20T15:19:45.266Z`.
+ */
+export interface DestinationStatus {
+  readonly name: string;
   readonly deployment: string | null;
   readonly to: string | null;
-  /** The state of the sender; `not running` if no service has the folder, `not forwarded` if it has not got this destination. */
-  readonly state: string;
+  /** Null until the URL or an answer of the destination says it. */
+  readonly kind: DestinationKind | null;
+  /** `not running` if no service has the folder, `not forwarded` if the service does not have this destination. */
+  readonly state: ShownState | 'not running' | 'not forwarded';
+  /** Why it is stopped. */
+  readonly why: StopKind | null;
+  /** What is wrong, and what to do. */
+  readonly reason: string | null;
+  /** Since when events pass, wait or are stopped. */
   readonly since: string | null;
-  /** The events up to this one are settled; null if the cursor is lost, and then the two members of the lag too. */
+  /** Of a pipe that waits or is stopped. */
+  readonly next_try: string | null;
+  /** All events up to this one are settled: recorded there, or in the dead letters. Null if the cursor is lost. */
   readonly seq: number | null;
+  /** The last event of the journal. */
+  readonly last_seq: number;
+  /** Null without `seq`. */
   readonly lag_events: number | null;
+  /** Age of the first event that is not settled. Null without `seq`. */
   readonly lag_seconds: number | null;
-  /** Letters that an operator has to decide about; null if their file is damaged. */
+  /** Letters that an operator has to decide about. Null if their file is damaged, or not open yet. */
   readonly dead_letters: number | null;
-  /** Events that retention removed before the destination confirmed them; null if the file of dead letters is damaged. */
+  /** Events that retention removed before the destination confirmed them. Null like `dead_letters`. */
   readonly lost_events: number | null;
+  /** Time of the last event that was taken. */
+  readonly last_success: string | null;
+  readonly last_error: string | null;
+}
+
+/** What a status is made of. */
+export interface StatusFacts
+  extends Omit<DestinationStatus, 'kind' | 'lag_events' | 'lag_seconds' | 'dead_letters' | 'lost_events'> {
+  /** Undefined if neither the destination nor its cursor has said it. */
+  readonly kind: DestinationKind | null | undefined;
+  /** Time of the first event that is not settled; undefined if it is not known. */
+  readonly oldest: string | undefined;
+  /** Undefined if they are not known. */
+  readonly letters: { readonly open: number; readonly lost: number } | undefined;
+}
+
+export function statusOf(facts: StatusFacts): DestinationStatus {
+  const { name, deployment, to, kind, state, why, reason, since, next_try, seq, last_seq } = facts;
+  const { oldest, letters, last_success, last_error } = facts;
+  const lag_events = seq === null ? null : Math.max(0, last_seq - seq);
+  const oldestMs = lag_events === 0 || oldest === undefined ? Number.POSITIVE_INFINITY : Date.parse(oldest);
+  return {
+    name,
+    deployment,
+    to,
+    kind: kind ?? onlyKindOf(to ?? '') ?? null,
+    state,
+    why,
+    reason,
+    since,
+    next_try,
+    seq,
+    last_seq,
+    lag_events,
+    lag_seconds: seq === null ? null : Math.max(0, Math.floor((Date.now() - oldestMs) / 1000)),
+    dead_letters: letters?.open ?? null,
+    lost_events: letters?.lost ?? null,
+    last_success,
+    last_error,
+  };
+}
+
+/** The content of the state file: what is in neither the journal nor the cursor nor the dead letters. */
+export interface WrittenStatus
+  extends Pick<
+    DestinationStatus,
+    'to' | 'kind' | 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_success' | 'last_error'
+  > {
+  /** Id of the process that wrote it: the state is out of date if that does not hold the lock of the folder. 0 if it has ended. */
+  readonly pid: number;
+}
+
+/** @param pid as `WrittenStatus.pid` */
+export function writtenOf(status: DestinationStatus, pid: number): WrittenStatus {
+  const { to, kind, state, why, reason, since, next_try, last_success, last_error } = status;
+  return { to, kind, state, why, reason, since, next_try, last_success, last_error, pid };
+}
+
+/** @returns the name of the state file: `forward-hub.state` for `hub` */
+export function stateName(name: string): string {
+  return `forward-${name}.state`;
+}
+
+/** Replaces the state file of a destination. @throws the error of a system call */
+export async function writeState(disk: Disk, name: string, written: WrittenStatus): Promise<void> {
+  await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(written)}\n`));
 }
 
 /**
+ * Reads the state file of a destination beside a running or a stopped service.
+ * @returns undefined if there is none, or only what a power cut left of it
+ * @throws the error of a system call
+ */
+export async function readState(
+  disk: ReadableDisk,
+  name: string,
+  { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
+): Promise<WrittenStatus | undefined> {
+  const bytes = await readSmall(disk, stateName(name), replyBytesMax);
+  return bytes === undefined ? undefined : (readObject(bytes.toString()) as WrittenStatus | undefined);
+}
+
+/**
+ * @param running the process that has the folder, if one has it
  * @returns the destinations that were ever forwarded to, by name
  * @throws the error of a system call
  */
@@ -48,94 +153,64 @@ export async function readStatus(
   const last_seq = durable.kind === 'before' ? durable.seq - 1 : await readLastSeq(disk, limits);
   const all: DestinationStatus[] = [];
   for (const name of await readNames(disk)) {
-    const cursor = await readCursor(disk, name);
-    const written = await readState(disk, name, limits);
-    const { to, since, last_success, last_error } = {
-      ...UNKNOWN,
-      ...('value' in cursor && cursor.value),
-      ...written,
-    };
-    const known = cursor.kind === 'found' ? cursor.value.kind : written?.kind; // the state might be older
-    const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
-    const saved = cursor.kind === 'found' ? cursor.value.seq : cursor.kind === 'new' ? 0 : null;
-    const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
-    const lag_events = seq === null ? null : Math.max(0, last_seq - seq);
-    const { state, reason } = stateOf(running, written, lag_events);
-    const isUnsaid = 'reason' in cursor && state !== 'stopped';
-    const lost = isUnsaid
-      ? `${cursor.reason}; unless it can be asked, ${commandText({ disk }, `forward from ${name} --seq N`)}`
-      : undefined;
-    all.push({
-      name,
-      deployment,
-      to: to || null,
-      kind: known ?? onlyKindOf(to ?? '') ?? null,
-      state,
-      reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
-      since,
-      next_try: state === written?.state ? (written.next_try ?? null) : null,
-      seq,
-      last_seq,
-      lag_events,
-      lag_seconds: seq === null ? null : await lagSeconds(disk, seq, last_seq, limits),
-      dead_letters: letters?.open ?? null,
-      lost_events: letters?.lost ?? null,
-      last_success,
-      last_error,
-    });
+    const facts = await readFacts(disk, name, running, { last_seq, limits });
+    all.push(statusOf({ ...facts, name, deployment, last_seq }));
   }
   return all;
 }
 
-const UNKNOWN = { to: null, since: null, last_success: null, last_error: null };
-
-/** @returns the names of the destinations that the folder has files of, in order */
-export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<string[]> {
-  const found = (await disk.list()).map((name) => DESTINATION_FILE.exec(name)).filter((match) => match !== null);
-  return [...new Set(found.map(([, one, other, dead]) => one ?? other ?? dead ?? ''))].sort();
-}
-
-/** @returns the seq of the last whole line; 0 of a journal without events */
-export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<number> {
-  const segment = contentsOf(await disk.list()).segments.at(-1);
-  if (segment === undefined) return 0;
-  const { name, firstSeq: first } = segment;
-  const whole = await lastLine(disk, name, await disk.size(name), limits);
-  if (whole !== undefined) return whole.seq;
-  let last = first - 1;
-  // It is empty, or ends with a part of a line.
-  for await (const { seq } of readLines(disk, { first, last: Number.MAX_SAFE_INTEGER }, limits)) last = seq;
-  return last;
-}
-
-/** @returns the lines of these seqs, as far as the journal has them */
-export async function* readLines(disk: ReadableDisk, { first, last }: SeqRange, limits: Limits): AsyncGenerator<Line> {
-  const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
-  const filter = { afterSeq: first - 1, untilSeq: last };
-  for await (const lines of readJournal(disk, { filter, seek: true, progress, limits }, () => {})) yield* lines;
-}
-
-const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;
-
-/** @param lag number of events not yet settled. The state file is written at intervals, so it can say idle while events are sent */
-function stateOf(
+async function readFacts(
+  disk: ReadableDisk,
+  name: string,
   running: Holder | undefined,
-  written: ForwardState | undefined,
-  lag: number | null,
+  { last_seq, limits }: { readonly last_seq: number; readonly limits: Limits },
+): Promise<Omit<StatusFacts, 'name' | 'deployment' | 'last_seq'>> {
+  const cursor = await readCursor(disk, name);
+  const written = await readState(disk, name, limits);
+  const letters = await readLetterStates(disk, name, limits).catch(() => undefined);
+  const value = cursor.kind === 'found' ? cursor.value : undefined;
+  const saved = cursor.kind === 'lost' ? null : (value?.seq ?? 0);
+  const seq = saved === null ? null : (letters?.namedAfter(saved) ?? saved); // a hub's cursor passes these with the next event
+  const hasAll = seq === null || seq >= last_seq;
+  const { state, reason } = readShown(running, written, hasAll);
+  const isAsWritten = state === written?.state;
+  const isUnsaid = cursor.kind === 'lost' && state !== 'stopped';
+  const lost = isUnsaid
+    ? `${cursor.reason}; unless it can be asked, ${commandText({ disk }, `forward from ${name} --seq N`)}`
+    : undefined;
+  return {
+    to: written?.to || value?.to || null,
+    kind: value === undefined ? written?.kind : value.kind, // the state file can be older
+    state,
+    why: isAsWritten ? (written.why ?? null) : null,
+    reason: [reason ?? [], lost ?? []].flat().join('; ') || null,
+    since: written?.since ?? null,
+    next_try: isAsWritten ? (written.next_try ?? null) : null,
+    seq,
+    oldest: hasAll ? undefined : await readOldest(disk, seq, last_seq, limits),
+    letters,
+    last_success: written?.last_success ?? null,
+    last_error: written?.last_error ?? null,
+  };
+}
+
+/** @param hasAll whether it is not behind. The state file is written at intervals, so it can say idle while events are sent */
+function readShown(
+  running: Holder | undefined,
+  written: WrittenStatus | undefined,
+  hasAll: boolean,
 ): Pick<DestinationStatus, 'state' | 'reason'> {
   if (running === undefined) {
     const before = written?.reason == null ? '' : `; before, ${written.state}: ${written.reason}`;
     return { state: 'not running', reason: `no service has the folder; start it${before}` };
   }
   if (written !== undefined && (running.pid ?? written.pid) === written.pid)
-    return written.state === 'idle' && lag ? { ...written, state: 'sending' } : written;
+    return written.state === 'idle' && !hasAll ? { ...written, state: 'sending' } : written;
   return { state: 'not forwarded', reason: 'the service does not have this destination' };
 }
 
-async function lagSeconds(disk: ReadableDisk, seq: number, lastSeq: number, limits: Limits): Promise<number> {
-  if (seq >= lastSeq) return 0;
-  for await (const line of readLines(disk, { first: seq + 1, last: lastSeq }, limits)) {
-    return Math.max(0, Math.floor((Date.now() - Date.parse(line.event.time)) / 1000));
-  }
-  return 0;
+/** @returns the time of the first event after `seq` */
+async function readOldest(disk: ReadableDisk, seq: number, last: number, limits: Limits): Promise<string | undefined> {
+  for await (const { event } of readLines(disk, { first: seq + 1, last }, limits)) return event.time;
+  return undefined;
 }

@@ -8,8 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Link } from '../../../src/forward/pipe/link.ts';
 import { retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
-import { readState, writeState } from '../../../src/forward/pipe/state-file.ts';
-import { readStatus } from '../../../src/forward/pipe/status.ts';
+import { readState, readStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../../src/forward/settings.ts';
 import { newFolder, root } from '../../support/program.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
@@ -137,6 +136,29 @@ test('one that is stopped says when it tries again, and a change of its state is
   await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
   await link.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
+});
+
+test('a service shows of a destination what its files show, when all is sent and while it is stopped', async (t) => {
+  for (const [status, isDone] of [
+    [200, true],
+    [403, false],
+  ] as const) {
+    const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : status, '{}']);
+    const disk = diskWith({ [FIRST]: segment(1, 5) });
+    const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0 } });
+    await link.check([]);
+    await eventually(
+      'it is so',
+      () => link.status.state === (isDone ? 'idle' : 'stopped') && link.status.seq === (isDone ? 5 : 0),
+    );
+    await eventually('the files say the same', async () => {
+      await link.check([]);
+      const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
+      return JSON.stringify(shown) === JSON.stringify(link.status);
+    });
+    const { lag_events, dead_letters, lost_events, deployment } = link.status;
+    assert.deepEqual([lag_events, dead_letters, lost_events, deployment], [isDone ? 0 : 5, 0, 0, null]);
+  }
 });
 
 test('a request that is not answered for some time is said to be, also in the file, until it is answered', async (t) => {

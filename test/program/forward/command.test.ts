@@ -8,7 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { retryName, takeRetry } from '../../../src/forward/pipe/retry.ts';
-import { type ForwardState, writeState } from '../../../src/forward/pipe/state-file.ts';
+import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
@@ -32,7 +32,7 @@ const { bytes } = encodeBatch(
 const lines = splitLines(bytes);
 const SINCE = '2026-11-20T15:04:05.678Z';
 const NEXT_TRY = new Date(Date.now() + 3_600_000).toISOString();
-const WORKING: ForwardState = {
+const WORKING: WrittenStatus = {
   state: 'idle',
   why: null,
   reason: null,
@@ -64,7 +64,7 @@ async function newForwardedFolder(
 
 interface Made {
   readonly cursor?: Partial<CursorValue>;
-  readonly state?: Partial<ForwardState>;
+  readonly state?: Partial<WrittenStatus>;
   readonly data?: string;
   readonly name?: string;
 }

@@ -5,7 +5,7 @@ import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { deadLettersName, readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { readRetry, writeRetry } from '../../../src/forward/pipe/retry.ts';
-import { stateName } from '../../../src/forward/pipe/state-file.ts';
+import { stateName } from '../../../src/forward/pipe/status.ts';
 import { readSource } from '../../../src/forward/source.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';

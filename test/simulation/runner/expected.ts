@@ -2,7 +2,7 @@
 
 import type { StopKind } from '../../../src/forward/destinations/destination.ts';
 import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
-import type { SenderStatus } from '../../../src/forward/pipe/sender.ts';
+import type { ShownState } from '../../../src/forward/pipe/status.ts';
 import type { FindingKind } from '../../../src/journal/open/recovery.ts';
 import type { JournalState, Trouble } from '../../../src/journal/state.ts';
 import { faultKinds } from '../faults.ts';
@@ -22,7 +22,7 @@ export type StateName =
   | `finding ${FindingKind}`
   | `key ${'new' | 'joined' | 'replayed' | 'conflict' | 'unreadable'}`
   | `hub ${'asked' | 'all new' | 'some new' | 'none new' | 'lost' | 'fork' | 'gap' | 'loop'}`
-  | `forwarder ${SenderStatus['state'] | StopKind}`
+  | `forwarder ${ShownState | StopKind}`
   | `ack ${'open' | 'closed'}`
   | `dead letter ${DeadLetter['outcome'] | `in doubt, ${'taken' | 'given up'}` | 'removed, taken'}`
   | `retention ${Removal}`;

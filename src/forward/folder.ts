@@ -1,0 +1,38 @@
+/** What the folder of a journal says of it, and of its destinations: also beside a service that is dead or does not answer. */
+
+import type { Limits } from '../config/limits.ts';
+import type { ReadableDisk } from '../journal/disk.ts';
+import type { Durable } from '../journal/lock.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import type { Line } from '../journal/look/reading.ts';
+import { lastLine } from '../journal/open/scan.ts';
+import { contentsOf } from '../journal/segments.ts';
+import type { SeqRange } from './position.ts';
+
+/** @returns the names of the destinations that the folder has files of, in order */
+export async function readNames(disk: Pick<ReadableDisk, 'list'>): Promise<string[]> {
+  const found = (await disk.list()).map((name) => DESTINATION_FILE.exec(name)).filter((match) => match !== null);
+  return [...new Set(found.map(([, one, other, dead]) => one ?? other ?? dead ?? ''))].sort();
+}
+
+/** @returns the seq of the last whole line; 0 of a journal without events */
+export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<number> {
+  const segment = contentsOf(await disk.list()).segments.at(-1);
+  if (segment === undefined) return 0;
+  const { name, firstSeq: first } = segment;
+  const whole = await lastLine(disk, name, await disk.size(name), limits);
+  if (whole !== undefined) return whole.seq;
+  let last = first - 1;
+  // It is empty, or ends with a part of a line.
+  for await (const { seq } of readLines(disk, { first, last: Number.MAX_SAFE_INTEGER }, limits)) last = seq;
+  return last;
+}
+
+/** @returns the lines of these seqs, as far as the journal has them */
+export async function* readLines(disk: ReadableDisk, { first, last }: SeqRange, limits: Limits): AsyncGenerator<Line> {
+  const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
+  const filter = { afterSeq: first - 1, untilSeq: last };
+  for await (const lines of readJournal(disk, { filter, seek: true, progress, limits }, () => {})) yield* lines;
+}
+
+const DESTINATION_FILE = /^(?:forward-(.+)\.(?:cursor|state)|\.forwarded-(.+)|dead-(.+)\.jsonl)$/;
