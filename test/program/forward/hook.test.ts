@@ -127,7 +127,7 @@ test('a refused check is a dead letter, the next ones are posted, and a retry po
   assert.match(stdout, /^2 .* refused +400 +check +warehouse\/orders +answers 400: invalid_payload/m);
   hook.answer = async () => [200, 'ok'];
   const retried = await runHere(['forward', 'retry', NAME, '--data', service.data]);
-  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were taken\n']);
+  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were accepted\n']);
   assert.deepEqual(seqsOf(hook.accepted), [1, 3, 2]);
 });
 

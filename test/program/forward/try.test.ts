@@ -60,7 +60,7 @@ test('a hub works with a token that may forward, and stores nothing of the test 
   assert.equal(absent, 1);
   assert.match(`${missing}`, /no request was sent: ENOENT/);
   const [, notFile] = await runTest(t, ...options('prod'), folder);
-  assert.ok(notFile?.endsWith(`: no request was sent: ${folder} is a folder`), notFile);
+  assert.ok(notFile?.endsWith(`: no request was sent: ${folder} is a folder; give a file`), notFile);
 
   const each = ['--deployments', own, '--json', ...options('{deployment}'), tokenFile(t, tokenOf('prod'))];
   const [both, json] = await runTest(t, ...each);
