@@ -30,7 +30,7 @@ import { type LineMembers, lineBytesMax } from '../line/record.ts';
 import type { Done, KeyedEntry, QueueEntry } from '../queue-entry.ts';
 import type { JournalKeys } from './keys.ts';
 import { type Comparison, findDifferingMember, LineReads, type LineToCompare, PendingKeys } from './lookup.ts';
-import type { HashedKey, LineLocation } from './table.ts';
+import type { HashedKey } from './table.ts';
 
 export interface KeyedReportsOptions {
   readonly disk: Disk;
@@ -84,7 +84,7 @@ export class KeyedReports {
       this.#queue(entry);
       return;
     }
-    const lookup = new Lookup(entry, onConflict);
+    const lookup: Lookup = { entry, onConflict, comparisons: [] };
     const lines = this.#decide(lookup);
     if (lines.length > 0) void this.#readAndDecide(lookup, lines);
   }
@@ -131,10 +131,14 @@ export class KeyedReports {
     this.#lookups += 1;
     hold(heldBytes);
     for (let next = lines; next.length > 0; ) {
-      const failure = await this.#reads.compareAll(next);
-      if (failure !== undefined) {
-        answer(done, refused(failure));
+      const compared = await this.#reads.compareAll(next);
+      if (typeof compared === 'string') {
+        answer(done, refused(compared));
         break;
+      }
+      for (const { index, location, comparison } of compared) {
+        lookup.comparisons[index] ??= new Map();
+        lookup.comparisons[index].set(location.seq, comparison);
       }
       next = this.#decide(lookup);
     }
@@ -190,10 +194,9 @@ export class KeyedReports {
   #decideByLines(found: Findings, lookup: Lookup, index: number, key: HashedKey): void {
     const members = lookup.entry.lines[index] as LineMembers;
     for (const location of this.#options.keys.find(key)) {
-      const comparison = lookup.getComparison(index, location);
+      const comparison = lookup.comparisons[index]?.get(location.seq);
       if (comparison === undefined) {
-        const onCompared = (result: Comparison) => lookup.setComparison(index, location, result);
-        found.toRead.push({ key: key.text, members, location, onCompared });
+        found.toRead.push({ index, key: key.text, members, location });
         return;
       }
       if (comparison.kind !== 'other key') {
@@ -290,23 +293,10 @@ interface Findings {
   readonly toRead: LineToCompare[];
 }
 
-/** A report that is being looked up, and its comparisons with the lines that were read. */
-class Lookup {
+/** A report that is being looked up. */
+interface Lookup {
   readonly entry: KeyedEntry;
   readonly onConflict: ConflictHandling;
-  /** By index of the event and seq of the line. */
-  readonly #comparisons = new Map<string, Comparison>();
-
-  constructor(entry: KeyedEntry, onConflict: ConflictHandling) {
-    this.entry = entry;
-    this.onConflict = onConflict;
-  }
-
-  getComparison(index: number, { seq }: LineLocation): Comparison | undefined {
-    return this.#comparisons.get(`${index} ${seq}`);
-  }
-
-  setComparison(index: number, { seq }: LineLocation, comparison: Comparison): void {
-    this.#comparisons.set(`${index} ${seq}`, comparison);
-  }
+  /** By index of the event: its comparisons with the lines that were read, by their seqs. */
+  readonly comparisons: Map<number, Comparison>[];
 }

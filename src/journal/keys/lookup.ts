@@ -86,12 +86,16 @@ export function findDifferingMember(a: LineMembers, b: LineMembers): string | un
 
 /** A line to read, and the event to compare it with. */
 export interface LineToCompare {
+  /** Of the event in its report. */
+  readonly index: number;
   readonly key: string;
   /** The members of the event, `Event.encoded`. */
   readonly members: LineMembers;
   readonly location: LineLocation;
-  /** Called with the result. */
-  readonly onCompared: (comparison: Comparison) => void;
+}
+
+export interface ComparedLine extends LineToCompare {
+  readonly comparison: Comparison;
 }
 
 interface LineReadsOptions {
@@ -117,25 +121,25 @@ export class LineReads {
 
   /**
    * Reads lines in the order of their seqs and compares them. Resolves after `limits.diskAnswerMs` at the latest. Never rejects.
-   * @returns undefined if all were compared. Otherwise why lines could not be read, as a sentence for the client: then nothing is
-   *   known about the report
+   * @returns all lines with their comparisons. Otherwise why lines could not be read, as a sentence for the client: then nothing
+   *   is known about the report
    */
-  compareAll(lines: readonly LineToCompare[]): Promise<string | undefined> {
+  compareAll(lines: readonly LineToCompare[]): Promise<readonly ComparedLine[] | string> {
     const { diskAnswerMs, keyReadsMax } = this.#options.limits;
     return new Promise((resolve) => {
       let isOver = false;
-      const end = (failure: string | undefined) => {
+      const end = (compared: readonly ComparedLine[] | string) => {
         clearTimeout(timeout);
         isOver = true;
-        resolve(failure);
+        resolve(compared);
       };
       const timeout = setTimeout(() => end(describeNoAnswer(diskAnswerMs)), diskAnswerMs);
       this.#waiting.push(() => {
         if (isOver) return this.#startNext();
         this.#reading += 1;
-        void this.#compareInOrder(lines, () => isOver).then((failure) => {
+        void this.#compareInOrder(lines, () => isOver).then((compared) => {
           this.#reading -= 1;
-          end(failure);
+          end(compared);
           this.#startNext();
         });
       });
@@ -148,12 +152,16 @@ export class LineReads {
   }
 
   /** Never rejects. */
-  async #compareInOrder(lines: readonly LineToCompare[], isOver: () => boolean): Promise<string | undefined> {
+  async #compareInOrder(
+    lines: readonly LineToCompare[],
+    isOver: () => boolean,
+  ): Promise<readonly ComparedLine[] | string> {
     const { disk, limits, fileOf, onUnreadable } = this.#options;
     const reader = new LineReader(disk, limits, lines.length);
+    const compared: ComparedLine[] = [];
     for (const line of [...lines].sort((a, b) => a.location.seq - b.location.seq)) {
-      if (isOver()) return undefined;
-      const { key, members, location, onCompared } = line;
+      if (isOver()) break; // nobody waits for the result
+      const { key, members, location } = line;
       const file = fileOf(location.seq);
       const comparison: Comparison | Unreadable =
         file === undefined
@@ -166,9 +174,9 @@ export class LineReads {
         onUnreadable(file ?? '', comparison.problem);
         return 'the earlier report with this idempotency key cannot be read; send the report again later';
       }
-      onCompared(comparison);
+      compared.push({ ...line, comparison });
     }
-    return undefined;
+    return compared;
   }
 }
 
