@@ -11,6 +11,7 @@ import { readIdempotencyKey } from './idempotency.ts';
 import {
   type Acknowledgements,
   type App,
+  type CutReply,
   type ErrorReply,
   type Handler,
   type Head,
@@ -66,8 +67,12 @@ export interface AppParts extends ServiceRouteParts {
 /** Additions of a service for tests. */
 export interface TestParts {
   readonly routes: readonly Route<Handler>[];
-  /** Wraps the function that records the events of reports. */
-  readonly aroundRecord: (record: RecordReport) => RecordReport;
+  /**
+   * Called with each request whose body may be received.
+   * @param record records the events of its report
+   * @returns the function that is called instead, or the reply if the body is not to be received
+   */
+  readonly around: (incoming: Incoming, route: string, record: RecordReport) => RecordReport | CutReply;
 }
 
 /** A journal that a request may read. */
@@ -95,6 +100,7 @@ interface Accepted {
   readonly found: FoundRoute<Handler>;
   readonly recorder: Recorder | undefined;
   readonly readable: Readable | undefined;
+  readonly record: RecordReport;
 }
 
 type Respond = (reply: Reply) => void;
@@ -108,20 +114,19 @@ class Steps {
   readonly #isNewName: (name: string) => boolean;
 
   constructor(parts: AppParts) {
-    const { limits, strict = false, readings, tests } = parts;
+    const { limits, strict = false, readings, tests, acks } = parts;
     this.#limits = limits;
     this.#parts = parts;
     const reports = reportRoutesOf(limits, strict);
     this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
     this.#prefix = { path: parts.pathPrefix, namesDeployment: parts.namesDeployment };
-    const record = reportRecorder(parts, parts.acks);
-    this.#record = tests?.aroundRecord(record) ?? record;
+    this.#record = reportRecorder(parts, acks);
     this.#isNewName = oncePerName(limits.oncePerNameMax);
   }
 
   /** The first step: all checks that do not need the body. */
   decide(incoming: Incoming): HeadDecision {
-    const { tokenHeaders, checkAccess, findRecorder, findReadable } = this.#parts;
+    const { tokenHeaders, checkAccess, findRecorder, findReadable, tests } = this.#parts;
     const limits = this.#limits;
     let route = OTHER_ROUTE;
     try {
@@ -134,12 +139,15 @@ class Steps {
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const found = requireRoute(match, head, this.#routes, this.#prefix.path, recorder?.deployment); // 404, 405
-      const request: Accepted = { incoming, head, found, recorder, readable };
       checkExpect(head, limits); // 417
       const bodyBytes = head.bodyBytes ?? 0;
-      if (bodyBytes > 0) this.#checkBody(request, bodyBytes); // 413, 415, 400: before the upload
-      const reason = bodyBytes > limits.largeBodyBytes ? refusalOfUpload(request, bodyBytes) : undefined; // 503
+      if (bodyBytes > 0) this.#checkBody(head, found, bodyBytes); // 413, 415, 400: before the upload
+      const isLarge = bodyBytes > limits.largeBodyBytes;
+      const reason = isLarge ? (recorder?.refusal(bodyBytes) ?? found.route.refusal?.(bodyBytes)) : undefined; // 503
       if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
+      const record = tests === undefined ? this.#record : tests.around(incoming, route, this.#record);
+      if (typeof record !== 'function') return { kind: 'refuse', route, reply: record };
+      const request: Accepted = { incoming, head, found, recorder, readable, record };
       const receive = (body: Buffer, respond: Respond) => this.#receive(request, body, respond);
       return { kind: 'receive', route, bodyLimits: found.route.bodyLimits ?? limits, receive };
     } catch (error) {
@@ -161,7 +169,7 @@ class Steps {
     const { incoming, head, found, readable } = request;
     let outcome: Outcome;
     try {
-      if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(request, body.length); // 413, 415, 400
+      if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(head, found, body.length); // 413, 415, 400
       const { query, fields } = head;
       const isKeyed = this.#parts.acceptsKeys && head.method === 'POST';
       const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.#limits) : undefined; // 400
@@ -185,7 +193,7 @@ class Steps {
 
   /** The last step: replies, or records events and then replies. */
   #conclude(request: Accepted, outcome: Outcome, respond: Respond): void {
-    const { incoming, head, found, recorder } = request;
+    const { incoming, head, found, recorder, record } = request;
     switch (outcome.kind) {
       case 'answer':
         respond(outcome.reply);
@@ -196,7 +204,7 @@ class Steps {
       case 'record':
         if (outcome.hidesKey === true || outcome.unknown !== undefined) this.#logIgnored(outcome, head.path, incoming);
         // A route whose handler records needs the right to report, so there is a recorder.
-        this.#record(outcome, recorder!, found.route.path, respond, incoming);
+        record(outcome, recorder!, found.route.path, respond);
     }
   }
 
@@ -214,7 +222,7 @@ class Steps {
   }
 
   /** @throws Refusal 413, 415 or 400 */
-  #checkBody({ head, found: { route } }: Accepted, bytes: number): void {
+  #checkBody(head: Head, { route }: FoundRoute<Handler>, bytes: number): void {
     checkBodyHeaders(head, bytes, route.bodyTypes, route.bodyLimits ?? this.#limits, this.#limits);
   }
 
@@ -259,10 +267,6 @@ const SYSTEM_ERROR = /^E[A-Z0-9]+$/;
 function requiredRight(match: RouteMatch<Handler>): Right | 'any right' | 'nothing' {
   if (match.kind === 'wrong method' && match.route.page !== undefined) return 'nothing';
   return match.kind === 'unknown path' ? 'any right' : match.route.needs;
-}
-
-function refusalOfUpload({ recorder, found }: Accepted, bytes: number): string | undefined {
-  return recorder?.refusal(bytes) ?? found.route.refusal?.(bytes);
 }
 
 /** @returns a stream that ends when the client loses the right to read the journal */

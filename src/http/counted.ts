@@ -6,14 +6,7 @@ import { batchPath } from '../event/item.ts';
 import type { RecordedResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import {
-  type Acknowledgements,
-  type Incoming,
-  type Recorder,
-  type RecordOutcome,
-  type Reply,
-  unavailable,
-} from './message.ts';
+import { type Acknowledgements, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
 
 type Done = Parameters<Recorder['append']>[1];
 
@@ -29,7 +22,6 @@ export type RecordReport = (
   recorder: Recorder,
   route: string,
   respond: (reply: Reply) => void,
-  incoming: Incoming,
 ) => void;
 
 /** @param acks undefined if replies do not wait for a destination */

@@ -48,7 +48,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
   const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) }, limits);
-  const app = createApp({
+  return createApp({
     acceptsKeys,
     pathPrefix,
     checkAccess: createAccess({ address, allowedHosts, limits }),
@@ -83,7 +83,6 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
     notices,
     activity,
   });
-  return testMode?.aroundApp(app) ?? app;
 }
 
 /** @returns the files that a service reads again and could not read, each with what that means. The log has the reasons. */

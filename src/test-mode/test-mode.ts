@@ -7,7 +7,6 @@ import { endpoints } from '../event/parameters.ts';
 import type { TestParts } from '../http/app.ts';
 import type { RecordReport } from '../http/counted.ts';
 import {
-  type App,
   type BodyReply,
   type CutReply,
   type Handler,
@@ -20,7 +19,7 @@ import { readBody, readQuery } from '../http/request.ts';
 import type { Route } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { FaultsError } from './fault.ts';
-import { Faults, type Met, type MetReport } from './faults.ts';
+import { Faults, type Met } from './faults.ts';
 
 export interface TestModeOptions {
   readonly limits: Limits;
@@ -34,8 +33,6 @@ export class TestMode implements TestParts {
   readonly routes: readonly Route<Handler>[];
   readonly #options: TestModeOptions;
   readonly #held = new Waiters();
-  /** Number of faults that the head of a request decided, see `Faults.meetHead`. */
-  readonly #decided = new WeakMap<Incoming, number>();
 
   constructor(options: TestModeOptions) {
     const { limits } = options;
@@ -69,32 +66,19 @@ export class TestMode implements TestParts {
       : reply;
   }
 
-  /** @returns the app, wrapped to drop requests before their bodies are received */
-  aroundApp(app: App): App {
-    const types = new Map<string, string | undefined>(endpoints.map(({ path, type }) => [path, type]));
-    types.set(batchPath, undefined);
-    return (incoming) => {
-      const decision = app(incoming);
-      if (decision.kind !== 'receive' || !types.has(decision.route)) return decision;
-      const met = this.faults.meetHead(types.get(decision.route));
-      if (typeof met === 'number') {
-        if (met > 0) this.#decided.set(incoming, met);
-        return decision;
-      }
-      this.#log(met, incoming);
-      return { kind: 'refuse', route: decision.route, reply: dropped };
-    };
-  }
-
-  /** @returns the function that records reports, wrapped to answer reports that meet a fault */
-  aroundRecord(record: RecordReport): RecordReport {
-    return (outcome, recorder, route, respond, incoming) => {
+  around(incoming: Incoming, route: string, record: RecordReport): RecordReport | CutReply {
+    if (!reportTypes.has(route)) return record;
+    const decided = this.faults.meetHead(reportTypes.get(route));
+    if (typeof decided !== 'number') {
+      this.#log(decided, incoming);
+      return dropped;
+    }
+    return (outcome, recorder, _route, respond) => {
       const path = incoming.url?.split('?', 1)[0] ?? '';
-      const report: MetReport = { path, events: outcome.events, isBatch: route === batchPath };
-      const met = this.faults.meet(report, this.#decided.get(incoming));
+      const met = this.faults.meet({ path, events: outcome.events, isBatch: route === batchPath }, decided);
       const answer = met === undefined ? respond : this.#answerWith(met, respond, incoming);
       if (met?.effect.recorded === false) return answer(OK);
-      record(outcome, recorder, route, answer, incoming);
+      record(outcome, recorder, route, answer);
     };
   }
 
@@ -160,6 +144,12 @@ export class TestMode implements TestParts {
 function refuse(error: Error): never {
   throw new Refusal(error instanceof FaultsError ? 400 : 503, error.message);
 }
+
+/** The type of event that each route for reports records; undefined for a batch. */
+const reportTypes: ReadonlyMap<string, string | undefined> = new Map<string, string | undefined>([
+  ...endpoints.map(({ path, type }) => [path, type] as const),
+  [batchPath, undefined],
+]);
 
 const OK: BodyReply = { kind: 'body', status: 200, body: '{}' };
 const dropped: CutReply = { kind: 'cut', status: 200, reply: OK, sent: 'reset' };
