@@ -11,7 +11,6 @@ import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
 import { differencesOf, readWanted, type Wanted } from './embed/filter.ts';
 import { makeOwnDeployments, removeOwnDeployments } from './embed/own-deployments.ts';
-import { RefusedRequests } from './embed/refused.ts';
 import { readUndamaged } from './embed/undamaged.ts';
 import { readWait, Waits } from './embed/waits.ts';
 import { didYouMean } from './event/nearest.ts';
@@ -334,12 +333,11 @@ export async function startService<const Deployment extends string = never>(
       onNotice === undefined
         ? openLog(logLevel, false, process.stderr, limits).notices
         : createNotices(logLevel, false, (line) => notify(onNotice, line), limits);
-    const refused = new RefusedRequests(waitLimits);
-    const waits = new Waits(waitLimits, refused);
+    const waits = new Waits(waitLimits);
     const service = await startWith(config, notices, {
       limits,
       background: true,
-      onRefused: (request) => refused.add(request),
+      refusalsSeenMax: waitLimits.refusedMax,
       aroundReset: (reset) => waits.runReset(reset),
     });
     const parts = {
@@ -349,7 +347,6 @@ export async function startService<const Deployment extends string = never>(
       hosted: config.deployments !== '',
       tokens: hosted?.tokens ?? {},
       waits,
-      refused,
     };
     return embed(service, parts) as RunningService<Deployment>;
   } catch (error) {
@@ -368,11 +365,11 @@ interface EmbeddedParts {
   readonly hosted: boolean;
   readonly tokens: Readonly<Record<string, string>>;
   readonly waits: Waits;
-  readonly refused: RefusedRequests;
 }
 
 function embed(service: Service, parts: EmbeddedParts): RunningService {
   const { data, own, hosted, waits } = parts;
+  const { refusals } = service;
   const ended = service.ended.then((code) => {
     const how = code === exitCodes.done ? 'stopped' : 'disk failed';
     waits.end(`the service has ended (${how})`);
@@ -422,11 +419,18 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
       const { timeoutMs, count } = readWait(options, waitLimits);
       const disk = diskOf(given.deployment);
       const readAll = (follow: AbortSignal) => read(disk, follow);
-      const lines = await waits.waitFor({ wanted, shown: showFilter(given), read: readAll, timeoutMs, count });
+      const lines = await waits.waitFor({
+        wanted,
+        shown: showFilter(given),
+        read: readAll,
+        refusals,
+        timeoutMs,
+        count,
+      });
       const events = lines.map(eventOf);
       return count === undefined ? events[0] : events;
     }) as RunningService['waitFor'],
-    refused: () => parts.refused.all(),
+    refused: () => [...refusals.seen().last],
     fail: ((given: Fault | readonly Fault[]) => {
       const { faults } = testModeOf(service, 'fail');
       if (!Array.isArray(given)) return resultOf(faults.add(given));

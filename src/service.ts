@@ -32,7 +32,7 @@ import { exitCodeOf, StartError } from './service/start-error.ts';
 import { Activity } from './telemetry/activity.ts';
 import type { Notices } from './telemetry/log.ts';
 import { Metrics } from './telemetry/metrics.ts';
-import { Refusals, type RefusedRequest } from './telemetry/refusals.ts';
+import { Refusals } from './telemetry/refusals.ts';
 import type { TestMode } from './test-mode/test-mode.ts';
 
 export { type ServiceParts, StartError };
@@ -55,6 +55,7 @@ export interface Service {
   readonly testMode: TestMode | undefined;
   /** The durable end of each journal, for a reader in the same process. */
   readonly progress: OwnProgress;
+  readonly refusals: Pick<Refusals, 'seen'>;
 }
 
 /**
@@ -80,18 +81,14 @@ export async function startService(config: Config, notices: Notices, parts: Serv
 function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
-  const { hostName, fd, collectGarbage, onForwarded, aroundReset, terminal, onRefused } = parts;
+  const { hostName, fd, collectGarbage, onForwarded, aroundReset, terminal, refusalsSeenMax: seenMax = 0 } = parts;
   const shutdown = new Shutdown();
   const metrics = new Metrics();
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
   const addressOf = createClientAddress(config.trustedProxy);
-  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), limits });
-  const add = (request: RefusedRequest) => {
-    refusals.add(request);
-    onRefused?.(request);
-  };
-  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals: { add }, limits });
+  const refusals = new Refusals({ addressOf, nowMs: () => Date.now(), seenMax, limits });
+  const activity = new Activity({ notices, terminal, quiet: config.quiet, refusals, limits });
   shutdown.add(() => activity.close());
   return {
     config,
@@ -173,6 +170,7 @@ async function start(setup: Setup): Promise<Service> {
     },
     testMode,
     progress: setup.progress,
+    refusals: setup.refusals,
   };
 }
 

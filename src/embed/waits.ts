@@ -4,8 +4,8 @@ import type { waitLimits } from '../config/limits.ts';
 import { Mutex } from '../config/mutex.ts';
 import type { Line } from '../journal/look/reading.ts';
 import { shortened } from '../telemetry/printable.ts';
+import type { Refusals } from '../telemetry/refusals.ts';
 import { differencesOf, membersOf, type Wanted } from './filter.ts';
-import type { RefusedRequests } from './refused.ts';
 
 /** Number of events that the error of a wait lists, and of characters of each. */
 export type WaitLimits = Pick<typeof waitLimits, 'waitMs' | 'shownMax' | 'shownCharactersMax'>;
@@ -17,6 +17,8 @@ export interface Wait {
   readonly shown: string;
   /** Reads all lines of the journal, and then follows it until the signal aborts. */
   readonly read: (follow: AbortSignal) => AsyncIterable<readonly Line[]>;
+  /** The refused requests, for the error message. */
+  readonly refusals: Pick<Refusals, 'seen'>;
   readonly timeoutMs: number;
   /** How many events to wait for; undefined for one event, which the error names `no event`. */
   readonly count: number | undefined;
@@ -34,7 +36,6 @@ export function readWait(value: unknown, { waitMs }: Pick<WaitLimits, 'waitMs'>)
 
 export class Waits {
   readonly #limits: WaitLimits;
-  readonly #refused: RefusedRequests;
   readonly #open = new Set<Promise<unknown>>();
   /** An abort controller for each open wait. */
   readonly #endings = new Set<AbortController>();
@@ -43,10 +44,8 @@ export class Waits {
   /** Resolves after the last reset; undefined without a running reset. */
   #reset: Promise<void> | undefined;
 
-  /** @param refused the requests that the error of a wait lists */
-  constructor(limits: WaitLimits, refused: RefusedRequests) {
+  constructor(limits: WaitLimits) {
     this.#limits = limits;
-    this.#refused = refused;
   }
 
   /** Ends every wait, open or later, after a last read of the journal. @param how such as `the service has ended (stopped)` */
@@ -86,7 +85,6 @@ export class Waits {
       this.#endOpen('the service was reset');
       await this.awaitReads();
       await reset();
-      this.#refused.clear();
     });
     const last = done.catch(() => {}); // its error goes to the caller
     this.#reset = last;
@@ -107,7 +105,7 @@ export class Waits {
     return `${found.length}${found.length > 0 ? ` (seq ${seqs.join(', ')}${found.length > shownMax ? ', …' : ''})` : ''}`;
   }
 
-  async #find({ wanted, shown, read, timeoutMs, count }: Wait): Promise<readonly Line[]> {
+  async #find({ wanted, shown, read, refusals, timeoutMs, count }: Wait): Promise<readonly Line[]> {
     const found: Line[] = [];
     const nearMisses = new NearMisses(this.#limits);
     const ending = new AbortController();
@@ -127,7 +125,19 @@ export class Waits {
       clearTimeout(timer);
     }
     const matched = count === undefined ? 'no event matched' : `${this.#countText(found)} of ${count} events matched`;
-    throw new Error(`${matched} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${this.#refused}`);
+    const refused = this.#refusedText(refusals.seen());
+    throw new Error(`${matched} ${shown} ${ending.signal.reason}${nearMisses.text(found)}${refused}`);
+  }
+
+  /** @returns the end of the error of a wait; empty without refused requests */
+  #refusedText({ last, count }: ReturnType<Refusals['seen']>): string {
+    if (count === 0) return '';
+    const { shownMax, shownCharactersMax } = this.#limits;
+    const lines = last.slice(-shownMax).map(({ method, path, query, status, error }) => {
+      const what = path === undefined ? '' : ` for ${method} ${path}${query === undefined ? '' : `?${query}`}`;
+      return `  ${shortened(`${status}${what}: ${error}`, shownCharactersMax)}\n`;
+    });
+    return `\nrefused requests: ${count}, the last:\n${lines.join('')}`;
   }
 }
 

@@ -11,7 +11,7 @@ import type { OwnProgress } from '../journal/progress.ts';
 import type { Activity, Terminal } from '../telemetry/activity.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { Refusals, RefusedRequest } from '../telemetry/refusals.ts';
+import type { Refusals } from '../telemetry/refusals.ts';
 import type { Shutdown } from './shutdown.ts';
 
 /** Parts of a service that a test or an embedding program may replace. */
@@ -36,8 +36,8 @@ export interface ServiceParts {
   readonly onForwarded?: ((bytes: number) => void) | undefined;
   /** The terminal that shows the log: it gets colours, and a line for each recorded event. */
   readonly terminal?: Terminal | undefined;
-  /** Called with each refused request, also with bytes that are no request. */
-  readonly onRefused?: (request: RefusedRequest) => void;
+  /** See `RefusalsOptions.seenMax`; 0 by default. */
+  readonly refusalsSeenMax?: number;
   /** Wraps each reset of a service for tests: until `reset` is called and after it resolves, the journal can be read. */
   readonly aroundReset?: ((reset: () => Promise<void>) => Promise<void>) | undefined;
 }

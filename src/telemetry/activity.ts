@@ -8,7 +8,7 @@ import { decodeEvent, type Event } from '../event/event.ts';
 import { LineRate, type Notices, oncePerName } from './log.ts';
 import { findTokens, type IsToken, masked, maskTokens } from './masked.ts';
 import { printable, shortened } from './printable.ts';
-import { type Refusals, type RefusedRequest, targetPath } from './refusals.ts';
+import { type RefusalFacts, type Refusals, targetPath } from './refusals.ts';
 
 export interface ActivityOptions {
   readonly notices: Notices;
@@ -63,7 +63,7 @@ export class Activity {
    * milliseconds. The first 403 with a problem is a warning, beyond any rate. On a terminal:
    * `15:19:45 400 refused POST /report_asset_check/a: passed is missing: …`.
    */
-  refused(request: RefusedRequest): void {
+  refused(request: RefusalFacts): void {
     const { notices, terminal, refusals, limits } = this.#options;
     const { id, method, url, status } = request;
     refusals.add(request);

@@ -1,10 +1,11 @@
-/** The last refused requests of each journal, in memory: what `GET /refusals` shows. */
+/** The last refused requests, in memory: those of each journal for `GET /refusals`, and those that an embedding test reads. */
 
 import type { Limits } from '../config/limits.ts';
 import { findTokens, type IsToken, masked } from './masked.ts';
 import { shortened } from './printable.ts';
 
-export interface RefusedRequest {
+/** What is known of a refused request. */
+export interface RefusalFacts {
   /** The `request_id` of the reply, a UUID. */
   readonly id: string;
   /** Undefined if the bytes were no request. */
@@ -46,10 +47,24 @@ export interface ListedRefusal {
   readonly token_name: string | undefined;
 }
 
+/** A refused request as its client saw it. Only a program that embeds the service reads it: its query and its error can be secret. */
+export interface SeenRefusal {
+  readonly time: string;
+  readonly request_id: string;
+  /** Absent, like `path` and `query`, if the bytes were no request. */
+  readonly method?: string;
+  readonly path?: string;
+  readonly query?: string;
+  readonly status: number;
+  readonly error: string;
+}
+
 export interface RefusalsOptions {
   /** @returns the client's address, from the peer address of its connection and the raw headers (name, value, name, value …) */
   readonly addressOf: (peer: string, headers: readonly string[]) => string;
   readonly nowMs: () => number;
+  /** Number of requests that are also kept as their clients saw them. */
+  readonly seenMax: number;
   readonly limits: Pick<
     Limits,
     'refusalsKeptMax' | 'refusalsOfAllMax' | 'loggedPathCharactersMax' | 'refusalErrorCharactersMax'
@@ -72,19 +87,38 @@ export class Refusals {
   /** By deployment, oldest first; the deployment with the newest refusal is last. */
   readonly #kept = new Map<string | undefined, ListedRefusal[]>();
   #count = 0;
+  #seen: SeenRefusal[] = [];
+  #seenCount = 0;
 
   constructor(options: RefusalsOptions) {
     this.#options = options;
   }
 
   /**
-   * Keeps a refused request. The work starts after this returns: the time of a 401 must not reveal whether its deployment exists.
+   * Keeps a refused request. `of` has it later: the time of a 401 must not reveal whether its deployment exists.
    */
-  add(request: RefusedRequest): void {
+  add(request: RefusalFacts): void {
+    if (this.#options.seenMax > 0) this.#see(request);
     setImmediate(() => this.#keep(request));
   }
 
-  #keep({ id, method, url, status, problem, cause, peer = '', headers = [], tokenName }: RefusedRequest): void {
+  #see({ id, method, url, status, error }: RefusalFacts): void {
+    const { nowMs, seenMax } = this.#options;
+    const query = url === undefined ? undefined : /\?([^#]*)/.exec(url)?.[1];
+    this.#seen.push({
+      time: new Date(nowMs()).toISOString(),
+      request_id: id,
+      ...(method !== undefined && { method }),
+      ...(url !== undefined && { path: targetPath(url) }),
+      ...(query !== undefined && { query }),
+      status,
+      error,
+    });
+    this.#seenCount += 1;
+    if (this.#seen.length > seenMax) this.#seen.shift();
+  }
+
+  #keep({ id, method, url, status, problem, cause, peer = '', headers = [], tokenName }: RefusalFacts): void {
     const { addressOf, nowMs, limits } = this.#options;
     const path = url === undefined ? undefined : targetPath(url);
     const deployment = this.deploymentIn?.(path ?? '');
@@ -117,9 +151,16 @@ export class Refusals {
     return (this.#kept.get(deployment) ?? []).toReversed();
   }
 
+  /** @returns the last `seenMax` requests of all journals in the order of their arrival, and how many there were */
+  seen(): { readonly last: readonly SeenRefusal[]; readonly count: number } {
+    return { last: this.#seen, count: this.#seenCount };
+  }
+
   clear(): void {
     this.#kept.clear();
     this.#count = 0;
+    this.#seen = [];
+    this.#seenCount = 0;
   }
 
   /** Clients without a valid token displace at most half of the refusals of a deployment: the rest is of its own clients. */
