@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
 import { type Config, forwards } from './config/config.ts';
+import { Defect } from './config/defect.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
 import type { Forwarder } from './forward/forwarder.ts';
@@ -45,7 +46,10 @@ export interface Service {
   readonly deployment: string | undefined;
   /** @returns the current deployments; in local mode `[undefined]` */
   readonly deployments: () => readonly (string | undefined)[];
-  /** Resolves when the service has ended, to the exit code of the process: 0 after `stop`, 5 after its disk failed. Never rejects. */
+  /**
+   * Resolves when the service has ended, to the exit code of the process: 0 after `stop`, 5 after its disk failed, 1 after a Defect.
+   * Never rejects.
+   */
   readonly ended: Promise<ExitCode>;
   /** Graceful shutdown: turns not ready, stops accepting, finishes requests, syncs, and unlocks the folder. Never rejects. */
   stop(): Promise<void>;
@@ -151,7 +155,7 @@ async function start(setup: Setup): Promise<Service> {
   // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
   shutdown.add((cause) => {
     if (acks === undefined) void forwarding?.close();
-    else acks.end(cause === 'disk failed' ? 0 : limits.forwardStopMs);
+    else acks.end(cause === 'journal failed' ? 0 : limits.forwardStopMs);
   });
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
@@ -256,22 +260,27 @@ async function createRecording(
 }
 
 const DISK_FAILED = {
-  cause: 'disk failed',
+  cause: 'journal failed',
+  exitCode: exitCodes.diskFailed,
   message: 'the disk failed and the service ends; its next start finds out what is on the disk',
 } as const;
 /** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
 const LOCK_LOST = {
   cause: 'lock lost',
+  exitCode: exitCodes.diskFailed,
   message: 'the data folder is not locked any more and the service ends',
 } as const;
 
-function endAfter(
-  { cause, message }: typeof DISK_FAILED | typeof LOCK_LOST,
-  error: Error,
-  { notices, shutdown }: Setup,
-): void {
+const DEFECT = {
+  cause: 'journal failed',
+  exitCode: exitCodes.unexpected,
+  message: 'a journal contradicts itself and the service ends; this is a defect of the service, please report it',
+} as const;
+
+function endAfter(how: typeof DISK_FAILED | typeof LOCK_LOST, error: Error, { notices, shutdown }: Setup): void {
+  const { cause, exitCode, message } = error instanceof Defect ? DEFECT : how;
   if (cause === 'lock lost' && shutdown.hasBegun) return;
-  shutdown.exitCode = exitCodes.diskFailed;
+  shutdown.exitCode = exitCode;
   notices.error(message, { problem: error.message });
   void shutdown.run(cause);
 }

@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, refused } from '../event/record-result.ts';
@@ -36,6 +37,8 @@ export interface DeploymentJournalsOptions {
   /** The idempotency keys of all journals together; undefined if they have no effect. */
   readonly keyMemory?: KeyMemory | undefined;
   readonly notices: Notices;
+  /** Called after a Defect of a journal: the service must end. */
+  readonly onDefect: (error: Error) => void;
   /** @returns the hooks of a deployment's journal. Called before each opening of the journal. */
   readonly hooksOf?: ((name: string) => JournalHooks | undefined) | undefined;
 }
@@ -422,6 +425,7 @@ export class DeploymentJournal {
     this.#notices.error('the journal of a deployment failed; its reports get 503 until it can be opened again', {
       problem: error.message,
     });
+    if (error instanceof Defect) this.#options.onDefect(error);
     this.#isAwaited = false;
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed

@@ -3,7 +3,10 @@
  * after any other error, such as a failed sync, the content of the disk is unknown.
  */
 
+import { Defect } from '../config/defect.ts';
+import { LINE_FEED } from '../event/json-bytes.ts';
 import { describe, SyncError } from './disk.ts';
+import { readSeq } from './line/chain.ts';
 import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './line/record.ts';
 import type { Segment } from './open/recovery.ts';
 
@@ -23,7 +26,8 @@ export interface LinesToAppend {
 /**
  * Appends one batch to the segment, durably.
  * @returns the segment after the write, with the `chain` of the next line
- * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown
+ * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown; Defect if nothing was written,
+ *   because the lines do not continue the journal
  */
 export async function appendBatch(
   segment: Segment,
@@ -33,6 +37,7 @@ export async function appendBatch(
 ): Promise<Segment> {
   const { bytes, chain } = encode(batch, segment.chain, now, scratch);
   const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
+  checkContinuation(bytes, segment.chain.seq + batch.lines.length, chain);
   // Before the write, since it would hide that the file was truncated; after it, since no event may get 200 if its file is gone.
   checkUntouched(segment);
   await appendWhole(segment, bytes);
@@ -66,6 +71,18 @@ export function checkUntouched({ file, bytes }: Segment): void {
   );
 }
 
+/**
+ * Checks that a batch has a line for each event, and that the last line has the seq before the next one.
+ * @param nextSeq of the next line, according to the number of events
+ * @param chain the position after the encoded lines
+ * @throws Defect
+ */
+function checkContinuation(bytes: Buffer, nextSeq: number, { seq }: ChainPosition): void {
+  const lastSeq = readSeq(bytes, bytes.lastIndexOf(LINE_FEED, -2) + 1);
+  if (seq === nextSeq && lastSeq === nextSeq - 1) return;
+  throw new Defect(`the lines of a batch end with seq ${lastSeq} instead of ${nextSeq - 1}; nothing was written`);
+}
+
 /** @throws NotEncoded */
 function encode({ lines, ids }: LinesToAppend, chain: ChainPosition, now: Date, scratch: EncodeBuffer) {
   try {
@@ -92,6 +109,12 @@ export async function appendWhole({ file, bytes: end }: Pick<Segment, 'file' | '
   }
   await file.truncate(end);
   throw new NotWritten(problem);
+}
+
+/** @returns why a failed journal records nothing, as a sentence for the client */
+export function explainFailure(error: Error): string {
+  const what = error instanceof Defect ? 'the service found a defect of its own' : 'the disk failed';
+  return `${what}; send the report again when the service is back`;
 }
 
 /** The bytes of the test write. Zeros contain no newline, so after a crash they count as a torn end. */

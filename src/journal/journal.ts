@@ -9,7 +9,7 @@ import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import { atMostEvery } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
-import { appendBatch, checkUntouched, NotEncoded, NotWritten, tryWrite } from './append.ts';
+import { appendBatch, checkUntouched, explainFailure, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, lacksDescriptors, SyncError } from './disk.ts';
 import { scheduleClosedCalls } from './hooks.ts';
@@ -396,7 +396,7 @@ export class Journal implements JournalFigures {
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#continueAfterWrite(after);
-      this.#keys?.addDurable(entries, segment);
+      this.#keys?.addDurable(entries, segment, after);
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#refuseUnencoded(error);
@@ -490,7 +490,7 @@ export class Journal implements JournalFigures {
     clearInterval(this.#probeTimer); // otherwise each probe would report the failure again
     segment.file.close().catch(() => {}); // the journal has already failed
     void this.#retention.stop();
-    const reason = 'the disk failed; send the report again when the service is back';
+    const reason = explainFailure(error);
     this.#metrics.journals.delete(this);
     this.#state = { kind: 'failed', reason, error, nextSeq: segment.chain.seq };
     return refused(reason);

@@ -39,6 +39,9 @@ export interface JournalOptions {
   readonly onNoDescriptor?: () => void;
   /** Called when the last waiting event has been recorded or refused. */
   readonly onIdle?: () => void;
-  /** Called once, after a disk failure from which only a restart can recover, and after the callbacks of all waiting events. */
+  /**
+   * Called once, after a disk failure from which only a restart can recover or after a Defect, and after the callbacks of all
+   * waiting events.
+   */
   readonly onFailed: (error: Error) => void;
 }

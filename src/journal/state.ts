@@ -10,7 +10,7 @@ export type JournalState =
   | { readonly kind: 'starting'; readonly reason: string; readonly isQueueing: boolean }
   | { readonly kind: 'open'; readonly segment: Segment; readonly trouble?: Trouble }
   | { readonly kind: 'closed'; readonly reason: string }
-  /** The content of the disk is unknown. */
+  /** The content of the disk is unknown, or the service contradicts itself. */
   | { readonly kind: 'failed'; readonly reason: string; readonly error: Error; readonly nextSeq: number };
 
 export interface Trouble {

@@ -20,12 +20,12 @@ import { exitCodeOf, StartError } from './start-error.ts';
 /**
  * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name:
  * `/var/lib/assetlog/prod`.
- * @param onLockLost called when the lock of the data folder is lost. The lock of each journal is separate.
+ * @param onFailed called when the lock of the data folder is lost, since the lock of each journal is separate, or after a Defect
  * @throws StartError if the deployments file cannot be read or is invalid
  */
 export async function recordForDeployments(
   options: RecordingOptions,
-  onLockLost: (error: Error) => void,
+  onFailed: (error: Error) => void,
 ): Promise<Recording> {
   const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
   const { pathPrefix, tokenHeader } = config;
@@ -40,7 +40,7 @@ export async function recordForDeployments(
   });
   lookAtEnds(file.current, options);
   const readings = new OpenReadings(() => file.current, limits);
-  const hosted = openJournals(options);
+  const hosted = openJournals(options, onFailed);
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
   await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, options);
@@ -88,7 +88,7 @@ export async function recordForDeployments(
     retain: (deployment) => journalIfKnown(deployment)?.retain(),
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
-    abandon: onLockLost,
+    abandon: onFailed,
     close: () => {
       file.stop();
       return hosted.close();
@@ -122,7 +122,7 @@ function lookAtEnds(
   });
 }
 
-function openJournals(options: RecordingOptions): DeploymentJournals {
+function openJournals(options: RecordingOptions, onDefect: (error: Error) => void): DeploymentJournals {
   const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(join(folder.disk.folder, name)),
@@ -135,6 +135,7 @@ function openJournals(options: RecordingOptions): DeploymentJournals {
     metrics,
     keyMemory,
     notices,
+    onDefect,
   });
 }
 

@@ -61,7 +61,7 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
     });
   shutdown.add(async (cause) => {
     // After a disk failure every queued report has its reply. The listener gets lastRepliesMs to send them.
-    if (cause === 'disk failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
+    if (cause === 'journal failed') await resolvesWithin(listener.close(), limits.lastRepliesMs);
     else await listener.close();
   });
   warnOfClients(config, listener.address, notices);

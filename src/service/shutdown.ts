@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
 
-/** Why a service ends. After `disk failed` the journal accepts nothing more; otherwise queued reports are still written. */
-export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'disk failed';
+/** Why a service ends. After `journal failed` the journal accepts nothing more; otherwise queued reports are still written. */
+export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'journal failed';
 
 /** Undoes one step of the start. */
 export type Undo = (cause: Cause) => Promise<void> | void;

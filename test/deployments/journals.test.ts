@@ -34,6 +34,7 @@ function journals(
   const { limits, openDisk: open = openRealDisk, hooksOf } = parts;
   const progress = new OwnProgress();
   const hosted = new DeploymentJournals({
+    onDefect: () => {},
     segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000,
     ...{ retain, limits: { ...standardLimits, ...limits }, hooksOf },
     onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),

@@ -4,11 +4,12 @@
  * that retention removes. `memory.ts` decides how many are remembered.
  */
 
+import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { Event } from '../../event/event.ts';
 import type { Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
-import { type ChainPosition, lineBytes } from '../line/record.ts';
+import { lineBytes } from '../line/record.ts';
 import type { OnGoodLine } from '../open/scan.ts';
 import type { QueueEntry } from '../queue-entry.ts';
 import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName } from '../segments.ts';
@@ -34,6 +35,8 @@ export interface JournalKeysOptions {
   /** Only tests pass another function. */
   readonly hash?: HashKey | undefined;
 }
+
+type FileEnd = Pick<ClosedFile, 'bytes' | 'chain'>;
 
 export class JournalKeys {
   readonly #options: JournalKeysOptions;
@@ -117,16 +120,15 @@ export class JournalKeys {
 
   /**
    * Remembers the keys of a batch, whose lines are durable now.
-   * @param first the chain position of the first line, and the offset of that line in its file
+   * @param before the chain position before the batch, and the length of the file
+   * @param after the same after the batch
+   * @throws Defect if the lines of the entries do not lead from one to the other
    */
-  addDurable(
-    entries: readonly QueueEntry[],
-    { chain, bytes }: { readonly chain: ChainPosition; readonly bytes: number },
-  ): void {
+  addDurable(entries: readonly QueueEntry[], before: FileEnd, after: FileEnd): void {
     if (entries.every((entry) => entry.keys === undefined)) return;
     const nowSeconds = Math.floor(Date.now() / 1000);
-    let { seq } = chain;
-    let offset = bytes;
+    let { seq } = before.chain;
+    let offset = before.bytes;
     for (const { lines, keys } of entries) {
       for (let index = 0; index < lines.length; index += 1) {
         const key = keys?.[index];
@@ -138,6 +140,10 @@ export class JournalKeys {
         seq += 1;
       }
     }
+    if (seq === after.chain.seq && offset === after.bytes) return;
+    throw new Defect(
+      `the keys of a batch end at byte ${offset}, seq ${seq}, and its lines at ${after.bytes}, ${after.chain.seq}`,
+    );
   }
 
   /** @returns the name of the file that has the line with this seq; undefined if retention removed it */
@@ -150,7 +156,7 @@ export class JournalKeys {
    * Called after the last file was closed and the next one started: writes the sidecar, in the background.
    * @param file length of the closed file, and the chain position after it
    */
-  closed({ bytes, chain }: Omit<ClosedFile, 'firstSeq'>): void {
+  closed({ bytes, chain }: FileEnd): void {
     this.#writeSidecar({ firstSeq: this.#firstSeqs.at(-1) as number, bytes, chain }, this.#lastFileKeys);
     this.#firstSeqs.push(chain.seq);
     this.#lastFileKeys = 0;

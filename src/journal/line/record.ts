@@ -88,12 +88,14 @@ export function encodeBatch(
   parts.push(text);
   const bytes = packInto(scratch, parts);
   // A crc is computed over bytes, so it replaces the zeros of the template after the text is encoded.
+  let count = 0;
   for (let start = 0, end = 0; start < bytes.length; start = end + 1) {
     end = bytes.indexOf(LINE_FEED, start);
     crc = crc32(bytes.subarray(start, end - CRC_MEMBER_BYTES), crc);
     writeHex(crc, bytes, end - CRC_TAIL_BYTES);
+    count += 1;
   }
-  return { bytes, chain: { seq, crc } };
+  return { bytes, chain: { seq: chain.seq + count, crc } };
 }
 
 /**

@@ -4,12 +4,15 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { Defect } from '../../../src/config/defect.ts';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
+import { openDisk } from '../../../src/journal/disk.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
+import { host } from '../../support/deployments.ts';
 import { connectionsOf } from '../../support/metrics.ts';
-import { startService } from '../../support/program.ts';
+import { newFolder, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
+import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
 
@@ -46,6 +49,28 @@ test('a failed sync answers every client with 503 and ends the service with 5', 
   assert.equal(await ended, exitCodes.diskFailed);
   assert.match(notices.join(''), /the disk failed and the service ends.*EIO/);
   await assert.rejects(ask(port, LIVE));
+});
+
+test('a journal that contradicts itself answers 503, and ends the service with 1, with deployments too [defect-3]', async (t) => {
+  const contradict = (call: Call) =>
+    call === 'write' ? systemError('EIO') : call === 'truncate' ? new Defect('of a test') : undefined;
+  const local = await serveSimulated(t);
+  local.disk.fault = contradict;
+  const disk = new SimulatedDisk(newFolder(t));
+  const parts = { openDisk: (folder: string) => (folder.endsWith('prod') ? disk : openDisk(folder)) };
+  const hosted = await host(t, ['prod'], { parts });
+  disk.fault = contradict;
+  const replies = [await ask(local.port, post(`${TARGET}a`)), await hosted.report('prod')];
+  for (const [index, { ended, notices }] of [local, hosted].entries()) {
+    const reply = replies[index]!;
+    assert.equal(reply.status, 503);
+    assert.equal(
+      errorOf(reply),
+      'the service found a defect of its own; send the report again when the service is back',
+    );
+    assert.equal(await ended, exitCodes.unexpected);
+    assert.match(notices.join(''), /a journal contradicts itself and the service ends.*of a test/);
+  }
 });
 
 test('a lock file that is removed ends the service with 5, at the next report or without one [service-8]', async (t) => {

@@ -1,0 +1,47 @@
+/** What a journal does when it contradicts itself: nothing that follows from it gets a 200. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Defect } from '../../src/config/defect.ts';
+import type { Event } from '../../src/event/event.ts';
+import type { RecordResult } from '../../src/event/record-result.ts';
+import { KeyMemory } from '../../src/journal/keys/memory.ts';
+import { described, openSimulated } from '../support/journal.ts';
+import { eventOf } from '../support/plain-event.ts';
+import { FIRST } from '../support/segments.ts';
+import { eventually } from '../support/tools.ts';
+
+const DEFECT = 'the service found a defect of its own; send the report again when the service is back';
+
+test('lines that do not continue the journal are not written, and the journal fails [defect-1]', async () => {
+  for (const broken of ['"type":"x\ny"', '"type":"x"\n{"seq":2,"id":"']) {
+    const { journal, disk, report, failures } = await openSimulated();
+    assert.equal(await report('first'), undefined);
+    const before = disk.bytes(FIRST);
+    const event: Event = { ...eventOf(described('second')), encoded: broken };
+    const result = await new Promise<RecordResult>((resolve) => journal.append([event], resolve));
+    assert.deepEqual(result, { kind: 'refused', reason: DEFECT });
+    await eventually('the failure is reported', () => failures.length === 1);
+    assert.ok(failures[0] instanceof Defect);
+    assert.equal(await report('third'), DEFECT);
+    assert.deepEqual(disk.bytes(FIRST), before);
+    await journal.close();
+  }
+});
+
+test('keys whose lines are elsewhere get no 200, and the journal fails [defect-2]', async () => {
+  const { journal, failures } = await openSimulated({ keyMemory: new KeyMemory(10) });
+  const origin = {
+    source: '00000000-0000-7000-8000-000000000001',
+    seq: 1,
+    time: '2026-11-20T15:04:05.678Z',
+    id: 'short',
+  };
+  const forwarded = { ...eventOf(described('forwarded')), origin } as unknown as Event;
+  const own = eventOf({ ...described('own'), idempotencyKey: 'k' });
+  const result = await new Promise<RecordResult>((resolve) => journal.append([forwarded, own], resolve));
+  assert.deepEqual(result, { kind: 'refused', reason: DEFECT });
+  await eventually('the failure is reported', () => failures.length === 1);
+  assert.match(failures[0]?.message ?? '', /^the keys of a batch end at byte \d+, seq 3, and its lines at \d+, 3$/);
+  await journal.close();
+});
