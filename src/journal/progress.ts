@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 import { type AskLimits, askHolder, type Durable } from './lock.ts';
@@ -14,6 +15,12 @@ export interface Progress {
    * How far the journal is durable. Lines from that seq on are not yielded: a failed write truncates them, even during a read.
    */
   durable(): Promise<Durable>;
+  /**
+   * Checks a line that is about to be shown against what is durable now. Undefined if the writer is another process, which is not
+   * asked once more.
+   * @throws Defect if it is not durable
+   */
+  checkShown?(seq: number): void;
   /** Resolves when there might be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
@@ -107,6 +114,12 @@ export class OwnProgress {
       durable: async () => {
         seen = nextSeq();
         return seen === undefined ? { kind: 'unsaid' } : { kind: 'before', seq: seen };
+      },
+      checkShown: (seq) => {
+        if (seq < (nextSeq() ?? Number.POSITIVE_INFINITY)) return;
+        throw new Defect(
+          `a reader of ${folder} has the line ${seq}, and the first one that is not durable is ${nextSeq()}`,
+        );
       },
       more: async (signal) => {
         while (seen === nextSeq() && !signal.aborted) await readers.wait(signal);

@@ -282,7 +282,7 @@ class Tail implements NewestLines {
 function inGroups(progress: Progress, intervalMs: number): Progress {
   let wokenMs = Number.NEGATIVE_INFINITY;
   return {
-    durable: () => progress.durable(),
+    ...progress,
     more: async (signal) => {
       await progress.more(signal);
       const waitMs = wokenMs + intervalMs - performance.now();

@@ -99,12 +99,19 @@ export class FileReader {
       cutter.push(chunk);
       readBytes += chunk.length;
       // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
-      if (cutter.carriedBytes < chunk.length) yield this.#lineFilter.matches();
+      if (cutter.carriedBytes < chunk.length) yield this.#takeMatches();
       if (this.#isHeldBack) break;
     }
     this.#readBytes = readBytes;
     this.#isTorn = cutter.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
     this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
+  }
+
+  /** @throws Defect if not all of them are durable, also in a file that counts as closed */
+  #takeMatches(): readonly Line[] {
+    const lines = this.#lineFilter.matches();
+    if (lines.length > 0) this.#reading.progress.checkShown?.(lines.at(-1)!.seq);
+    return lines;
   }
 
   /** @returns how many bytes of the file may be read. Without an answer of the writer that is its size before the question */

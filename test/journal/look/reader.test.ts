@@ -5,6 +5,7 @@ import { renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Defect } from '../../../src/config/defect.ts';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { differences, type Filter } from '../../../src/event/search.ts';
 import { type Disk, openDisk } from '../../../src/journal/disk.ts';
@@ -610,4 +611,14 @@ test('a folder in which only a marker shows that there was a journal is damaged,
   assert.deepEqual(seqs, []);
   assert.deepEqual(remarks, [{ kind: 'damage', text: `${file}: ${problem}` }]);
   assert.match(problem, /^all journal files are missing: the events from 4 on, if not more$/);
+});
+
+test('a line that is not durable is not shown, though its file counts as closed [defect-4]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5), [segmentName(6)]: segment(6, 2) });
+  const own = new OwnProgress();
+  own.recorded(disk.folder, 8);
+  assert.deepEqual((await read(disk, {}, own.of(disk.folder))).seqs, upTo(7));
+  own.recorded(disk.folder, 4);
+  await assert.rejects(read(disk, {}, own.of(disk.folder)), Defect);
+  assert.deepEqual((await read(disk, { untilSeq: 3 }, own.of(disk.folder))).seqs, upTo(3));
 });
