@@ -164,6 +164,8 @@ export const limits = {
   idempotencyKeysMax: 1_000_000,
   /** Bytes of closed files without a sidecar that a start reads for idempotency keys. */
   keyScanBytesMax: 256 * MIB,
+  /** A closed file of at most this many bytes is read again, to check the keys in memory against its lines: only in tests. */
+  keyCheckBytesMax: 0,
   /**
    * Repeated reports whose first lines are read at a time, for comparison. Node has four threads for system calls, and writes need
    * one.

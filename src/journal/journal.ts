@@ -50,8 +50,8 @@ export class Journal implements JournalFigures {
   /** The run of batches that is being written; undefined while the disk is idle. */
   #running: Promise<void> | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
-  /** A failed sync of retention. The journal then fails: at once, or after the batch that is being written. */
-  #failedSync: Error | undefined;
+  /** A failed sync of retention, or a Defect of the keys. The journal then fails: at once, or after the batch that is being written. */
+  #failure: Error | undefined;
   readonly #openTimeout: NodeJS.Timeout | undefined;
   readonly #shouldLog: (reason: string) => boolean;
   /** Number of journal files, including the newest; 0 before the journal is open. */
@@ -63,19 +63,20 @@ export class Journal implements JournalFigures {
     this.#backlog = options.backlog ?? { bytes: 0 };
     this.#metrics = options.metrics ?? new Metrics();
     this.#checkHeld = () => {
-      if (this.#failedSync !== undefined) throw this.#failedSync;
+      if (this.#failure !== undefined) throw this.#failure;
       options.checkHeld?.();
     };
     const onRemoving = (lastSeq: number) => this.#keys?.removed(lastSeq);
-    this.#retention = new Retention(options, this, onRemoving, (error) => {
-      this.#failedSync = error;
+    const onFailed = (error: Error) => {
+      this.#failure = error;
       this.abandon(error);
-    });
+    };
+    this.#retention = new Retention(options, this, onRemoving, onFailed);
     this.#callClosed = scheduleClosedCalls(options.hooks, options.notices);
     this.#shouldLog = atMostEvery(options.limits.notAcceptedNoticeMs);
     this.#clock = new Clock(options.notices, options.limits);
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
-    this.#keys = memory && new JournalKeys({ ...rest, memory, hash });
+    this.#keys = memory && new JournalKeys({ ...rest, memory, hash, onDefect: onFailed });
     this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
@@ -97,7 +98,7 @@ export class Journal implements JournalFigures {
       retention: this.#retention,
       checkHeld: this.#checkHeld,
       isClosed: () => this.#isClosed,
-      failedSync: () => this.#failedSync,
+      failedSync: () => this.#failure,
       onFull: (error) => {
         const reason = 'the disk is full; the service waits for space to open its journal';
         if (this.trouble !== reason) notices.error(reason, { problem: describe(error) });
@@ -321,7 +322,7 @@ export class Journal implements JournalFigures {
       next ??= this.#startNext();
     }
     this.#running = undefined;
-    if (this.#failedSync !== undefined && this.#state.kind === 'open') this.#fail(this.#failedSync);
+    if (this.#failure !== undefined && this.#state.kind === 'open') this.#fail(this.#failure);
     const state = this.#state;
     if (state.kind === 'failed') this.#callSafely(this.#options.onFailed, state.error);
     else this.#callSafely(this.#options.onIdle);
@@ -385,7 +386,7 @@ export class Journal implements JournalFigures {
     try {
       if (this.#state.segment.bytes >= this.#retention.closeAtBytes(segmentBytes))
         await this.#rotate(this.#state.segment);
-      if (this.#failedSync !== undefined) throw this.#failedSync; // retention might have failed during the rotation
+      if (this.#failure !== undefined) throw this.#failure; // retention might have failed during the rotation
       const { segment } = this.#state;
       const startedMs = performance.now();
       const after =

@@ -6,7 +6,7 @@ import { Defect } from '../../src/config/defect.ts';
 import type { Event } from '../../src/event/event.ts';
 import type { RecordResult } from '../../src/event/record-result.ts';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
-import { described, openSimulated } from '../support/journal.ts';
+import { described, openJournal, openSimulated, quickLimits } from '../support/journal.ts';
 import { eventOf } from '../support/plain-event.ts';
 import { FIRST } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -44,4 +44,45 @@ test('keys whose lines are elsewhere get no 200, and the journal fails [defect-2
   await eventually('the failure is reported', () => failures.length === 1);
   assert.match(failures[0]?.message ?? '', /^the keys of a batch end at byte \d+, seq 3, and its lines at \d+, 3$/);
   await journal.close();
+});
+
+test('keys in memory that are not those of the lines end the journal, in tests alone [defect-5]', async () => {
+  const keyed = (key: string) => ({ ...described(key), idempotencyKey: key });
+  let calls = 0;
+  const hashKey = (text: string) => {
+    calls += 1;
+    return { text, high: 1, low: calls };
+  };
+  for (const keyCheckBytesMax of [2 ** 20, 0]) {
+    const limits = { ...quickLimits, keyCheckBytesMax };
+    const { journal, append, failures } = await openSimulated({
+      keyMemory: new KeyMemory(10),
+      hashKey,
+      segmentBytes: 1,
+      limits,
+    });
+    for (const key of ['a', 'b']) assert.equal((await append(keyed(key))).kind, 'recorded');
+    await eventually(
+      'the file is closed and read',
+      () => journal.files === 2 && (failures.length > 0 || keyCheckBytesMax === 0),
+    );
+    const after = await append(keyed('c'));
+    assert.deepEqual(after, keyCheckBytesMax > 0 ? { kind: 'refused', reason: DEFECT } : { kind: 'recorded' });
+    await journal.close();
+    assert.deepEqual(
+      failures.map(({ message }) => message),
+      keyCheckBytesMax > 0 ? [`the keys of ${FIRST} in memory are not those of its lines`] : [],
+    );
+  }
+});
+
+test('keys of a sidecar that are not those of the lines end the journal that loads them, in tests alone', async () => {
+  const { journal, append, disk } = await openSimulated({ keyMemory: new KeyMemory(10), segmentBytes: 1 });
+  for (const key of ['a', 'b']) await append({ ...described(key), idempotencyKey: key });
+  await journal.close();
+  const hashKey = (text: string) => ({ text, high: 1, low: 1 });
+  const other = await openJournal(disk, { keyMemory: new KeyMemory(10), hashKey });
+  await eventually('the failure is reported', () => other.failures.length === 1);
+  assert.ok(other.failures[0] instanceof Defect);
+  await other.journal.close();
 });

@@ -71,7 +71,7 @@ export interface Watcher {
 export type Work = (openDisk: (folder: string) => Disk) => Promise<void>;
 
 /** What a removal left is removed before a life ends, and what is stopped is tried again in it. */
-const LIMITS: Limits = { ...standardLimits, retainCheckMs: 5_000, forwardStoppedMs: 10_000 };
+const LIMITS: Limits = { ...standardLimits, retainCheckMs: 5_000, forwardStoppedMs: 10_000, keyCheckBytesMax: 2 ** 20 };
 
 /** As the unit of the handbook has it. */
 const STOP_MS = 40_000;

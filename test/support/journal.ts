@@ -14,8 +14,8 @@ import { eventOf, type PlainEvent } from './plain-event.ts';
 import { newFolder, type Scope } from './program.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
-/** Limits with which a disk that failed is tried again after 20 ms. */
-export const quickLimits = { ...standardLimits, probeMs: 20, openRetryMs: 20 };
+/** A disk that failed is tried again after 20 ms. Idempotency keys are checked against the lines of each closed file. */
+export const quickLimits = { ...standardLimits, probeMs: 20, openRetryMs: 20, keyCheckBytesMax: 2 ** 20 };
 
 export interface TestJournal {
   readonly journal: Journal;

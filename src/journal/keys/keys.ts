@@ -24,14 +24,16 @@ import {
   scanKeys,
   writeSidecar,
 } from './sidecar.ts';
-import { type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './table.ts';
+import { type Entry, type HashedKey, type HashKey, hashKey, type KeyTable, type LineLocation } from './table.ts';
 
 export interface JournalKeysOptions {
   readonly disk: Disk;
   readonly notices: Notices;
   /** Shared by all journals of the service. */
   readonly memory: KeyMemory;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'sidecarsWaitingMax'>;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'keyScanBytesMax' | 'keyCheckBytesMax' | 'sidecarsWaitingMax'>;
+  /** Called if the keys in memory are not those of the lines. */
+  readonly onDefect: (error: Defect) => void;
   /** Only tests pass another function. */
   readonly hash?: HashKey | undefined;
 }
@@ -98,6 +100,8 @@ export class JournalKeys {
       });
       break;
     }
+    for (const [index, segment] of segments.slice(0, -1).entries())
+      this.#checkLater(segment, segments[index + 1]!.firstSeq);
     if (this.#table.size > 0) {
       notices.info('idempotency keys known', { keys: this.#table.size, since_seq: this.#table.at(0).seq });
     }
@@ -157,7 +161,9 @@ export class JournalKeys {
    * @param file length of the closed file, and the chain position after it
    */
   closed({ bytes, chain }: FileEnd): void {
-    this.#writeSidecar({ firstSeq: this.#firstSeqs.at(-1) as number, bytes, chain }, this.#lastFileKeys);
+    const firstSeq = this.#firstSeqs.at(-1) as number;
+    this.#writeSidecar({ firstSeq, bytes, chain }, this.#lastFileKeys);
+    this.#checkLater({ firstSeq, name: segmentName(firstSeq) }, chain.seq);
     this.#firstSeqs.push(chain.seq);
     this.#lastFileKeys = 0;
   }
@@ -225,6 +231,33 @@ export class JournalKeys {
     return true;
   }
 
+  /** Checks the keys of a closed file, after the sidecars that wait. @param endSeq first seq of the next file */
+  #checkLater(segment: SegmentName, endSeq: number): void {
+    if (this.#options.limits.keyCheckBytesMax === 0) return;
+    this.#writing = this.#writing.then(() => this.#check(segment, endSeq)).catch(this.#options.onDefect);
+  }
+
+  /**
+   * A file that is damaged, too large or cannot be read is not checked.
+   * @throws Defect if the keys in memory are not those of the lines
+   */
+  async #check(segment: SegmentName, endSeq: number): Promise<void> {
+    const { disk, limits, memory } = this.#options;
+    const limit = { bytesMax: limits.keyCheckBytesMax, lineBytesMax: limits.lineBytesMax };
+    const collector = new KeyCollector(this.#hash, memory.keysMax);
+    const scan = await scanKeys(disk, segment, endSeq, collector, limit).catch(() => undefined);
+    if (scan?.file?.chain.seq !== endSeq) return;
+    // The oldest keys are forgotten first: what is left are the newest keys of the file, and all of them beside older keys.
+    const { keys } = collector;
+    const first = this.#table.countBefore(segment.firstSeq);
+    const held = this.#table.countBefore(endSeq) - first;
+    let isSame = first === 0 ? held <= keys.size : held === keys.size;
+    for (let back = 1; back <= held && isSame; back += 1)
+      isSame = placeOf(this.#table.at(first + held - back)) === placeOf(keys.at(keys.size - back));
+    if (isSame) return;
+    throw new Defect(`the keys of ${segment.name} in memory are not those of its lines`);
+  }
+
   /** Writes one sidecar after the other, concurrently with the batches. A failure is only logged: the next start reads the file. */
   #writeSidecar(file: ClosedFile, keyCount: number): void {
     const { disk, notices, limits } = this.#options;
@@ -242,4 +275,8 @@ export class JournalKeys {
         this.#sidecarsWaiting -= 1;
       });
   }
+}
+
+function placeOf({ high, low, seq, offset }: Entry): string {
+  return `${high} ${low} ${seq} ${offset}`;
 }
