@@ -31,6 +31,13 @@ export interface KeyConflict {
   readonly first: number | undefined;
 }
 
+/**
+ * Called once for each report or batch, with the result of all its events. If they are recorded: `before` has the seqs of the
+ * events that were recorded earlier, and the range from `first` to `last` has all other events. The range is empty, with `first`
+ * above `last`, if all events were recorded earlier.
+ */
+export type Done = (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void;
+
 /** The result of most reports, shared so that a report allocates none. */
 export const recorded: RecordedResult = { kind: 'recorded' };
 

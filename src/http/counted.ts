@@ -3,12 +3,10 @@
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { batchPath } from '../event/item.ts';
-import type { RecordedResult } from '../event/record-result.ts';
+import type { Done, RecordedResult } from '../event/record-result.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type Acknowledgements, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
-
-type Done = Parameters<Recorder['append']>[1];
 
 export interface CountedParts {
   readonly limits: Pick<Limits, 'retryAfterSeconds'>;

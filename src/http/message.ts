@@ -2,7 +2,7 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { ConflictHandling, KeyConflict, RecordedResult, RecordResult } from '../event/record-result.ts';
+import type { ConflictHandling, Done, KeyConflict, RecordedResult } from '../event/record-result.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { HeaderFields } from './headers.ts';
 
@@ -198,15 +198,10 @@ export interface Recorder {
   /**
    * Records all events or none.
    * @param events at least one
-   * @param done called once, when the events are durable or refused. If they are recorded, the new events are in the range of
-   *   seqs from `first` to `last`, and `before` has the seqs of events that were recorded earlier
+   * @param done called once, when the events are durable or refused
    * @param onConflict whether a conflict refuses all events, or only leaves out the events with a conflict
    */
-  append(
-    events: readonly Event[],
-    done: (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void,
-    onConflict: ConflictHandling,
-  ): void;
+  append(events: readonly Event[], done: Done, onConflict: ConflictHandling): void;
 }
 
 /** With `--ack`: delays the replies to reports until a destination has their events. */

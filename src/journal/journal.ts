@@ -6,7 +6,7 @@
  */
 
 import type { Event } from '../event/event.ts';
-import { type ConflictHandling, type RecordResult, recorded, refused } from '../event/record-result.ts';
+import { type ConflictHandling, type Done, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import { atMostEvery } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
 import { appendBatch, checkUntouched, explainFailure, NotEncoded, NotWritten, tryWrite } from './append.ts';
@@ -20,7 +20,7 @@ import { markCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
-import type { Backlog, Done, QueueEntry } from './queue-entry.ts';
+import type { Backlog, QueueEntry } from './queue-entry.ts';
 import { encodeEvents, explainOversize, overload } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';

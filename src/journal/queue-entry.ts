@@ -2,16 +2,9 @@
 
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
-import type { RecordResult } from '../event/record-result.ts';
+import type { Done } from '../event/record-result.ts';
 import type { HashedKey } from './keys/table.ts';
 import { type LineMembers, lineBytesMax } from './line/record.ts';
-
-/**
- * Called once for each call of `append`, with the result of all its events. If they are recorded: `before` has the seqs of the
- * events that were recorded earlier, and the range from `first` to `last` has all other events. The range is empty, with `first`
- * above `last`, if all events were recorded earlier.
- */
-export type Done = (result: RecordResult, first?: number, last?: number, before?: readonly number[]) => void;
 
 /**
  * The events of one call of `append`, which are written together, and recorded or refused together. All entries have the same

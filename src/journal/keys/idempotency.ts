@@ -19,6 +19,7 @@
 import type { Limits } from '../../config/limits.ts';
 import {
   type ConflictHandling,
+  type Done,
   type KeyConflict,
   type RecordResult,
   recorded,
@@ -27,7 +28,7 @@ import {
 import { atMostEvery, type Notices } from '../../telemetry/log.ts';
 import type { Disk } from '../disk.ts';
 import { type LineMembers, lineBytesMax } from '../line/record.ts';
-import type { Done, KeyedEntry, QueueEntry } from '../queue-entry.ts';
+import type { KeyedEntry, QueueEntry } from '../queue-entry.ts';
 import type { JournalKeys } from './keys.ts';
 import { type Comparison, findDifferingMember, LineReads, type LineToCompare, PendingKeys } from './lookup.ts';
 import type { HashedKey } from './table.ts';
