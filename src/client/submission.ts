@@ -1,10 +1,11 @@
 /** Builds the request of one report, from the options of a command or from a line of JSON. The service validates the values. */
 
 import { readEventTime } from '../event/event-time.ts';
-import { ItemError, type ItemLimits, readItem, readItemText, shownStart } from '../event/item.ts';
+import { ItemError, type ItemLimits, readItem, readItemText } from '../event/item.ts';
 import { type Json, readJson, stringOf } from '../event/json.ts';
 import { JsonError } from '../event/json-mistakes.ts';
 import type { Endpoint } from '../event/parameters.ts';
+import { shownStart } from '../event/shown.ts';
 
 export interface Submission {
   readonly endpoint: Endpoint;

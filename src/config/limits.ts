@@ -244,8 +244,6 @@ export const limits = {
   readIdleMs: 100,
   /** `Retry-After` of a 503. */
   retryAfterSeconds: 1,
-  /** Characters of a refused value that an error shows. */
-  shownCharactersMax: 100,
   /** Interval between two log lines that give the same reason for refusing connections or reports. */
   notAcceptedNoticeMs: 60_000,
   /** Lines about refused requests and, on a terminal, about recorded events in `activityMs`; further ones are counted. */

@@ -1,11 +1,12 @@
 /** Logs why requests have no valid token. The client gets the same 401 for every reason; only the operator learns it. */
 
 import type { Limits } from '../config/limits.ts';
+import { shownCharactersMax } from '../event/shown.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { findTokens, type IsToken, masked } from '../telemetry/masked.ts';
 import { type Deployments, sha256 } from './tokens.ts';
 
-export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax' | 'shownCharactersMax'>;
+export type FailureLogLimits = Pick<Limits, 'failuresMs' | 'failuresLoggedMax'>;
 
 /** A request without a valid token. */
 export interface AuthenticationFailure {
@@ -58,7 +59,6 @@ export class FailureLog {
 
   #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
     const { id, address, deployment } = failure;
-    const { shownCharactersMax } = this.#limits;
     const tokens = findTokens(deployment, this.#isToken, shownCharactersMax);
     this.#notices.warn('a request without a valid token was refused', {
       request_id: id,

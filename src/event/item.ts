@@ -9,6 +9,7 @@ import { JsonError } from './json-mistakes.ts';
 import { ignoredMembers, indexesExcept, knownNames, Members, readMembers } from './members.ts';
 import { didYouMean } from './nearest.ts';
 import { type Endpoint, endpoints, findEndpoint, type Parameter } from './parameters.ts';
+import { shownStart } from './shown.ts';
 
 /** The path of the batch endpoint, without its trailing slash. */
 export const batchPath = '/report_asset_batch';
@@ -119,12 +120,6 @@ export function unknownMember({ name: kind, parameters }: Endpoint, name: string
   return `a report of kind ${kind} has no ${JSON.stringify(shownStart(name))}${didYouMean(name, names)}`;
 }
 
-/** @returns the text, cut to `SHOWN_CHARACTERS_MAX` with an ellipsis */
-export function shownStart(text: string): string {
-  return text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text;
-}
-
-const SHOWN_CHARACTERS_MAX = 100;
 const TYPE = knownNames.indexOf('type');
 const KEY = knownNames.indexOf('idempotency_key');
 const TAGS = knownNames.indexOf('tags');

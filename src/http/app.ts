@@ -4,6 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { shownCharactersMax } from '../event/shown.ts';
 import type { Activity } from '../telemetry/activity.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import { type CountedParts, countingRecorder, type RecordReport, reportRecorder } from './counted.ts';
@@ -139,7 +140,7 @@ class Steps {
       const readable = needs === 'read' ? findReadable(head, incoming) : undefined; // 401, 403, 429
       if (match.kind !== 'unknown path') route = match.route.path;
       const found = requireRoute(match, head, this.#routes, this.#prefix.path, recorder?.deployment); // 404, 405
-      checkExpect(head, limits); // 417
+      checkExpect(head); // 417
       const bodyBytes = head.bodyBytes ?? 0;
       if (bodyBytes > 0) this.#checkBody(head, found, bodyBytes); // 413, 415, 400: before the upload
       const isLarge = bodyBytes > limits.largeBodyBytes;
@@ -172,7 +173,7 @@ class Steps {
       if (head.bodyBytes === undefined && body.length > 0) this.#checkBody(head, found, body.length); // 413, 415, 400
       const { query, fields } = head;
       const isKeyed = this.#parts.acceptsKeys && head.method === 'POST';
-      const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey, this.#limits) : undefined; // 400
+      const idempotencyKey = isKeyed ? readIdempotencyKey(fields.idempotencyKey) : undefined; // 400
       const deployment = readable?.deployment;
       const { tokenName } = incoming;
       outcome = found.route.handler({
@@ -223,7 +224,7 @@ class Steps {
 
   /** @throws Refusal 413, 415 or 400 */
   #checkBody(head: Head, { route }: FoundRoute<Handler>, bytes: number): void {
-    checkBodyHeaders(head, bytes, route.bodyTypes, route.bodyLimits ?? this.#limits, this.#limits);
+    checkBodyHeaders(head, bytes, route.bodyTypes, route.bodyLimits ?? this.#limits);
   }
 
   #refuse(error: unknown, { id }: Incoming): ErrorReply {
@@ -244,7 +245,6 @@ class Steps {
   /** Logs the parameters and the key of a request that were not recorded. */
   #logIgnored({ hidesKey, unknown = [], misspelt = [] }: RecordOutcome, path: string, { id }: Incoming): void {
     const { notices, activity } = this.#parts;
-    const { shownCharactersMax } = this.#limits;
     if (hidesKey === true) {
       const message = 'the asset key in the path overrides another key in the same request';
       notices.rated.warn(message, { request_id: id, path: activity.pathOf(path) });

@@ -38,14 +38,14 @@ export type BatchLimits = ParameterLimits &
 export function reportBatch(limits: BatchLimits): Handler {
   const readEvent = itemReader(limits);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
-    readQuery(query, limits); // unused, but a malformed query is refused as in a report
+    readQuery(query); // unused, but a malformed query is refused as in a report
     const isArray = isJson(fields.contentType);
     const { events, numbers, problems } = readBatch(body, isArray, readEvent, limits, idempotencyKey);
     const lenient = prefersLenient(fields.prefer);
     if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
     const count = events.length;
     const allProblems = (conflicts: readonly KeyConflict[]) =>
-      [...problems, ...conflicts.map((one) => conflictProblem(one, numbers, limits))].sort((a, b) => a.item - b.item);
+      [...problems, ...conflicts.map((one) => conflictProblem(one, numbers))].sort((a, b) => a.item - b.item);
     return {
       kind: 'record',
       events,
@@ -66,13 +66,9 @@ interface Counts {
   readonly duplicates: number | undefined;
 }
 
-function conflictProblem(
-  { index, key, member, first }: KeyConflict,
-  numbers: readonly number[],
-  limits: BatchLimits,
-): Problem {
+function conflictProblem({ index, key, member, first }: KeyConflict, numbers: readonly number[]): Problem {
   const owner = first === undefined ? 'was used before' : `is also the key of item ${numbers[first]}`;
-  const error = `idempotency_key ${shown(key, limits)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
+  const error = `idempotency_key ${shown(key)} ${owner}, for an event with another ${member}; send a new key, or the event as it was`;
   return { item: numbers[index]!, error, logged: error };
 }
 
@@ -198,7 +194,7 @@ function addElements(json: JsonBytes, limits: BatchLimits, addItem: AddItem): vo
   if (elements === undefined) {
     const lines = `or one report per line as ${batchTypes[0]}`;
     const problem = (value: string) => `the body must be a JSON array of reports, ${lines}; got ${value}`;
-    throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
+    throw quotingRefusal(400, shownJson(json.text().trim()), 'withheld', problem);
   }
   for (const [index, members] of elements.entries()) {
     addItem(index + 1, () => {
@@ -212,11 +208,11 @@ function addElements(json: JsonBytes, limits: BatchLimits, addItem: AddItem): vo
 function readKey(value: Json, limits: BatchLimits): string {
   const { idempotencyKeyCharactersMax } = limits;
   const wanted = `send a string of 1 to ${idempotencyKeyCharactersMax} visible ASCII characters`;
-  if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shownJson(value.text, limits)}; ${wanted}`);
+  if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shownJson(value.text)}; ${wanted}`);
   const key = stringOf(value);
   const charactersMax = idempotencyKeyCharactersMax + ITEM_SUFFIX_CHARACTERS_MAX;
   if (!VISIBLE.test(key) || key.length > charactersMax) {
-    throw new ItemError(`idempotency_key is ${shown(key, limits)}; ${wanted}`);
+    throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
   }
   return Buffer.from(key, 'latin1').toString('latin1'); // a slice of the body's text would keep the body in memory
 }

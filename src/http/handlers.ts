@@ -21,14 +21,13 @@ import {
   type RecordOutcome,
   Refusal,
   type Reply,
-  type ShownLimits,
   shown,
   shownJson,
 } from './message.ts';
 import { orMalformedJson, percentDecode, type Query, readBody, readQuery } from './request.ts';
 
 /** The limits of the parameters of a report. */
-export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'> & ShownLimits;
+export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
 
 /**
  * @param strict whether a parameter that the endpoint does not have is refused
@@ -40,12 +39,11 @@ export function reportTo(
   strict = false,
 ): (request: HandlerRequest) => RecordOutcome {
   const read = reportReader(endpoint, limits);
-  const conflictReply: RecordOutcome['conflictReply'] = (conflicts) => keyConflict(conflicts, limits);
   const names = endpoint.parameters.map(({ name }) => name);
   const foreign = indexesExcept(names);
   return ({ keyPath, body, query, idempotencyKey }) => {
     const members = readBody(body, limits);
-    const parameters = readQuery(query, limits);
+    const parameters = readQuery(query);
     const { event, hidesKey } = read(keyPath, members, parameters, idempotencyKey);
     const hasNoUnknown = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
     const unknown = hasNoUnknown ? undefined : unknownIn(members, parameters, names);
@@ -56,7 +54,7 @@ export function reportTo(
       events: [event],
       onConflict: 'refuse all',
       replyTo: accept,
-      conflictReply,
+      conflictReply: keyConflict,
       hidesKey,
       unknown,
       misspelt,
@@ -103,16 +101,16 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
     const hasRepeats = query.others !== undefined;
     const keyInBody = body?.known[ASSET_KEY];
     const keyInQuery = isQueryEmpty ? undefined : query.get('asset_key');
-    if (hasRepeats && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query, limits);
+    if (hasRepeats && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query);
     const key = readKey(keyPath, keyInBody, keyInQuery, limits);
-    if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? [], limits);
+    if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? []);
     fragments[0] = key.fragment;
     for (const slot of slots) {
       const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
       const inQuery = isQueryEmpty ? undefined : query.get(slot.name);
-      if (hasRepeats && inBody === undefined) checkOnce(slot.name, query, limits);
+      if (hasRepeats && inBody === undefined) checkOnce(slot.name, query);
       const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
-      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? [], limits);
+      if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? []);
       fragments[slot.at] = value;
     }
     const encoded = encodeEvent(type, fragments, idempotencyKey);
@@ -121,7 +119,7 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
 }
 
 /** Checks a parameter in the query. @throws Refusal 400 if it has different values there */
-function checkOnce(name: string, query: Query, limits: ParameterLimits): void {
+function checkOnce(name: string, query: Query): void {
   const others = query.others?.get(name);
   if (others === undefined) return;
   const values = JSON.stringify([...others, query.get(name)]);
@@ -129,7 +127,7 @@ function checkOnce(name: string, query: Query, limits: ParameterLimits): void {
     name === 'asset_key'
       ? `asset_key has different values in the query; send one, or for a key of several parts asset_key=${sent}`
       : `${name} has different values in the query: ${sent}; send one`;
-  throw quotingRefusal(400, shownJson(values, limits), 'withheld', problem);
+  throw quotingRefusal(400, shownJson(values), 'withheld', problem);
 }
 
 const ASSET_KEY = knownNames.indexOf('asset_key');
@@ -225,7 +223,7 @@ function keyInPath(path: string, limits: ParameterLimits): string[] {
     if (decoded !== undefined) return decoded;
     const problem = (value: string) =>
       `asset_key in the path holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
-    throw quotingRefusal(400, shown(part, limits), 'logged', problem);
+    throw quotingRefusal(400, shown(part), 'logged', problem);
   });
   checkKey(parts, path, 'in the path', limits);
   return parts;
@@ -234,7 +232,7 @@ function keyInPath(path: string, limits: ParameterLimits): string[] {
 function keyInBody(value: Json, limits: ParameterLimits): Fragment {
   if (value.end - value.start <= limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all are
   const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
-  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings', limits);
+  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
   checkKey(parts, value.text, 'in the body', limits);
   return value.kind === 'array' && !value.hasEscape ? value : quoteAll(parts);
 }
@@ -248,7 +246,7 @@ function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
   const parts = stringsOf(value);
   if (parts === undefined) {
     const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
-    throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
+    throw quotingRefusal(400, shown(text), 'withheld', problem);
   }
   checkKey(parts, text, 'in the query', limits);
   return parts;
@@ -275,19 +273,19 @@ function checkKey(parts: readonly string[], sent: string, from: KeyOrigin, limit
   if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
   let characters = parts.length - 1;
   for (const part of parts) {
-    if (part === '') throw badKey(sent, from, 'an empty part', 'every part needs a name', limits);
-    if (CONTROL.test(part)) throw badKey(sent, from, 'a control character', 'remove it', limits);
-    if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE, limits);
+    if (part === '') throw badKey(sent, from, 'an empty part', 'every part needs a name');
+    if (CONTROL.test(part)) throw badKey(sent, from, 'a control character', 'remove it');
+    if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE);
     characters += part.length;
   }
   if (characters * UTF8_BYTES_MAX <= keyBytesMax) return;
   const bytes = Buffer.byteLength(parts.join('/'));
-  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are allowed`, limits);
+  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are allowed`);
 }
 
 /** @param has the mistake, such as `an empty part` */
-function badKey(sent: string, from: KeyOrigin, has: string, advice: string, limits: ParameterLimits): Refusal {
-  const quote = from === 'in the body' ? shownJson(sent, limits) : shown(sent, limits);
+function badKey(sent: string, from: KeyOrigin, has: string, advice: string): Refusal {
+  const quote = from === 'in the body' ? shownJson(sent) : shown(sent);
   const problem = (key: string) => `asset_key ${from} has ${has}: ${key}; ${advice}`;
   return quotingRefusal(400, quote, from === 'in the query' ? 'withheld' : 'logged', problem);
 }
@@ -315,19 +313,19 @@ function readParameter(
   limits: ParameterLimits,
 ): Fragment | undefined {
   if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery, limits);
-  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody, limits);
+  return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
 }
 
-function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Fragment {
+function readInBody(slot: Slot, value: Json): Fragment {
   const { name, kind } = slot;
-  if (kind === 'metadata') return checkMetadata(name, value, limits);
+  if (kind === 'metadata') return checkMetadata(name, value);
   if (kind === 'boolean') {
-    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false', limits);
+    if (value.kind !== 'boolean') throw wrongType(name, value, 'the JSON boolean true or false');
     return value;
   }
   if (value.kind !== 'string') {
     const ambiguous = kind === 'time' && value.kind === 'number' ? ': a number could mean seconds or milliseconds' : '';
-    throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`, limits);
+    throw wrongType(name, value, `${kind === 'time' ? eventTimeForm : 'a JSON string'}${ambiguous}`);
   }
   // A string without an escape has no control character and no lone surrogate, so it is recorded as sent.
   if (!value.hasEscape && (kind === 'string' || (kind === 'non-empty string' && value.end - value.start > 2)))
@@ -335,48 +333,43 @@ function readInBody(slot: Slot, value: Json, limits: ParameterLimits): Fragment 
   const text = stringOf(value);
   if (!text.isWellFormed()) {
     const problem = (sent: string) => `${name} has ${HALF}: ${sent}; ${WHOLE}`;
-    throw quotingRefusal(400, shownJson(value.text, limits), 'logged', problem);
+    throw quotingRefusal(400, shownJson(value.text), 'logged', problem);
   }
-  return quote(checkText(slot, text, 'logged', limits));
+  return quote(checkText(slot, text, 'logged'));
 }
 
 function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Fragment | undefined {
   const { name, kind } = slot;
   if (kind === 'metadata') {
     const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
-    return value.kind === 'null' ? undefined : checkMetadata(name, value, limits);
+    return value.kind === 'null' ? undefined : checkMetadata(name, value);
   }
   if (kind === 'boolean') {
     if (text === 'true' || text === 'false') return text;
     const problem = (sent: string) => `${name} in the query is ${sent}; send true or false`;
-    throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
+    throw quotingRefusal(400, shown(text), 'withheld', problem);
   }
-  return quote(checkText(slot, text, 'withheld', limits));
+  return quote(checkText(slot, text, 'withheld'));
 }
 
 /** @returns the value. @throws Refusal 400 if it is not an object */
-function checkMetadata(name: string, value: Json, limits: ParameterLimits): Json {
-  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}', limits);
+function checkMetadata(name: string, value: Json): Json {
+  if (value.kind !== 'object') throw wrongType(name, value, 'a JSON object such as {"rows":10}');
   return value;
 }
 
 /** @param inLog whether an error in the log can quote the text */
-function checkText(
-  { name, kind, what, choices, standard }: Slot,
-  text: string,
-  inLog: 'logged' | 'withheld',
-  limits: ParameterLimits,
-): string {
+function checkText({ name, kind, what, choices, standard }: Slot, text: string, inLog: 'logged' | 'withheld'): string {
   if (kind === 'time') {
     const time = readEventTime(text);
     if (time.kind === 'time') return time.utc;
-    throw quotingRefusal(400, shown(text, limits), inLog, (sent) => `${name} is ${sent}: ${time.problem}`);
+    throw quotingRefusal(400, shown(text), inLog, (sent) => `${name} is ${sent}: ${time.problem}`);
   }
   if (kind === 'non-empty string' && text === '') throw new Refusal(400, `${name} is ""; send the ${what}`);
   if (kind === 'one of' && !choices.includes(text)) {
     const wanted = choices.join(' or ');
     const problem = (sent: string) => `${name} is ${sent}; send ${wanted}, or leave it out for ${standard}`;
-    throw quotingRefusal(400, shown(text, limits), inLog, problem);
+    throw quotingRefusal(400, shown(text), inLog, problem);
   }
   return text;
 }
@@ -385,7 +378,6 @@ function checkText(
 function missing(
   { name, kind, what }: Pick<Slot, 'name' | 'what'> & { kind: Parameter['kind'] },
   unknown: readonly string[],
-  limits: ParameterLimits,
 ): Refusal {
   const wanted =
     kind === 'key'
@@ -397,14 +389,14 @@ function missing(
   const misspelt = unknown.find((one) => nearestName(one, [name]) !== undefined);
   if (misspelt === undefined) return new Refusal(400, error);
   const problem = (sent: string) => `${error}; the request has ${sent}, did you mean ${name}?`;
-  return quotingRefusal(400, shown(misspelt, limits), 'logged', problem);
+  return quotingRefusal(400, shown(misspelt), 'logged', problem);
 }
 
 const KEY = { name: 'asset_key', kind: 'key', what: '' } as const;
 
-function wrongType(name: string, value: Json, wanted: string, limits: ParameterLimits): Refusal {
+function wrongType(name: string, value: Json, wanted: string): Refusal {
   const article = value.kind === 'array' || value.kind === 'object' ? 'an' : 'a';
   const inLog = name === 'metadata' ? 'withheld' : 'logged';
   const problem = (sent: string) => `${name} is ${sent} (${article} ${value.kind}); send ${wanted}`;
-  return quotingRefusal(400, shownJson(value.text, limits), inLog, problem);
+  return quotingRefusal(400, shownJson(value.text), inLog, problem);
 }

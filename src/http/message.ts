@@ -3,6 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import type { ConflictHandling, Done, KeyConflict, RecordedResult } from '../event/record-result.ts';
+import { shownCharactersMax } from '../event/shown.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { HeaderFields } from './headers.ts';
 
@@ -299,26 +300,23 @@ export function unavailableRefusal(reason: string, limits: Pick<Limits, 'retryAf
   return new Refusal(status, error, more);
 }
 
-/** The limit of a client's text in an error. */
-export type ShownLimits = Pick<Limits, 'shownCharactersMax'>;
-
 /** @returns a client's text for an error message, as a JSON string without control characters, and cut: `"nig"…` */
-export function shown(text: string, limits: ShownLimits): string {
-  return cut(text, quoted, limits);
+export function shown(text: string): string {
+  return cut(text, quoted);
 }
 
 /**
  * @returns JSON text of a client for an error message: as sent, so that a string is quoted only once (`"true"`), without
  *   control characters, and cut: `[1,…`
  */
-export function shownJson(text: string, limits: ShownLimits): string {
-  return cut(text, printable, limits);
+export function shownJson(text: string): string {
+  return cut(text, printable);
 }
 
 /** Replaces a client's value in a log line: `passed in the query is …; send true or false`. */
 export const WITHHELD = '…';
 
-function cut(text: string, show: (text: string) => string, { shownCharactersMax }: ShownLimits): string {
+function cut(text: string, show: (text: string) => string): string {
   let length = 0;
   let count = 0;
   for (const character of text) {

@@ -1,7 +1,7 @@
 /** Protects against cross-site requests: a page of another site must neither report nor read through the operator's browser. */
 
 import { isIP } from 'node:net';
-import { type Head, quotingRefusal, type Refusal, type ShownLimits, shown } from './message.ts';
+import { type Head, quotingRefusal, type Refusal, shown } from './message.ts';
 
 /** The names of this service. */
 export interface AccessOptions {
@@ -11,7 +11,6 @@ export interface AccessOptions {
   readonly allowedHosts: readonly string[];
   /** Whether other host names, but not IP addresses, are refused even without `allowedHosts` on an address other than loopback. */
   readonly onlyKnownHosts?: boolean;
-  readonly limits: ShownLimits;
 }
 
 /**
@@ -31,7 +30,7 @@ export function createAccess(options: AccessOptions): (head: Head, opensPage: bo
   const isOwn = (authority: string) => ownNames.has(nameOf(authority));
 
   const refuse = (sent: string, problem: (value: string) => string): Refusal =>
-    quotingRefusal(403, shown(sent, options.limits), 'logged', problem);
+    quotingRefusal(403, shown(sent), 'logged', problem);
 
   return ({ method, authority, navigates, fields: { origin, fetchSite } }, opensPage) => {
     const isUnknown = authority !== undefined && !isOwn(authority);

@@ -6,7 +6,7 @@ import { JsonBytes } from '../event/json-bytes.ts';
 import { isUtf16, JsonError } from '../event/json-mistakes.ts';
 import { type Members, readMembers } from '../event/members.ts';
 import type { HeaderFields } from './headers.ts';
-import { type Head, type Incoming, quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from './message.ts';
+import { type Head, type Incoming, quotingRefusal, Refusal, shown, shownJson } from './message.ts';
 
 type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
@@ -17,18 +17,18 @@ type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
  * @param tokenHeaders a request can have a bearer token and one other of these headers, each once
  * @throws Refusal 400 or 431, which closes the connection, because the start of the next request is not certain
  */
-export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits & ShownLimits): Head {
+export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits): Head {
   const { method = '', url = '', httpVersion, fields } = incoming;
   if (httpVersion !== '1.1' && httpVersion !== '1.0')
     throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
 
   checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, limits);
-  checkHost(fields, httpVersion, limits);
-  const bodyBytes = readFraming(fields, httpVersion, limits);
+  checkHost(fields, httpVersion);
+  const bodyBytes = readFraming(fields, httpVersion);
   if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
   const token = tokenHeaders.size === 0 ? undefined : readToken(fields, tokenHeaders);
 
-  const target = readTarget(url, limits);
+  const target = readTarget(url);
   return {
     method,
     path: target.path,
@@ -44,10 +44,10 @@ export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits:
 }
 
 /** Checks the header Expect (RFC 9110 section 10.1.1). @throws Refusal 417 unless it is `100-continue` */
-export function checkExpect({ expect }: Head, limits: ShownLimits): void {
+export function checkExpect({ expect }: Head): void {
   if (expect === undefined || expect.toLowerCase() === '100-continue') return;
   const problem = (value: string) => `Expect: ${value} cannot be met; send 100-continue or no Expect`;
-  throw quotingRefusal(417, shown(expect, limits), 'logged', problem);
+  throw quotingRefusal(417, shown(expect), 'logged', problem);
 }
 
 /**
@@ -55,21 +55,15 @@ export function checkExpect({ expect }: Head, limits: ShownLimits): void {
  * @param types the accepted media types in lower case, most common first
  * @throws Refusal 413, 415 or 400, checked in this order
  */
-export function checkBodyHeaders(
-  { fields }: Head,
-  bytes: number,
-  types: readonly string[],
-  bodyLimits: BodyLimits,
-  limits: ShownLimits,
-): void {
-  if (bytes > bodyLimits.bodyBytesMax) throw bodyTooLarge(bodyLimits);
+export function checkBodyHeaders({ fields }: Head, bytes: number, types: readonly string[], limits: BodyLimits): void {
+  if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
   const { contentEncoding: encoding, contentType: type } = fields;
   if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding)) {
     const advice = CHARSET.test(encoding)
       ? 'is a charset; leave the header out, a charset belongs in Content-Type'
       : 'is not read; send the body unencoded and without this header';
     const problem = (value: string) => `Content-Encoding ${value} ${advice}`;
-    throw quotingRefusal(415, shown(encoding, limits), 'logged', problem);
+    throw quotingRefusal(415, shown(encoding), 'logged', problem);
   }
   if (type === types[0]) return;
   const wanted = types.join(' or ');
@@ -81,14 +75,14 @@ export function checkBodyHeaders(
     const problem = (value: string) =>
       stray === undefined
         ? `Content-Type is ${value}; a body needs ${wanted}`
-        : `Content-Type is ${value}, and ${shown(stray, limits)} is no parameter; write charset=utf-8 or leave it out`;
-    throw quotingRefusal(400, shown(type, limits), 'logged', problem);
+        : `Content-Type is ${value}, and ${shown(stray)} is no parameter; write charset=utf-8 or leave it out`;
+    throw quotingRefusal(400, shown(type), 'logged', problem);
   }
   for (const [, name = '', quoted, token] of (parsed[2] ?? '').matchAll(PARAMETER)) {
     const charset = wordOf(quoted, token);
     if (name.toLowerCase() === 'charset' && !/^utf-?8$/i.test(charset)) {
       const problem = (value: string) => `charset ${value} is not read; send UTF-8`;
-      throw quotingRefusal(400, shown(charset, limits), 'logged', problem);
+      throw quotingRefusal(400, shown(charset), 'logged', problem);
     }
   }
 }
@@ -129,14 +123,14 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
  * @returns its members; undefined for an empty body
  * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
  */
-export function readBody(bytes: Buffer, limits: JsonLimits & ShownLimits): Members | undefined {
+export function readBody(bytes: Buffer, limits: JsonLimits): Members | undefined {
   if (bytes.length === 0) return undefined;
   const json = readUtf8(bytes);
   const members = orMalformedJson('the body', () => readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax));
   if (members !== undefined) return members;
   const problem = (value: string) =>
     `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${value}`;
-  throw quotingRefusal(400, shownJson(json.text().trim(), limits), 'withheld', problem);
+  throw quotingRefusal(400, shownJson(json.text().trim()), 'withheld', problem);
 }
 
 /** @param isLines whether the body is NDJSON @returns the body without a byte order mark @throws Refusal 400 if not UTF-8 */
@@ -164,19 +158,19 @@ export function orMalformedJson<Value>(what: string, read: () => Value): Value {
  * @param repeated whether a repeated name is refused; reports keep it, since the body or the path might override it
  * @throws Refusal 400 for a malformed percent-encoding, or a repeated name that is refused
  */
-export function readQuery(query: string, limits: ShownLimits, repeated: 'kept' | 'refused' = 'kept'): Query {
+export function readQuery(query: string, repeated: 'kept' | 'refused' = 'kept'): Query {
   if (query === '') return NO_PARAMETERS;
   const parameters: Map<string, string> & { others?: Map<string, string[]> } = new Map();
   for (const pair of query.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
-    const name = formDecode(equals === -1 ? pair : pair.slice(0, equals), limits);
+    const name = formDecode(equals === -1 ? pair : pair.slice(0, equals));
     const value = equals === -1 ? '' : pair.slice(equals + 1);
     if (repeated === 'refused' && parameters.has(name)) {
       const problem = (quote: string) => `the query has ${quote} twice; send it once`;
-      throw quotingRefusal(400, shown(name, limits), 'withheld', problem);
+      throw quotingRefusal(400, shown(name), 'withheld', problem);
     }
-    const last = formDecode(value, limits);
+    const last = formDecode(value);
     const before = parameters.get(name);
     if (before !== undefined && before !== last) {
       parameters.others ??= new Map();
@@ -263,7 +257,7 @@ function bearerIn(credentials: string): string | undefined {
   return match === undefined ? undefined : token;
 }
 
-function checkHost({ host, hosts }: HeaderFields, httpVersion: string, limits: ShownLimits): void {
+function checkHost({ host, hosts }: HeaderFields, httpVersion: string): void {
   if (host === undefined) {
     if (httpVersion === '1.0') return;
     throw malformed('the Host header is missing; HTTP/1.1 needs one');
@@ -271,14 +265,14 @@ function checkHost({ host, hosts }: HeaderFields, httpVersion: string, limits: S
   if (hosts > 1) throw malformed('more than one Host header; send one');
   if (AUTHORITY.test(host)) return;
   const problem = (value: string) => `Host ${value} is not a name or an address with an optional port`;
-  throw quotingRefusal(400, shown(host, limits), 'logged', problem, CLOSE);
+  throw quotingRefusal(400, shown(host), 'logged', problem, CLOSE);
 }
 
 /**
  * RFC 9112 section 6. Ambiguous framing is refused, since it allows request smuggling.
  * @returns the size of the body in bytes; undefined for a chunked body
  */
-function readFraming(fields: HeaderFields, httpVersion: string, limits: ShownLimits): number | undefined {
+function readFraming(fields: HeaderFields, httpVersion: string): number | undefined {
   const { transferEncoding, contentLength } = fields;
   if (transferEncoding === undefined) return contentLength === undefined ? 0 : Number(contentLength);
   if (httpVersion === '1.0')
@@ -286,17 +280,16 @@ function readFraming(fields: HeaderFields, httpVersion: string, limits: ShownLim
   if (contentLength !== undefined) throw malformed('both Transfer-Encoding and Content-Length; send one of them');
   if (transferEncoding.toLowerCase() === 'chunked') return undefined;
   const problem = (value: string) => `Transfer-Encoding ${value} is not read; use chunked`;
-  throw quotingRefusal(400, shown(transferEncoding, limits), 'logged', problem, CLOSE);
+  throw quotingRefusal(400, shown(transferEncoding), 'logged', problem, CLOSE);
 }
 
 /** RFC 9112 section 3.2: origin-form, or absolute-form, whose authority replaces Host. */
-function readTarget(url: string, limits: ShownLimits): { authority: string | undefined; path: string; query: string } {
-  if (!TARGET.test(url))
-    throw malformedTarget(url, 'has a fragment or a character outside ASCII; percent-encode it', limits);
+function readTarget(url: string): { authority: string | undefined; path: string; query: string } {
+  if (!TARGET.test(url)) throw malformedTarget(url, 'has a fragment or a character outside ASCII; percent-encode it');
   if (url.startsWith('/')) return { authority: undefined, ...splitTarget(url) };
   const [, authority, rest] = ABSOLUTE_TARGET.exec(url) ?? [];
   if (authority === undefined || rest === undefined || !AUTHORITY.test(authority)) {
-    throw malformedTarget(url, 'is neither a path nor an http URL', limits);
+    throw malformedTarget(url, 'is neither a path nor an http URL');
   }
   return { authority, ...splitTarget(rest.startsWith('/') ? rest : `/${rest}`) };
 }
@@ -314,15 +307,15 @@ function malformed(error: string): Refusal {
 }
 
 /** The target contains the query, so the log gets neither. */
-function malformedTarget(url: string, problem: string, limits: ShownLimits): Refusal {
-  return quotingRefusal(400, shown(url, limits), 'withheld', (target) => `target ${target} ${problem}`, CLOSE);
+function malformedTarget(url: string, problem: string): Refusal {
+  return quotingRefusal(400, shown(url), 'withheld', (target) => `target ${target} ${problem}`, CLOSE);
 }
 
-function formDecode(text: string, limits: ShownLimits): string {
+function formDecode(text: string): string {
   const decoded = percentDecode(text.includes('+') ? text.replaceAll('+', ' ') : text);
   if (decoded !== undefined) return decoded;
   const problem = (value: string) => `the query holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
-  throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
+  throw quotingRefusal(400, shown(text), 'withheld', problem);
 }
 
 function startsWithBom(bytes: Buffer): boolean {

@@ -71,7 +71,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     handler: ({ body, query }) => {
       // Unused, but checked as in a report: a request inside a body must not seem to be accepted.
       readBody(body, limits);
-      readQuery(query, limits);
+      readQuery(query);
       const reply = answer();
       return reply instanceof Promise ? { kind: 'later', reply: () => reply } : { kind: 'answer', reply };
     },

@@ -77,7 +77,7 @@ export function readEventsQuestion(
   const values: Values = readParameters(request, table, limits);
   const form = forms[acceptedType(head.fields.accept, [linesType, 'application/json', 'text/event-stream'])];
   checkTogether(values, form);
-  const resumed = form === 'stream' ? readLastEventId(head.fields.lastEventId, limits) : undefined;
+  const resumed = form === 'stream' ? readLastEventId(head.fields.lastEventId) : undefined;
   return {
     form,
     afterSeq: resumed ?? values.after_seq,
@@ -130,12 +130,12 @@ function timeOf(name: string, moment: Moment, nowMs: number): string {
 }
 
 /** An EventSource sends it when it connects again (HTML standard, section 9.2): the id of the last event that it got. */
-function readLastEventId(id: string | undefined, limits: QueryLimits): number | undefined {
+function readLastEventId(id: string | undefined): number | undefined {
   if (id === undefined || id === '') return undefined;
   const seq = /^[0-9]{1,16}$/.test(id) ? Number(id) : Number.NaN;
   if (Number.isSafeInteger(seq)) return seq;
   const problem = (sent: string) => `Last-Event-ID is ${sent}; send the seq of an event, or leave it out`;
-  throw quotingRefusal(400, shown(id, limits), 'logged', problem);
+  throw quotingRefusal(400, shown(id), 'logged', problem);
 }
 
 const forms = { [linesType]: 'lines', 'application/json': 'json', 'text/event-stream': 'stream' } as const;

@@ -8,7 +8,7 @@ import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { readEventType, type SourceFilter } from '../event/search.ts';
-import { type HandlerRequest, quotingRefusal, type Refusal, type ShownLimits, shown } from '../http/message.ts';
+import { type HandlerRequest, quotingRefusal, type Refusal, shown } from '../http/message.ts';
 import { readBody, readQuery } from '../http/request.ts';
 
 export interface QueryParameter<Value> {
@@ -26,7 +26,7 @@ export interface QueryParameter<Value> {
 export type QueryTable<Values> = { readonly [Name in keyof Values]: QueryParameter<Values[Name]> };
 
 /** The limits of a reading that has no body. */
-export type QueryLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'> & ShownLimits;
+export type QueryLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 /**
  * Reads the query of a reading. A body has no meaning, but must be well-formed, as for the other read-only routes.
@@ -41,15 +41,15 @@ export function readParameters<Values extends object>(
   readBody(body, limits);
   const names = Object.keys(table) as (keyof Values & string)[];
   const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
-  for (const [sent, text] of readQuery(query, limits, 'refused')) {
+  for (const [sent, text] of readQuery(query, 'refused')) {
     const name = names.find((known) => known === sent);
-    if (name === undefined) throw unknown(sent, names, limits);
+    if (name === undefined) throw unknown(sent, names);
     try {
       if (text === '') throw new Error('leave it out, or give a value');
       values[name] = table[name].parse(text);
     } catch (error) {
       const problem = (value: string) => `${name} is ${value}; ${(error as Error).message}`;
-      throw quotingRefusal(400, shown(text, limits), 'withheld', problem);
+      throw quotingRefusal(400, shown(text), 'withheld', problem);
     }
   }
   return values;
@@ -174,10 +174,10 @@ function keySchema(plain: string): Schema {
   return { type: 'string', pattern: `^(?:\\[|${plain}$)` };
 }
 
-function unknown(sent: string, names: readonly string[], limits: QueryLimits): Refusal {
+function unknown(sent: string, names: readonly string[]): Refusal {
   const meant = nearestName(sent, names);
   const hint = meant === undefined ? '' : `did you mean ${meant}? `;
   const known = names.length === 0 ? 'it takes none' : `it takes ${names.join(', ')}`;
   const problem = (name: string) => `there is no parameter ${name} here; ${hint}${known}`;
-  return quotingRefusal(400, shown(sent, limits), 'withheld', problem);
+  return quotingRefusal(400, shown(sent), 'withheld', problem);
 }

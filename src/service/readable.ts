@@ -2,7 +2,7 @@
 
 import type { Config } from '../config/config.ts';
 import type { AppParts } from '../http/app.ts';
-import { Refusal, type ShownLimits } from '../http/message.ts';
+import { Refusal } from '../http/message.ts';
 import { createAccess, isLoopback } from '../http/origin.ts';
 
 export type ReadOptions = Pick<Config, 'deployments' | 'read' | 'noRead' | 'test' | 'allowedHost'>;
@@ -27,11 +27,10 @@ export function createFindReadable(
   options: ReadOptions,
   address: string,
   findReadable: AppParts['findReadable'],
-  limits: ShownLimits,
 ): AppParts['findReadable'] {
   const isOn = isReadingOn(options, address);
   if (isOn && options.deployments !== '') return findReadable;
-  const checkHost = createAccess({ address, allowedHosts: options.allowedHost, onlyKnownHosts: true, limits });
+  const checkHost = createAccess({ address, allowedHosts: options.allowedHost, onlyKnownHosts: true });
   return (head, incoming) => {
     const readable = findReadable(head, incoming);
     if (!isOn) throw new Refusal(403, READING_IS_OFF);

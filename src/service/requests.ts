@@ -51,7 +51,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   return createApp({
     acceptsKeys,
     pathPrefix,
-    checkAccess: createAccess({ address, allowedHosts, limits }),
+    checkAccess: createAccess({ address, allowedHosts }),
     namesDeployment: config.deployments !== '',
     tokenHeaders: recording.tokenHeaders,
     findRecorder: recording.findRecorder,
@@ -60,7 +60,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
       ...pageRoutes({ version, pathPrefix, tokenHeader, limits }),
       ...hub.routes(),
     ],
-    findReadable: createFindReadable(config, address, recording.findReadable, limits),
+    findReadable: createFindReadable(config, address, recording.findReadable),
     readiness: testMode === undefined ? readiness : () => testMode.named(readiness()),
     strict,
     acks,

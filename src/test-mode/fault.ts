@@ -7,7 +7,7 @@ import { isObject } from '../config/json-file.ts';
 import { readKey } from '../event/asset-key.ts';
 import { didYouMean } from '../event/nearest.ts';
 import { endpoints, findEndpoint } from '../event/parameters.ts';
-import { type ShownLimits, shown } from '../http/message.ts';
+import { shown } from '../http/message.ts';
 
 /** Thrown for invalid faults: `faults[0].then.stauts is unknown; did you mean status?`. */
 export class FaultsError extends Error {}
@@ -57,7 +57,7 @@ export interface FaultList {
   readonly faults: readonly ParsedFault[];
 }
 
-export interface FaultLimits extends ShownLimits {
+export interface FaultLimits {
   readonly faultsMax: number;
   readonly faultDelayMsMax: number;
 }
@@ -68,12 +68,11 @@ export interface FaultLimits extends ShownLimits {
  */
 export function readFaults(value: unknown, limits: FaultLimits): FaultList {
   const list = (faults: unknown, path: string) => {
-    if (!Array.isArray(faults)) throw wrong(path, faults, 'an array of faults', limits);
-    if (faults.length > limits.faultsMax)
-      throw wrong(path, faults.length, `at most ${limits.faultsMax} faults`, limits);
+    if (!Array.isArray(faults)) throw wrong(path, faults, 'an array of faults');
+    if (faults.length > limits.faultsMax) throw wrong(path, faults.length, `at most ${limits.faultsMax} faults`);
     return faults.map((fault, index) => readFault(fault, `${path}[${index}]`, limits));
   };
-  const { seed, faults } = readMembers(value, '', { seed: integer(0, SEED_MAX), faults: list }, limits);
+  const { seed, faults } = readMembers(value, '', { seed: integer(0, SEED_MAX), faults: list });
   if (faults === undefined)
     throw new FaultsError('faults is missing; send {"faults":[{"match":{},"then":{"status":503}}]}');
   return { seed, faults };
@@ -83,19 +82,14 @@ export const SEED_MAX = 2 ** 32 - 1;
 
 /** @param path of the fault, for errors: `faults[0]`. @throws FaultsError */
 export function readFault(value: unknown, path: string, limits: FaultLimits): ParsedFault {
-  const read = readMembers(
-    value,
-    path,
-    {
-      match: readMatch,
-      times: integer(1, Number.MAX_SAFE_INTEGER),
-      probability: readProbability,
-      after: integer(0, Number.MAX_SAFE_INTEGER),
-      // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
-      then: readEffect,
-    },
-    limits,
-  );
+  const read = readMembers(value, path, {
+    match: readMatch,
+    times: integer(1, Number.MAX_SAFE_INTEGER),
+    probability: readProbability,
+    after: integer(0, Number.MAX_SAFE_INTEGER),
+    // biome-ignore lint/suspicious/noThenProperty: the name in the JSON; its value is no function that could be called
+    then: (given, at) => readEffect(given, at, limits),
+  });
   const { match = {}, times = Number.POSITIVE_INFINITY, probability = 1, after = 0, then: effect } = read;
   if (effect === undefined) throw new FaultsError(`${path}.then is missing; send what happens, such as {"status":503}`);
   const isCheck = match.type === undefined || match.type === 'AssetCheckEvaluation';
@@ -104,28 +98,22 @@ export function readFault(value: unknown, path: string, limits: FaultLimits): Pa
   return { given: JSON.parse(JSON.stringify(value)), match, times, probability, after, effect };
 }
 
-function readMatch(value: unknown, path: string, limits: FaultLimits): Match {
-  const { method: _, ...match } = readMembers(
-    value,
-    path,
-    {
-      type: (given, at) => {
-        const found = typeof given === 'string' ? findEndpoint(endpoints, given) : undefined;
-        if (found === undefined) throw wrong(at, given, endpoints.map(({ name }) => name).join(', '), limits);
-        return found.type;
-      },
-      asset_key: (given, at) => {
-        const parts: readonly unknown[] =
-          typeof given === 'string' ? partsOf(given) : Array.isArray(given) ? given : [];
-        if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
-        throw wrong(at, given, 'warehouse/orders, or an array of the parts', limits);
-      },
-      partition: (given, at) => (given === null ? null : readText(given, at, limits)),
-      check_name: readText,
-      method: oneOf('POST'),
+function readMatch(value: unknown, path: string): Match {
+  const { method: _, ...match } = readMembers(value, path, {
+    type: (given, at) => {
+      const found = typeof given === 'string' ? findEndpoint(endpoints, given) : undefined;
+      if (found === undefined) throw wrong(at, given, endpoints.map(({ name }) => name).join(', '));
+      return found.type;
     },
-    limits,
-  );
+    asset_key: (given, at) => {
+      const parts: readonly unknown[] = typeof given === 'string' ? partsOf(given) : Array.isArray(given) ? given : [];
+      if (parts.length > 0 && parts.every((part) => typeof part === 'string')) return parts as readonly string[];
+      throw wrong(at, given, 'warehouse/orders, or an array of the parts');
+    },
+    partition: (given, at) => (given === null ? null : readText(given, at)),
+    check_name: readText,
+    method: oneOf('POST'),
+  });
   return match;
 }
 
@@ -138,32 +126,26 @@ function partsOf(text: string): readonly string[] {
   }
 }
 
-function readEffect(value: unknown, path: string, limits: FaultLimits): Effect {
-  const { faultDelayMsMax } = limits;
+function readEffect(value: unknown, path: string, { faultDelayMsMax }: FaultLimits): Effect {
   const readDelay = (given: unknown, at: string): readonly [number, number] => {
     const [least, most, ...more]: unknown[] = Array.isArray(given) ? given : [given, given];
     const wanted = `milliseconds up to ${faultDelayMsMax}, or a range such as [500, 3000]`;
     if (more.length > 0 || !isInteger(least, 0, faultDelayMsMax) || !isInteger(most, least, faultDelayMsMax))
-      throw wrong(at, given, wanted, limits);
+      throw wrong(at, given, wanted);
     return [least, most];
   };
-  const { recorded, ...effect } = readMembers(
-    value,
-    path,
-    {
-      status: integer(400, 599),
-      body: (given, at) => {
-        if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
-        throw wrong(at, given, 'text or an object', limits);
-      },
-      retry_after: integer(0, 86_400),
-      html: readBoolean,
-      delay_ms: readDelay,
-      drop: oneOf('request', 'reply', 'half'),
-      recorded: readBoolean,
+  const { recorded, ...effect } = readMembers(value, path, {
+    status: integer(400, 599),
+    body: (given, at) => {
+      if (typeof given === 'string' || (typeof given === 'object' && given !== null)) return given;
+      throw wrong(at, given, 'text or an object');
     },
-    limits,
-  );
+    retry_after: integer(0, 86_400),
+    html: readBoolean,
+    delay_ms: readDelay,
+    drop: oneOf('request', 'reply', 'half'),
+    recorded: readBoolean,
+  });
   checkEffect(effect, recorded, path);
   const records = effect.status === undefined && effect.drop !== 'request';
   return { ...effect, recorded: recorded ?? records };
@@ -186,16 +168,15 @@ function checkEffect(effect: Omit<Effect, 'recorded'>, recorded: boolean | undef
   if (delay === undefined) throw new FaultsError(`${path} changes nothing; add status, delay_ms or drop`);
 }
 
-type Check<Value> = (value: unknown, path: string, limits: FaultLimits) => Value;
+type Check<Value> = (value: unknown, path: string) => Value;
 
 /** @returns the members of the object, each as the result of its check. @throws FaultsError for an unknown member */
 function readMembers<Values extends object>(
   value: unknown,
   path: string,
   checks: { readonly [Name in keyof Values]: Check<Values[Name]> },
-  limits: FaultLimits,
 ): { -readonly [Name in keyof Values]?: Values[Name] } {
-  if (!isObject(value)) throw wrong(path, value, 'an object', limits);
+  if (!isObject(value)) throw wrong(path, value, 'an object');
   const read: { -readonly [Name in keyof Values]?: Values[Name] } = {};
   for (const [name, member] of Object.entries(value)) {
     const at = path === '' ? name : `${path}.${name}`;
@@ -205,7 +186,7 @@ function readMembers<Values extends object>(
         `${at} is unknown${didYouMean(name, names) || `; the known members are ${names.join(', ')}`}`,
       );
     }
-    if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at, limits);
+    if (member !== undefined) read[name as keyof Values] = checks[name as keyof Values](member, at);
   }
   return read;
 }
@@ -213,8 +194,8 @@ function readMembers<Values extends object>(
 function integer(min: number, max: number): Check<number> {
   const wanted =
     max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
-  return (value, path, limits) => {
-    if (!isInteger(value, min, max)) throw wrong(path, value, wanted, limits);
+  return (value, path) => {
+    if (!isInteger(value, min, max)) throw wrong(path, value, wanted);
     return value;
   };
 }
@@ -223,31 +204,31 @@ function isInteger(value: unknown, min: unknown, max: number): value is number {
   return Number.isInteger(value) && (value as number) >= (min as number) && (value as number) <= max;
 }
 
-function readProbability(value: unknown, path: string, limits: FaultLimits): number {
+function readProbability(value: unknown, path: string): number {
   if (typeof value === 'number' && value >= 0 && value <= 1) return value;
-  throw wrong(path, value, 'a number from 0 to 1', limits);
+  throw wrong(path, value, 'a number from 0 to 1');
 }
 
-function readText(value: unknown, path: string, limits: FaultLimits): string {
+function readText(value: unknown, path: string): string {
   if (typeof value === 'string') return value;
-  throw wrong(path, value, 'a string', limits);
+  throw wrong(path, value, 'a string');
 }
 
-function readBoolean(value: unknown, path: string, limits: FaultLimits): boolean {
+function readBoolean(value: unknown, path: string): boolean {
   if (typeof value === 'boolean') return value;
-  throw wrong(path, value, 'true or false', limits);
+  throw wrong(path, value, 'true or false');
 }
 
 function oneOf<Word extends string>(...words: readonly Word[]): Check<Word> {
-  return (value, path, limits) => {
+  return (value, path) => {
     const found = words.find((word) => word === value);
-    if (found === undefined) throw wrong(path, value, words.map((word) => JSON.stringify(word)).join(' or '), limits);
+    if (found === undefined) throw wrong(path, value, words.map((word) => JSON.stringify(word)).join(' or '));
     return found;
   };
 }
 
-function wrong(path: string, value: unknown, wanted: string, limits: FaultLimits): FaultsError {
-  const sent = typeof value === 'string' ? shown(value, limits) : shownValue(value);
+function wrong(path: string, value: unknown, wanted: string): FaultsError {
+  const sent = typeof value === 'string' ? shown(value) : shownValue(value);
   return new FaultsError(`${path || 'the body'} is ${sent}; send ${wanted}`);
 }
 

@@ -127,7 +127,7 @@ export class TestMode implements TestParts {
     const { limits } = this.#options;
     const handler: Handler = ({ body, query, head }) => {
       const members = readBody(body, limits);
-      readQuery(query, limits);
+      readQuery(query);
       const value =
         members && Object.fromEntries(members.names().map((name) => [name, JSON.parse(members.get(name)!.text)]));
       const reply = async () => {

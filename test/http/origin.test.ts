@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
 import { type HeaderFields, readFields } from '../../src/http/headers.ts';
 import { type Head, Refusal } from '../../src/http/message.ts';
 import { createAccess, hostOf, isLoopback } from '../../src/http/origin.ts';
@@ -29,8 +28,8 @@ function verdict(check: ReturnType<typeof createAccess>, part: Sent, opensPage =
   }
 }
 
-const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'], limits });
-const open = createAccess({ address: '0.0.0.0', allowedHosts: [], limits });
+const local = createAccess({ address: '127.0.0.1', allowedHosts: ['edge.example'] });
+const open = createAccess({ address: '0.0.0.0', allowedHosts: [] });
 
 test('on loopback only the names of this machine and the configured names are accepted as Host', () => {
   for (const authority of ['localhost', '[::1]:3000', 'Edge.Example:99', undefined]) {
@@ -39,15 +38,12 @@ test('on loopback only the names of this machine and the configured names are ac
   }
   for (const authority of ['127.0.0.2', '[::2]', 'localhos', 'edge.example.org'])
     assert.match(verdict(local, { authority }), /^Host ".*" is not this service; .*--allowed-host/, authority);
-  assert.equal(
-    verdict(createAccess({ address: '127.0.0.2', allowedHosts: [], limits }), { authority: '127.0.0.2:1' }),
-    'may',
-  );
+  assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
 });
 
 test('on other interfaces any Host is accepted, until --allowed-host lists the names of the service [origin-2]', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
-  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
     assert.equal(verdict(named, { authority }), 'may', authority);
   assert.match(verdict(named, { authority: 'evil.example' }), /^Host "evil\.example" is not this service/);
@@ -65,7 +61,7 @@ test('a default port can be written or omitted', () => {
 });
 
 test('a page with a rebound host name is refused on every address, unless the name is allowed [origin-1]', () => {
-  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'], limits });
+  const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const from of [
     (name: string) => ({ origin: `http://${name}`, authority: name }),
     (name: string) => ({ method: 'GET', fetchSite: 'same-origin', authority: name }), // has no Origin

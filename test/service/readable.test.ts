@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Head, Refusal } from '../../src/http/message.ts';
 import { createFindReadable, type ReadOptions } from '../../src/service/readable.ts';
@@ -21,7 +20,7 @@ function verdict(
     if (isRefused) throw new Refusal(401, 'no token');
     return READABLE;
   };
-  const find = createFindReadable({ ...standard, ...options }, address, findReadable, limits);
+  const find = createFindReadable({ ...standard, ...options }, address, findReadable);
   try {
     assert.equal(
       find({ authority, fields: readFields([]) } as unknown as Head, { id: '1' } as Parameters<typeof find>[1]),

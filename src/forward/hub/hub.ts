@@ -173,8 +173,8 @@ export class Hub {
   }
 
   #ask({ keyPath, query, body, tokenName }: HandlerRequest): LaterOutcome {
-    readQuery(query, this.#options.limits); // nothing in it is used, but a malformed query is refused, as in a report
-    const { source } = readForwardPath(keyPath, this.#options.limits);
+    readQuery(query); // nothing in it is used, but a malformed query is refused, as in a report
+    const { source } = readForwardPath(keyPath);
     if (body.length > 0) throw new Refusal(400, `a GET of this path has no body; ${sendWith}`);
     return {
       kind: 'later',
@@ -183,8 +183,8 @@ export class Hub {
   }
 
   #take({ keyPath, query, head, body, tokenName }: HandlerRequest): LaterOutcome {
-    readQuery(query, this.#options.limits);
-    const path = readForwardPath(keyPath, this.#options.limits);
+    readQuery(query);
+    const path = readForwardPath(keyPath);
     const { said, ...rest } = readForwardHeaders(head.fields.raw, this.#options.limits);
     const headers = { ...rest, said: { ...said, tokenName } };
     const reason = this.#refusal(body.length);

@@ -12,7 +12,7 @@ import { ItemError, readItemText } from '../../event/item.ts';
 import { type JsonBytes, LINE_FEED } from '../../event/json-bytes.ts';
 import type { Members } from '../../event/members.ts';
 import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
-import { quotingRefusal, Refusal, type ShownLimits, shown, shownJson } from '../../http/message.ts';
+import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
 import { readUtf8 } from '../../http/request.ts';
 import { checkLine, crcBefore } from '../../journal/line/chain.ts';
 import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
@@ -66,14 +66,14 @@ export const sendWith = 'send lines with PUT /forward/{source}/{first_seq}';
  * @param path raw, after `/forward/`: `0193e0c2-…/7`, or `0193e0c2-…`
  * @throws Refusal 400
  */
-export function readForwardPath(path: string | undefined, limits: ShownLimits): ForwardPath {
+export function readForwardPath(path: string | undefined): ForwardPath {
   const [source = '', seq] = (path ?? '').split('/');
   const firstSeq = Number(seq ?? 0);
   const isSeq = seq === undefined || (SEQ.test(seq) && Number.isSafeInteger(firstSeq));
   if (ID.test(source) && isSeq) return { source, firstSeq };
   const problem = (sent: string) =>
     `the path after /forward/ is ${sent}; ${sendWith}: source is the id of the sending journal, a UUID in lower case, and first_seq the seq of the first line, from 1`;
-  throw quotingRefusal(400, shown(path ?? '', limits), 'logged', problem);
+  throw quotingRefusal(400, shown(path ?? ''), 'logged', problem);
 }
 
 /** What a request says of its source; undefined for what it does not say. */
@@ -93,22 +93,21 @@ export interface ForwardHeaders extends Pick<Received, 'lost' | 'begins' | 'afte
 /** @throws Refusal 400 */
 export function readForwardHeaders(
   all: readonly string[],
-  limits: Pick<Limits, 'forwardThroughMax'> & ShownLimits,
+  { forwardThroughMax: max }: Pick<Limits, 'forwardThroughMax'>,
 ): ForwardHeaders {
   const raw: string[] = [];
   for (let at = 0; at < all.length; at += 2) if (OWN_HEADER.test(all[at]!)) raw.push(all[at]!, all[at + 1]!);
-  const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case', limits);
+  const crc = matched(raw, 'Assetlog-Crc', /^([0-9a-f]{8})$/, '8 hexadecimal digits in lower case');
   const lostForm = /^([1-9][0-9]{0,15})-([1-9][0-9]{0,15})$/;
-  const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6', limits);
+  const range = matched(raw, 'Assetlog-Lost', lostForm, 'two seqs, such as 4-6');
   const lost = range && { first: Number(range[1]), last: Number(range[2]) };
-  const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case', limits)?.[0];
-  const max = limits.forwardThroughMax;
+  const after = matched(raw, 'Assetlog-After', ID, 'the id of an event, a UUID in lower case')?.[0];
   const ids = { exec: (sent: string) => (sent.split(', ', max + 1).length > max ? null : IDS.exec(sent)) };
   const wanted = `1 to ${max} ids of journals, joined by ", "`;
-  const throughSources = matched(raw, 'Assetlog-Through', ids, wanted, limits)?.[0].split(', ');
-  const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq', limits);
-  const begins = matched(raw, 'Assetlog-Begins', exactSeq, 'a seq', limits);
-  const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`, limits)?.[0];
+  const throughSources = matched(raw, 'Assetlog-Through', ids, wanted)?.[0].split(', ');
+  const lastSeq = matched(raw, 'Assetlog-Last', exactSeq, 'a seq');
+  const begins = matched(raw, 'Assetlog-Begins', exactSeq, 'a seq');
+  const name = matched(raw, 'Assetlog-Name', encodedName, `${SOURCE_NAME_WANTED}, percent-encoded`)?.[0];
   const said = { name, lastSeq: lastSeq && Number(lastSeq[0]) };
   return {
     crc: crc && Number.parseInt(crc[1]!, 16),
@@ -141,7 +140,6 @@ function matched(
   name: string,
   form: Pick<RegExp, 'exec'>,
   wanted: string,
-  limits: ShownLimits,
 ): RegExpExecArray | undefined {
   const values = raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.toLowerCase() === name.toLowerCase());
   const [value] = values;
@@ -149,7 +147,7 @@ function matched(
   const found = values.length === 1 ? form.exec(value) : null;
   if (found !== null) return found;
   const problem = (sent: string) => `${name} is ${sent}; send ${wanted}, once`;
-  throw quotingRefusal(400, shown(values.join(', '), limits), 'logged', problem);
+  throw quotingRefusal(400, shown(values.join(', ')), 'logged', problem);
 }
 
 /**
@@ -187,7 +185,7 @@ export function readForwarded(
     try {
       const line = readLine(json, start, end, readItem, limits);
       const { id, recorded, through: throughSource } = line;
-      if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded, limits) }; // the lines of a batch have the same one
+      if (recorded !== time.json) time = { json: recorded, text: timeIn(recorded) }; // the lines of a batch have the same one
       const origin: ForwardedOrigin = { source, seq, id, recorded: time.text, throughSource };
       events.push(forwardedEvent(line, origin) as ForwardedEvent);
     } catch (error) {
@@ -234,7 +232,7 @@ function readLine(json: JsonBytes, start: number, end: number, readItem: ReadIte
   const written = readWritten(line); // faster than to parse all members
   if (written !== undefined && isReportable(written, json, start, limits)) return written;
   const members = readItemText(line, limits);
-  const id = idIn(members, limits);
+  const id = idIn(members);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
   const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
   return { id, recorded, through, ...readItem(members) };
@@ -255,17 +253,17 @@ function isReportable(
   return end !== -1 && json.omitted === 0 && json.text(at, end) === metadata;
 }
 
-function idIn(members: Members, limits: ShownLimits): string {
+function idIn(members: Members): string {
   const json = members.get('id')?.text ?? 'missing';
   if (QUOTED_ID.test(json)) return json.slice(1, -1);
-  throw new ItemError(`its id is ${shownJson(json, limits)}; a line of a journal has a UUID in lower case`);
+  throw new ItemError(`its id is ${shownJson(json)}; a line of a journal has a UUID in lower case`);
 }
 
 /** @param json of the time of the line in the journal that recorded it first */
-function timeIn(json: string, limits: ShownLimits): string {
+function timeIn(json: string): string {
   const text = json.slice(1, -1);
   if (json === `"${text}"` && isUtc(text) && text.length === TIME_CHARACTERS) return text;
-  throw new ItemError(`its time is ${shownJson(json, limits)}; a line of a journal has one in UTC with milliseconds`);
+  throw new ItemError(`its time is ${shownJson(json)}; a line of a journal has one in UTC with milliseconds`);
 }
 
 function isUtc(text: string): boolean {

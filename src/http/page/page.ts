@@ -40,7 +40,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     page: where,
     handler: ({ body, query, head: { path, fields } }) => {
       readBody(body, options.limits); // unused, but checked as in each request
-      readQuery(query, options.limits);
+      readQuery(query);
       const isHtml = acceptsHtml(fields.accept);
       if (isHtml && !path.endsWith('/')) return { kind: 'answer', reply: redirectToSlash(path, query) };
       if (isHtml) return { kind: 'later', reply: readPage };
