@@ -1,8 +1,9 @@
 /** Builds the request of one report, from the options of a command or from a line of JSON. The service validates the values. */
 
 import { readEventTime } from '../event/event-time.ts';
-import { ItemError, type ItemLimits, readItem, readItemText } from '../event/item.ts';
+import { ItemError, readItem, readItemText } from '../event/item.ts';
 import { type Json, readJson, stringOf } from '../event/json.ts';
+import type { JsonLimits } from '../event/json-bytes.ts';
 import { JsonError } from '../event/json-mistakes.ts';
 import type { Endpoint } from '../event/parameters.ts';
 import { shownStart } from '../event/shown.ts';
@@ -33,10 +34,10 @@ export function objectOf(members: ReadonlyMap<string, string>): string {
  * has the event under this key recognizes it only without that `event_time`.
  * @throws ItemError whose message is a clause about the line: `it is not a JSON object`
  */
-export function readSubmission(line: string, limits: ItemLimits, keepTimes = false): Submission {
+export function readSubmission(line: string, limits: JsonLimits, keepTimes = false): Submission {
   const members = readItemText(line, limits);
   const time = members.get('time');
-  const { endpoint, idempotencyKey: key } = readItem(members, limits);
+  const { endpoint, idempotencyKey: key } = readItem(members);
   const texts = new Map<string, string>();
   for (const { name } of endpoint.parameters) {
     const value = members.get(name);
@@ -54,7 +55,7 @@ export function readSubmission(line: string, limits: ItemLimits, keepTimes = fal
  * @returns the text without white space between tokens
  * @throws Error whose message completes `"…" is`, if the text is no JSON object
  */
-export function readObject(text: string, limits: ItemLimits): string {
+export function readObject(text: string, limits: JsonLimits): string {
   const value = explainJsonError(() => readJson(text, limits.jsonDepthMax));
   if (value.kind !== 'object') throw new Error(`is ${value.kind}; give a JSON object such as '{"rows": 10}'`);
   return value.text;
@@ -65,7 +66,7 @@ export function readObject(text: string, limits: ItemLimits): string {
  * @returns the text without white space between tokens
  * @throws Error whose message completes `"…" is`, if the text is not JSON
  */
-export function readValue(text: string, limits: ItemLimits): string {
+export function readValue(text: string, limits: JsonLimits): string {
   return explainJsonError(() => readJson(text, limits.jsonDepthMax)).text;
 }
 

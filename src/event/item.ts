@@ -4,7 +4,7 @@
  */
 
 import { type Json, stringOf } from './json.ts';
-import { bytesOf, type JsonBytes } from './json-bytes.ts';
+import { bytesOf, type JsonBytes, type JsonLimits } from './json-bytes.ts';
 import { JsonError } from './json-mistakes.ts';
 import { ignoredMembers, indexesExcept, knownNames, Members, readMembers } from './members.ts';
 import { didYouMean } from './nearest.ts';
@@ -20,18 +20,12 @@ export interface Item {
   readonly idempotencyKey: Json | undefined;
 }
 
-export interface ItemLimits {
-  /** The item itself has depth 1. */
-  readonly jsonDepthMax: number;
-  readonly bodyMembersMax: number;
-}
-
 /** A malformed item. `message` is a clause about the item, such as `its "type" is missing; write check`. */
 export class ItemError extends Error {}
 
 /** Like `readItemMembers`, for a whole text. @throws ItemError */
-export function readItemText(text: string, limits: ItemLimits): Members {
-  return readItemMembers(bytesOf(text), limits);
+export function readItemText(text: string, limits: JsonLimits): Members {
+  return readItemMembers(bytesOf(text, limits));
 }
 
 /**
@@ -39,10 +33,10 @@ export function readItemText(text: string, limits: ItemLimits): Members {
  * @param end the end of the bytes, or the offset of a line feed
  * @throws ItemError if the text is not a JSON object; for `{"a":True}`, `it is not valid JSON at column 6: …`
  */
-export function readItemMembers(json: JsonBytes, limits: ItemLimits, start?: number, end?: number): Members {
+export function readItemMembers(json: JsonBytes, start?: number, end?: number): Members {
   let members: Members | undefined;
   try {
-    members = readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax, start, end);
+    members = readMembers(json, start, end);
   } catch (error) {
     if (!(error instanceof JsonError)) throw error;
     const problem = `it is not valid JSON at column ${error.column}: ${error.message}`;
@@ -65,14 +59,14 @@ export function adviceFor(line: string): string {
  * @throws ItemError if the type is missing or unknown, if a member is neither a parameter nor part of a journal line
  *   (`a report of kind check has no "pased"; did you mean passed?`), or if a parameter differs from the tag of the same name
  */
-export function readItem(members: Members, limits: ItemLimits): Item {
+export function readItem(members: Members): Item {
   const { known, others } = members;
   const endpoint = endpointOf(known[TYPE]);
   for (const index of FOREIGN.get(endpoint)!) {
     if (known[index] === undefined) continue;
     if (index !== TAGS || !endpoint.parameters.some(isTag))
       throw new ItemError(unknownMember(endpoint, knownNames.names[index]!));
-    readTags(known[TAGS]!, endpoint, members, limits);
+    readTags(known[TAGS]!, endpoint, members);
   }
   if (others !== undefined) throw new ItemError(unknownMember(endpoint, [...others.keys()][0]!));
   const idempotencyKey = known[KEY];
@@ -96,9 +90,9 @@ function isTag(parameter: Parameter): boolean {
 }
 
 /** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown tag, or one unlike its parameter */
-function readTags(value: Json, endpoint: Endpoint, members: Members, limits: ItemLimits): void {
+function readTags(value: Json, endpoint: Endpoint, members: Members): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
-  const tags = readMembers(bytesOf(value.text), limits.jsonDepthMax, limits.bodyMembersMax) ?? new Members();
+  const tags = readMembers(bytesOf(value.text, value.source.limits)) ?? new Members();
   const names = tags.names();
   if (names.length === 0 || names.some((name) => !known.includes(name))) {
     throw new ItemError(`its "tags" can only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);

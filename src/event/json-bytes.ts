@@ -8,9 +8,17 @@
 
 import { isAscii } from 'node:buffer';
 
+export interface JsonLimits {
+  /** Of arrays and objects; an array or object without another inside has depth 1. */
+  readonly jsonDepthMax: number;
+  /** Of an object that is read member by member. Each occurrence of a repeated name counts. */
+  readonly bodyMembersMax: number;
+}
+
 /** The bytes of a JSON text: valid UTF-8, without a byte order mark. */
 export class JsonBytes {
   readonly bytes: Buffer;
+  readonly limits: JsonLimits;
   /** Counts as white space: a line feed, or a space where line feeds end values. */
   readonly #lineFeed: number;
   readonly isAscii: boolean;
@@ -24,8 +32,9 @@ export class JsonBytes {
   hasEscape = false;
 
   /** @param isLines whether a line feed ends each value */
-  constructor(bytes: Buffer, isLines = false) {
+  constructor(bytes: Buffer, limits: JsonLimits, isLines = false) {
     this.bytes = bytes;
+    this.limits = limits;
     this.#lineFeed = isLines ? SPACE : LINE_FEED;
     this.isAscii = isAscii(bytes);
     this.#latin1 = bytes.toString('latin1');
@@ -62,12 +71,12 @@ export class JsonBytes {
     return valueEnd === end || this.spaceEnd(valueEnd) === end;
   }
 
-  /** @param depthMax the maximum depth of arrays and objects; an array or object without another inside has depth 1 */
-  valueEnd(start: number, depthMax: number): number {
+  /** @param around how many of the arrays and objects around the value count for its depth */
+  valueEnd(start: number, around: number): number {
     this.omitted = 0;
     this.hasEscape = false;
     this.#compact[start] = this.bytes[start]!;
-    return this.#valueEnd(start, depthMax);
+    return this.#valueEnd(start, this.limits.jsonDepthMax - around);
   }
 
   /** @returns the offset after any white space at `start`, also if there is none */
@@ -161,8 +170,8 @@ export class JsonBytes {
   }
 }
 
-export function bytesOf(text: string): JsonBytes {
-  return new JsonBytes(Buffer.from(text));
+export function bytesOf(text: string, limits: JsonLimits): JsonBytes {
+  return new JsonBytes(Buffer.from(text), limits);
 }
 
 function escapeEnd(bytes: Buffer, start: number): number {

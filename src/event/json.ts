@@ -44,9 +44,9 @@ export class Json {
  * @throws JsonError if the text is not JSON or nests deeper
  */
 export function readJson(text: string, depthMax: number): Json {
-  const json = bytesOf(text);
+  const json = bytesOf(text, { jsonDepthMax: depthMax, bodyMembersMax: Number.POSITIVE_INFINITY });
   const start = json.spaceEnd(0);
-  const end = json.valueEnd(start, depthMax);
+  const end = json.valueEnd(start, 0);
   if (!json.isLast(end, json.bytes.length)) refuseJson(text, depthMax, {});
   return new Json(json, start, end);
 }

@@ -106,66 +106,52 @@ const ABSENT: readonly undefined[] = knownNames.names.map(() => undefined);
 
 /**
  * Parses an object into its members.
- * @param depthMax the maximum depth of arrays and objects; the object itself has depth 1
- * @param countMax the maximum number of members; each occurrence of a repeated name counts
  * @param start offset of the object
  * @param end the end of the bytes, or the offset of a line feed
  * @returns undefined if the text is JSON but not an object
- * @throws JsonError if the text is not JSON, nests deeper or has more members
+ * @throws JsonError if the text is not JSON, or exceeds the limits of `json`
  */
-export function readMembers(
-  json: JsonBytes,
-  depthMax: number,
-  countMax: number,
-  start = 0,
-  end = json.bytes.length,
-): Members | undefined {
+export function readMembers(json: JsonBytes, start = 0, end = json.bytes.length): Members | undefined {
   const at = json.spaceEnd(start);
-  const members = json.bytes[at] === OPEN_BRACE && depthMax > 0 ? new Members() : undefined;
-  const stop = members === undefined ? json.valueEnd(at, depthMax) : membersEnd(json, at, depthMax, countMax, members);
-  if (!json.isLast(stop, end)) refuseJson(json.text(start, end), depthMax, { members: countMax });
+  const members = json.bytes[at] === OPEN_BRACE ? new Members() : undefined;
+  const stop = members === undefined ? json.valueEnd(at, 0) : membersEnd(json, at, members);
+  if (!json.isLast(stop, end)) {
+    refuseJson(json.text(start, end), json.limits.jsonDepthMax, { members: json.limits.bodyMembersMax });
+  }
   return members;
 }
 
 /**
- * Parses an array of objects into the members of each.
- * @param depthMax the maximum depth of arrays and objects; the array itself has depth 1
- * @param membersMax the maximum number of members of one object
+ * Parses an array of objects into the members of each. The array itself does not count for their depth.
  * @param elementsMax the maximum number of elements
  * @returns the members of each element, undefined for an element that is not an object; undefined if the text is JSON but not an
  *   array
- * @throws JsonError if the text is not JSON, nests deeper or has more members or elements
+ * @throws JsonError if the text is not JSON, has more elements, or exceeds the limits of `json`
  */
-export function readObjects(
-  json: JsonBytes,
-  depthMax: number,
-  membersMax: number,
-  elementsMax: number,
-): (Members | undefined)[] | undefined {
+export function readObjects(json: JsonBytes, elementsMax: number): (Members | undefined)[] | undefined {
   const { bytes } = json;
+  const { jsonDepthMax, bodyMembersMax } = json.limits;
   const at = json.spaceEnd(0);
-  const objects = bytes[at] === OPEN_BRACKET && depthMax > 0 ? [] : undefined;
-  const stop =
-    objects === undefined
-      ? json.valueEnd(at, depthMax)
-      : objectsEnd(json, at, depthMax, membersMax, elementsMax, objects);
+  const objects = bytes[at] === OPEN_BRACKET ? [] : undefined;
+  const stop = objects === undefined ? json.valueEnd(at, -1) : objectsEnd(json, at, elementsMax, objects);
   if (!json.isLast(stop, bytes.length)) {
-    refuseJson(json.text(), depthMax, { elements: elementsMax, elementMembers: membersMax });
+    refuseJson(json.text(), jsonDepthMax + 1, { elements: elementsMax, elementMembers: bodyMembersMax });
   }
   return objects;
 }
 
 /** @param members receives the members of the object at `start` @returns the offset after the object, -1 if it is not valid */
-function membersEnd(json: JsonBytes, start: number, depthMax: number, countMax: number, members: Members): number {
+function membersEnd(json: JsonBytes, start: number, members: Members): number {
   const { bytes } = json;
+  const { bodyMembersMax } = json.limits;
   let at = json.spaceEnd(start + 1);
   if (bytes[at] === CLOSE_BRACE) return at + 1;
-  for (let count = 0; count < countMax && bytes[at] === QUOTE; count += 1) {
+  for (let count = 0; count < bodyMembersMax && bytes[at] === QUOTE; count += 1) {
     const name = at + 1;
     const nameEnd = json.stringEnd(at);
     const colon = json.spaceEnd(nameEnd);
     const value = bytes[colon] === COLON ? json.spaceEnd(colon + 1) : -1;
-    const end = json.valueEnd(value, depthMax - 1);
+    const end = json.valueEnd(value, 1);
     if (end === -1) return -1;
     const known = knownNames.find(bytes, name, nameEnd - 1);
     if (known !== -1) members.known[known] = new Json(json, value, end);
@@ -179,22 +165,14 @@ function membersEnd(json: JsonBytes, start: number, depthMax: number, countMax: 
 }
 
 /** @param objects receives the members of each element of the array at `start`, undefined for an element that is not an object */
-function objectsEnd(
-  json: JsonBytes,
-  start: number,
-  depthMax: number,
-  membersMax: number,
-  elementsMax: number,
-  objects: (Members | undefined)[],
-): number {
+function objectsEnd(json: JsonBytes, start: number, elementsMax: number, objects: (Members | undefined)[]): number {
   const { bytes } = json;
   let at = json.spaceEnd(start + 1);
   if (bytes[at] === CLOSE_BRACKET) return at + 1;
   while (objects.length < elementsMax) {
-    const members = bytes[at] === OPEN_BRACE && depthMax > 1 ? new Members() : undefined;
+    const members = bytes[at] === OPEN_BRACE ? new Members() : undefined;
     objects.push(members);
-    const end =
-      members === undefined ? json.valueEnd(at, depthMax - 1) : membersEnd(json, at, depthMax - 1, membersMax, members);
+    const end = members === undefined ? json.valueEnd(at, 0) : membersEnd(json, at, members);
     at = json.spaceEnd(end);
     if (bytes[at] === CLOSE_BRACKET) return at + 1;
     if (bytes[at] !== COMMA) return -1;

@@ -138,9 +138,9 @@ function readBatch(
       problems.push({ item: number, error: error.message, logged: loggedOf(error) });
     }
   };
-  const json = readUtf8(body, !isArray);
-  if (isArray) addElements(json, limits, addItem);
-  else addLines(json, limits, addItem);
+  const json = readUtf8(body, limits, !isArray);
+  if (isArray) addElements(json, limits.batchItemsMax + 1, addItem);
+  else addLines(json, addItem);
   if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
   return { events, numbers, problems };
 }
@@ -155,7 +155,7 @@ export type ReadItem = (members: Members, itemKey?: string) => Event;
 export function itemReader(limits: BatchLimits): ReadItem {
   const reports = new Map(endpoints.map((endpoint) => [endpoint, reportReader(endpoint, limits)]));
   return (members, itemKey) => {
-    const { endpoint, idempotencyKey } = readItem(members, limits);
+    const { endpoint, idempotencyKey } = readItem(members);
     if (isAbsent(members.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
     const key = idempotencyKey === undefined ? itemKey : readKey(idempotencyKey, limits);
     return reports.get(endpoint)!(undefined, members, NO_QUERY, key).event;
@@ -175,10 +175,10 @@ interface Problem extends ItemProblem {
 /** @param read throws ItemError if the item is malformed */
 type AddItem = (number: number, read: () => Members) => void;
 
-function addLines(json: JsonBytes, limits: BatchLimits, addItem: AddItem): void {
+function addLines(json: JsonBytes, addItem: AddItem): void {
   const { bytes } = json;
   let [start, end] = [0, 0];
-  const read = () => readItemMembers(json, limits, start, end);
+  const read = () => readItemMembers(json, start, end);
   for (let number = 1; start < bytes.length; start = end + 1, number += 1) {
     const lineFeed = bytes.indexOf(LINE_FEED, start);
     end = lineFeed === -1 ? bytes.length : lineFeed;
@@ -186,11 +186,8 @@ function addLines(json: JsonBytes, limits: BatchLimits, addItem: AddItem): void 
   }
 }
 
-function addElements(json: JsonBytes, limits: BatchLimits, addItem: AddItem): void {
-  const { batchItemsMax, jsonDepthMax, bodyMembersMax } = limits;
-  const elements = orMalformedJson('the body', () =>
-    readObjects(json, jsonDepthMax + 1, bodyMembersMax, batchItemsMax + 1),
-  );
+function addElements(json: JsonBytes, elementsMax: number, addItem: AddItem): void {
+  const elements = orMalformedJson('the body', () => readObjects(json, elementsMax));
   if (elements === undefined) {
     const lines = `or one report per line as ${batchTypes[0]}`;
     const problem = (value: string) => `the body must be a JSON array of reports, ${lines}; got ${value}`;

@@ -2,7 +2,7 @@
 
 import { isUtf8 } from 'node:buffer';
 import type { Limits } from '../config/limits.ts';
-import { JsonBytes } from '../event/json-bytes.ts';
+import { JsonBytes, type JsonLimits } from '../event/json-bytes.ts';
 import { isUtf16, JsonError } from '../event/json-mistakes.ts';
 import { type Members, readMembers } from '../event/members.ts';
 import type { HeaderFields } from './headers.ts';
@@ -10,7 +10,6 @@ import { type Head, type Incoming, quotingRefusal, Refusal, shown, shownJson } f
 
 type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
-type JsonLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
 
 /**
  * Checks the syntax and framing of a request's head (RFC 9112).
@@ -125,8 +124,8 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
  */
 export function readBody(bytes: Buffer, limits: JsonLimits): Members | undefined {
   if (bytes.length === 0) return undefined;
-  const json = readUtf8(bytes);
-  const members = orMalformedJson('the body', () => readMembers(json, limits.jsonDepthMax, limits.bodyMembersMax));
+  const json = readUtf8(bytes, limits);
+  const members = orMalformedJson('the body', () => readMembers(json));
   if (members !== undefined) return members;
   const problem = (value: string) =>
     `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${value}`;
@@ -134,12 +133,12 @@ export function readBody(bytes: Buffer, limits: JsonLimits): Members | undefined
 }
 
 /** @param isLines whether the body is NDJSON @returns the body without a byte order mark @throws Refusal 400 if not UTF-8 */
-export function readUtf8(bytes: Buffer, isLines = false): JsonBytes {
+export function readUtf8(bytes: Buffer, limits: JsonLimits, isLines = false): JsonBytes {
   if (isUtf16(bytes)) throw new Refusal(400, 'the body is UTF-16; send it as UTF-8');
   if (!isUtf8(bytes)) {
     throw new Refusal(400, `the body is not UTF-8: byte ${firstBadByte(bytes) + 1} does not start a valid character`);
   }
-  return new JsonBytes(startsWithBom(bytes) ? bytes.subarray(3) : bytes, isLines);
+  return new JsonBytes(startsWithBom(bytes) ? bytes.subarray(3) : bytes, limits, isLines);
 }
 
 /** Runs a parser of a client's JSON text. @throws Refusal 400 with line, column and problem */

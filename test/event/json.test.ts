@@ -7,6 +7,7 @@ import { JsonError } from '../../src/event/json-mistakes.ts';
 import { type Members, readMembers, readObjects } from '../../src/event/members.ts';
 
 const DEPTH = 128;
+const LIMITS = { jsonDepthMax: DEPTH, bodyMembersMax: 10 };
 
 function refusal(text: string, depth = DEPTH): string {
   const outcome = outcomeOf(() => readJson(text, depth));
@@ -22,25 +23,24 @@ test('members keep their last value, whether their names are known or not', () =
   const sent =
     '{"__proto__": 1, "a": [ 1 ], "a": "x", "\\u0061b": null, "": 2, "type": 3, "typ": 4, "\\u0074ags": 5, "tags": 6}';
   const texts = { ['__proto__']: '1', a: '"x"', ab: 'null', '': '2', type: '3', typ: '4', tags: '6' };
-  assert.deepEqual(textsOf(readMembers(bytesOf(sent), DEPTH, 10)), texts);
+  assert.deepEqual(textsOf(readMembers(bytesOf(sent, LIMITS))), texts);
 });
 
 test('a value that is not an object has no members', () => {
-  for (const text of ['[]', ' "a" ', '1', 'null', 'true'])
-    assert.equal(readMembers(bytesOf(text), DEPTH, 10), undefined);
+  for (const text of ['[]', ' "a" ', '1', 'null', 'true']) assert.equal(readMembers(bytesOf(text, LIMITS)), undefined);
 });
 
 test('an array of objects is read as the members of each element, undefined for an element that is no object', () => {
-  const objects = readObjects(bytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] '), DEPTH, 10, 10);
+  const objects = readObjects(bytesOf(' [ {"a": [1, {"b": 2}], "a": 1.0} , 2, [{"c": 3}], {} ] ', LIMITS), 10);
   assert.deepEqual(objects?.map(textsOf), [{ a: '1.0' }, undefined, undefined, {}]);
-  assert.deepEqual(readObjects(bytesOf('[]'), DEPTH, 10, 10), []);
-  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(bytesOf(text), DEPTH, 10, 10), undefined);
+  assert.deepEqual(readObjects(bytesOf('[]', LIMITS), 10), []);
+  for (const text of ['{}', '"a"', '1', 'null']) assert.equal(readObjects(bytesOf(text, LIMITS), 10), undefined);
 });
 
 test('the elements of an array, their members and their depth have limits', () => {
-  const problem = (text: string, depth: number, members: number, elements: number) => {
+  const problem = (text: string, jsonDepthMax: number, bodyMembersMax: number, elementsMax: number) => {
     assert.throws(
-      () => readObjects(bytesOf(text), depth, members, elements),
+      () => readObjects(bytesOf(text, { jsonDepthMax, bodyMembersMax }), elementsMax),
       (error: JsonError) => {
         found = `${error.line}:${error.column} ${error.message}`;
         return error instanceof JsonError;
@@ -51,9 +51,9 @@ test('the elements of an array, their members and their depth have limits', () =
   let found = '';
   assert.equal(problem('[{},{},{}]', DEPTH, 1, 2), '1:8 there are more than 2 elements');
   assert.equal(problem('[{"a":1},{"a":1,"b":2}]', DEPTH, 1, 2), '1:17 there are more than 1 members');
-  assert.equal(problem('[{"a":[]}]', 2, 1, 2), '1:7 it nests deeper than 2 levels');
+  assert.equal(problem('[{"a":[]}]', 1, 1, 2), '1:7 it nests deeper than 2 levels');
   assert.equal(problem('[{"a":1},]', DEPTH, 1, 2), '1:9 trailing comma before ]; JSON allows none, remove it');
-  assert.equal(readObjects(bytesOf('[{"a":[]}]'), 3, 1, 2)?.length, 1);
+  assert.equal(readObjects(bytesOf('[{"a":[]}]', { jsonDepthMax: 2, bodyMembersMax: 1 }), 2)?.length, 1);
 });
 
 test('strings and arrays of strings are decoded', () => {
@@ -201,14 +201,14 @@ test('each line of many is read like a text of its own', () => {
   fc.assert(
     fc.property(fc.array(fc.oneof(jsonText, mutated), { maxLength: 4 }), (texts) => {
       const lines = texts.join('\n').split('\n');
-      const json = new JsonBytes(Buffer.from(lines.join('\n')), true);
+      const json = new JsonBytes(Buffer.from(lines.join('\n')), LIMITS, true);
       let start = 0;
       for (const line of lines) {
         const end = start + Buffer.byteLength(line);
-        const read = outcomeOf(() => textsOf(readMembers(json, DEPTH, 100, start, end)));
+        const read = outcomeOf(() => textsOf(readMembers(json, start, end)));
         assert.deepEqual(
           read,
-          outcomeOf(() => textsOf(readMembers(bytesOf(line), DEPTH, 100))),
+          outcomeOf(() => textsOf(readMembers(bytesOf(line, LIMITS)))),
         );
         if (typeof read === 'object') {
           objects += 1;

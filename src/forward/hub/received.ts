@@ -162,7 +162,7 @@ export function readForwarded(
   readItem: ReadItem,
   limits: BatchLimits & Pick<Limits, 'lineBytesMax'>,
 ): ForwardedEvent[] {
-  const json = readUtf8(body, true);
+  const json = readUtf8(body, limits, true);
   if (body.length === 0) throw new Refusal(400, `${NOTHING}: the body is empty; it must have at least one line`);
   if (body.at(-1) !== LINE_FEED)
     throw new Refusal(400, `${NOTHING}: the body must end with the newline of its last line`);
@@ -231,7 +231,7 @@ function readLine(json: JsonBytes, start: number, end: number, readItem: ReadIte
   const line = json.text(start, end);
   const written = readWritten(line); // faster than to parse all members
   if (written !== undefined && isReportable(written, json, start, limits)) return written;
-  const members = readItemText(line, limits);
+  const members = readItemText(line, json.limits);
   const id = idIn(members);
   const recorded = (members.get('recorded') ?? members.get('time'))?.text ?? 'missing';
   const [, through] = FROM.exec(members.get('from')?.text ?? '') ?? [];
@@ -249,7 +249,7 @@ function isReportable(
   if (eventTime !== undefined && !isUtc(eventTime)) return false;
   if (metadata === undefined) return true;
   const at = json.bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
-  const end = json.valueEnd(at, limits.jsonDepthMax - 1);
+  const end = json.valueEnd(at, 1);
   return end !== -1 && json.omitted === 0 && json.text(at, end) === metadata;
 }
 
