@@ -92,7 +92,7 @@ function isTag(parameter: Parameter): boolean {
 /** Adds the members of `tags` to the parameters. @throws ItemError for no tag, an unknown tag, or one unlike its parameter */
 function readTags(value: Json, endpoint: Endpoint, members: Members): void {
   const known = endpoint.parameters.filter(isTag).map(({ name }) => name);
-  const tags = readMembers(bytesOf(value.text, value.source.limits)) ?? new Members();
+  const tags = tagsIn(value);
   const names = tags.names();
   if (names.length === 0 || names.some((name) => !known.includes(name))) {
     throw new ItemError(`its "tags" can only have a ${known.map((name) => JSON.stringify(name)).join(' or a ')}`);
@@ -105,6 +105,16 @@ function readTags(value: Json, endpoint: Endpoint, members: Members): void {
         `its ${name} is ${shownStart(own.text)} and its tags.${name} ${shownStart(tag.text)}; send one`,
       );
     }
+  }
+}
+
+/** @returns no members for a value that is not an object, or has more members than an object may have */
+function tagsIn({ text, source }: Json): Members {
+  try {
+    return readMembers(bytesOf(text, source.limits)) ?? new Members();
+  } catch (error) {
+    if (error instanceof JsonError) return new Members();
+    throw error;
   }
 }
 

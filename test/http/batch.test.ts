@@ -87,6 +87,12 @@ test('lenient handling records the right items, lists the wrong ones, and refuse
   assert.equal(refused(`${wrong}\n${wrong}`, LENIENT).status, 400);
 });
 
+test('an item with more tags than an object may have members is wrong, and no defect of the service', () => {
+  const tags = '"data_version":"v",'.repeat(limits.bodyMembersMax);
+  const item = `{"type":"observation","asset_key":"a","tags":{${tags}"data_version":"v"}}`;
+  assert.match(refused(item).error, /its "tags" can only have a "data_version"$/);
+});
+
 test('only the first wrong items are listed, and all are counted', () => {
   const { error, errors } = refused(`${wrong}\n`.repeat(250));
   assert.match(error, /^250 of 250 items are wrong/);

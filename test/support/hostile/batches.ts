@@ -62,6 +62,7 @@ const badBatches: readonly (readonly [what: string, body: string])[] = [
   ['an item whose type is a list', FIRST_ITEM.replace('"observation"', '["observation"]')],
   ['an unknown member', itemOf('first', ',"uri":"x"')],
   ['a member __proto__', itemOf('first', ',"__proto__":{"type":"check"}')],
+  ['1,001 tags', itemOf('first', `,"tags":{${'"data_version":"v",'.repeat(1_000)}"data_version":"v"}`)],
   ['an invalid tag', itemOf('first', ',"tags":{"owner":"x"}')],
   ['an event time that is a number', itemOf('first', ',"event_time":1763650785')],
   ['an idempotency key with a space', itemOf('first', ',"idempotency_key":"a b"')],
