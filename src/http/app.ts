@@ -28,7 +28,7 @@ import {
   type StreamReply,
   unavailable,
 } from './message.ts';
-import { acceptsHtml, checkBodyHeaders, checkExpect, readHead, type TokenHeaders } from './request.ts';
+import { acceptsHtml, checkBodyHeaders, checkExpect, headReader, type TokenHeaders } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
 
@@ -112,12 +112,14 @@ class Steps {
   readonly #routes: readonly Route<Handler>[];
   readonly #prefix: Prefix;
   readonly #record: RecordReport;
+  readonly #readHead: (incoming: Incoming) => Head;
   readonly #isNewName: (name: string) => boolean;
 
   constructor(parts: AppParts) {
     const { limits, strict = false, readings, tests, acks } = parts;
     this.#limits = limits;
     this.#parts = parts;
+    this.#readHead = headReader(parts.tokenHeaders, limits);
     const reports = reportRoutesOf(limits, strict);
     this.#routes = [...serviceRoutesOf(parts), ...reports, ...readings, ...(tests?.routes ?? [])];
     this.#prefix = { path: parts.pathPrefix, namesDeployment: parts.namesDeployment };
@@ -127,11 +129,11 @@ class Steps {
 
   /** The first step: all checks that do not need the body. */
   decide(incoming: Incoming): HeadDecision {
-    const { tokenHeaders, checkAccess, findRecorder, findReadable, tests } = this.#parts;
+    const { checkAccess, findRecorder, findReadable, tests } = this.#parts;
     const limits = this.#limits;
     let route = OTHER_ROUTE;
     try {
-      const head = readHead(incoming, tokenHeaders, limits); // 400, 431: HTTP syntax and framing
+      const head = this.#readHead(incoming); // 400, 431: HTTP syntax and framing
       const match = this.#find(head);
       checkAccess(head, match.kind === 'found' && match.route.page !== undefined); // 403: a foreign Origin or Host
       const needs = requiredRight(match);

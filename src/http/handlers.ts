@@ -24,7 +24,7 @@ import {
   shown,
   shownJson,
 } from './message.ts';
-import { orMalformedJson, percentDecode, type Query, readBody, readQuery } from './request.ts';
+import { bodyReader, orMalformedJson, percentDecode, type Query, readQuery } from './request.ts';
 
 /** The limits of the parameters of a report. */
 export type ParameterLimits = Pick<Limits, 'keyBytesMax' | 'jsonDepthMax'>;
@@ -38,13 +38,14 @@ export function reportTo(
   limits: ParameterLimits & Pick<Limits, 'bodyMembersMax'>,
   strict = false,
 ): (request: HandlerRequest) => RecordOutcome {
-  const read = reportReader(endpoint, limits);
+  const readBody = bodyReader(limits);
+  const readReport = reportReader(endpoint, limits);
   const names = endpoint.parameters.map(({ name }) => name);
   const foreign = indexesExcept(names);
   return ({ keyPath, body, query, idempotencyKey }) => {
-    const members = readBody(body, limits);
+    const members = readBody(body);
     const parameters = readQuery(query);
-    const { event, hidesKey } = read(keyPath, members, parameters, idempotencyKey);
+    const { event, hidesKey } = readReport(keyPath, members, parameters, idempotencyKey);
     const hasNoUnknown = parameters.size === 0 && (members === undefined || hasNone(members, foreign));
     const unknown = hasNoUnknown ? undefined : unknownIn(members, parameters, names);
     if (strict && unknown?.[0] !== undefined) throw unknownParameter(endpoint, unknown);
@@ -93,7 +94,8 @@ export type ReadReport = (
 /** @returns the function that reads the reports of an endpoint */
 export function reportReader({ type, parameters }: Endpoint, limits: ParameterLimits): ReadReport {
   const names = parameters.map(({ name }) => name);
-  const slots = parameters.filter((parameter) => parameter.kind !== 'key').map(slotOf);
+  const slots = parameters.filter((parameter) => parameter.kind !== 'key').map((one) => slotOf(one, limits));
+  const keys = new KeyReader(limits);
 
   return (keyPath, body, query, idempotencyKey) => {
     const fragments: (Fragment | undefined)[] = NO_FRAGMENTS.slice();
@@ -102,14 +104,14 @@ export function reportReader({ type, parameters }: Endpoint, limits: ParameterLi
     const keyInBody = body?.known[ASSET_KEY];
     const keyInQuery = isQueryEmpty ? undefined : query.get('asset_key');
     if (hasRepeats && keyPath === undefined && keyInBody === undefined) checkOnce('asset_key', query);
-    const key = readKey(keyPath, keyInBody, keyInQuery, limits);
+    const key = keys.read(keyPath, keyInBody, keyInQuery);
     if (key === undefined) throw missing(KEY, unknownIn(body, query, names) ?? []);
     fragments[0] = key.fragment;
     for (const slot of slots) {
       const inBody = slot.known === -1 ? body?.get(slot.name) : body?.known[slot.known];
       const inQuery = isQueryEmpty ? undefined : query.get(slot.name);
       if (hasRepeats && inBody === undefined) checkOnce(slot.name, query);
-      const value = readParameter(slot, inBody, inQuery, limits) ?? slot.fallback;
+      const value = readParameter(slot, inBody, inQuery) ?? slot.fallback;
       if (value === undefined && slot.required) throw missing(slot, unknownIn(body, query, names) ?? []);
       fragments[slot.at] = value;
     }
@@ -147,9 +149,11 @@ interface Slot {
   readonly standard: string | undefined;
   /** `standard` as JSON. */
   readonly fallback: string | undefined;
+  /** Of its JSON in a query. */
+  readonly depthMax: number;
 }
 
-function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
+function slotOf(parameter: Exclude<Parameter, KeyParameter>, limits: ParameterLimits): Slot {
   const { name, kind, required } = parameter;
   return {
     name,
@@ -161,6 +165,7 @@ function slotOf(parameter: Exclude<Parameter, KeyParameter>): Slot {
     choices: kind === 'one of' ? parameter.choices : [],
     standard: kind === 'one of' ? parameter.standard : undefined,
     fallback: kind === 'one of' ? quote(parameter.standard) : undefined,
+    depthMax: limits.jsonDepthMax,
   };
 }
 
@@ -195,61 +200,83 @@ interface RequestKey {
   readonly hidesOther: boolean;
 }
 
-/**
- * Reads the asset key from the first of path, body and query that has it (specification section 4).
- * @returns undefined if it is missing
- */
-function readKey(
-  keyPath: string | undefined,
-  inBody: Json | undefined,
-  inQuery: string | undefined,
-  limits: ParameterLimits,
-): RequestKey | undefined {
-  if (keyPath !== undefined) {
-    const parts = keyInPath(keyPath, limits);
-    // A null in the body means "not given" and overrides the query, so the path does not override the key in the query.
-    const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
-    const hidesOther = others.some((other) => other !== undefined && !sameKey(parts, other));
-    return { fragment: quoteAll(parts), hidesOther };
-  }
-  if (inBody !== undefined && inBody.kind !== 'null') return { fragment: keyInBody(inBody, limits), hidesOther: false };
-  if (inBody !== undefined || inQuery === undefined) return undefined;
-  return { fragment: quoteAll(keyInQuery(inQuery, limits)), hidesOther: false };
-}
+/** Reads the asset key of a request (specification section 4). */
+class KeyReader {
+  readonly #limits: ParameterLimits;
 
-function keyInPath(path: string, limits: ParameterLimits): string[] {
-  const parts = path.split('/').map((part) => {
-    const decoded = percentDecode(part);
-    if (decoded !== undefined) return decoded;
-    const problem = (value: string) =>
-      `asset_key in the path holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
-    throw quotingRefusal(400, shown(part), 'logged', problem);
-  });
-  checkKey(parts, path, 'in the path', limits);
-  return parts;
-}
-
-function keyInBody(value: Json, limits: ParameterLimits): Fragment {
-  if (value.end - value.start <= limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all are
-  const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
-  if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
-  checkKey(parts, value.text, 'in the body', limits);
-  return value.kind === 'array' && !value.hasEscape ? value : quoteAll(parts);
-}
-
-function keyInQuery(text: string, limits: ParameterLimits): readonly string[] {
-  if (!text.startsWith('[')) {
-    checkKey([text], text, 'in the query', limits);
-    return [text];
+  constructor(limits: ParameterLimits) {
+    this.#limits = limits;
   }
-  const value = orMalformedJson('asset_key in the query starts with [ and', () => readJson(text, limits.jsonDepthMax));
-  const parts = stringsOf(value);
-  if (parts === undefined) {
-    const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
-    throw quotingRefusal(400, shown(text), 'withheld', problem);
+
+  /**
+   * Reads the key from the first of path, body and query that has it.
+   * @returns undefined if it is missing
+   * @throws Refusal 400
+   */
+  read(keyPath: string | undefined, inBody: Json | undefined, inQuery: string | undefined): RequestKey | undefined {
+    if (keyPath !== undefined) {
+      const parts = this.#inPath(keyPath);
+      // A null in the body means "not given" and overrides the query, so the path does not override the key in the query.
+      const others = inBody?.kind === 'null' ? [] : [inBody && textOf(inBody), inQuery];
+      const hidesOther = others.some((other) => other !== undefined && !sameKey(parts, other));
+      return { fragment: quoteAll(parts), hidesOther };
+    }
+    if (inBody !== undefined && inBody.kind !== 'null') return { fragment: this.#inBody(inBody), hidesOther: false };
+    if (inBody !== undefined || inQuery === undefined) return undefined;
+    return { fragment: quoteAll(this.#inQuery(inQuery)), hidesOther: false };
   }
-  checkKey(parts, text, 'in the query', limits);
-  return parts;
+
+  #inPath(path: string): string[] {
+    const parts = path.split('/').map((part) => {
+      const decoded = percentDecode(part);
+      if (decoded !== undefined) return decoded;
+      const problem = (value: string) =>
+        `asset_key in the path holds ${value}, which is not percent-encoded UTF-8; write % as %25`;
+      throw quotingRefusal(400, shown(part), 'logged', problem);
+    });
+    this.#check(parts, path, 'in the path');
+    return parts;
+  }
+
+  #inBody(value: Json): Fragment {
+    if (value.end - value.start <= this.#limits.keyBytesMax && PLAIN_KEY.test(value.text)) return value; // nearly all are
+    const parts = value.kind === 'string' ? [stringOf(value)] : value.kind === 'array' ? stringsOf(value) : undefined;
+    if (parts === undefined) throw wrongType('asset_key', value, 'a string or an array of strings');
+    this.#check(parts, value.text, 'in the body');
+    return value.kind === 'array' && !value.hasEscape ? value : quoteAll(parts);
+  }
+
+  #inQuery(text: string): readonly string[] {
+    if (!text.startsWith('[')) {
+      this.#check([text], text, 'in the query');
+      return [text];
+    }
+    const { jsonDepthMax } = this.#limits;
+    const value = orMalformedJson('asset_key in the query starts with [ and', () => readJson(text, jsonDepthMax));
+    const parts = stringsOf(value);
+    if (parts === undefined) {
+      const problem = (value: string) => `asset_key in the query is ${value}; a JSON array must hold strings only`;
+      throw quotingRefusal(400, shown(text), 'withheld', problem);
+    }
+    this.#check(parts, text, 'in the query');
+    return parts;
+  }
+
+  /** The checks of every key, from path, body or query. @throws Refusal 400 */
+  #check(parts: readonly string[], sent: string, from: KeyOrigin): void {
+    const { keyBytesMax } = this.#limits;
+    if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
+    let characters = parts.length - 1;
+    for (const part of parts) {
+      if (part === '') throw badKey(sent, from, 'an empty part', 'every part needs a name');
+      if (CONTROL.test(part)) throw badKey(sent, from, 'a control character', 'remove it');
+      if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE);
+      characters += part.length;
+    }
+    if (characters * UTF8_BYTES_MAX <= keyBytesMax) return;
+    const bytes = Buffer.byteLength(parts.join('/'));
+    if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are allowed`);
+  }
 }
 
 /** @returns a key in a body in the form of a query */
@@ -265,22 +292,6 @@ function sameKey(parts: readonly string[], other: string): boolean {
   } catch {
     return false; // not JSON, so not an array with the same parts
   }
-}
-
-/** The checks of every key, from path, body or query. @throws Refusal 400 */
-function checkKey(parts: readonly string[], sent: string, from: KeyOrigin, limits: ParameterLimits): void {
-  const { keyBytesMax } = limits;
-  if (parts.length === 0) throw new Refusal(400, `asset_key ${from} is an empty array; give at least one part`);
-  let characters = parts.length - 1;
-  for (const part of parts) {
-    if (part === '') throw badKey(sent, from, 'an empty part', 'every part needs a name');
-    if (CONTROL.test(part)) throw badKey(sent, from, 'a control character', 'remove it');
-    if (!part.isWellFormed()) throw badKey(sent, from, HALF, WHOLE);
-    characters += part.length;
-  }
-  if (characters * UTF8_BYTES_MAX <= keyBytesMax) return;
-  const bytes = Buffer.byteLength(parts.join('/'));
-  if (bytes > keyBytesMax) throw badKey(sent, from, `${bytes} bytes`, `at most ${keyBytesMax} are allowed`);
 }
 
 /** @param has the mistake, such as `an empty part` */
@@ -306,13 +317,8 @@ const PLAIN_KEY = /^\["[^"\\\u007f]+"(?:,"[^"\\\u007f]+")*\]$/;
  * @returns its value as JSON; undefined if it is not given
  * @throws Refusal 400
  */
-function readParameter(
-  slot: Slot,
-  inBody: Json | undefined,
-  inQuery: string | undefined,
-  limits: ParameterLimits,
-): Fragment | undefined {
-  if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery, limits);
+function readParameter(slot: Slot, inBody: Json | undefined, inQuery: string | undefined): Fragment | undefined {
+  if (inBody === undefined) return inQuery === undefined ? undefined : readInQuery(slot, inQuery);
   return inBody.kind === 'null' ? undefined : readInBody(slot, inBody);
 }
 
@@ -338,10 +344,10 @@ function readInBody(slot: Slot, value: Json): Fragment {
   return quote(checkText(slot, text, 'logged'));
 }
 
-function readInQuery(slot: Slot, text: string, limits: ParameterLimits): Fragment | undefined {
+function readInQuery(slot: Slot, text: string): Fragment | undefined {
   const { name, kind } = slot;
   if (kind === 'metadata') {
-    const value = orMalformedJson(`${name} in the query`, () => readJson(text, limits.jsonDepthMax));
+    const value = orMalformedJson(`${name} in the query`, () => readJson(text, slot.depthMax));
     return value.kind === 'null' ? undefined : checkMetadata(name, value);
   }
   if (kind === 'boolean') {

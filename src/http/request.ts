@@ -12,33 +12,35 @@ type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
 
 /**
- * Checks the syntax and framing of a request's head (RFC 9112).
  * @param tokenHeaders a request can have a bearer token and one other of these headers, each once
- * @throws Refusal 400 or 431, which closes the connection, because the start of the next request is not certain
+ * @returns a function that checks the syntax and framing of a request's head (RFC 9112). It throws Refusal 400 or 431, which closes
+ *   the connection, because the start of the next request is not certain
  */
-export function readHead(incoming: Incoming, tokenHeaders: TokenHeaders, limits: HeadLimits): Head {
-  const { method = '', url = '', httpVersion, fields } = incoming;
-  if (httpVersion !== '1.1' && httpVersion !== '1.0')
-    throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
+export function headReader(tokenHeaders: TokenHeaders, limits: HeadLimits): (incoming: Incoming) => Head {
+  return (incoming) => {
+    const { method = '', url = '', httpVersion, fields } = incoming;
+    if (httpVersion !== '1.1' && httpVersion !== '1.0')
+      throw malformed(`HTTP/${httpVersion} is not served; use HTTP/1.1`);
 
-  checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, limits);
-  checkHost(fields, httpVersion);
-  const bodyBytes = readFraming(fields, httpVersion);
-  if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
-  const token = tokenHeaders.size === 0 ? undefined : readToken(fields, tokenHeaders);
+    checkSize(fields, method.length + url.length + REQUEST_LINE_EXTRA_BYTES, limits);
+    checkHost(fields, httpVersion);
+    const bodyBytes = readFraming(fields, httpVersion);
+    if (fields.contentTypes > 1) throw malformed('more than one Content-Type; send one');
+    const token = tokenHeaders.size === 0 ? undefined : readToken(fields, tokenHeaders);
 
-  const target = readTarget(url);
-  return {
-    method,
-    path: target.path,
-    query: target.query,
-    fields,
-    authority: target.authority ?? fields.host,
-    navigates: fields.fetchMode === 'navigate' && fields.fetchDest === 'document',
-    // RFC 9110 section 10.1.1
-    expect: httpVersion === '1.0' ? undefined : fields.expect,
-    token,
-    bodyBytes,
+    const target = readTarget(url);
+    return {
+      method,
+      path: target.path,
+      query: target.query,
+      fields,
+      authority: target.authority ?? fields.host,
+      navigates: fields.fetchMode === 'navigate' && fields.fetchDest === 'document',
+      // RFC 9110 section 10.1.1
+      expect: httpVersion === '1.0' ? undefined : fields.expect,
+      token,
+      bodyBytes,
+    };
   };
 }
 
@@ -117,19 +119,19 @@ export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
   return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }
 
-/**
- * Parses the JSON object in a body.
- * @returns its members; undefined for an empty body
- * @throws Refusal 400 if the body is not UTF-8 or not a JSON object
- */
-export function readBody(bytes: Buffer, limits: JsonLimits): Members | undefined {
-  if (bytes.length === 0) return undefined;
-  const json = readUtf8(bytes, limits);
-  const members = orMalformedJson('the body', () => readMembers(json));
-  if (members !== undefined) return members;
-  const problem = (value: string) =>
-    `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${value}`;
-  throw quotingRefusal(400, shownJson(json.text().trim()), 'withheld', problem);
+/** Parses the JSON object in a body. @returns its members; undefined for an empty body. @throws Refusal 400 */
+export type ReadBody = (bytes: Buffer) => Members | undefined;
+
+export function bodyReader(limits: JsonLimits): ReadBody {
+  return (bytes) => {
+    if (bytes.length === 0) return undefined;
+    const json = readUtf8(bytes, limits);
+    const members = orMalformedJson('the body', () => readMembers(json));
+    if (members !== undefined) return members;
+    const problem = (value: string) =>
+      `the body must be a JSON object such as {"asset_key":["warehouse","orders"]}, got ${value}`;
+    throw quotingRefusal(400, shownJson(json.text().trim()), 'withheld', problem);
+  };
 }
 
 /** @param isLines whether the body is NDJSON @returns the body without a byte order mark @throws Refusal 400 if not UTF-8 */

@@ -3,13 +3,14 @@
 import { version } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
+import type { JsonLimits } from '../event/json-bytes.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
 import { type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
-import { readBody, readQuery } from './request.ts';
+import { bodyReader, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
 /** The routes of reports, below the prefix of a journal. @param strict whether an unknown parameter is refused */
@@ -44,12 +45,13 @@ export interface ServiceRouteParts {
   readonly freeBytes: () => number | undefined;
   /** Resolves when it is a reading's turn: see `Turns`. */
   readonly turn: () => Promise<void>;
-  readonly limits: Limits;
+  readonly limits: JsonLimits;
 }
 
 /** The service's own routes, which need no token and record nothing. `checkAccess` applies to them too. */
 export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
-  const { readiness, contract, metrics, freeBytes, turn, limits } = parts;
+  const { readiness, contract, metrics, freeBytes, turn } = parts;
+  const readBody = bodyReader(parts.limits);
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
     document ??= { kind: 'document', status: 200, body: Buffer.from(contract()) };
@@ -70,7 +72,7 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
     bodyTypes: ['application/json'],
     handler: ({ body, query }) => {
       // Unused, but checked as in a report: a request inside a body must not seem to be accepted.
-      readBody(body, limits);
+      readBody(body);
       readQuery(query);
       const reply = answer();
       return reply instanceof Promise ? { kind: 'later', reply: () => reply } : { kind: 'answer', reply };

@@ -14,8 +14,8 @@ import {
   keyParameter,
   keyStartParameter,
   numberParameter,
+  parametersReader,
   type QueryTable,
-  readParameters,
 } from './query.ts';
 import { listReply } from './texts.ts';
 
@@ -41,9 +41,9 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
 
 /** @returns the handler of `GET /assets`; it throws Refusal 400 for a wrong query */
 export function readAssets({ assets, journals, limits, metrics }: ReadingParts): Handler {
-  const table = assetsParameters(limits);
+  const readQuery = parametersReader(assetsParameters(limits), limits);
   return (request) => {
-    const query = readParameters(request, table, limits);
+    const query = readQuery(request);
     return {
       kind: 'later',
       reply: async (ending): Promise<Reply> => {

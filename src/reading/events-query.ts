@@ -1,6 +1,7 @@
 /** What `GET /events` can be asked for: the filters of `assetlog events`, and how much is sent in which form. */
 
 import type { Limits } from '../config/limits.ts';
+import type { JsonLimits } from '../event/json-bytes.ts';
 import { type Moment, timeAt } from '../event/moment.ts';
 import { allSearches, type Filter, type QueryName, type SearchKind } from '../event/search.ts';
 import { type HandlerRequest, quotingRefusal, Refusal, shown } from '../http/message.ts';
@@ -11,9 +12,8 @@ import {
   keyParameter,
   keyStartParameter,
   numberParameter,
-  type QueryLimits,
+  parametersReader,
   type QueryParameter,
-  readParameters,
   sourceParameter,
   textParameter,
   timeParameter,
@@ -35,8 +35,6 @@ function parameterOf(kind: SearchKind): QueryParameter<unknown> {
   if (kind === 'source') return sourceParameter;
   return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
 }
-
-export type EventsParameters = ReturnType<typeof eventsParameters>;
 
 /** @returns the parameters of the query of `GET /events` */
 export function eventsParameters({ readEventsMax }: Pick<Limits, 'readEventsMax'>) {
@@ -67,30 +65,30 @@ export interface EventsQuestion {
   readonly filter: (nowMs: number) => Filter;
 }
 
-/** @throws Refusal 400 for a wrong query or a wrong `Last-Event-ID` */
-export function readEventsQuestion(
-  request: Pick<HandlerRequest, 'body' | 'query' | 'head'>,
-  table: EventsParameters,
-  limits: QueryLimits,
-): EventsQuestion {
-  const { head } = request;
-  const values: Values = readParameters(request, table, limits);
-  const form = forms[acceptedType(head.fields.accept, [linesType, 'application/json', 'text/event-stream'])];
-  checkTogether(values, form);
-  const resumed = form === 'stream' ? readLastEventId(head.fields.lastEventId) : undefined;
-  return {
-    form,
-    afterSeq: resumed ?? values.after_seq,
-    last: resumed === undefined ? values.last : undefined,
-    limit: values.last ?? values.limit ?? 100,
-    waitMs: 1000 * (values.wait ?? 0),
-    filter: (nowMs) => filterOf(values, nowMs),
+/** @returns a function that reads the question of a request. It throws Refusal 400 for a wrong query or a wrong `Last-Event-ID` */
+export function questionReader(
+  limits: Pick<Limits, 'readEventsMax'> & JsonLimits,
+): (request: Pick<HandlerRequest, 'body' | 'query' | 'head'>) => EventsQuestion {
+  const readValues = parametersReader(eventsParameters(limits), limits);
+  return (request) => {
+    const { head } = request;
+    const values: Values = readValues(request);
+    const form = forms[acceptedType(head.fields.accept, [linesType, 'application/json', 'text/event-stream'])];
+    checkTogether(values, form);
+    const resumed = form === 'stream' ? readLastEventId(head.fields.lastEventId) : undefined;
+    return {
+      form,
+      afterSeq: resumed ?? values.after_seq,
+      last: resumed === undefined ? values.last : undefined,
+      limit: values.last ?? values.limit ?? 100,
+      waitMs: 1000 * (values.wait ?? 0),
+      filter: (nowMs) => filterOf(values, nowMs),
+    };
   };
 }
 
-type Values = {
-  readonly [Name in keyof EventsParameters]: EventsParameters[Name]['initial'];
-};
+type Parameters = ReturnType<typeof eventsParameters>;
+type Values = { readonly [Name in keyof Parameters]: Parameters[Name]['initial'] };
 
 /** @throws Refusal 400 for parameters that contradict each other */
 function checkTogether({ type, check, passed, last, limit, wait, after_seq }: Values, form: Form): void {

@@ -6,7 +6,7 @@ import type { Filter } from '../event/search.ts';
 import { type Handler, Refusal, type Reply } from '../http/message.ts';
 import { bytesOf, type Line } from '../journal/look/reading.ts';
 import { linesType } from './accept.ts';
-import { type EventsQuestion, eventsParameters, readEventsQuestion } from './events-query.ts';
+import { type EventsQuestion, questionReader } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
 import { type FollowedLines, follow, recorded, startOfLast } from './tail.ts';
@@ -14,9 +14,9 @@ import { type FollowedLines, follow, recorded, startOfLast } from './tail.ts';
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingParts): Handler {
   const streams = new Streams(limits, metrics);
-  const table = eventsParameters(limits);
+  const readQuestion = questionReader(limits);
   return (request) => {
-    const question = readEventsQuestion(request, table, limits);
+    const question = readQuestion(request);
     const reply = async (ending: AbortSignal): Promise<Reply> => {
       journals.shared.checkMemory();
       const asked = question.filter(Date.now());

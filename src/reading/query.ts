@@ -1,15 +1,15 @@
 /** Reads the query of a reading: each parameter by a table, and no other ones, since a filter that is ignored shows everything. */
 
-import type { Limits } from '../config/limits.ts';
 import { readKey, readKeyStart } from '../event/asset-key.ts';
 import type { Event } from '../event/event.ts';
+import type { JsonLimits } from '../event/json-bytes.ts';
 import { durationMs, type Moment, readMoment } from '../event/moment.ts';
 import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { readEventType, type SourceFilter } from '../event/search.ts';
 import { type HandlerRequest, quotingRefusal, type Refusal, shown } from '../http/message.ts';
-import { readBody, readQuery } from '../http/request.ts';
+import { bodyReader, readQuery } from '../http/request.ts';
 
 export interface QueryParameter<Value> {
   /** The value if it is not given. */
@@ -25,34 +25,33 @@ export interface QueryParameter<Value> {
 /** The parameters of a reading by their names. */
 export type QueryTable<Values> = { readonly [Name in keyof Values]: QueryParameter<Values[Name]> };
 
-/** The limits of a reading that has no body. */
-export type QueryLimits = Pick<Limits, 'jsonDepthMax' | 'bodyMembersMax'>;
-
 /**
- * Reads the query of a reading. A body has no meaning, but must be well-formed, as for the other read-only routes.
- * @returns a value for each parameter of the table
- * @throws Refusal 400 for a parameter that is unknown or has a wrong value; the log gets none of the query
+ * A body of a reading has no meaning, but must be well-formed, as for the other read-only routes.
+ * @returns a function that reads a value for each parameter of the table from a query. It throws Refusal 400 for a parameter that is
+ *   unknown or has a wrong value; the log gets none of the query
  */
-export function readParameters<Values extends object>(
-  { body, query }: Pick<HandlerRequest, 'body' | 'query'>,
+export function parametersReader<Values extends object>(
   table: QueryTable<Values>,
-  limits: QueryLimits,
-): Values {
-  readBody(body, limits);
+  limits: JsonLimits,
+): (request: Pick<HandlerRequest, 'body' | 'query'>) => Values {
+  const readBody = bodyReader(limits);
   const names = Object.keys(table) as (keyof Values & string)[];
-  const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
-  for (const [sent, text] of readQuery(query, 'refused')) {
-    const name = names.find((known) => known === sent);
-    if (name === undefined) throw unknown(sent, names);
-    try {
-      if (text === '') throw new Error('leave it out, or give a value');
-      values[name] = table[name].parse(text);
-    } catch (error) {
-      const problem = (value: string) => `${name} is ${value}; ${(error as Error).message}`;
-      throw quotingRefusal(400, shown(text), 'withheld', problem);
+  return ({ body, query }) => {
+    readBody(body);
+    const values = Object.fromEntries(names.map((name) => [name, table[name].initial])) as Values;
+    for (const [sent, text] of readQuery(query, 'refused')) {
+      const name = names.find((known) => known === sent);
+      if (name === undefined) throw unknown(sent, names);
+      try {
+        if (text === '') throw new Error('leave it out, or give a value');
+        values[name] = table[name].parse(text);
+      } catch (error) {
+        const problem = (value: string) => `${name} is ${value}; ${(error as Error).message}`;
+        throw quotingRefusal(400, shown(text), 'withheld', problem);
+      }
     }
-  }
-  return values;
+    return values;
+  };
 }
 
 export function numberParameter<Initial extends number | undefined>(

@@ -5,7 +5,7 @@ import type { Route } from '../http/router.ts';
 import { readAssets } from './assets.ts';
 import { readEvents } from './events.ts';
 import type { ReadingParts } from './journals.ts';
-import { readParameters } from './query.ts';
+import { parametersReader } from './query.ts';
 import { readSources } from './sources.ts';
 import { listReply } from './texts.ts';
 
@@ -18,8 +18,9 @@ export function readingRoutes(parts: ReadingParts): readonly Route<Handler>[] {
 
 /** @returns the handler of `GET /refusals`, the last refused requests; it throws Refusal 400 for a query with parameters */
 function readRefusals({ refusals, journals, limits, metrics }: ReadingParts): Handler {
+  const readQuery = parametersReader({}, limits);
   return (request) => {
-    readParameters(request, {}, limits);
+    readQuery(request);
     journals.shared.checkMemory();
     metrics.read('refusals');
     const found = () => refusals.of(request.deployment);

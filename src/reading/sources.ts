@@ -9,9 +9,9 @@ import {
   described,
   durationParameter,
   numberParameter,
+  parametersReader,
   type QueryParameter,
   type QueryTable,
-  readParameters,
 } from './query.ts';
 import { listReply } from './texts.ts';
 
@@ -49,9 +49,9 @@ export function sourcesParameters({
 
 /** @returns the handler of `GET /sources`; it throws Refusal 400 for a wrong query */
 export function readSources({ sourcesOf, journals, limits, metrics }: ReadingParts): Handler {
-  const table = sourcesParameters(limits);
+  const readQuery = parametersReader(sourcesParameters(limits), limits);
   return (request) => {
-    const { silent: silentMs, ...page } = readParameters(request, table, limits);
+    const { silent: silentMs, ...page } = readQuery(request);
     return {
       kind: 'later',
       reply: async (ending) => {

@@ -15,7 +15,7 @@ import {
   type Reply,
   type WholeReply,
 } from '../http/message.ts';
-import { readBody, readQuery } from '../http/request.ts';
+import { bodyReader, readQuery } from '../http/request.ts';
 import type { Route } from '../http/router.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { FaultsError } from './fault.ts';
@@ -124,9 +124,9 @@ export class TestMode implements TestParts {
     methods: readonly string[],
     act: (method: string, value: unknown) => Promise<void>,
   ): Route<Handler> {
-    const { limits } = this.#options;
+    const readBody = bodyReader(this.#options.limits);
     const handler: Handler = ({ body, query, head }) => {
-      const members = readBody(body, limits);
+      const members = readBody(body);
       readQuery(query);
       const value =
         members && Object.fromEntries(members.names().map((name) => [name, JSON.parse(members.get(name)!.text)]));

@@ -5,8 +5,11 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Head, type Incoming, Refusal, shown } from '../../src/http/message.ts';
-import { checkBodyHeaders, checkExpect, readBody, readHead, readQuery } from '../../src/http/request.ts';
+import { bodyReader, checkBodyHeaders, checkExpect, headReader, readQuery } from '../../src/http/request.ts';
 import { processorMs } from '../support/processor-time.ts';
+
+const readHead = headReader(new Map(), limits);
+const readBody = bodyReader(limits);
 
 function incoming(part: Partial<Incoming> & { headers?: readonly string[] } = {}): Incoming {
   const { headers = ['Host', 'localhost'], ...rest } = part;
@@ -25,7 +28,7 @@ function outcome<Value>(act: () => Value): Value | string {
 }
 
 function headOf(part: Parameters<typeof incoming>[0] = {}): Head {
-  return readHead(incoming(part), new Map(), limits);
+  return readHead(incoming(part));
 }
 
 function checkBody(head: Head, bytes: number): void {
@@ -95,7 +98,7 @@ test('the error about invalid UTF-8 has the position of the byte', () => {
   ];
   for (const [bytes, place] of table) {
     assert.equal(
-      outcome(() => readBody(bytes, limits)),
+      outcome(() => readBody(bytes)),
       `400 the body is not UTF-8: byte ${place} does not start a valid character`,
     );
   }
@@ -106,12 +109,12 @@ test('a body in UTF-16 is recognised, with and without its mark, in either byte 
     const little = Buffer.from(text, 'utf16le');
     for (const bytes of [little, Buffer.from(little).swap16()])
       assert.equal(
-        outcome(() => readBody(bytes, limits)),
+        outcome(() => readBody(bytes)),
         '400 the body is UTF-16; send it as UTF-8',
       );
   }
   for (const bytes of [Buffer.from('1'), Buffer.from('\ufeff{}'), Buffer.from('\0\0'), Buffer.from([0])])
-    assert.doesNotMatch(String(outcome(() => readBody(bytes, limits))), /UTF-16/);
+    assert.doesNotMatch(String(outcome(() => readBody(bytes))), /UTF-16/);
 });
 
 test('a query is read like a form, with the different values of a repeated name', () => {
@@ -143,8 +146,8 @@ test('the quote of a client in an error is on one line, without control characte
   assert.equal(shown('日本 "é" \n'), '"日本 \\"é\\" \\n"');
   const latin1 = '\u0085\u009b';
   const refused = [
-    outcome(() => readBody(Buffer.from(`"${nasty}"`), limits)),
-    outcome(() => readBody(Buffer.from(`{"a": ${nasty}}`), limits)),
+    outcome(() => readBody(Buffer.from(`"${nasty}"`))),
+    outcome(() => readBody(Buffer.from(`{"a": ${nasty}}`))),
     outcome(() => readQuery(`${nasty}%zz`)),
     outcome(() => headOf({ headers: ['Host', `a${latin1}`] })),
     outcome(() => headOf({ url: `/${latin1}` })),

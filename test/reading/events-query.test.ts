@@ -4,15 +4,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { readFields } from '../../src/http/headers.ts';
-import { eventsParameters, readEventsQuestion } from '../../src/reading/events-query.ts';
+import { questionReader } from '../../src/reading/events-query.ts';
 import { refusalOf } from '../support/refusal.ts';
 
 const NOW_MS = Date.parse('2026-11-22T12:00:00Z');
 const NO_BODY = Buffer.alloc(0);
+const readQuestion = questionReader(limits);
 
 function ask(query: string, headers: { accept?: string; lastEventId?: string } = {}) {
   const head = { method: 'GET', path: '/', fields: { ...readFields([]), ...headers } };
-  return readEventsQuestion({ body: NO_BODY, query, head }, eventsParameters(limits), limits);
+  return readQuestion({ body: NO_BODY, query, head });
 }
 
 test('the filters are those of the command', () => {

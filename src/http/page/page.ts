@@ -4,11 +4,11 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Limits } from '../../config/limits.ts';
 import { batchPath } from '../../event/item.ts';
+import type { JsonLimits } from '../../event/json-bytes.ts';
 import { endpoints } from '../../event/parameters.ts';
 import type { BodyReply, DocumentReply, Handler } from '../message.ts';
-import { acceptsHtml, readBody, readQuery } from '../request.ts';
+import { acceptsHtml, bodyReader, readQuery } from '../request.ts';
 import type { Route } from '../router.ts';
 
 export interface PageOptions {
@@ -17,7 +17,7 @@ export interface PageOptions {
   readonly pathPrefix: string;
   /** Hosted mode: the header with the token, such as `Service-Cloud-Api-Token`. Undefined in local mode. */
   readonly tokenHeader: string | undefined;
-  readonly limits: Limits;
+  readonly limits: JsonLimits;
 }
 
 /**
@@ -25,6 +25,7 @@ export interface PageOptions {
  *   shown. In hosted mode it needs no token, and is also below the name of any deployment, even an unknown one
  */
 export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
+  const readBody = bodyReader(options.limits);
   const hosted = options.tokenHeader !== undefined;
   let page: Promise<DocumentReply> | undefined; // built on the first request
   const readPage = () => {
@@ -39,7 +40,7 @@ export function pageRoutes(options: PageOptions): readonly Route<Handler>[] {
     bodyTypes: ['application/json'],
     page: where,
     handler: ({ body, query, head: { path, fields } }) => {
-      readBody(body, options.limits); // unused, but checked as in each request
+      readBody(body); // unused, but checked as in each request
       readQuery(query);
       const isHtml = acceptsHtml(fields.accept);
       if (isHtml && !path.endsWith('/')) return { kind: 'answer', reply: redirectToSlash(path, query) };
