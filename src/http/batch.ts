@@ -36,13 +36,13 @@ export type BatchLimits = ParameterLimits &
 
 /** @returns the handler of the batch endpoint. It throws Refusal 400 if nothing is to be recorded */
 export function reportBatch(limits: BatchLimits): Handler {
-  const readEvent = itemReader(limits);
+  const readBatch = batchReader(limits);
+  const replies = new BatchReplies(limits.batchErrorsMax);
   return ({ body, head: { fields }, idempotencyKey, query }) => {
     readQuery(query); // unused, but a malformed query is refused as in a report
-    const isArray = isJson(fields.contentType);
-    const { events, numbers, problems } = readBatch(body, isArray, readEvent, limits, idempotencyKey);
+    const { events, numbers, problems } = readBatch(body, isJson(fields.contentType), idempotencyKey);
     const lenient = prefersLenient(fields.prefer);
-    if (events.length === 0 || (problems.length > 0 && !lenient)) throw wrongItems(problems, events.length, limits);
+    if (events.length === 0 || (problems.length > 0 && !lenient)) throw replies.wrongItems(problems, events.length);
     const count = events.length;
     const allProblems = (conflicts: readonly KeyConflict[]) =>
       [...problems, ...conflicts.map((one) => conflictProblem(one, numbers))].sort((a, b) => a.item - b.item);
@@ -52,10 +52,9 @@ export function reportBatch(limits: BatchLimits): Handler {
       onConflict: lenient ? 'leave out' : 'refuse all',
       replyTo: ({ replayed, conflicts = [] }) => {
         const counts = { recorded: count - conflicts.length, duplicates: replayed?.length };
-        if (!lenient) return recordedReply(counts);
-        return lenientReply(counts, allProblems(conflicts), limits);
+        return lenient ? replies.lenient(counts, allProblems(conflicts)) : replies.recorded(counts);
       },
-      conflictReply: (conflicts) => wrongItems(allProblems(conflicts), count - conflicts.length, limits).reply,
+      conflictReply: (conflicts) => replies.wrongItems(allProblems(conflicts), count - conflicts.length).reply,
     };
   };
 }
@@ -72,30 +71,39 @@ function conflictProblem({ index, key, member, first }: KeyConflict, numbers: re
   return { item: numbers[index]!, error, logged: error };
 }
 
-function recordedReply(counts: Counts): BodyReply {
-  return { kind: 'body', status: 200, body: JSON.stringify(counts) };
-}
+class BatchReplies {
+  readonly #errorsMax: number;
 
-/** 207 if items are wrong: a client that checks only the status must not mistake it for a batch recorded whole. */
-function lenientReply(counts: Counts, problems: readonly Problem[], limits: BatchLimits): Reply {
-  const headers = ['Preference-Applied', 'handling=lenient'];
-  if (problems.length === 0) return { ...recordedReply(counts), headers };
-  const body = JSON.stringify({ ...counts, failed: problems.length, errors: shownProblems(problems, limits) });
-  return { kind: 'body', status: 207, body, headers };
-}
+  /** @param errorsMax wrong items that a reply describes */
+  constructor(errorsMax: number) {
+    this.#errorsMax = errorsMax;
+  }
 
-function wrongItems(problems: readonly Problem[], goodCount: number, limits: BatchLimits): Refusal {
-  const { item, error, logged } = problems[0]!;
-  const are = problems.length === 1 ? 'is' : 'are';
-  const summary = `${problems.length} of ${goodCount + problems.length} items ${are} wrong and nothing was recorded; item ${item}:`;
-  return new Refusal(400, `${summary} ${error}`, {
-    logged: `${summary} ${logged}`,
-    errors: shownProblems(problems, limits),
-  });
-}
+  recorded(counts: Counts): BodyReply {
+    return { kind: 'body', status: 200, body: JSON.stringify(counts) };
+  }
 
-function shownProblems(problems: readonly Problem[], { batchErrorsMax }: BatchLimits): ItemProblem[] {
-  return problems.slice(0, batchErrorsMax).map(({ item, error }) => ({ item, error }));
+  /** 207 if items are wrong: a client that checks only the status must not mistake it for a batch recorded whole. */
+  lenient(counts: Counts, problems: readonly Problem[]): Reply {
+    const headers = ['Preference-Applied', 'handling=lenient'];
+    if (problems.length === 0) return { ...this.recorded(counts), headers };
+    const body = JSON.stringify({ ...counts, failed: problems.length, errors: this.#described(problems) });
+    return { kind: 'body', status: 207, body, headers };
+  }
+
+  wrongItems(problems: readonly Problem[], goodCount: number): Refusal {
+    const { item, error, logged } = problems[0]!;
+    const are = problems.length === 1 ? 'is' : 'are';
+    const summary = `${problems.length} of ${goodCount + problems.length} items ${are} wrong and nothing was recorded; item ${item}:`;
+    return new Refusal(400, `${summary} ${error}`, {
+      logged: `${summary} ${logged}`,
+      errors: this.#described(problems),
+    });
+  }
+
+  #described(problems: readonly Problem[]): ItemProblem[] {
+    return problems.slice(0, this.#errorsMax).map(({ item, error }) => ({ item, error }));
+  }
 }
 
 /** The items of a batch, right and wrong. */
@@ -115,34 +123,34 @@ interface BatchItems {
  * @throws Refusal 400 if the body is not UTF-8 or not JSON, or has no items or more than `batchItemsMax`; a wrong item becomes a
  *   problem
  */
-function readBatch(
-  body: Buffer,
-  isArray: boolean,
-  readEvent: ReadItem,
-  limits: BatchLimits,
-  requestKey: string | undefined,
-): BatchItems {
-  const events: Event[] = [];
-  const numbers: number[] = [];
-  const problems: Problem[] = [];
-  const count = () => events.length + problems.length;
-  const addItem: AddItem = (number, read) => {
-    if (count() === limits.batchItemsMax) {
-      throw new Refusal(400, `the batch has more than ${limits.batchItemsMax} items; send it in parts`);
-    }
-    try {
-      events.push(readEvent(read(), requestKey === undefined ? undefined : `${requestKey}/${number}`));
-      numbers.push(number);
-    } catch (error) {
-      if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
-      problems.push({ item: number, error: error.message, logged: loggedOf(error) });
-    }
+type ReadBatch = (body: Buffer, isArray: boolean, requestKey: string | undefined) => BatchItems;
+
+function batchReader(limits: BatchLimits): ReadBatch {
+  const { batchItemsMax } = limits;
+  const readEvent = itemReader(limits);
+  return (body, isArray, requestKey) => {
+    const events: Event[] = [];
+    const numbers: number[] = [];
+    const problems: Problem[] = [];
+    const count = () => events.length + problems.length;
+    const addItem: AddItem = (number, read) => {
+      if (count() === batchItemsMax) {
+        throw new Refusal(400, `the batch has more than ${batchItemsMax} items; send it in parts`);
+      }
+      try {
+        events.push(readEvent(read(), requestKey === undefined ? undefined : `${requestKey}/${number}`));
+        numbers.push(number);
+      } catch (error) {
+        if (!(error instanceof ItemError || error instanceof Refusal)) throw error;
+        problems.push({ item: number, error: error.message, logged: loggedOf(error) });
+      }
+    };
+    const json = readUtf8(body, limits, !isArray);
+    if (isArray) addElements(json, batchItemsMax + 1, addItem);
+    else addLines(json, addItem);
+    if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
+    return { events, numbers, problems };
   };
-  const json = readUtf8(body, limits, !isArray);
-  if (isArray) addElements(json, limits.batchItemsMax + 1, addItem);
-  else addLines(json, addItem);
-  if (count() === 0) throw new Refusal(400, 'the batch is empty; send at least one item');
-  return { events, numbers, problems };
 }
 
 /**
@@ -157,7 +165,7 @@ export function itemReader(limits: BatchLimits): ReadItem {
   return (members, itemKey) => {
     const { endpoint, idempotencyKey } = readItem(members);
     if (isAbsent(members.get('asset_key'))) throw new ItemError(NO_ASSET_KEY);
-    const key = idempotencyKey === undefined ? itemKey : readKey(idempotencyKey, limits);
+    const key = idempotencyKey === undefined ? itemKey : readKey(idempotencyKey, limits.idempotencyKeyCharactersMax);
     return reports.get(endpoint)!(undefined, members, NO_QUERY, key).event;
   };
 }
@@ -202,13 +210,11 @@ function addElements(json: JsonBytes, elementsMax: number, addItem: AddItem): vo
 }
 
 /** @returns the idempotency key of an item. @throws ItemError for another type, or a key that a header could not have */
-function readKey(value: Json, limits: BatchLimits): string {
-  const { idempotencyKeyCharactersMax } = limits;
-  const wanted = `send a string of 1 to ${idempotencyKeyCharactersMax} visible ASCII characters`;
+function readKey(value: Json, charactersMax: number): string {
+  const wanted = `send a string of 1 to ${charactersMax} visible ASCII characters`;
   if (value.kind !== 'string') throw new ItemError(`idempotency_key is ${shownJson(value.text)}; ${wanted}`);
   const key = stringOf(value);
-  const charactersMax = idempotencyKeyCharactersMax + ITEM_SUFFIX_CHARACTERS_MAX;
-  if (!VISIBLE.test(key) || key.length > charactersMax) {
+  if (!VISIBLE.test(key) || key.length > charactersMax + ITEM_SUFFIX_CHARACTERS_MAX) {
     throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
   }
   return Buffer.from(key, 'latin1').toString('latin1'); // a slice of the body's text would keep the body in memory
