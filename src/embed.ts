@@ -4,8 +4,7 @@
  * (`dist/embed.d.cts`), so they refer to no other file.
  */
 
-import { join } from 'node:path';
-import { type Config, readConfig } from './config/config.ts';
+import { type Config, journalFolder, readConfig } from './config/config.ts';
 import { exitCodes } from './config/exit-codes.ts';
 import { limits, waitLimits } from './config/limits.ts';
 import { flagOf } from './config/options.ts';
@@ -386,7 +385,7 @@ function embed(service: Service, parts: EmbeddedParts): RunningService {
   };
   const diskOf = (deployment: string | undefined) => {
     const known = service.deployments();
-    if (known.includes(deployment)) return openDisk(deployment === undefined ? data : join(data, deployment));
+    if (known.includes(deployment)) return openDisk(journalFolder(data, deployment));
     if (!hosted) throw new TypeError('the filter has a deployment, but the service has none');
     if (deployment === undefined) throw new TypeError('the filter needs a deployment');
     const names = known.filter((name) => name !== undefined);

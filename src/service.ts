@@ -1,9 +1,8 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
-import { join } from 'node:path';
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, forwards } from './config/config.ts';
+import { type Config, forwards, journalFolder } from './config/config.ts';
 import { Defect } from './config/defect.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
@@ -195,8 +194,7 @@ async function createForwarding(
     setup;
   if (!forwards(config)) return undefined;
   const { Forwarder } = await import('./forward/forwarder.ts');
-  const diskOf = (deployment: string | undefined) =>
-    deployment === undefined ? disk : openDisk(join(disk.folder, deployment));
+  const diskOf = (deployment: string | undefined) => openDisk(journalFolder(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
   const sourceName = config.name || hostName;
   const shared = { config, sourceName, progress, limits, notices, openClient, refusedFiles };

@@ -278,6 +278,14 @@ test('limits are handed in by the entries, the commands and the options: no othe
   assert.deepEqual(others, []);
 });
 
+test('the folder of a deployment is computed in one place', () => {
+  const joining = [...sources]
+    .filter(([, text]) => /\bjoin\([^(),]+, (?:deployment|name)\b/.test(text))
+    .map(([path]) => path);
+  const files = joining.filter((path) => !/^journal\/(disk|entry|lock)\.ts$|^journal\/open\/owner\.ts$/.test(path)); // names of files
+  assert.deepEqual(files, ['config/config.ts']);
+});
+
 /** What a pattern can find of the rules of words in `.github/CONTRIBUTING.md`, in a comment or a text. */
 const foreign: readonly (readonly [rule: string, pattern: RegExp])[] = [
   ['R1: name the noun', /\bof which\b|\bwhat of\b/i],

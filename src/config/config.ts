@@ -1,5 +1,6 @@
 /** The options of the service: flags, environment variables and defaults. */
 
+import { join } from 'node:path';
 import { readKey } from '../event/asset-key.ts';
 import { nearest } from '../event/nearest.ts';
 import { type Network, readNetwork } from './client-address.ts';
@@ -434,3 +435,8 @@ const FIRST_PASSED_FD = 3;
 
 /** The form of a deployment's name, safe as a folder and as a part of a path. */
 export const deploymentName = /^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/;
+
+/** @returns the folder of a journal: of a deployment in the data folder, or in local mode the data folder itself */
+export function journalFolder(data: string, deployment: string | undefined): string {
+  return deployment === undefined ? data : join(data, deployment);
+}

@@ -1,6 +1,6 @@
 /** The journals of a service, for reading over HTTP. Each is read from its files, like a command does, beside its writer. */
 
-import { join } from 'node:path';
+import { journalFolder } from '../config/config.ts';
 import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { collectEach } from '../config/memory.ts';
@@ -108,7 +108,7 @@ export class ReadableJournals {
    */
   of(deployment: string | undefined): ReadableJournal {
     const { data } = this.#options;
-    const folder = deployment === undefined ? data : join(data, deployment);
+    const folder = journalFolder(data, deployment);
     let journal = this.#journals.get(folder);
     if (journal === undefined) {
       journal = new ReadableJournal(this.#options.openDisk(folder), this.shared, this.#options);

@@ -1,6 +1,5 @@
-import { join } from 'node:path';
 import { createClientAddress } from '../config/client-address.ts';
-import { segmentBytesOf } from '../config/config.ts';
+import { journalFolder, segmentBytesOf } from '../config/config.ts';
 import { fileQueue } from '../config/file-queue.ts';
 import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
@@ -33,7 +32,7 @@ export async function recordForDeployments(
     lookAtEnds(current, options);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
-    const forget = (name: string) => progress.forget(join(folder.disk.folder, name));
+    const forget = (name: string) => progress.forget(journalFolder(folder.disk.folder, name));
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), forget));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
@@ -125,7 +124,7 @@ function lookAtEnds(
 function openJournals(options: RecordingOptions, onDefect: (error: Error) => void): DeploymentJournals {
   const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
   return new DeploymentJournals({
-    openDisk: (name) => openDisk(join(folder.disk.folder, name)),
+    openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
     onRecorded: (journal, nextSeq) => progress.recorded(journal, nextSeq),
     segmentBytes: segmentBytesOf(config),

@@ -1,5 +1,4 @@
-import { join } from 'node:path';
-import { deploymentName, segmentBytesOf } from '../config/config.ts';
+import { deploymentName, journalFolder, segmentBytesOf } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import { type Disk, isMissingPath } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
@@ -81,7 +80,7 @@ async function checkNotHosted(disk: Disk, openDisk: (folder: string) => Disk): P
     );
   for (const name of names.sort()) {
     if (!deploymentName.test(name) || name.startsWith('damaged-')) continue;
-    const folder = join(disk.folder, name);
+    const folder = journalFolder(disk.folder, name);
     if (contentsOf(await entriesOf(openDisk(folder))).segments.length === 0) continue;
     throw refuse(`holds journals of deployments, such as ${name}`, `--data ${folder} for that journal alone`);
   }

@@ -1,7 +1,6 @@
 /** Finds the journals in the folder of a command: one, or in hosted mode one for each deployment in a subfolder. */
 
-import { join } from 'node:path';
-import { deploymentName, options } from '../../config/config.ts';
+import { deploymentName, journalFolder, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import type { Operands, Option } from '../../config/options.ts';
@@ -125,7 +124,7 @@ export function askForOne(folder: string, deployments: readonly Pick<DeploymentF
   const names = deployments.slice(0, NAMED_MAX).map(({ name }) => name);
   const more = deployments.length - names.length;
   const all = `${names.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
-  const example = shellWord(join(folder, names[0] ?? ''));
+  const example = shellWord(journalFolder(folder, names[0]));
   return `${folder} holds a journal for each deployment: ${all}; give one of them, such as --data ${example}`;
 }
 
@@ -140,7 +139,7 @@ async function holdsJournal(disk: Disk, names: readonly string[]): Promise<boole
 export async function deploymentsIn({ folder, list }: Pick<Disk, 'folder' | 'list'>): Promise<DeploymentFolder[]> {
   const found: DeploymentFolder[] = [];
   for (const name of (await list()).filter((name) => deploymentName.test(name) && !SIDE_FOLDER.test(name)).sort()) {
-    const disk = openDisk(join(folder, name));
+    const disk = openDisk(journalFolder(folder, name));
     try {
       if (await holdsJournal(disk, await disk.list())) found.push({ name, disk });
     } catch (error) {

@@ -1,6 +1,6 @@
 /** `assetlog forward test`: tries each destination before anything is forwarded. */
 
-import { join } from 'node:path';
+import { journalFolder } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { watchDeployments } from '../../deployments/file.ts';
@@ -40,7 +40,7 @@ export async function tryDestinations(values: TryValues, name: string | undefine
   const probeLimits = { ...limits, forwardRequestMs: limits.attemptMs };
   const tried = await Promise.all(
     wanted.map(async ([destination, deployment]) => {
-      const source = await sourceOf(join(values.data, deployment ?? ''));
+      const source = await sourceOf(journalFolder(values.data, deployment));
       const { kind, works, reason } = await tryDestination(
         destination,
         { deployment, source, limits: probeLimits },

@@ -1,7 +1,6 @@
 /** `assetlog backup`: brings a copy of a journal up to date, or of the journals of all deployments. */
 
-import { join } from 'node:path';
-import { options } from '../../config/config.ts';
+import { journalFolder, options } from '../../config/config.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { isWithin } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
@@ -89,7 +88,8 @@ async function backUpAll(
   const done: Backup[] = [];
   let code: ExitCode = exitCodes.done;
   for (const name of names) {
-    const [from, to] = [openDisk(join(source.folder, name)), openDisk(join(target.folder, name))];
+    const diskIn = ({ folder }: Disk) => openDisk(journalFolder(folder, name || undefined));
+    const [from, to] = [diskIn(source), diskIn(target)];
     try {
       const result = await backUpOne(from, to, output);
       done.push(result);

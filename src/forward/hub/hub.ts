@@ -5,7 +5,7 @@
  * - `PUT /forward/{source}/{first_seq}` takes lines of it. What is known already is not recorded again.
  */
 
-import { join } from 'node:path';
+import { journalFolder } from '../../config/config.ts';
 import type { Limits } from '../../config/limits.ts';
 import type { SourceFilter } from '../../event/search.ts';
 import { itemReader, lineTypes, type ReadItem } from '../../http/batch.ts';
@@ -226,7 +226,6 @@ export class Hub {
   }
 
   #folderOf(deployment: string | undefined): string {
-    const { data } = this.#options;
-    return deployment === undefined ? data : join(data, deployment);
+    return journalFolder(this.#options.data, deployment);
   }
 }
