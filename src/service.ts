@@ -196,9 +196,20 @@ async function createForwarding(
   const { Forwarder } = await import('./forward/forwarder.ts');
   const diskOf = (deployment: string | undefined) => openDisk(journalFolder(disk.folder, deployment));
   const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
-  const sourceName = config.name || hostName;
-  const shared = { config, sourceName, progress, limits, notices, openClient, refusedFiles };
-  return new Forwarder({ ...shared, onForwarded, onAcknowledged, diskOf, hub, isOwnUrl });
+  return new Forwarder({
+    config,
+    sourceName: config.name || hostName,
+    progress,
+    limits,
+    notices,
+    openClient,
+    refusedFiles,
+    onForwarded,
+    onAcknowledged,
+    diskOf,
+    hub,
+    isOwnUrl,
+  });
 }
 
 /** The receiving side of forwarding; a hub may also forward. */
@@ -226,7 +237,20 @@ async function createRecording(
   forwarding: Forwarder | undefined,
   hub: Hub,
 ): Promise<Recording> {
-  const { config, notices, limits, refusals, activity, shutdown } = setup;
+  const {
+    config,
+    notices,
+    limits,
+    metrics,
+    keyMemory,
+    openDisk,
+    lockFolder,
+    progress,
+    refusedFiles,
+    refusals,
+    activity,
+    shutdown,
+  } = setup;
   const hooksOf = (deployment: string | undefined) => {
     const hooks = hub.hooksOf(deployment);
     return {
@@ -238,11 +262,14 @@ async function createRecording(
       },
     };
   };
-  const options = { ...setup, folder, hooksOf, onDeployments: async () => forwarding?.update() };
+  const shared = { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf };
   const recording =
     config.deployments === ''
-      ? recordLocally(options, (error) => endAfter(DISK_FAILED, error, setup))
-      : await recordForDeployments(options, (error) => endAfter(LOCK_LOST, error, setup));
+      ? recordLocally(shared, (error) => endAfter(DISK_FAILED, error, setup))
+      : await recordForDeployments(
+          { ...shared, lockFolder, refusedFiles, onDeployments: async () => forwarding?.update() },
+          (error) => endAfter(LOCK_LOST, error, setup),
+        );
   refusals.deploymentIn = recording.deploymentIn;
   refusals.isToken = recording.isToken;
   activity.isToken = recording.isToken;
@@ -345,12 +372,20 @@ function createReadings(
   { disk }: DataFolder,
   recording: Recording,
 ): Pick<RequestParts, 'journals' | 'assets'> {
-  const { config, limits, notices, metrics, shutdown } = setup;
+  const { config, limits, notices, metrics, openDisk, progress, collectGarbage, shutdown } = setup;
   const open = (deployment: string) => {
     recording.wake(deployment);
     return recording.troubles().get(deployment);
   };
-  const journals = new ReadableJournals({ ...setup, data: disk.folder, open });
+  const journals = new ReadableJournals({
+    data: disk.folder,
+    openDisk,
+    progress,
+    open,
+    limits,
+    notices,
+    collectGarbage,
+  });
   const assets = new AssetMemory({ journals, limits });
   shutdown.add(() => assets.close());
   const { watchAsset: keys, deployments } = config;

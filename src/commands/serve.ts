@@ -7,6 +7,7 @@ import {
   type Config,
   contradictionsIn,
   forwards,
+  journalFolder,
   misspeltVariables,
   options,
   readPassedSocket,
@@ -177,7 +178,7 @@ function firstSteps(config: Config, { url, deployment }: Service): string {
   const under = hosted ? `/${deployment}` : '';
   const token = hosted ? `-H '${tokenHeader.replaceAll("'", "'\\''")}: TOKEN' ` : '';
   return [
-    `  events go to  ${printable(resolve(data, hosted ? deployment : ''))}`,
+    `  events go to  ${printable(resolve(journalFolder(data, deployment)))}`,
     ...(isShown ? [`  the page is   ${url}${under}/`] : []),
     `  to try it     curl -X POST ${token}${shellWord(`${url}${under}/report_asset_materialization/warehouse/orders`)}`,
     ...(hosted

@@ -12,7 +12,7 @@ import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
 import { HOSTED } from './folder.ts';
-import type { Recording, RecordingOptions } from './recording.ts';
+import type { HostedOptions, Recording, RecordingOptions } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
 
@@ -23,7 +23,7 @@ import { exitCodeOf, StartError } from './start-error.ts';
  * @throws StartError if the deployments file cannot be read or is invalid
  */
 export async function recordForDeployments(
-  options: RecordingOptions,
+  options: HostedOptions,
   onFailed: (error: Error) => void,
 ): Promise<Recording> {
   const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
@@ -121,7 +121,7 @@ function lookAtEnds(
   });
 }
 
-function openJournals(options: RecordingOptions, onDefect: (error: Error) => void): DeploymentJournals {
+function openJournals(options: HostedOptions, onDefect: (error: Error) => void): DeploymentJournals {
   const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),

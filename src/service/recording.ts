@@ -49,12 +49,17 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   close(): Promise<void>;
 }
 
-/** What `recordLocally` and `recordForDeployments` need. */
-export interface RecordingOptions extends Setup {
+/** What both `recordLocally` and `recordForDeployments` need. */
+export interface RecordingOptions
+  extends Pick<Setup, 'config' | 'notices' | 'limits' | 'metrics' | 'keyMemory' | 'openDisk' | 'progress'> {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
-  /** Called when the deployments might have changed; resolves when forwarding from removed ones has ended. Never rejects. */
-  readonly onDeployments: () => Promise<void>;
   /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
+}
+
+/** What `recordForDeployments` needs besides. */
+export interface HostedOptions extends RecordingOptions, Pick<Setup, 'lockFolder' | 'refusedFiles'> {
+  /** Called when the deployments might have changed; resolves when forwarding from removed ones has ended. Never rejects. */
+  readonly onDeployments: () => Promise<void>;
 }

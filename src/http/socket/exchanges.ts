@@ -52,12 +52,15 @@ export class Exchanges {
   #draining = false;
 
   constructor(options: ExchangesOptions, app: App) {
-    const { limits, collectGarbage } = options;
+    const { maxConnections, background, limits, notices, collectGarbage } = options;
     this.#options = options;
     this.#app = app;
     this.#replies = new ReplyTexts(limits);
     this.connections = new Connections({
-      ...options,
+      maxConnections,
+      background,
+      limits,
+      notices,
       onSent: (connection) => this.#allSent(connection),
       onEnded: endReplies,
       onClosed: (connection) => {
