@@ -2,13 +2,10 @@
 
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import { type Config, forwards, journalFolder } from './config/config.ts';
+import type { Config } from './config/config.ts';
 import { Defect } from './config/defect.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
-import type { Forwarder } from './forward/forwarder.ts';
-import { Hub } from './forward/hub/hub.ts';
-import type { IsOwnUrl } from './forward/settings-file.ts';
 import { hostOf } from './http/origin.ts';
 import { type Listener, listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
@@ -21,9 +18,10 @@ import { AssetMemory } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
 import { WatchedAssets } from './reading/watched-assets.ts';
 import { DataFolder } from './service/folder.ts';
-import { recordForDeployments, warnOfWriters } from './service/hosted.ts';
+import { recordForDeployments } from './service/hosted.ts';
 import { addressToListenAt, leadsTo, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
+import { Peers } from './service/peers.ts';
 import type { Recording } from './service/recording.ts';
 import { createAppFor, type RequestParts } from './service/requests.ts';
 import type { ServiceParts, Setup } from './service/setup.ts';
@@ -131,10 +129,9 @@ async function start(setup: Setup): Promise<Service> {
   const folder = await lock(setup);
   let own: Pick<Listener, 'address' | 'port'> | undefined;
   const isOwnUrl = (url: URL) => own !== undefined && leadsTo(url, own, config.allowedHost);
-  const forwarding = await createForwarding(setup, folder, () => hub, isOwnUrl);
-  const hub: Hub = createHub(setup, folder, forwarding);
-  const recording = await createRecording(setup, folder, forwarding, hub);
-  if (forwarding !== undefined) await readDestinations(setup, forwarding, recording);
+  const peers = await Peers.create(setup, folder, isOwnUrl);
+  const recording = await createRecording(setup, folder, peers);
+  await peers.open(recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
   const open = () => {
@@ -146,21 +143,13 @@ async function start(setup: Setup): Promise<Service> {
   // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
   const { journals, assets } = createReadings(setup, folder, recording);
   const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
-  const acks = forwarding?.acks;
-  const parts = { folder, recording, space, journals, assets, hub, acks, testMode };
+  const parts = { folder, recording, space, journals, assets, peers, testMode };
   own = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   const { address, port } = own;
-  checkHooks(forwarding);
-  // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
-  shutdown.add((cause) => {
-    if (acks === undefined) void forwarding?.close();
-    else acks.end(cause === 'journal failed' ? 0 : limits.forwardStopMs);
-  });
+  peers.onListening();
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
-  forwarding?.begin();
-  hub.begin();
-  shutdown.add(() => hub.close());
+  peers.begin();
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,
@@ -169,7 +158,7 @@ async function start(setup: Setup): Promise<Service> {
     stop: () => shutdown.run('stop requested'),
     reload: async () => {
       await recording.reload();
-      await forwarding?.reload();
+      await peers.reload();
     },
     testMode,
     progress: setup.progress,
@@ -183,60 +172,8 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
   return folder;
 }
 
-/** @returns undefined if no destination is configured: the code of forwarding is not loaded then */
-async function createForwarding(
-  setup: Setup,
-  { disk }: DataFolder,
-  hub: () => Hub,
-  isOwnUrl: IsOwnUrl,
-): Promise<Forwarder | undefined> {
-  const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
-    setup;
-  if (!forwards(config)) return undefined;
-  const { Forwarder } = await import('./forward/forwarder.ts');
-  const diskOf = (deployment: string | undefined) => openDisk(journalFolder(disk.folder, deployment));
-  const onAcknowledged = (ms: number) => metrics.acknowledged(ms);
-  return new Forwarder({
-    config,
-    sourceName: config.name || hostName,
-    progress,
-    limits,
-    notices,
-    openClient,
-    refusedFiles,
-    onForwarded,
-    onAcknowledged,
-    diskOf,
-    hub,
-    isOwnUrl,
-  });
-}
-
-/** The receiving side of forwarding; a hub may also forward. */
-function createHub(setup: Setup, { disk }: DataFolder, forwarding: Forwarder | undefined): Hub {
-  const { openDisk, progress, limits, notices, metrics } = setup;
-  const hub = new Hub({
-    data: disk.folder,
-    openDisk,
-    progress,
-    limits,
-    notices,
-    viaOf: (deployment) => forwarding?.viaOf(deployment) ?? [],
-  });
-  metrics.hubSources = () => hub.sourceCount;
-  metrics.hubSourcesShare = () => hub.sourcesShare;
-  metrics.hubSilentSeconds = () => hub.silentSeconds;
-  metrics.hubLostEvents = () => hub.lostEvents;
-  return hub;
-}
-
 /** @throws StartError if the deployments file cannot be read or is invalid */
-async function createRecording(
-  setup: Setup,
-  folder: DataFolder,
-  forwarding: Forwarder | undefined,
-  hub: Hub,
-): Promise<Recording> {
+async function createRecording(setup: Setup, folder: DataFolder, peers: Peers): Promise<Recording> {
   const {
     config,
     notices,
@@ -251,23 +188,13 @@ async function createRecording(
     activity,
     shutdown,
   } = setup;
-  const hooksOf = (deployment: string | undefined) => {
-    const hooks = hub.hooksOf(deployment);
-    return {
-      ...hooks,
-      heldBack: () => forwarding?.heldBack(deployment),
-      removing: async (last: number, first: number) => {
-        await hooks.removing(last, first);
-        await forwarding?.removing(deployment, { first, last });
-      },
-    };
-  };
+  const hooksOf = (deployment: string | undefined) => peers.hooksOf(deployment);
   const shared = { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf };
   const recording =
     config.deployments === ''
       ? recordLocally(shared, (error) => endAfter(DISK_FAILED, error, setup))
       : await recordForDeployments(
-          { ...shared, lockFolder, refusedFiles, onDeployments: async () => forwarding?.update() },
+          { ...shared, lockFolder, refusedFiles, onDeployments: () => peers.update() },
           (error) => endAfter(LOCK_LOST, error, setup),
         );
   refusals.deploymentIn = recording.deploymentIn;
@@ -308,33 +235,6 @@ function endAfter(how: typeof DISK_FAILED | typeof LOCK_LOST, error: Error, { no
   shutdown.exitCode = exitCode;
   notices.error(message, { problem: error.message });
   void shutdown.run(cause);
-}
-
-/** @throws StartError if an option or the file with the destinations is wrong */
-async function readDestinations(setup: Setup, forwarding: Forwarder, recording: Recording): Promise<void> {
-  const { config, notices, limits, metrics, shutdown } = setup;
-  await forwarding.open(recording).catch((error: Error) => {
-    throw new StartError(exitCodeOf(error), error.message);
-  });
-  if (config.forward !== '') {
-    await warnOfWriters(config.forward, 'the file of --forward, and so decide where events and tokens go', setup);
-  }
-  metrics.forwarding = () => forwarding.figures();
-  metrics.waitingReplies = () => forwarding.acks?.waiting ?? 0;
-  const ms = limits.forwardStopMs + limits.lastCallMs;
-  shutdown.add(async () => {
-    if (await resolvesWithin(forwarding.close(), ms)) return;
-    notices.error('forwarding did not end; its next start asks each destination how far it is', { ms });
-  });
-}
-
-/** @throws StartError if a hook posts to the service itself */
-function checkHooks(forwarding: Forwarder | undefined): void {
-  try {
-    forwarding?.checkHooks();
-  } catch (error) {
-    throw new StartError(exitCodes.configuration, (error as Error).message);
-  }
 }
 
 /** @throws StartError if the disk is not larger than `Config.keepFree`, or does not report its space */

@@ -2,7 +2,6 @@
 
 import { version } from '../config/config.ts';
 import { fileQueue } from '../config/file-queue.ts';
-import type { Acks } from '../forward/acks.ts';
 import type { Hub } from '../forward/hub/hub.ts';
 import { createApp } from '../http/app.ts';
 import type { App } from '../http/message.ts';
@@ -16,6 +15,7 @@ import { readingRoutes } from '../reading/routes.ts';
 import type { TestMode } from '../test-mode/test-mode.ts';
 import { makeContract } from './contract.ts';
 import type { DataFolder } from './folder.ts';
+import type { Peers } from './peers.ts';
 import { createFindReadable } from './readable.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
@@ -26,14 +26,14 @@ export interface RequestParts {
   readonly space: SpaceWatch;
   readonly journals: ReadableJournals;
   readonly assets: AssetMemory;
-  readonly hub: Hub;
-  readonly acks: Acks | undefined;
+  readonly peers: Peers;
   readonly testMode: TestMode | undefined;
 }
 
 /** @param address of the listener */
 export function createAppFor(address: string, setup: Setup, parts: RequestParts): App {
-  const { folder, recording, space, journals, assets, hub, acks, testMode } = parts;
+  const { folder, recording, space, journals, assets, testMode } = parts;
+  const { hub, acks } = parts.peers;
   const { config, notices, activity, refusals, limits, metrics, keyMemory, shutdown, refusedFiles } = setup;
   const { pathPrefix, allowedHost: allowedHosts } = config;
   const tokenHeader = config.deployments === '' ? undefined : config.tokenHeader;

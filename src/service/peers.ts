@@ -1,0 +1,134 @@
+/** The services that a service forwards to, and those whose events it takes: what forwarding needs of the steps of a start. */
+
+import { forwards, journalFolder } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import type { Acks } from '../forward/acks.ts';
+import type { Forwarder } from '../forward/forwarder.ts';
+import { Hub } from '../forward/hub/hub.ts';
+import type { IsOwnUrl } from '../forward/settings-file.ts';
+import type { JournalHooks } from '../journal/hooks.ts';
+import type { DataFolder } from './folder.ts';
+import { warnOfWriters } from './hosted.ts';
+import type { Recording } from './recording.ts';
+import type { Setup } from './setup.ts';
+import { resolvesWithin } from './shutdown.ts';
+import { exitCodeOf, StartError } from './start-error.ts';
+
+/** In this order: `create`, `open` before the journals, `onListening`, and `begin` after they are open. */
+export class Peers {
+  readonly hub: Hub;
+  readonly #setup: Setup;
+  #forwarding: Forwarder | undefined;
+
+  private constructor(setup: Setup, { disk }: DataFolder) {
+    const { openDisk, progress, limits, notices, metrics } = setup;
+    this.#setup = setup;
+    const viaOf = (deployment: string | undefined) => this.#forwarding?.viaOf(deployment) ?? [];
+    this.hub = new Hub({ data: disk.folder, openDisk, progress, limits, notices, viaOf });
+    metrics.hubSources = () => this.hub.sourceCount;
+    metrics.hubSourcesShare = () => this.hub.sourcesShare;
+    metrics.hubSilentSeconds = () => this.hub.silentSeconds;
+    metrics.hubLostEvents = () => this.hub.lostEvents;
+  }
+
+  /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */
+  static async create(setup: Setup, folder: DataFolder, isOwnUrl: IsOwnUrl): Promise<Peers> {
+    const peers = new Peers(setup, folder);
+    if (forwards(setup.config)) await peers.#load(folder, isOwnUrl);
+    return peers;
+  }
+
+  async #load({ disk }: DataFolder, isOwnUrl: IsOwnUrl): Promise<void> {
+    const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
+      this.#setup;
+    const { Forwarder } = await import('../forward/forwarder.ts');
+    this.#forwarding = new Forwarder({
+      config,
+      sourceName: config.name || hostName,
+      progress,
+      limits,
+      notices,
+      openClient,
+      refusedFiles,
+      onForwarded,
+      onAcknowledged: (ms) => metrics.acknowledged(ms),
+      diskOf: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
+      hub: () => this.hub,
+      isOwnUrl,
+    });
+  }
+
+  /** With --ack. */
+  get acks(): Acks | undefined {
+    return this.#forwarding?.acks;
+  }
+
+  /** See `RecordingOptions.hooksOf`. */
+  hooksOf(deployment: string | undefined): JournalHooks {
+    const hooks = this.hub.hooksOf(deployment);
+    return {
+      ...hooks,
+      heldBack: () => this.#forwarding?.heldBack(deployment),
+      removing: async (last, first) => {
+        await hooks.removing(last, first);
+        await this.#forwarding?.removing(deployment, { first, last });
+      },
+    };
+  }
+
+  /**
+   * Reads the destinations, before a journal is opened.
+   * @throws StartError if an option or the file with the destinations is wrong
+   */
+  async open(recording: Recording): Promise<void> {
+    const { config, notices, limits, metrics, shutdown } = this.#setup;
+    const forwarding = this.#forwarding;
+    if (forwarding === undefined) return;
+    await forwarding.open(recording).catch((error: Error) => {
+      throw new StartError(exitCodeOf(error), error.message);
+    });
+    if (config.forward !== '') {
+      const what = 'the file of --forward, and so decide where events and tokens go';
+      await warnOfWriters(config.forward, what, this.#setup);
+    }
+    metrics.forwarding = () => forwarding.figures();
+    metrics.waitingReplies = () => forwarding.acks?.waiting ?? 0;
+    const ms = limits.forwardStopMs + limits.lastCallMs;
+    shutdown.add(async () => {
+      if (await resolvesWithin(forwarding.close(), ms)) return;
+      notices.error('forwarding did not end; its next start asks each destination how far it is', { ms });
+    });
+  }
+
+  /** Called when the address of the service is known. @throws StartError if a hook posts to the service itself */
+  onListening(): void {
+    const { limits, shutdown } = this.#setup;
+    const { acks } = this;
+    try {
+      this.#forwarding?.checkHooks();
+    } catch (error) {
+      throw new StartError(exitCodes.configuration, (error as Error).message);
+    }
+    // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
+    shutdown.add((cause) => {
+      if (acks === undefined) void this.#forwarding?.close();
+      else acks.end(cause === 'journal failed' ? 0 : limits.forwardStopMs);
+    });
+  }
+
+  begin(): void {
+    this.#forwarding?.begin();
+    this.hub.begin();
+    this.#setup.shutdown.add(() => this.hub.close());
+  }
+
+  /** Called when the deployments might have changed. Resolves when forwarding from removed ones has ended. Never rejects. */
+  async update(): Promise<void> {
+    await this.#forwarding?.update();
+  }
+
+  /** Reads the destinations again, and lets those that wait or are stopped try at once. Never rejects. */
+  async reload(): Promise<void> {
+    await this.#forwarding?.reload();
+  }
+}
