@@ -3,7 +3,6 @@
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
 import type { Config } from './config/config.ts';
-import { Defect } from './config/defect.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
 import { hostOf } from './http/origin.ts';
@@ -83,7 +82,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
   const { limits, openDisk = standardOpenDisk, background = false } = parts;
   const { lockFolder = standardLockFolder, listen = standardListen, openClient = standardOpenClient } = parts;
   const { hostName, fd, collectGarbage, onForwarded, aroundReset, terminal, refusalsSeenMax: seenMax = 0 } = parts;
-  const shutdown = new Shutdown();
+  const shutdown = new Shutdown(notices);
   const metrics = new Metrics();
   const keyMemory = openKeyMemory(config.idempotencyKeys ?? limits.idempotencyKeysMax, notices);
   metrics.keys = keyMemory;
@@ -174,29 +173,12 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 
 /** @throws StartError if the deployments file cannot be read or is invalid */
 async function createRecording(setup: Setup, folder: DataFolder, peers: Peers): Promise<Recording> {
-  const {
-    config,
-    notices,
-    limits,
-    metrics,
-    keyMemory,
-    openDisk,
-    lockFolder,
-    progress,
-    refusedFiles,
-    refusals,
-    activity,
-    shutdown,
-  } = setup;
-  const hooksOf = (deployment: string | undefined) => peers.hooksOf(deployment);
-  const shared = { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf };
+  const { config, notices, limits, refusals, activity, shutdown } = setup;
+  const journals = { folder, hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment) };
   const recording =
     config.deployments === ''
-      ? recordLocally(shared, (error) => endAfter(DISK_FAILED, error, setup))
-      : await recordForDeployments(
-          { ...shared, lockFolder, refusedFiles, onDeployments: () => peers.update() },
-          (error) => endAfter(LOCK_LOST, error, setup),
-        );
+      ? recordLocally(setup, journals)
+      : await recordForDeployments(setup, journals, () => peers.update());
   refusals.deploymentIn = recording.deploymentIn;
   refusals.isToken = recording.isToken;
   activity.isToken = recording.isToken;
@@ -209,32 +191,6 @@ async function createRecording(setup: Setup, folder: DataFolder, peers: Peers): 
     folder.keepUntil(closed);
   });
   return recording;
-}
-
-const DISK_FAILED = {
-  cause: 'journal failed',
-  exitCode: exitCodes.diskFailed,
-  message: 'the disk failed and the service ends; its next start finds out what is on the disk',
-} as const;
-/** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
-const LOCK_LOST = {
-  cause: 'lock lost',
-  exitCode: exitCodes.diskFailed,
-  message: 'the data folder is not locked any more and the service ends',
-} as const;
-
-const DEFECT = {
-  cause: 'journal failed',
-  exitCode: exitCodes.unexpected,
-  message: 'a journal contradicts itself and the service ends; this is a defect of the service, please report it',
-} as const;
-
-function endAfter(how: typeof DISK_FAILED | typeof LOCK_LOST, error: Error, { notices, shutdown }: Setup): void {
-  const { cause, exitCode, message } = error instanceof Defect ? DEFECT : how;
-  if (cause === 'lock lost' && shutdown.hasBegun) return;
-  shutdown.exitCode = exitCode;
-  notices.error(message, { problem: error.message });
-  void shutdown.run(cause);
 }
 
 /** @throws StartError if the disk is not larger than `Config.keepFree`, or does not report its space */

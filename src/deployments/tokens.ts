@@ -1,8 +1,11 @@
 /** Hosted mode: the tokens of a deployment, their ends, and a search in constant time. */
 
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Limits } from '../config/limits.ts';
 import type { Right } from '../http/router.ts';
 import { findFirstIndex } from '../journal/first-index.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
 
 /** The content of a valid deployments file. */
 export interface Deployments {
@@ -110,6 +113,27 @@ export function tokenCounter(
     const soon = endedAt(nowMs + soonMs);
     return { valid: ends.length - soon, expiring: soon - expired, expired };
   };
+}
+
+interface ReportParts {
+  readonly limits: Pick<Limits, 'tokenExpiringMs' | 'tokensNamedMax'>;
+  readonly metrics: Pick<Metrics, 'tokens'>;
+  readonly notices: Notices;
+}
+
+/** Warns of tokens that have expired or expire soon, and sets their counts in the metrics, which need no token. */
+export function reportTokenEnds(deployments: Deployments, { limits, metrics, notices }: ReportParts): void {
+  const count = tokenCounter(deployments, limits.tokenExpiringMs);
+  metrics.tokens = () => count(Date.now());
+  const { expired, expiring } = tokensByState(deployments, Date.now(), limits.tokenExpiringMs);
+  if (expired.length + expiring.length === 0) return;
+  const named = (names: string[]) => names.slice(0, limits.tokensNamedMax).join(', ') || undefined;
+  notices.warn('tokens have expired or expire within 14 days; assetlog token prints new ones', {
+    expired_count: expired.length,
+    expired: named(expired),
+    expiring_count: expiring.length,
+    expiring: named(expiring),
+  });
 }
 
 /** @returns a function that tests whether a text is a token of any deployment, expired ones included; for text of refused requests */

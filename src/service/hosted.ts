@@ -1,35 +1,37 @@
 import { createClientAddress } from '../config/client-address.ts';
 import { journalFolder, segmentBytesOf } from '../config/config.ts';
-import { fileQueue } from '../config/file-queue.ts';
-import { otherWriters } from '../config/files.ts';
 import { createAuthenticator, deploymentIn } from '../deployments/authenticator.ts';
 import { watchDeployments } from '../deployments/file.ts';
 import { DeploymentJournals } from '../deployments/journals.ts';
 import { OpenReadings } from '../deployments/open-readings.ts';
-import { type Deployments, sha256, tokenCounter, tokensByState, tokenTest } from '../deployments/tokens.ts';
+import { reportTokenEnds, sha256, tokenTest } from '../deployments/tokens.ts';
 import { refused } from '../event/record-result.ts';
 import type { Recorder } from '../http/message.ts';
 import { type Disk, isFull } from '../journal/disk.ts';
 import { writeFile } from '../journal/file-io.ts';
 import { HOSTED } from './folder.ts';
-import type { HostedOptions, Recording, RecordingOptions } from './recording.ts';
+import type { RecordedJournals, Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
+import { warnOfWriters } from './writers.ts';
 
 /**
  * Hosted mode: records into a journal for each deployment, in the subfolder of the data folder with the deployment's name:
  * `/var/lib/assetlog/prod`.
- * @param onFailed called when the lock of the data folder is lost, since the lock of each journal is separate, or after a Defect
+ * @param onDeployments called when the deployments might have changed; resolves when forwarding from removed ones has ended. It never
+ *   rejects
  * @throws StartError if the deployments file cannot be read or is invalid
  */
 export async function recordForDeployments(
-  options: HostedOptions,
-  onFailed: (error: Error) => void,
+  setup: Setup,
+  journals: RecordedJournals,
+  onDeployments: () => Promise<void>,
 ): Promise<Recording> {
-  const { config, notices, folder, limits, metrics, progress, onDeployments } = options;
+  const { config, notices, limits, metrics, progress, shutdown } = setup;
+  const { folder } = journals;
   const { pathPrefix, tokenHeader } = config;
-  const file = await watchDeployments(config.deployments, options, (current) => {
-    lookAtEnds(current, options);
+  const file = await watchDeployments(config.deployments, setup, (current) => {
+    reportTokenEnds(current, setup);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
     const forget = (name: string) => progress.forget(journalFolder(folder.disk.folder, name));
@@ -37,12 +39,12 @@ export async function recordForDeployments(
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
   });
-  lookAtEnds(file.current, options);
+  reportTokenEnds(file.current, setup);
   const readings = new OpenReadings(() => file.current, limits);
-  const hosted = openJournals(options, onFailed);
+  const hosted = openJournals(setup, journals);
   const journalIfKnown = (name: string | undefined) =>
     name !== undefined && file.current.tokensOf.has(name) ? hosted.journalOf(name) : undefined;
-  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, options);
+  await warnOfWriters(config.deployments, DEPLOYMENTS_FILE, setup);
   if (config.read) notices.warn('--read has no effect with --deployments: its file decides which tokens may read');
   const isToken = tokenTest(() => file.current);
   const authenticate = createAuthenticator({
@@ -87,7 +89,7 @@ export async function recordForDeployments(
     retain: (deployment) => journalIfKnown(deployment)?.retain(),
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
-    abandon: onFailed,
+    abandon: (error) => shutdown.endAfter('lock lost', error), // the lock of each journal is separate
     close: () => {
       file.stop();
       return hosted.close();
@@ -103,26 +105,8 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-/** Warns of tokens that have expired or expire soon, and sets their counts in the metrics, which need no token. */
-function lookAtEnds(
-  deployments: Deployments,
-  { limits, metrics, notices }: Pick<RecordingOptions, 'limits' | 'metrics' | 'notices'>,
-): void {
-  const count = tokenCounter(deployments, limits.tokenExpiringMs);
-  metrics.tokens = () => count(Date.now());
-  const { expired, expiring } = tokensByState(deployments, Date.now(), limits.tokenExpiringMs);
-  if (expired.length + expiring.length === 0) return;
-  const named = (names: string[]) => names.slice(0, limits.tokensNamedMax).join(', ') || undefined;
-  notices.warn('tokens have expired or expire within 14 days; assetlog token prints new ones', {
-    expired_count: expired.length,
-    expired: named(expired),
-    expiring_count: expiring.length,
-    expiring: named(expiring),
-  });
-}
-
-function openJournals(options: HostedOptions, onDefect: (error: Error) => void): DeploymentJournals {
-  const { config, notices, folder, limits, metrics, keyMemory, openDisk, lockFolder, progress, hooksOf } = options;
+function openJournals(setup: Setup, { folder, hooksOf }: RecordedJournals): DeploymentJournals {
+  const { config, notices, limits, metrics, keyMemory, openDisk, lockFolder, progress } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
@@ -134,7 +118,7 @@ function openJournals(options: HostedOptions, onDefect: (error: Error) => void):
     metrics,
     keyMemory,
     notices,
-    onDefect,
+    onDefect: (error) => setup.shutdown.endAfter('disk failed', error),
   });
 }
 
@@ -149,20 +133,3 @@ function refuseAll({ deployment }: Recorder, reason: string): Recorder {
 }
 
 const DEPLOYMENTS_FILE = 'the deployments file, and so decide which clients may report';
-
-/**
- * Warns if users other than the service's may write to a file that the service trusts.
- * @param what the file, and what it decides: `the deployments file, and so decide which clients may report`
- * @throws LateFileError, or the error of a system call
- */
-export async function warnOfWriters(
-  file: string,
-  what: string,
-  { limits, notices }: Pick<Setup, 'limits' | 'notices'>,
-): Promise<void> {
-  const writers = await fileQueue.run(file, limits.fileReadMs, () => otherWriters(file));
-  if (writers === undefined) return;
-  const [users, mode] =
-    writers.kind === 'every user' ? ['every user of this machine', 'go-w'] : [`the group ${writers.gid}`, 'g-w'];
-  notices.warn(`${users} may write to ${what}; chmod ${mode} it`, { file });
-}

@@ -7,19 +7,18 @@ import type { JournalOptions } from '../journal/options.ts';
 import { contentsOf } from '../journal/segments.ts';
 import { folderFailed, HOSTED } from './folder.ts';
 import { LocalJournal } from './local-journal.ts';
-import type { Recording, RecordingOptions } from './recording.ts';
+import type { RecordedJournals, Recording } from './recording.ts';
+import type { Setup } from './setup.ts';
 import { StartError } from './start-error.ts';
 
-/**
- * Local mode: records into one journal, directly in the data folder.
- * @param onFailed called once, when the disk failed and only a restart can recover: see `JournalOptions.onFailed`
- */
+/** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
-  { config, notices, folder, limits, metrics, keyMemory, openDisk, progress, hooksOf }: RecordingOptions,
-  onFailed: (error: Error) => void,
+  { config, notices, limits, metrics, keyMemory, openDisk, progress, shutdown }: Setup,
+  { folder, hooksOf }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
+  const onFailed = (error: Error) => shutdown.endAfter('disk failed', error);
   const create = (waiting: Pick<JournalOptions, 'openWaitMs'>) =>
     new Journal({
       disk,

@@ -8,11 +8,11 @@ import { Hub } from '../forward/hub/hub.ts';
 import type { IsOwnUrl } from '../forward/settings-file.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { DataFolder } from './folder.ts';
-import { warnOfWriters } from './hosted.ts';
 import type { Recording } from './recording.ts';
 import type { Setup } from './setup.ts';
 import { resolvesWithin } from './shutdown.ts';
 import { exitCodeOf, StartError } from './start-error.ts';
+import { warnOfWriters } from './writers.ts';
 
 /** In this order: `create`, `open` before the journals, `onListening`, and `begin` after they are open. */
 export class Peers {
@@ -63,7 +63,7 @@ export class Peers {
     return this.#forwarding?.acks;
   }
 
-  /** See `RecordingOptions.hooksOf`. */
+  /** See `RecordedJournals.hooksOf`. */
   hooksOf(deployment: string | undefined): JournalHooks {
     const hooks = this.hub.hooksOf(deployment);
     return {

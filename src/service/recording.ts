@@ -5,7 +5,6 @@ import type { JournalHooks } from '../journal/hooks.ts';
 import type { IsToken } from '../telemetry/masked.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { DataFolder } from './folder.ts';
-import type { Setup } from './setup.ts';
 
 /** Records reports into the one journal of a local service, or into a journal for each deployment. */
 export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable' | 'tokenHeaders'> {
@@ -49,17 +48,10 @@ export interface Recording extends Pick<AppParts, 'findRecorder' | 'findReadable
   close(): Promise<void>;
 }
 
-/** What both `recordLocally` and `recordForDeployments` need. */
-export interface RecordingOptions
-  extends Pick<Setup, 'config' | 'notices' | 'limits' | 'metrics' | 'keyMemory' | 'openDisk' | 'progress'> {
+/** The journals of a recording. */
+export interface RecordedJournals {
   /** The data folder, locked or waiting for space. */
   readonly folder: DataFolder;
   /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
-}
-
-/** What `recordForDeployments` needs besides. */
-export interface HostedOptions extends RecordingOptions, Pick<Setup, 'lockFolder' | 'refusedFiles'> {
-  /** Called when the deployments might have changed; resolves when forwarding from removed ones has ended. Never rejects. */
-  readonly onDeployments: () => Promise<void>;
 }

@@ -1,13 +1,35 @@
 /** Graceful shutdown: undoes the steps of a start in reverse order, both after a failed start and when the service stops. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Defect } from '../config/defect.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
+import type { Notices } from '../telemetry/log.ts';
 
 /** Why a service ends. After `journal failed` the journal accepts nothing more; otherwise queued reports are still written. */
 export type Cause = 'start failed' | 'stop requested' | 'lock lost' | 'journal failed';
 
 /** Undoes one step of the start. */
 export type Undo = (cause: Cause) => Promise<void> | void;
+
+/** A failure that ends the service, with its line of the log. */
+const failures = {
+  'disk failed': {
+    cause: 'journal failed',
+    exitCode: exitCodes.diskFailed,
+    message: 'the disk failed and the service ends; its next start finds out what is on the disk',
+  },
+  /** Each deployment's folder has its own lock, so the requests that were read can still be finished. */
+  'lock lost': {
+    cause: 'lock lost',
+    exitCode: exitCodes.diskFailed,
+    message: 'the data folder is not locked any more and the service ends',
+  },
+  defect: {
+    cause: 'journal failed',
+    exitCode: exitCodes.unexpected,
+    message: 'a journal contradicts itself and the service ends; this is a defect of the service, please report it',
+  },
+} as const;
 
 /** The steps of a start that were made, each with the function that undoes it. */
 export class Shutdown {
@@ -16,10 +38,12 @@ export class Shutdown {
   /** The exit code of the process after the service has ended. Set before `run` or by a step. */
   exitCode: ExitCode = exitCodes.done;
   readonly #undos: Undo[] = [];
+  readonly #notices: Notices;
   #running: Promise<void> | undefined;
   #end!: (code: ExitCode) => void;
 
-  constructor() {
+  constructor(notices: Notices) {
+    this.#notices = notices;
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
     });
@@ -42,6 +66,15 @@ export class Shutdown {
   run(cause: Cause): Promise<void> {
     this.#running ??= this.#undo(cause).finally(() => this.#end(this.exitCode));
     return this.#running;
+  }
+
+  /** Ends the service because of an error, which a Defect explains better than the caller. */
+  endAfter(failure: 'disk failed' | 'lock lost', error: Error): void {
+    const { cause, exitCode, message } = failures[error instanceof Defect ? 'defect' : failure];
+    if (cause === 'lock lost' && this.hasBegun) return;
+    this.exitCode = exitCode;
+    this.#notices.error(message, { problem: error.message });
+    void this.run(cause);
   }
 
   /** Runs the other steps even if one of them fails. */
