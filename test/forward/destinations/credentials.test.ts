@@ -13,7 +13,7 @@ import { startScripted } from '../../support/sent-lines.ts';
 import { eventually, within } from '../../support/tools.ts';
 
 const NEVER = new AbortController().signal;
-const limits: Limits = { ...standard, keptMs: 0, fileReadMs: 50 };
+const limits: Limits = { ...standard, keptMs: 0, fileReadMs: 500 };
 const ENDS_MS = 20_000;
 
 /** Hubs at one server, each with a token file of its own; that of the first one is on a mount that goes away. */
