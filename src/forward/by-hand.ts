@@ -129,14 +129,14 @@ function check(isPossible: boolean, problem: string): void {
 /** Whether a destination whose cursor has no kind can be asked, by why it was stopped; undefined if that does not say it. */
 async function couldBeAsked(disk: Disk, name: string, limits: Limits): Promise<boolean | undefined> {
   const { why, kind } = (await readState(disk, name, limits)) ?? {};
-  if (kind != null) return traitsOf[kind].canBeAsked;
+  if (kind != null) return traitsOf[kind].truth === 'destination';
   if (why === 'cursor lost') return false;
   return why === 'fork' || why === 'loop' ? true : undefined;
 }
 
 /** @returns undefined if the kind is not known */
 function canBeAsked({ kind }: CursorValue): boolean | undefined {
-  return kind && traitsOf[kind].canBeAsked;
+  return kind && traitsOf[kind].truth === 'destination';
 }
 
 function valueIn(state: CursorState): CursorValue {

@@ -99,7 +99,7 @@ export class Forwarder {
   #warnOfRate(): void {
     const one = this.#file?.current.find(({ name }) => name === this.acks?.name);
     if (one === undefined) return;
-    const requests_per_second = one.ratePerSecond ?? traitsOf[kindOf(one.to, true)].ratePerSecond;
+    const requests_per_second = one.ratePerSecond ?? traitsOf[kindOf(one.to, 'destination')].ratePerSecond;
     if (requests_per_second === Number.POSITIVE_INFINITY) return;
     this.#options.notices.warn('each report waits for the next request to the destination of --ack', {
       destination: one.name,

@@ -8,8 +8,8 @@ import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
 import type { Filter } from '../event/search.ts';
 import type { Notices } from '../telemetry/log.ts';
-import { hookOrigin, readHookUrl } from './destinations/hook.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.ts';
+import { hookOrigin, readHookUrl } from './destinations/plain.ts';
 import { readOnly } from './only.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
 

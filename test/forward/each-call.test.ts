@@ -9,7 +9,7 @@ import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openClickhouse } from '../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { Destination } from '../../src/forward/destinations/destination.ts';
+import type { AskableDestination } from '../../src/forward/destinations/destination.ts';
 import { openNats } from '../../src/forward/destinations/nats/nats.ts';
 import { readCursor } from '../../src/forward/ledger/cursor.ts';
 import { Table } from '../support/clickhouse-stub.ts';
@@ -65,7 +65,7 @@ class Calls {
   }
 
   /** What a process that is gone does with a destination. */
-  destination(destination: Destination): Destination {
+  destination(destination: AskableDestination): AskableDestination {
     const unlessOver = async <Found>(promise: Promise<Found>): Promise<Found> => {
       const found = await promise;
       return this.isOver ? NEVER : found;
@@ -81,7 +81,7 @@ class Calls {
 
 interface Engine {
   readonly to: string;
-  readonly open: () => Destination;
+  readonly open: () => AskableDestination;
   /** Partitions of the events, in the order in which they were stored. */
   readonly stored: () => string[];
   /** The calls of the process that runs. */
@@ -132,7 +132,7 @@ async function live(engine: Engine, disk: SimulatedDisk, lastSeq: number): Promi
     if (calls.passes(`${call} ${name}`)) return undefined;
     return calls.isOver ? NEVER : systemError('EIO', name);
   };
-  const opened: Destination[] = [];
+  const opened: AskableDestination[] = [];
   const open = () => {
     const one = calls.destination(engine.open());
     opened.push(one);

@@ -70,6 +70,7 @@ export class Model implements Destination {
     this.answer = answer;
   }
 
+  /** Of a plain upstream, as long as it is taken for a hub. */
   async ask(): Promise<Asked> {
     this.asked += 1;
     const answer = await this.answer('ask', 0);
@@ -88,9 +89,9 @@ export class Model implements Destination {
     const answer = await this.answer('send', seq);
     switch (answer) {
       case 'record':
-        return traitsOf[this.kind].canBeAsked ? this.#takeAll(batch) : this.#take(seq, event.id);
+        return traitsOf[this.kind].truth === 'destination' ? this.#takeAll(batch) : this.#take(seq, event.id);
       case 'lost':
-        if (traitsOf[this.kind].canBeAsked) this.#takeAll(batch);
+        if (traitsOf[this.kind].truth === 'destination') this.#takeAll(batch);
         else this.#take(seq, event.id);
         return { kind: 'in doubt', reason: 'sent no complete reply', isFinal: false };
       case 'final':

@@ -1,7 +1,11 @@
 /** What a pipe needs of a destination: to ask how far it is, and to send. Each kind of destination implements it. */
 
+import type { OpenClient } from '../../client/connection.ts';
+import type { Limits } from '../../config/limits.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { Position, SeqRange } from '../position.ts';
+import type { Deployment, DestinationSettings } from '../settings.ts';
+import type { Through } from '../source.ts';
 
 /** Lines of one journal to send. */
 export interface Batch {
@@ -79,9 +83,17 @@ export type Sent =
 
 /** A destination of one journal, with one connection. No method throws but for an error of the journal's own disk. */
 export interface Destination {
-  /** @param signal ends the request; the result is then an `again` */
-  ask(signal: AbortSignal): Promise<Asked>;
+  /**
+   * Absent if only the cursor says how far it is.
+   * @param signal ends the request; the result is then an `again`
+   */
+  ask?(signal: AbortSignal): Promise<Asked>;
   send(batch: Batch, signal: AbortSignal): Promise<Sent>;
+  /**
+   * Where `ask` is absent: finds out whether it works, and changes nothing there.
+   * @returns undefined if it works
+   */
+  test?(signal: AbortSignal): Promise<Again | Stopped | undefined>;
   /**
    * Whether a file that it read, such as that of the token, is another one since then; false before the first request, and if the
    * files are not reached.
@@ -90,4 +102,35 @@ export interface Destination {
   haveFilesChanged(signal: AbortSignal): Promise<boolean>;
   /** Closes the connection. */
   close(): void;
+}
+
+/** A hub or an engine. */
+export interface AskableDestination extends Destination {
+  ask(signal: AbortSignal): Promise<Asked>;
+}
+
+/** What a destination is opened with. */
+export interface Opening
+  extends Pick<
+    DestinationSettings,
+    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
+  > {
+  /** The id of the journal that is forwarded. */
+  readonly source: string;
+  /** The first event of the journal under that id. */
+  readonly beginSeq?: number;
+  /** What the service calls itself at a hub. */
+  readonly sourceName?: string | undefined;
+  /** That of the journal. */
+  readonly deployment?: Deployment;
+  /** @returns what the lines of each source of the journal came through. @throws the error of a system call */
+  readonly through?: (() => Promise<Through>) | undefined;
+  /**
+   * Called with the ids of the journals that a hub said its events reach, whenever it answers and before the answer counts.
+   * @throws the error of a system call, after which the hub is asked again
+   */
+  readonly onVia?: (via: readonly string[]) => Promise<void>;
+  /** That of `client/connection.ts` if it is absent. */
+  readonly openClient?: OpenClient | undefined;
+  readonly limits: Limits;
 }

@@ -1,48 +1,16 @@
 /** The requests to one destination over HTTP: its URL, token and CA. */
 
-import {
-  type HttpCall,
-  type HttpClient,
-  type HttpReply,
-  NoReply,
-  type OpenClient,
-  openClient,
-} from '../../client/connection.ts';
+import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
-import type { Limits } from '../../config/limits.ts';
-import type { Deployment, DestinationSettings } from '../settings.ts';
-import type { Through } from '../source.ts';
 import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
-import { Credentials } from './credentials.ts';
-import type { Again, Stopped } from './destination.ts';
+import { type CredentialFiles, Credentials } from './credentials.ts';
+import type { Again, Opening, Stopped } from './destination.ts';
 
-/** What a destination is opened with. */
-export interface Opening
-  extends Pick<
-    DestinationSettings,
-    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
-  > {
-  /** The id of the journal that is forwarded. */
-  readonly source: string;
-  /** The first event of the journal under that id. */
-  readonly beginSeq?: number;
-  /** What the service calls itself at a hub. */
-  readonly sourceName?: string | undefined;
-  /** That of the journal. */
-  readonly deployment?: Deployment;
+/** What requests need of the settings of a destination, and of the service. */
+export interface HttpOptions extends CredentialFiles, Pick<Opening, 'to' | 'tokenHeader' | 'openClient' | 'limits'> {
   /** What is masked in each reply besides the token. */
   readonly secrets?: readonly string[];
-  /** @returns what the lines of each source of the journal came through. @throws the error of a system call */
-  readonly through?: (() => Promise<Through>) | undefined;
-  /**
-   * Called with the ids of the journals that a hub said its events reach, whenever it answers and before the answer counts.
-   * @throws the error of a system call, after which the hub is asked again
-   */
-  readonly onVia?: (via: readonly string[]) => Promise<void>;
-  /** That of `client/connection.ts` if it is absent. */
-  readonly openClient?: OpenClient | undefined;
-  readonly limits: Limits;
 }
 
 /** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */
@@ -66,7 +34,7 @@ export interface HttpRequest extends Pick<HttpCall, 'method' | 'headers' | 'body
  * @template Own what only replies of this kind of destination mean
  */
 export class HttpRequests<Own extends { readonly kind: string } = never> {
-  readonly #options: Opening;
+  readonly #options: HttpOptions;
   readonly #base: URL;
   readonly #credentials: Credentials;
   readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
@@ -77,7 +45,7 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
    * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
    * @throws TypeError if `to` is no URL
    */
-  constructor(options: Opening, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
+  constructor(options: HttpOptions, judgeOwn: (reply: HttpReply) => Own | undefined = () => undefined) {
     this.#options = options;
     this.#base = new URL(options.to);
     this.#credentials = new Credentials(options, options.limits);

@@ -10,8 +10,8 @@ import { bytesOf, type Line, linesBefore } from '../../journal/look/reading.ts';
 import { type Position, START } from '../position.ts';
 import { isId, type Through } from '../source.ts';
 import { otherwise, positionOf, type Said } from './answers.ts';
-import type { Asked, Batch, Destination, Sent, Stopped } from './destination.ts';
-import { type Answer, HttpRequests, type Opening } from './http.ts';
+import type { AskableDestination, Asked, Batch, Opening, Sent, Stopped } from './destination.ts';
+import { type Answer, HttpRequests } from './http.ts';
 
 interface HubSaid extends Position {
   /** The journals that its events reach. */
@@ -21,10 +21,10 @@ interface HubSaid extends Position {
 type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 
 /** @returns a hub, not connected yet. @throws TypeError if `to` is no URL */
-export function openHub(options: Opening): Destination {
-  const { source, sourceName, beginSeq = 1, through, onVia, limits } = options;
+export function openHub(opening: Opening): AskableDestination {
+  const { source, sourceName, beginSeq = 1, through, onVia, limits } = opening;
   const path = `/forward/${source}`;
-  const requests = new HttpRequests(options);
+  const requests = new HttpRequests(opening);
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;

@@ -5,13 +5,11 @@ import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
 import type { DestinationSettings } from '../settings.ts';
 import { openClickhouse } from './clickhouse/clickhouse.ts';
-import type { Again, Destination, Stopped } from './destination.ts';
+import type { Destination, Opening } from './destination.ts';
 import { readEngineUrl } from './engine-url.ts';
-import { hooksPassed, openHook, readHookUrl, tryHook } from './hook.ts';
-import type { Opening } from './http.ts';
 import { openHub } from './hub.ts';
 import { openNats } from './nats/nats.ts';
-import { openApi, tryApi } from './plain.ts';
+import { hooksPassed, openApi, openHook, readHookUrl } from './plain.ts';
 
 export interface KindTraits {
   /** Schemes of the URLs of such destinations. */
@@ -21,11 +19,11 @@ export interface KindTraits {
   /** Members of the file of destinations that mean nothing to the kind. */
   readonly withoutMembers: readonly (keyof DestinationSettings)[];
   /** @returns a destination that is not connected yet. @throws TypeError if `to` is no URL */
-  readonly open: (options: Opening) => Destination;
+  readonly open: (opening: Opening) => Destination;
   /** Like `open`, for events that were sent before, in any order. What it takes does not move what is asked. */
-  readonly openForRetry: (options: Opening) => Destination;
-  /** Whether the destination says how far it is. Otherwise the cursor is the only record. */
-  readonly canBeAsked: boolean;
+  readonly openForRetry: (opening: Opening) => Destination;
+  /** What says how far the destination is: it says so itself when it is asked, or the cursor is the only record. */
+  readonly truth: 'destination' | 'cursor';
   /** Whether the destination lists by when it heard of them the journals that are forwarded to it. */
   readonly listsSources: boolean;
   /** Whether the next request names the events that are lost. Otherwise the cursor passes lost events by itself. */
@@ -35,7 +33,7 @@ export interface KindTraits {
   /** Whether the destination removes old events, so that it can have none of a journal that it had events of. */
   readonly removesOld: boolean;
   /** Whether a request that might have arrived goes again with the same lines, also after a crash. */
-  readonly sendsSameAgain: boolean;
+  readonly repeatsBatches: boolean;
   /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
   readonly passesFailed: boolean;
   /** Whether an event is sent at all; all are if it is absent. */
@@ -44,9 +42,7 @@ export interface KindTraits {
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;
-  /** Tries a destination of a kind that cannot be asked, and changes nothing there. @returns undefined if it works */
-  readonly probe?: (options: Opening, signal: AbortSignal) => Promise<Again | Stopped | undefined>;
-  /** What that, or an answer about a position, shows and leaves out. */
+  /** What `ask`, or where it is absent `test`, shows and leaves out. */
   readonly tried: string;
   /** Requests a second unless `ratePerSecond` says otherwise. */
   readonly ratePerSecond: number;
@@ -58,7 +54,7 @@ const http = {
   withoutMembers: ['user', 'passwordFile', 'only'],
   keepsDeploymentsApart: false,
   removesOld: false,
-  sendsSameAgain: false,
+  repeatsBatches: false,
   passesFailed: false,
   isNear: false,
   ratePerSecond: Number.POSITIVE_INFINITY,
@@ -66,14 +62,14 @@ const http = {
 
 const plain = {
   ...http,
-  canBeAsked: false,
+  truth: 'cursor',
   listsSources: false,
   namesLost: false,
   requestBytesMax: () => 0,
 } as const;
 
 const engine = {
-  canBeAsked: true,
+  truth: 'destination',
   listsSources: false,
   namesLost: false,
   keepsDeploymentsApart: true,
@@ -87,7 +83,7 @@ export const traitsOf = {
     ...http,
     open: openHub,
     openForRetry: openApi, // as reports of its own
-    canBeAsked: true,
+    truth: 'destination',
     listsSources: true,
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
@@ -97,7 +93,6 @@ export const traitsOf = {
     ...plain,
     open: openApi,
     openForRetry: openApi,
-    probe: tryApi,
     tried: 'it is no hub but takes reports, as its refusal of one without a key shows',
   },
   hook: {
@@ -110,7 +105,6 @@ export const traitsOf = {
     keepsDeploymentsApart: true,
     passesFailed: true,
     sends: (event, { hooksPassedMax }) => hooksPassed(event) < hooksPassedMax,
-    probe: tryHook,
     tried: 'it answers; whether it takes a failed check was not tried',
   },
   nats: {
@@ -119,8 +113,8 @@ export const traitsOf = {
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
     withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only'],
     open: openNats,
-    openForRetry: (options) => openNats({ ...options, source: `${options.source}.again` }), // a subject of its own
-    sendsSameAgain: false,
+    openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
+    repeatsBatches: false,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'its stream is set up and can be read; whether the login may publish was not tried',
     ratePerSecond: Number.POSITIVE_INFINITY,
@@ -132,7 +126,7 @@ export const traitsOf = {
     withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only'],
     open: openClickhouse,
     openForRetry: openClickhouse,
-    sendsSameAgain: true,
+    repeatsBatches: true,
     requestBytesMax: ({ insertBytes }) => insertBytes,
     tried: 'its table can be read; whether the login may insert was not tried',
     ratePerSecond: 1,
@@ -148,10 +142,10 @@ export const schemes: ReadonlySet<string> = new Set(kinds.flatMap(([, traits]) =
 
 /**
  * @param to a URL with one of `schemes`
- * @param canBeAsked as the destination answered; until then it is asked, unless its scheme says that it cannot be
+ * @param truth as the destination answered; until then it is asked, unless its scheme says that it cannot be
  */
-export function kindOf(to: string, canBeAsked: boolean): DestinationKind {
-  return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].canBeAsked === canBeAsked)!;
+export function kindOf(to: string, truth: KindTraits['truth']): DestinationKind {
+  return onlyKindOf(to) ?? kindsWith(to).find((kind) => traitsOf[kind].truth === truth)!;
 }
 
 /** @returns the kind, if the scheme of the URL leaves no other; undefined if the destination has to answer first */

@@ -1,18 +1,27 @@
 /**
- * A plain upstream: a server with the three report endpoints, such as the reference implementation. It gets one event in a
- * request. It cannot be asked what it has, so an event whose request failed might be there.
+ * The destinations that are no hub and no engine. They get one event in a request, and cannot be asked what they have: an event whose
+ * request failed might be there.
+ *
+ * A plain upstream is a server with the three report endpoints, such as the reference implementation. A hook is a URL that gets a POST
+ * with each event that it wants, as the line of the journal; only the status of its answer counts, since the body has no common form.
+ *
+ * Services whose hooks post to each other could form a circle. So the idempotency key of a post, which the next service records,
+ * counts the hooks that the event has passed: `hook/1/<id of the line>`.
  */
 
 import { objectOf } from '../../client/submission.ts';
 import type { Recorded } from '../../event/event.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
+import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { Line } from '../../journal/look/reading.ts';
+import { decode } from '../../telemetry/masked.ts';
 import { otherwise, recordedUpTo, turnedAway } from './answers.ts';
-import type { Again, Batch, Destination, Sent, Stopped } from './destination.ts';
-import { type Answer, HttpRequests, type Opening } from './http.ts';
+import type { Again, Batch, Destination, Opening, Sent, Stopped } from './destination.ts';
+import { type Answer, type HttpRequest, HttpRequests } from './http.ts';
 
-/** @returns a plain upstream, not connected yet. Its `ask` is always `{ kind: 'no hub' }`. @throws TypeError if `to` is no URL */
-export function openApi(options: Opening): Destination {
+/** @returns a plain upstream, not connected yet. @throws TypeError if `to` is no URL */
+export function openApi(opening: Opening): Destination {
+  const requests = new HttpRequests(opening);
   const judge = (answer: FinalAnswer, line: Line): Sent => {
     if (answer.kind === 'unclear') {
       const { type, partition } = line.event;
@@ -22,21 +31,60 @@ export function openApi(options: Opening): Destination {
     }
     const { status, said } = answer;
     const isDone = status === 200 && said !== undefined && !('error' in said);
-    return isDone ? recordedUpTo(line) : refusalIn(answer);
+    return isDone ? recordedUpTo(line) : judgeRefusal(answer);
   };
-  const request = (line: Line) => ({
+  const requestOf = (line: Line) => ({
     path: `${endpointOf(line).path}/`,
     key: line.event.id,
-    body: bodyOf(line, options.stamp),
+    body: bodyOf(line, opening.stamp),
   });
-  return openPlain(new HttpRequests(options), request, judge);
+  // No such server records a report without a key: its refusal shows that the URL, the token and the CA are right.
+  const trial = {
+    method: 'POST' as const,
+    path: `${endpoints[0]!.path}/`,
+    headers: { 'Content-Type': JSON_TYPE },
+    body: '{}',
+  };
+  const judgeTrial = (answer: Answered) => {
+    const found = judgeRefusal(answer);
+    return found.kind === 'refused' ? undefined : found;
+  };
+  return openPlain(requests, { requestOf, judge, trial, judgeTrial });
 }
 
-/** An answer that is about the event. */
-export type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
+/** @returns a hook, not connected yet. @throws TypeError if `to` is no URL of one */
+export function openHook(opening: Opening): Destination {
+  const { to, hookPath = '', deployment } = opening;
+  const requests = new HttpRequests({ ...opening, to: hookOrigin(to), secrets: partsOf(hookPath) });
+  // In the form in which `assetlog events` prints the lines of several deployments.
+  const bodyOf = (text: string) => (deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`);
+  const judge = (answer: FinalAnswer, line: Line): Sent => {
+    if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', isFinal: false };
+    const { status, reason } = answer;
+    if (status >= 200 && status < 300) return recordedUpTo(line);
+    return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
+  };
+  const requestOf = (line: Line): PlainRequest => ({
+    path: hookPath,
+    key: `hook/${hooksPassed(line.event) + 1}/${line.event.id}`,
+    body: bodyOf(line.text),
+    shortBody: () => {
+      const { event, metadata } = line;
+      return metadata === undefined ? undefined : bodyOf(withoutMetadata(event, metadata));
+    },
+  });
+  // OPTIONS, since some hooks take any GET for a call. Any answer but a refused token will do.
+  const trial = { method: 'OPTIONS' as const, path: hookPath };
+  return openPlain(requests, { requestOf, judge, trial, judgeTrial: () => undefined });
+}
 
-/** What a plain destination gets for an event. */
-export interface PlainRequest {
+type Answered = Extract<Answer, { kind: 'answer' }>;
+
+/** An answer that is about the event. */
+type FinalAnswer = Extract<Answer, { kind: 'answer' | 'unclear' }>;
+
+/** What is sent for an event. */
+interface PlainRequest {
   /** Appended to the base URL. */
   readonly path: string;
   /** Its idempotency key. */
@@ -46,16 +94,21 @@ export interface PlainRequest {
   readonly shortBody?: () => string | undefined;
 }
 
-/** @returns a destination that gets one event in a request and cannot be asked: its `ask` is always `{ kind: 'no hub' }` */
-export function openPlain(
-  requests: HttpRequests,
-  requestOf: (line: Line) => PlainRequest,
-  judge: (answer: FinalAnswer, line: Line) => Sent,
-): Destination {
+/** What differs between a plain upstream and a hook. */
+interface PlainForm {
+  readonly requestOf: (line: Line) => PlainRequest;
+  readonly judge: (answer: FinalAnswer, line: Line) => Sent;
+  /** A request that changes nothing there. */
+  readonly trial: Omit<HttpRequest, 'signal'>;
+  /** @returns undefined if it works */
+  readonly judgeTrial: (answer: Answered) => Stopped | undefined;
+}
+
+function openPlain(requests: HttpRequests, { requestOf, judge, trial, judgeTrial }: PlainForm): Destination {
   async function send({ lines, turn }: Batch, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
     const { path, key, body, shortBody } = requestOf(line);
-    const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': `"${key}"` };
+    const headers = { 'Content-Type': JSON_TYPE, 'Idempotency-Key': `"${key}"` };
     const post = (text: string) => requests.send({ method: 'POST', headers, path, body: text, signal });
     let answer = await post(body);
     const short = answer.kind === 'answer' && answer.status === 413 ? shortBody?.() : undefined;
@@ -66,30 +119,22 @@ export function openPlain(
     return answer.kind === 'answer' || answer.kind === 'unclear' ? judge(answer, line) : answer;
   }
 
+  async function test(signal: AbortSignal): Promise<Again | Stopped | undefined> {
+    const answer = await requests.send({ ...trial, signal });
+    if (answer.kind === 'unclear') return { ...answer, kind: 'again' };
+    return answer.kind === 'answer' ? judgeTrial(answer) : answer;
+  }
+
   return {
-    ask: async () => ({ kind: 'no hub' }),
     send,
+    test,
     haveFilesChanged: (signal) => requests.haveFilesChanged(signal),
     close: () => requests.close(),
   };
 }
 
-/**
- * Sends a report without a key, which no such server records: its refusal shows that the URL, the token and the CA are right.
- * @returns undefined if they are
- */
-export async function tryApi(options: Opening, signal: AbortSignal): Promise<Again | Stopped | undefined> {
-  const requests = new HttpRequests(options);
-  const headers = { 'Content-Type': 'application/json' };
-  const answer = await requests.send({ method: 'POST', path: `${endpoints[0]!.path}/`, headers, body: '{}', signal });
-  requests.close();
-  if (answer.kind === 'unclear') return { ...answer, kind: 'again' };
-  const found = answer.kind === 'answer' ? refusalIn(answer) : answer;
-  return found.kind === 'refused' ? undefined : found;
-}
-
 /** @returns what an answer means that is no success */
-function refusalIn(answer: Extract<Answer, { kind: 'answer' }>): Extract<Sent, { kind: 'refused' }> | Stopped {
+function judgeRefusal(answer: Answered): Extract<Sent, { kind: 'refused' }> | Stopped {
   const { status, said, reason } = answer;
   if (said !== undefined && 'error' in said && REFUSED.has(status)) return { kind: 'refused', status, reason };
   if (!REFUSED.has(status) || status === 200) return otherwise(answer);
@@ -99,7 +144,7 @@ function refusalIn(answer: Extract<Answer, { kind: 'answer' }>): Extract<Sent, {
 }
 
 /** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */
-export const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
+const REFUSED: ReadonlySet<number> = new Set([200, 400, 413, 415, 422]);
 
 function endpointOf({ event }: Line) {
   return findEndpoint(endpoints, event.type)!;
@@ -136,3 +181,41 @@ function metadataOf({ event, metadata }: Line, stamp: boolean): string | undefin
   const members = JSON.stringify(stamped).slice(1);
   return metadata === undefined || metadata === '{}' ? `{${members}` : `${metadata.slice(0, -1)},${members}`;
 }
+
+/** The path of the URL of a hook is the secret, and the name of the host is not: Slack and others give each channel a path of its own. */
+const FORM = /^(hook\+https?:\/\/[^/?#@\\\s]+)([/?][^#\\\s]*)?$/i;
+
+const HOOK_KEY = new RegExp(`^hook/([0-9]{1,9})/${ID_FORM}$`);
+
+/** @returns what may be shown of the URL, and its path and query; undefined if it is no URL of a hook */
+export function readHookUrl(url: string): { readonly to: string; readonly hookPath: string } | undefined {
+  const [, host, hookPath = ''] = FORM.exec(url) ?? [];
+  if (host === undefined || !URL.canParse(withoutHook(url))) return undefined;
+  return { to: hookPath.length > 1 ? `${host}/…` : host, hookPath };
+}
+
+/** @returns how many hooks an event has passed before it was recorded, as far as its idempotency key says; 0 for a key of a client */
+export function hooksPassed({ idempotency_key = '' }: Pick<Recorded, 'idempotency_key'>): number {
+  return Number(HOOK_KEY.exec(idempotency_key)?.[1] ?? 0);
+}
+
+/** @returns a line without what makes it long, and without its checksum, which would be wrong */
+function withoutMetadata(event: Recorded, metadata: string): string {
+  return JSON.stringify({ ...event, metadata_bytes: Buffer.byteLength(metadata) });
+}
+
+/** @param to as `DestinationSettings.to`. @returns its scheme, host and port, as `http://hooks.example` */
+export function hookOrigin(to: string): string {
+  return new URL(withoutHook(to)).origin;
+}
+
+function withoutHook(url: string): string {
+  return url.slice('hook+'.length);
+}
+
+/** @returns what is masked in replies, which might repeat all of the URL or a part of it. Decoded, it masks both forms. */
+function partsOf(hookPath: string): string[] {
+  return [hookPath, ...hookPath.split(/[/?&=]/)].map(decode);
+}
+
+const JSON_TYPE = 'application/json';

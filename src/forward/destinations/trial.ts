@@ -1,8 +1,8 @@
 /** Tries a destination before anything is forwarded: what `assetlog forward test` reports. Nothing changes there. */
 
 import type { DestinationSettings } from '../settings.ts';
-import type { Opening } from './http.ts';
-import { type DestinationKind, type KindTraits, kindsWith, traitsOf } from './kinds.ts';
+import type { Opening } from './destination.ts';
+import { type DestinationKind, kindsWith, traitsOf } from './kinds.ts';
 
 export interface Trial {
   /** As far as it answered. */
@@ -22,18 +22,15 @@ export async function tryDestination(
   about: Pick<Opening, 'source' | 'deployment' | 'limits'>,
   signal: AbortSignal,
 ): Promise<Trial> {
-  const options = { ...settings, ...about };
+  const tryAs = async (kind: DestinationKind) => {
+    const destination = traitsOf[kind].open({ ...settings, ...about });
+    const answer = destination.ask === undefined ? destination.test?.(signal) : destination.ask(signal);
+    return Promise.resolve(answer).finally(() => destination.close());
+  };
   const [first, second = first] = kindsWith(settings.to) as [DestinationKind, DestinationKind?];
-  const answer = await tryAs(first, options, signal);
+  const answer = await tryAs(first);
   const kind = answer?.kind === 'no hub' ? second : first;
-  const problem = answer?.kind === 'no hub' ? await tryAs(second, options, signal) : answer;
+  const problem = answer?.kind === 'no hub' ? await tryAs(second) : answer;
   const works = problem === undefined || problem.kind === 'at';
   return { kind, works, reason: works || !('reason' in problem) ? traitsOf[kind].tried : problem.reason };
-}
-
-async function tryAs(kind: DestinationKind, options: Opening, signal: AbortSignal) {
-  const traits: KindTraits = traitsOf[kind];
-  if (traits.probe !== undefined) return traits.probe(options, signal);
-  const destination = traits.open(options);
-  return destination.ask(signal).finally(() => destination.close());
 }

@@ -32,7 +32,7 @@ export class AskedSending {
 
   async ask(): Promise<State> {
     const outbox = this.#outbox;
-    const asked = await outbox.answered(outbox.destination.ask(outbox.signal));
+    const asked = await outbox.answered(outbox.destination.ask!(outbox.signal));
     this.#strangeAnswers = asked.kind === 'no hub' ? this.#strangeAnswers + 1 : 0;
     switch (asked.kind) {
       case 'again':
@@ -59,7 +59,7 @@ export class AskedSending {
     }
     // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
     if (this.#strangeAnswers < 2) return ASKING;
-    await this.#outbox.save({ ...value, kind: kindOf(to, false) });
+    await this.#outbox.save({ ...value, kind: kindOf(to, 'cursor') });
     return STARTING;
   }
 

@@ -21,10 +21,10 @@ export async function stopAtFork(outbox: Outbox, problem: string, id: string | n
   const { value, traits, lastSeq, settings } = outbox;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
-  if (traits.canBeAsked && value.kind !== undefined && value.seq <= lastSeq)
+  if (traits.truth === 'destination' && value.kind !== undefined && value.seq <= lastSeq)
     return stop('fork', `${why}; ${commandText(outbox.journal, 'forward identity --new')}`, next);
   const first = (await firstAfter(outbox, id)) ?? 'N';
-  const command = traits.canBeAsked ? 'identity --new' : `from ${settings.name}`;
+  const command = traits.truth === 'destination' ? 'identity --new' : `from ${settings.name}`;
   const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
   return stop('fork', `${why}; ${which}; ${commandText(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
 }

@@ -4,8 +4,7 @@ import type { OpenClient } from '../../client/connection.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
-import type { Destination } from '../destinations/destination.ts';
-import type { Opening } from '../destinations/http.ts';
+import type { Destination, Opening } from '../destinations/destination.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import { readCursor } from '../ledger/cursor.ts';
 import type { DeadLetters } from '../ledger/letters.ts';
@@ -76,7 +75,7 @@ export class Link {
 
   /** Until the destination has answered, of the kind as which it is asked. */
   get #traits(): KindTraits {
-    return traitsOf[this.status.kind ?? kindOf(this.options.settings.to, true)];
+    return traitsOf[this.status.kind ?? kindOf(this.options.settings.to, 'destination')];
   }
 
   #openingWith(source: string): Opening {

@@ -102,7 +102,7 @@ export class Outbox {
     this.deployment = parts.deployment;
     this.limits = parts.ack === undefined ? limits : withShortPauses(limits);
     this.notices = notices.with({ destination: settings.name });
-    const { isNear, ratePerSecond } = traitsOf[kindOf(settings.to, true)];
+    const { isNear, ratePerSecond } = traitsOf[kindOf(settings.to, 'destination')];
     const near = { forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
     const pace = { ...this.limits, ...((isNear || parts.ack !== undefined) && near) };
     this.pace = new Pace(pace, settings.ratePerSecond ?? ratePerSecond);
@@ -152,7 +152,7 @@ export class Outbox {
 
   /** As the cursor has it; until the destination has answered, the kind as which it is asked. */
   get kind(): DestinationKind {
-    return this.value.kind ?? kindOf(this.settings.to, true);
+    return this.value.kind ?? kindOf(this.settings.to, 'destination');
   }
 
   get traits(): KindTraits {
@@ -187,7 +187,7 @@ export class Outbox {
     if (opened.kind === 'found') {
       const { value } = opened;
       this.namedSeq = await letters.namedAfter(value.seq);
-      if (!traitsOf[value.kind ?? this.kind].sendsSameAgain) {
+      if (!traitsOf[value.kind ?? this.kind].repeatsBatches) {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }
       // A cursor that an operator made has no URL.
@@ -219,7 +219,7 @@ export class Outbox {
   async saveSettled(): Promise<void> {
     const { sending, ...rest } = this.value;
     const isSending =
-      this.doubts.size > 0 || (this.traits.sendsSameAgain && sending !== undefined && sending > rest.seq);
+      this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > rest.seq);
     await this.save({ ...rest, sending: isSending ? sending : undefined });
     await this.#closeTaken();
   }
@@ -315,7 +315,7 @@ export class Outbox {
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
     // What is there after a crash is known to such a destination alone, or to none.
     const sendingSeq = batch.lines.at(-1)!.seq;
-    if (this.traits.sendsSameAgain || !this.traits.canBeAsked)
+    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
       await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
     return this.answered(this.destination.send({ ...batch, turn }, this.signal));
   }

@@ -171,9 +171,9 @@ async function sendOne(
 
 /** If the answer to the last retry was lost, its event might be the last one that the destination has. */
 async function sendUnlessThere(line: Line, { destination, turn }: Sending, signal: AbortSignal): Promise<Sent> {
-  const asked = await destination.ask(signal);
-  if (asked.kind === 'again' || asked.kind === 'stopped') return asked;
-  if (asked.kind === 'at' && asked.id === line.event.id) return recordedUpTo(line);
+  const asked = await destination.ask?.(signal);
+  if (asked?.kind === 'again' || asked?.kind === 'stopped') return asked;
+  if (asked?.kind === 'at' && asked.id === line.event.id) return recordedUpTo(line);
   return destination.send({ lines: [line], lost: undefined, turn }, signal);
 }
 

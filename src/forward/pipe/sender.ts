@@ -159,7 +159,7 @@ export class Sender {
       case 'idle':
         return this.#next();
       case 'sending':
-        return this.#outbox.traits.canBeAsked ? this.#asked.send() : this.#plain.send();
+        return this.#outbox.traits.truth === 'destination' ? this.#asked.send() : this.#plain.send();
       case 'settling':
         return this.#settle(state);
       case 'suspect':
@@ -191,13 +191,13 @@ export class Sender {
     }
     await outbox.open();
     if (!kindsWith(outbox.settings.to).includes(outbox.kind)) return stopAtOtherKind(outbox);
-    if (outbox.ack !== undefined && !outbox.traits.canBeAsked) return stopForAck(outbox.settings);
+    if (outbox.ack !== undefined && outbox.traits.truth === 'cursor') return stopForAck(outbox.settings);
     const { seq } = outbox.value;
     await outbox.backlog.moveTo(seq);
     const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;
     this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
     outbox.openDestination();
-    return outbox.traits.canBeAsked ? ASKING : this.#plain.begin();
+    return outbox.traits.truth === 'destination' ? ASKING : this.#plain.begin();
   }
 
   async #next(): Promise<State> {

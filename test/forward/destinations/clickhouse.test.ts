@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
-import type { Destination, Sent } from '../../../src/forward/destinations/destination.ts';
-import type { Opening } from '../../../src/forward/destinations/http.ts';
+import type { AskableDestination, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
 import type { Line } from '../../../src/journal/look/reading.ts';
 import { done, exception, Table } from '../../support/clickhouse-stub.ts';
 import { sampledCalls } from '../../support/long.ts';
@@ -201,7 +200,7 @@ function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault |
  */
 async function deliver(
   lines: readonly Line[],
-  start: () => Destination,
+  start: () => AskableDestination,
   crashes: boolean,
   atFirst = 5,
 ): Promise<string[]> {

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Destination } from '../../../src/forward/destinations/destination.ts';
+import type { AskableDestination } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { hangFiles } from '../../support/hanging-files.ts';
 import { newFolder } from '../../support/program.ts';
@@ -28,14 +28,14 @@ async function hubs(t: TestContext, own: Partial<Limits> = {}) {
     const destination = traitsOf.hub.open({ ...options, tokenFile, limits: { ...limits, ...own } });
     t.after(() => destination.close());
     return destination;
-  }) as [Destination, Destination, Destination];
+  }) as [AskableDestination, AskableDestination, AskableDestination];
   return { destinations, tokens: () => got.map(({ headers }) => headers['x-token']), dead: files[0]!, last: files[2]! };
 }
 
 test('a file that does not answer stops its own destination with a reason, and no other one [credentials-1]', async (t) => {
   const { destinations, tokens, dead, last } = await hubs(t);
   const [first, second, third] = destinations;
-  const ask = (destination: Destination) => within('an answer', ENDS_MS, destination.ask(NEVER));
+  const ask = (destination: AskableDestination) => within('an answer', ENDS_MS, destination.ask(NEVER));
   assert.deepEqual([(await ask(first)).kind, (await ask(second)).kind], ['at', 'at']);
   const files = hangFiles(t, (path) => path.includes('/mount/'));
   const problem = `${dead} was not read to its end in time; check its file system, or what writes to the pipe`;

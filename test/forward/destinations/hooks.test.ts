@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
-import { openHook } from '../../../src/forward/destinations/hook.ts';
+import { openHook } from '../../../src/forward/destinations/plain.ts';
 import { leadsTo } from '../../../src/service/listening.ts';
 import { StartError } from '../../../src/service/start-error.ts';
 import { deadLettersIn, forwardFile, stateIn } from '../../support/forwarded.ts';

@@ -8,8 +8,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
-import type { Asked, Batch, Destination, Sent } from '../../../src/forward/destinations/destination.ts';
-import type { Opening } from '../../../src/forward/destinations/http.ts';
+import type { AskableDestination, Asked, Batch, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { type Frame, FrameReader } from '../../../src/forward/destinations/nats/protocol.ts';
@@ -28,7 +27,7 @@ const NO_RESPONDERS = 'NATS/1.0 503\r\n\r\n';
 
 const limits: Limits = { ...standard, natsAnswerMs: 3_000, natsRepeatMs: 100, keptMs: 0 };
 
-function open(t: TestContext, to: string, options: Partial<Opening> = {}, opened = openNats): Destination {
+function open(t: TestContext, to: string, options: Partial<Opening> = {}, opened = openNats): AskableDestination {
   const destination = opened({ to, source: SOURCE, tokenHeader: 'Authorization', stamp: false, limits, ...options });
   t.after(() => destination.close());
   return destination;

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { unreached } from '../../../src/forward/destinations/answers.ts';
-import type { Asked, Destination } from '../../../src/forward/destinations/destination.ts';
+import type { AskableDestination, Asked } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { startNatsStub } from '../../support/nats-stub.ts';
@@ -69,14 +69,19 @@ async function startTls(t: TestContext, certificate: Certificate, host?: string)
   );
 }
 
-function open(t: TestContext, to: string, caFile?: string, limits: Limits = { ...standard, keptMs: 0 }): Destination {
+function open(
+  t: TestContext,
+  to: string,
+  caFile?: string,
+  limits: Limits = { ...standard, keptMs: 0 },
+): AskableDestination {
   const destination = traitsOf.hub.open({ to, source: 'x', tokenHeader: 'X-Token', stamp: false, caFile, limits });
   t.after(() => destination.close());
   return destination;
 }
 
 /** @returns the kind of an answer, and of a refusal its reason */
-async function ask(destination: Destination): Promise<string> {
+async function ask(destination: AskableDestination): Promise<string> {
   const asked: Asked = await destination.ask(NEVER);
   if (asked.kind !== 'stopped') return asked.kind;
   assert.equal(asked.why, 'turned away');

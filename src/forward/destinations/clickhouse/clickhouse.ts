@@ -10,18 +10,18 @@ import { timeOf } from '../../../journal/line/members.ts';
 import { type Line, linesBefore, sizeOf } from '../../../journal/look/reading.ts';
 import { START } from '../../position.ts';
 import { isOlder, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
-import type { Asked, Batch, Destination, Sent } from '../destination.ts';
+import type { AskableDestination, Asked, Batch, Opening, Sent } from '../destination.ts';
 import { engineUrlOf } from '../engine-url.ts';
-import { HttpRequests, type Opening } from '../http.ts';
+import { HttpRequests } from '../http.ts';
 import { type ClickhouseAnswer, judgeClickhouse, notSetUp } from './answers.ts';
 
 /** @returns a ClickHouse, not connected yet. @throws TypeError if `to` is no URL of one */
-export function openClickhouse(options: Opening): Destination {
-  return new Clickhouse(options);
+export function openClickhouse(opening: Opening): AskableDestination {
+  return new Clickhouse(opening);
 }
 
-class Clickhouse implements Destination {
-  readonly #options: Opening;
+class Clickhouse implements AskableDestination {
+  readonly #opening: Opening;
   /** As SQL names it. */
   readonly #table: string;
   readonly #servers: readonly HttpRequests<ClickhouseAnswer>[];
@@ -34,12 +34,12 @@ class Clickhouse implements Destination {
   /** One of so many lines is bad; the first of them has this id. */
   #bad: { readonly id: string; readonly count: number } | undefined;
 
-  constructor(options: Opening) {
-    const { scheme, hosts, path } = engineUrlOf(options.to);
-    this.#options = options;
+  constructor(opening: Opening) {
+    const { scheme, hosts, path } = engineUrlOf(opening.to);
+    this.#opening = opening;
     this.#table = path.replace(/^(.*)\.(.*)$/, '`$1`.`$2`');
     const protocol = scheme.slice(scheme.indexOf('+') + 1);
-    const own = { ...options, tokenHeader: 'X-ClickHouse-Key' };
+    const own = { ...opening, tokenHeader: 'X-ClickHouse-Key' };
     this.#servers = hosts.map(({ name }) => new HttpRequests({ ...own, to: `${protocol}://${name}` }, judgeClickhouse));
   }
 
@@ -86,7 +86,7 @@ class Clickhouse implements Destination {
 
   async #position(signal: AbortSignal): Promise<Found> {
     const columns = 'max(seq), argMax(id, seq), version()'; // as the projection of the table has them
-    const where = `source = '${this.#options.source}'`;
+    const where = `source = '${this.#opening.source}'`;
     const query = `SELECT ${columns} FROM ${this.#table} WHERE ${where} FORMAT JSONCompactEachRow`;
     const answer = await this.#call({ query }, signal);
     if (answer.kind === 'done') return readPosition(answer.body);
@@ -97,14 +97,14 @@ class Clickhouse implements Destination {
     const last = lines.at(-1)!;
     // Of ids, since a copy of the folder has other events with the same seqs. Of the source, since a journal with a new id sends the same
     // events as rows of its own.
-    const token = `${this.#options.source}:${lines[0]!.event.id}:${last.event.id}`;
+    const token = `${this.#opening.source}:${lines[0]!.event.id}:${last.event.id}`;
     const isInVain = token === this.#tokenInVain;
     const parameters = {
       query: `INSERT INTO ${this.#table} FORMAT JSONEachRow`,
       ...SETTINGS,
       insert_deduplication_token: isInVain ? `${token}:${Date.now()}` : token,
     };
-    const answer = await this.#call(parameters, signal, rowsOf(lines, this.#options));
+    const answer = await this.#call(parameters, signal, rowsOf(lines, this.#opening));
     if (answer.kind !== 'done') return answer;
     if (this.#mayBeRepeated && !isInVain) {
       // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
@@ -125,7 +125,7 @@ class Clickhouse implements Destination {
     signal: AbortSignal,
     body?: Buffer,
   ): Promise<ClickhouseAnswer> {
-    const { user } = this.#options;
+    const { user } = this.#opening;
     const answer = await this.#servers[this.#current]!.send({
       method: 'POST',
       path: `/?${new URLSearchParams(parameters)}`,
@@ -149,7 +149,7 @@ class Clickhouse implements Destination {
 
   /** @returns the first lines, of one partition of the table: those of the month (UTC) of the first one */
   #firstOf(lines: readonly Line[]): readonly Line[] {
-    const { insertLinesMax } = this.#options.limits;
+    const { insertLinesMax } = this.#opening.limits;
     const monthOf = ({ bytes, start, seq }: Line) => timeOf(bytes, start, seq).slice(0, '2026-11'.length);
     const month = monthOf(lines[0]!);
     return linesBefore(lines, (line, at) => at === insertLinesMax || monthOf(line) !== month);

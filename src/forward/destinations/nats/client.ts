@@ -6,9 +6,8 @@ import { checkServerIdentity, NoReply } from '../../../client/connection.ts';
 import { version } from '../../../config/config.ts';
 import { loginHint, quoteWithout, type Said, unreached } from '../answers.ts';
 import type { Secrets } from '../credentials.ts';
-import type { Again, StopKind, Stopped } from '../destination.ts';
+import type { Again, Opening, StopKind, Stopped } from '../destination.ts';
 import type { EngineHost, EngineUrl } from '../engine-url.ts';
-import type { Opening } from '../http.ts';
 import { type Frame, FrameReader } from './protocol.ts';
 
 /** Why a request came to nothing. */

@@ -9,19 +9,18 @@ import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import { type Position, START } from '../../position.ts';
 import { isOlder, notSent, positionOf, readObject, recordedUpTo, type Said } from '../answers.ts';
 import { Credentials } from '../credentials.ts';
-import type { Again, Asked, Batch, Destination, Sent, Stopped } from '../destination.ts';
+import type { Again, AskableDestination, Asked, Batch, Opening, Sent, Stopped } from '../destination.ts';
 import { type EngineUrl, engineUrlOf } from '../engine-url.ts';
-import type { Opening } from '../http.ts';
 import { Connection, NatsFailure } from './client.ts';
 import { publish } from './protocol.ts';
 
 /** @returns a stream, not connected yet. @throws TypeError if `to` is no URL of an engine */
-export function openNats(options: Opening): Destination {
-  return new NatsStream(options);
+export function openNats(opening: Opening): AskableDestination {
+  return new NatsStream(opening);
 }
 
-class NatsStream implements Destination {
-  readonly #options: Opening;
+class NatsStream implements AskableDestination {
+  readonly #opening: Opening;
   readonly #url: EngineUrl;
   readonly #credentials: Credentials;
   readonly #subject: string;
@@ -39,13 +38,13 @@ class NatsStream implements Destination {
   /** Most lines of the next batch: fewer after a failure, as a large batch might not arrive in time. */
   #lines: number;
 
-  constructor(options: Opening) {
-    const { to, deployment = '_', source, limits } = options;
-    this.#options = options;
+  constructor(opening: Opening) {
+    const { to, deployment = '_', source, limits } = opening;
+    this.#opening = opening;
     this.#url = engineUrlOf(to);
-    this.#credentials = new Credentials(options, limits);
+    this.#credentials = new Credentials(opening, limits);
     this.#subject = `assetlog.${deployment}.${source}`;
-    this.#subjects = this.#url.path.includes(options.deployment ?? ' ') ? `assetlog.${deployment}.>` : 'assetlog.>';
+    this.#subjects = this.#url.path.includes(opening.deployment ?? ' ') ? `assetlog.${deployment}.>` : 'assetlog.>';
     this.#lines = limits.natsBatchLinesMax;
     this.#buffer = Buffer.allocUnsafe(2 * limits.forwardBatchBytes);
   }
@@ -89,7 +88,7 @@ class NatsStream implements Destination {
   async #connect(signal: AbortSignal): Promise<void> {
     this.#connection = undefined;
     const { hosts, scheme } = this.#url;
-    const login = { ...this.#options, ...(await this.#credentials.read(signal)), scheme };
+    const login = { ...this.#opening, ...(await this.#credentials.read(signal)), scheme };
     this.#connection = await Connection.open({ ...login, ...hosts[this.#failures % hosts.length]! }, signal);
     const version = this.#connection.quoted(`${this.#connection.info['version']}`);
     if (isOlder(version, '2.12'))
@@ -136,7 +135,7 @@ class NatsStream implements Destination {
     const count = said['count'] === undefined ? 'one' : this.#numberIn(said, 'count');
     if (count !== batch.length) throw new NatsFailure(`acknowledges ${count} of ${batch.length} events`);
     this.#last = this.#numberIn(said, 'seq');
-    this.#lines = Math.min(2 * linesMax, this.#options.limits.natsBatchLinesMax);
+    this.#lines = Math.min(2 * linesMax, this.#opening.limits.natsBatchLinesMax);
     return recordedUpTo(batch.at(-1)!);
   }
 
@@ -153,7 +152,7 @@ class NatsStream implements Destination {
     const subject = `$JS.API.${name}.${this.#url.path}`;
     const json = JSON.stringify(request);
     const bytesFor = (reply: string) => `PUB ${subject} ${reply} ${json.length}\r\n${json}\r\n`;
-    const { natsRepeatMs } = this.#options.limits;
+    const { natsRepeatMs } = this.#opening.limits;
     return this.#checked(await this.#connection!.request(bytesFor, signal, natsRepeatMs), NO_MESSAGE);
   }
 
