@@ -119,15 +119,23 @@ export class DeadLetters {
 
   /**
    * Appends letters about events that the journal does not have any more, unless they have a letter.
+   * @param goneNow returns the events after all earlier calls have ended; undefined if the destination has them all by then
    * @returns the ranges that were named now, in order
    * @throws as `append`; it may be called again
    */
-  nameRemoved(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
+  nameRemoved(goneNow: SeqRange | (() => SeqRange | undefined), reason: string): Promise<readonly SeqRange[]> {
     return this.#mutex.run(async () => {
+      const gone = typeof goneNow === 'function' ? goneNow() : goneNow;
+      if (gone === undefined) return [];
       const ranges = (await this.#durableStates()).unnamed(gone);
       for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range });
       return ranges;
     });
+  }
+
+  /** Runs a task while no letter is written. It must not write one. */
+  exclusive<Result>(task: () => Promise<Result>): Promise<Result> {
+    return this.#mutex.run(task);
   }
 
   /**

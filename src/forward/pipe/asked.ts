@@ -86,7 +86,7 @@ export class AskedSending {
     // With the events before it, a request would have any size.
     const isSentAgain = value.seq <= seq && seq < sending;
     const rest = { kind: outbox.kind, sending: isSentAgain ? sending : undefined };
-    await outbox.save({
+    await outbox.saveReported({
       ...value,
       ...rest,
       ...(seq === value.seq ? {} : { seq, id: seq === theirs.seq ? theirs.id : null }),

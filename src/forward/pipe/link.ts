@@ -17,7 +17,8 @@ import { Sender } from './sender.ts';
 import { type DestinationStatus, readState, statusOf, type WrittenStatus, writeState, writtenOf } from './status.ts';
 
 /** `letters` returns the same object each time. */
-export interface LinkOptions extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
+export interface LinkOptions
+  extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq' | 'namedBlindly'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
@@ -41,6 +42,8 @@ export class Link {
   /** The first event of the journal under its id. */
   #beginSeq = 1;
   #destination: Destination | undefined;
+  /** See `OutboxParts.namedBlindly`. */
+  readonly #namedBlindly: SeqRange[] = [];
   /** Undefined until they are open. */
   #letters: DeadLetters | undefined;
   /** The first seq to be sent as the cursor on the disk had it, until the sender has read it. */
@@ -149,14 +152,20 @@ export class Link {
       if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
       // Without a cursor, what retention removed before has a letter, or was not promised.
       const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
-      const first = Math.max(savedSeq, this.#sender?.seq ?? 0) + 1;
-      if (first > gone.last) return;
+      const unconfirmed = () => {
+        const first = Math.max(savedSeq, this.#sender?.seq ?? 0) + 1;
+        return first > gone.last ? undefined : { first, last: gone.last };
+      };
+      if (unconfirmed() === undefined) return;
       const letters = await this.#openLetters();
       const reason = `retention removed them, and ${to} had not confirmed them`;
-      for (const range of await letters.nameRemoved({ first, last: gone.last }, reason)) {
+      // A destination that is asked meanwhile can have events that the cursor did not show.
+      for (const range of await letters.nameRemoved(unconfirmed, reason)) {
         notices.warn(LOST, { destination: name, ...range, reason });
+        if (cursor.kind !== 'found') this.#namedBlindly.push(range);
       }
-      this.#sender?.removed({ first, last: gone.last }, reason);
+      const removed = unconfirmed();
+      if (removed !== undefined) this.#sender?.removed(removed, reason);
       ack?.lacksOnly(await letters.openRanges());
     } catch (error) {
       const problem = describe(error as Error);
@@ -250,7 +259,8 @@ export class Link {
       };
       // What is recorded while the cursor is being made counts as well.
       const nowSeq = () => this.#nowSeq ?? progress.openedSeq(disk.folder);
-      const own = { open, letters, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
+      const [beginSeq, lastSuccess, namedBlindly] = [this.#beginSeq, this.#lastSuccess, this.#namedBlindly];
+      const own = { open, letters, onChange, nowSeq, beginSeq, lastSuccess, namedBlindly };
       this.#sender = new Sender({ ...this.options, ...own });
       this.#sender.start();
       this.#problem = undefined;

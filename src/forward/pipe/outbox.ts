@@ -49,6 +49,8 @@ export interface OutboxParts {
   readonly beginSeq?: number;
   /** Time of the last event that was taken before this start, if it is known. */
   readonly lastSuccess?: string | null;
+  /** Ranges that retention named in letters while the cursor was unknown: the destination might have them. */
+  readonly namedBlindly?: SeqRange[];
 }
 
 export class Outbox {
@@ -210,6 +212,16 @@ export class Outbox {
       this.#savedMs = performance.now();
     }
     this.value = this.#saved = value;
+  }
+
+  /** Saves the position that the destination reports. Retention waits meanwhile, so that it names no event that the destination has. */
+  async saveReported(value: CursorValue): Promise<void> {
+    await this.#letters!.exclusive(() => this.save(value));
+    const { namedBlindly = [] } = this.#parts;
+    for (const { first, last } of namedBlindly) {
+      if (first <= value.seq) await this.#letters!.closeTaken({ first, last: Math.min(last, value.seq) });
+    }
+    namedBlindly.length = 0;
   }
 
   /**

@@ -14,16 +14,18 @@ import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
 import { contentsOf, segmentName } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
+import { gate } from '../../support/gate.ts';
 import { openJournal, type TestJournal } from '../../support/journal.ts';
 import { eachCall, everyRemains, settled } from '../../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { listenOn } from '../../support/sent-lines.ts';
+import { listenOn, startScripted } from '../../support/sent-lines.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   createLink,
   diskFrom,
   gone,
+  idOf,
   lettersOf,
   limits,
   Model,
@@ -108,6 +110,40 @@ test('with a cursor that is lost or new, all that is removed is named, unless th
   await disk.remove(cursorName('upstream'));
   await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 16, last: 20 });
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
+});
+
+test('a destination whose cursor was lost has events that retention named meanwhile: their letters are closed [removed-9]', async (t) => {
+  const disk = diskFrom(11, 30);
+  await saveCursor(disk, { seq: 12, kind: 'hub' });
+  await disk.remove(cursorName('upstream'));
+  const position = JSON.stringify({ seq: 15, id: idOf(disk, 15), via: [] });
+  const { url: to } = await startScripted(t, ({ method }) => (method === 'GET' ? [200, position] : [503, '{}']));
+  const { link } = createLink(disk, 40, { to });
+  t.after(() => link.close());
+  await link.removing({ first: 11, last: 20 });
+  assert.deepEqual(await lostIn(disk), upTo(20, 11));
+  await link.check([]);
+  await eventually('the letters are closed', async () => (await lostIn(disk)).length === 5);
+  assert.deepEqual(await lostIn(disk), upTo(20, 16));
+  await link.removing({ first: 11, last: 20 });
+  assert.deepEqual(await lostIn(disk), upTo(20, 16));
+});
+
+test('letters wait for a position that is being saved, and name only what is not confirmed by then [removed-10]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const letters = await openLetters(disk);
+  let savedSeq = 0;
+  const saved = gate();
+  const saving = letters.exclusive(() =>
+    saved.opened.then(() => {
+      savedSeq = 5;
+    }),
+  );
+  const naming = letters.nameRemoved(() => ({ first: savedSeq + 1, last: 10 }), 'retention');
+  saved.open();
+  await saving;
+  assert.deepEqual(await naming, [{ first: 6, last: 10 }]);
+  assert.deepEqual(await letters.nameRemoved(() => undefined, 'retention'), []);
 });
 
 test('events that have a letter already are not named again [removed-4]', async () => {
