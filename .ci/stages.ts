@@ -75,7 +75,7 @@ export const stages: readonly Stage[] = [
     when: 'day',
     command: ['test:mutants', '--since', 'GREEN', '--others', '40'],
     inputs: ALL,
-    tools: [...shells, ...disks],
+    tools: [...shells, ...disks, 'chromium'],
   },
   {
     name: 'simulation',
@@ -115,7 +115,7 @@ export const stages: readonly Stage[] = [
     when: 'night',
     command: ['test:mutants'],
     inputs: ALL,
-    tools: [...shells, ...disks],
+    tools: [...shells, ...disks, 'chromium'],
   },
   programOn('20', 'always'),
   programOn('26', 'always'),

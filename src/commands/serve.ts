@@ -16,7 +16,7 @@ import {
 } from '../config/config.ts';
 import { openJournalsFor, readDescriptorsMax } from '../config/descriptors.ts';
 import { type ExitCode, exitCodes } from '../config/exit-codes.ts';
-import { type Limits, limits, limitsFor } from '../config/limits.ts';
+import { limits, limitsFor } from '../config/limits.ts';
 import { collectForwarded, readMemoryBytesMax, saveMemory, YoungGeneration } from '../config/memory.ts';
 import { variableOf } from '../config/options.ts';
 import { isReadingOn } from '../service/readable.ts';
@@ -124,15 +124,22 @@ async function runService(config: Config, output: Output, env: Environment): Pro
 
   try {
     const parts = partsFor(readMemoryBytesMax(), notices);
+    const isHosted = config.deployments !== '';
+    const descriptors = isHosted ? readDescriptorsMax() : undefined;
+    const openJournalsMax = openJournalsFor(descriptors, parts.limits);
     const service = await startService(config, notices, {
       hostName: sourceName.exec(hostname())?.[0],
       fd: passed.kind === 'passed' ? passed.fd : undefined,
       ...parts,
-      limits: config.deployments === '' ? parts.limits : limitsForHosted(parts.limits, readDescriptorsMax(), notices),
+      limits: { ...parts.limits, openJournalsMax },
       terminal,
     });
     stop = () => void service.stop();
     reload = () => void service.reload();
+    if (isHosted) {
+      const most = { count: openJournalsMax, descriptors };
+      notices.info('the file descriptors allow this many open journals at a time', most);
+    }
     notices.info('started', { version, pid: process.pid, node: process.version, data: config.data, url: service.url });
     print(`${READY}${service.url}${config.test ? ' (test mode)' : ''}`);
     if (stdout.columns !== undefined) print(firstSteps(config, service));
@@ -161,13 +168,6 @@ function partsFor(memoryBytes: number, notices: Notices): ServiceParts {
     },
   );
   return { limits: chosen, collectGarbage: saveMemory(), onForwarded: collectForwarded(chosen) };
-}
-
-/** @returns limits with as many open journals as the file descriptors allow */
-function limitsForHosted(limits: Limits, descriptors: number | undefined, notices: Notices): Limits {
-  const openJournalsMax = openJournalsFor(descriptors, limits);
-  notices.info('the file descriptors allow this many open journals at a time', { count: openJournalsMax, descriptors });
-  return { ...limits, openJournalsMax };
 }
 
 /** Hints for a user at a terminal. Without a terminal `serve` prints only the line with its address. */
