@@ -58,6 +58,7 @@ const KINDS = {
 /** Reads a URL repeatedly, or requests it and reads nothing. */
 function read(url: string): void {
   const agent = new Agent({ keepAlive: true });
+  setInterval(() => {}, 60_000); // sockets that are not read do not keep the process alive
   for (let client = 0; client < Number(values.clients); client += 1) {
     if (values.deaf) {
       const { port, pathname, search } = new URL(url);
@@ -123,9 +124,9 @@ async function beside(
     stdio: ['ignore', 'ignore', 'inherit'],
     cwd: ROOT,
   });
+  const ended = once(readers, 'exit');
   await sleep(2_000); // until the readings are under way
   const times = await reportOneByOne(`${service.url}${deployment}`, Number(values.seconds), HEADERS);
-  const ended = once(readers, 'exit');
   readers.kill('SIGKILL');
   await ended;
   return times;
