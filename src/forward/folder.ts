@@ -28,7 +28,7 @@ export async function readLastSeq(disk: ReadableDisk, limits: Limits): Promise<n
   return last;
 }
 
-/** @returns the lines of these seqs, as far as the journal has them */
+/** @returns the lines with these seqs that are in the journal */
 export async function* readLines(disk: ReadableDisk, { first, last }: SeqRange, limits: Limits): AsyncGenerator<Line> {
   const progress = { durable: async (): Promise<Durable> => ({ kind: 'unsaid' }), more: async () => {} };
   const filter = { afterSeq: first - 1, untilSeq: last };

@@ -44,7 +44,7 @@ export class Forwarded {
     this.#options = options;
   }
 
-  /** Whether all links have ended: its folder might be that of another journal next time. */
+  /** Whether all links have ended: the folder can have another journal afterwards. */
   get isOver(): boolean {
     return this.links.size + this.#closing.size === 0;
   }

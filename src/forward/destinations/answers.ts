@@ -16,7 +16,7 @@ export { readObject } from '../../config/json-file.ts';
 /** The members of a JSON object. */
 export type Said = Readonly<Record<string, unknown>>;
 
-/** @returns what to do about a login that was refused. @param files those that the kind of destination can have, as words */
+/** @returns the remedy for a refused login. @param files the credential files of this kind of destination, as words */
 export function loginHint(
   { tokenFile, passwordFile }: Pick<DestinationSettings, 'tokenFile' | 'passwordFile'>,
   files: string,

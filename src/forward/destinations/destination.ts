@@ -95,9 +95,9 @@ export interface Destination {
    */
   test?(signal: AbortSignal): Promise<Again | Stopped | undefined>;
   /**
-   * Whether a file that it read, such as that of the token, is another one since then; false before the first request, and if the
-   * files are not reached.
-   * @param signal ends the wait for them
+   * Whether a file such as the token file has changed since it was read; false before the first request, and if the files cannot be
+   * read.
+   * @param signal ends the wait for the files
    */
   haveFilesChanged(signal: AbortSignal): Promise<boolean>;
   /** Closes the connection. */

@@ -38,7 +38,7 @@ export interface KindTraits {
   readonly passesFailed: boolean;
   /** Whether an event is sent at all; all are if it is absent. */
   readonly sends?: (event: Recorded, limits: Pick<Limits, 'hooksPassedMax'>) => boolean;
-  /** Whether few pipes use the destination, each of which tries often after a failure, and all at once after an outage. */
+  /** Whether few pipes use the destination, so that each retries often after a failure, and at once after an outage. */
   readonly isNear: boolean;
   /** @returns the bytes of lines that fit a request; 0 for one line in each request */
   readonly requestBytesMax: (limits: Pick<Limits, 'forwardBatchBytes' | 'insertBytes'>) => number;

@@ -127,7 +127,7 @@ export class Connection {
     }
   }
 
-  /** Closes the connection if more comes than it may send: what nobody waits for would take the time of reports. */
+  /** Closes the connection if the server sends more than its limit: unrequested data would delay reports. */
   #count(bytes: number, pieces = 1): void {
     const { natsSecondBytesMax, natsPieceBytes } = this.#options.limits;
     const nowMs = performance.now();
