@@ -53,6 +53,8 @@ export interface AppParts extends ServiceRouteParts {
   readonly findReadable: (head: Head, incoming: Incoming) => Readable;
   /** See `Prefix`. */
   readonly namesDeployment: boolean;
+  /** Resolves when it is a reading's turn: see `Turns`. */
+  readonly turn: () => Promise<void>;
   readonly limits: Limits;
   readonly notices: Notices;
   /** Whether an unknown parameter is refused with 400. If not, it is ignored. */
@@ -211,8 +213,9 @@ class Steps {
     }
   }
 
-  /** Waits for a late reply, which ends early if the client loses the right to read. */
+  /** Waits for a late reply, in the share of time of readings. It ends early if the client loses the right to read. */
   async #answerLater({ reply }: LaterOutcome, { head, incoming, readable, recorder }: Accepted): Promise<Reply> {
+    if (head.method !== 'PUT' && head.method !== 'POST') await this.#parts.turn();
     if (readable === undefined) return reply(incoming.ending, recorder && countingRecorder(recorder, this.#parts));
     let isAllowed = true;
     const release = readable.whileAllowed(() => {

@@ -9,7 +9,7 @@ import { endpoints } from '../event/parameters.ts';
 import { type Metrics, metricsType } from '../telemetry/metrics.ts';
 import { type BatchLimits, batchTypes, reportBatch } from './batch.ts';
 import { reportTo } from './handlers.ts';
-import { type Handler, type Head, Refusal, type Reply, unavailable } from './message.ts';
+import { type Handler, type Head, type Outcome, Refusal, type Reply, unavailable } from './message.ts';
 import { bodyReader, readQuery } from './request.ts';
 import type { FoundRoute, Right, Route, RouteMatch } from './router.ts';
 
@@ -43,14 +43,12 @@ export interface ServiceRouteParts {
   readonly metrics: Metrics;
   /** Free space of the disk in bytes; undefined if the system does not report it. */
   readonly freeBytes: () => number | undefined;
-  /** Resolves when it is a reading's turn: see `Turns`. */
-  readonly turn: () => Promise<void>;
   readonly limits: JsonLimits;
 }
 
 /** The service's own routes, which need no token and record nothing. `checkAccess` applies to them too. */
 export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handler>[] {
-  const { readiness, contract, metrics, freeBytes, turn } = parts;
+  const { readiness, contract, metrics, freeBytes } = parts;
   const readBody = bodyReader(parts.limits);
   let document: Reply | undefined; // built on the first request
   const readContract = () => {
@@ -60,11 +58,10 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
   const serverInfo = () => (readiness().status === 200 ? SERVER_INFO : readiness());
   const readMetrics = async (): Promise<Reply> => {
     await metrics.watched?.update();
-    await turn();
     const body = metrics.render(readiness().status === 200, freeBytes());
     return { kind: 'body', status: 200, body, contentType: metricsType };
   };
-  const readRoute = (path: string, answer: () => Reply | Promise<Reply>): Route<Handler> => ({
+  const readRoute = (path: string, outcome: () => Outcome): Route<Handler> => ({
     needs: 'nothing',
     methods: ['GET', 'HEAD'],
     path,
@@ -74,17 +71,20 @@ export function serviceRoutesOf(parts: ServiceRouteParts): readonly Route<Handle
       // Unused, but checked as in a report: a request inside a body must not seem to be accepted.
       readBody(body);
       readQuery(query);
-      const reply = answer();
-      return reply instanceof Promise ? { kind: 'later', reply: () => reply } : { kind: 'answer', reply };
+      return outcome();
     },
   });
   return [
-    readRoute('/livez', () => OK),
-    readRoute('/readyz', readiness),
-    readRoute('/server_info', serverInfo),
-    readRoute('/openapi.json', readContract),
-    readRoute('/metrics', readMetrics),
+    readRoute('/livez', () => answer(OK)),
+    readRoute('/readyz', () => answer(readiness())),
+    readRoute('/server_info', () => answer(serverInfo())),
+    readRoute('/openapi.json', () => answer(readContract())),
+    readRoute('/metrics', () => ({ kind: 'later', reply: readMetrics })),
   ];
+}
+
+function answer(reply: Reply): Outcome {
+  return { kind: 'answer', reply };
 }
 
 /** Helm charts of the reference probe this path. */

@@ -103,6 +103,36 @@ test('a right is no longer watched after its reply is decided or has failed', as
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
 });
 
+test('a late reply to a GET begins in its turn, and that to a PUT at once [app-3]', async () => {
+  for (const method of ['GET', 'HEAD', 'PUT', 'POST']) {
+    let begin = () => {};
+    const turn = () => new Promise<void>((resolve) => (begin = resolve));
+    let hasBegun = false;
+    const reply = async (): Promise<Reply> => {
+      hasBegun = true;
+      return { kind: 'body', status: 200, body: '{}' };
+    };
+    const route = {
+      path: '/slow',
+      followedBy: 'nothing',
+      bodyTypes: [],
+      handler: (): LaterOutcome => ({ kind: 'later', reply }),
+    } as const;
+    const app = appWith({ turn, readings: [{ ...route, needs: 'nothing', methods: [method] }] });
+    const more = {
+      fields: readFields(['Host', 'localhost']),
+      ending: new AbortController().signal,
+      endReply: () => {},
+    };
+    const decision = app({ id: '1', method, url: '/slow', httpVersion: '1.1', ...more });
+    assert.ok(decision.kind === 'receive');
+    const replied = new Promise<Reply>((respond) => decision.receive(Buffer.alloc(0), respond));
+    assert.equal(hasBegun, method === 'PUT' || method === 'POST', method);
+    begin();
+    assert.equal((await replied).status, 200);
+  }
+});
+
 test('an error of the disk is not reported as a defect of the service, another exception is', async () => {
   for (const [error, message] of [
     [systemError('EIO', 'events.jsonl'), 'a request failed because of a disk error'],

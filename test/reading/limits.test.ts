@@ -1,6 +1,7 @@
 /** What readings hold: files of clients that have gone, and memory for clients that read nothing. */
 
 import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
 import { readdirSync, readlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -130,16 +131,20 @@ test('while reports arrive every reading waits for its turn [limits-4]', async (
   const ending = new AbortController();
   t.after(() => ending.abort());
   const answered: string[] = [];
+  const headers = { Accept: 'text/html' };
   const ask = (target: string) => {
-    const asked = fetch(`${service.url}${target}`, { signal: ending.signal }).then((reply) => reply.arrayBuffer());
+    const asked = fetch(`${service.url}${target}`, { signal: ending.signal, headers }).then((reply) =>
+      reply.arrayBuffer(),
+    );
     asked.then(() => answered.push(target)).catch(() => {}); // aborted
   };
   await service.report('a');
-  ask('/events'); // it takes what was saved
+  ask('/metrics'); // it takes what was saved
   await eventually('it has had its turn', () => answered.length > 0);
-  for (const target of ['/events', '/assets', '/sources', '/refusals', '/metrics']) ask(target);
+  const ofHub = `/forward/${randomUUID()}`;
+  for (const target of ['/events', '/assets', '/sources', '/refusals', '/metrics', '/', ofHub]) ask(target);
   for (let count = 0; count < 5; count += 1) await service.report('a');
-  assert.deepEqual(answered, ['/events']);
+  assert.deepEqual(answered, ['/metrics']);
 });
 
 test('long lines are in memory one at a time, and are sent in chunks, byte for byte [limits-3]', async () => {

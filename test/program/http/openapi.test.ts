@@ -198,7 +198,6 @@ for (const mode of modes) {
       contract: () => '',
       metrics: new Metrics(),
       freeBytes: () => undefined,
-      turn: async () => {},
       limits,
     });
     const page = { path: '/', methods: ['GET', 'HEAD'] };
