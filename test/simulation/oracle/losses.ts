@@ -79,10 +79,18 @@ export class Losses {
     for (const source of before) if (!sources.has(source)) history.forgets(source);
     for (const { journal, sendsTo, view } of this.#watched.values()) {
       // "It continues after its own cursor": until an event was taken under a new id, a device does not hear that its hub has less.
-      const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id)).map(({ id }) => id);
-      if (!sources.has(sourceOf(journal) ?? '')) for (const id of gone) history.forgotten.add(id);
+      const source = sourceOf(journal) ?? '';
+      const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id));
+      if (!sources.has(source)) for (const { id } of gone) history.forgotten.add(id);
       for (const { name, to } of sendsTo) {
-        if (to === hub && durableCursor(journal.disk, name)?.id === null) history.leaveOut(to, gone);
+        if (to !== hub) continue;
+        const isUnheard = durableCursor(journal.disk, name)?.id === null;
+        // "What is before N is elsewhere": the hub had it under the older id, which nobody sends any more.
+        const begin = isUnheard ? Number.POSITIVE_INFINITY : (history.renamed.get(source) ?? 1);
+        history.leaveOut(
+          to,
+          gone.filter(({ seq }) => seq < begin).map(({ id }) => id),
+        );
       }
     }
   }
