@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { unlessAbsent } from '../journal/disk.ts';
 import { contentsOf } from '../journal/segments.ts';
 import type { Ack } from './acks.ts';
-import { DeadLetters } from './ledger/letters.ts';
+import { Ledger } from './ledger/ledger.ts';
 import { Link, type LinkOptions } from './pipe/link.ts';
 import type { DestinationSettings } from './settings.ts';
 
@@ -31,8 +31,8 @@ export class Forwarded {
   /** By the names of the destinations. */
   readonly links = new Map<string, Link>();
   readonly #options: ForwardedOptions;
-  /** The dead letters of destinations by their names, once they are needed: a changed destination has the same. */
-  readonly #letters = new Map<string, Promise<DeadLetters>>();
+  /** By the names of the destinations: a changed destination has the same. */
+  readonly #ledgers = new Map<string, Ledger>();
   /** Ends of links whose destination was removed or changed. */
   readonly #closing = new Set<Promise<void>>();
   /** The files of the journal, as of the last `check`. */
@@ -67,7 +67,7 @@ export class Forwarded {
       const own = {
         settings,
         source,
-        letters: () => this.#lettersOf(name),
+        ledger: this.#ledgerOf(name),
         ack: name === config.ack ? ack : undefined,
       };
       this.links.set(name, new Link({ ...shared, ...own }));
@@ -114,17 +114,16 @@ export class Forwarded {
     return this.#segments.slice(Math.max(0, at)).reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  #lettersOf(name: string): Promise<DeadLetters> {
-    let opened = this.#letters.get(name);
-    if (opened === undefined) {
+  #ledgerOf(name: string): Ledger {
+    let ledger = this.#ledgers.get(name);
+    if (ledger === undefined) {
       const { disk, limits, config } = this.#options;
-      const { deadLetterBytesMax, deadLetterRetainPercent, lineBytesMax } = limits;
+      const { deadLetterBytesMax, deadLetterRetainPercent } = limits;
       const { retainBytes = Number.POSITIVE_INFINITY } = config;
-      const bytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
-      opened = DeadLetters.open(disk, name, { bytesMax, lineBytesMax });
-      this.#letters.set(name, opened);
-      opened.catch(() => this.#letters.delete(name));
+      const letterBytesMax = Math.min(deadLetterBytesMax, Math.floor((retainBytes * deadLetterRetainPercent) / 100));
+      ledger = new Ledger({ disk, name, letterBytesMax, limits });
+      this.#ledgers.set(name, ledger);
     }
-    return opened;
+    return ledger;
   }
 }

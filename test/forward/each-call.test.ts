@@ -138,8 +138,8 @@ async function live(engine: Engine, disk: SimulatedDisk, lastSeq: number): Promi
     opened.push(one);
     return one;
   };
-  const { sender } = startSender(disk, lastSeq, open, { destination: { to, ratePerSecond: 1_000_000 } });
-  const isSettled = () => sender.status().state === 'idle' && sender.seq === lastSeq;
+  const { sender, ledger } = startSender(disk, lastSeq, open, { destination: { to, ratePerSecond: 1_000_000 } });
+  const isSettled = () => sender.status().state === 'idle' && ledger.value.seq === lastSeq;
   for (let left = 10_000; !calls.isOver && !isSettled(); left -= 1) {
     assert.ok(left > 0, JSON.stringify(sender.status()));
     await sleep(1);

@@ -5,6 +5,7 @@ import { type Limits, limits as standardLimits } from '../../src/config/limits.t
 import type { Asked, Batch, Destination, Sent } from '../../src/forward/destinations/destination.ts';
 import { type DestinationKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/ledger/cursor.ts';
+import { Ledger } from '../../src/forward/ledger/ledger.ts';
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Link } from '../../src/forward/pipe/link.ts';
@@ -206,8 +207,14 @@ export function hubAt(
   return Object.assign(new Model(kind), { seq, id });
 }
 
+/** @returns the ledger of a destination, without a limit of its dead letters unless there is one */
+export function ledgerOf(disk: Disk, name = UPSTREAM.name, letterBytesMax = Number.POSITIVE_INFINITY): Ledger {
+  return new Ledger({ disk, name, letterBytesMax, limits });
+}
+
 export interface Bench {
   readonly sender: Sender;
+  readonly ledger: Ledger;
   readonly disk: SimulatedDisk;
   readonly progress: OwnProgress;
   /** Log lines, parsed. */
@@ -229,12 +236,12 @@ export function startSender(
     destination = {},
     limits: own = {},
     journalIsOpen = true,
-    letters = () => openLetters(disk, destination.name),
+    ledger = ledgerOf(disk, destination.name),
   }: {
     destination?: Partial<DestinationSettings>;
     limits?: Partial<Limits>;
     journalIsOpen?: boolean;
-    letters?: () => Promise<DeadLetters>;
+    ledger?: Ledger;
   } = {},
 ): Bench {
   const progress = new OwnProgress();
@@ -244,7 +251,7 @@ export function startSender(
     disk,
     progress,
     open,
-    letters,
+    ledger,
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
     limits: { ...limits, ...own },
   });
@@ -254,7 +261,7 @@ export function startSender(
     eventually(`${what}; now ${JSON.stringify(sender.status())}`, () => isSo(sender.status()));
   const untilDone = () => waitFor('all is settled', ({ state, lag_events }) => state === 'idle' && lag_events === 0);
   return {
-    ...{ sender, disk, progress, log, untilDone },
+    ...{ sender, ledger, disk, progress, log, untilDone },
     until: (wanted) => waitFor(`it is ${wanted}`, ({ state }) => state === wanted),
     finish: async () => {
       await untilDone();
@@ -273,17 +280,13 @@ export function createLink(
   const progress = new OwnProgress();
   progress.recorded(disk.folder, lastSeq + 1);
   const log: Record<string, unknown>[] = [];
-  let letters: Promise<DeadLetters> | undefined;
   const link = new Link({
     settings: { ...UPSTREAM, ...destination },
     deployment: undefined,
     disk,
     progress,
     source,
-    letters: () => {
-      letters ??= openLetters(disk);
-      return letters;
-    },
+    ledger: ledgerOf(disk),
     limits: { ...limits, ...own },
     notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
   });

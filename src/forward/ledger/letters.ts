@@ -4,7 +4,6 @@
  */
 
 import type { Limits } from '../../config/limits.ts';
-import { Mutex } from '../../config/mutex.ts';
 import { appendWhole } from '../../journal/append.ts';
 import { type Disk, type LogFile, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
 import { replaceDurably } from '../../journal/file-io.ts';
@@ -37,15 +36,14 @@ type FileEnd = 'found' | 'begun' | 'durable';
 type LineLimit = Pick<Limits, 'lineBytesMax'>;
 
 /**
- * The dead letters of one destination, for its sender, for retention and for retries. Only one may be open at a time. The file is
- * opened for each letter: letters are few, and an operator may move the file away.
+ * The dead letters of one destination. Only one may be open at a time, and one call at a time: see `Ledger`. The file is opened for
+ * each letter: letters are few, and an operator may move the file away.
  */
 export class DeadLetters {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #file: string;
   readonly #limits: LetterLimits;
-  readonly #mutex = new Mutex();
   /** What is in the file, up to its last whole letter, as of the last look at it. */
   #content: Content = emptyContent();
   #end: FileEnd = 'found';
@@ -97,11 +95,9 @@ export class DeadLetters {
    *   and `seq` is 5; `seq` if 6 has none
    * @throws the error of a system call
    */
-  namedAfter(seq: number): Promise<number> {
-    return this.#mutex.run(async () => {
-      if (this.#content.states.namedAfter(seq) === seq) return seq;
-      return (await this.#durableStates()).namedAfter(seq);
-    });
+  async namedAfter(seq: number): Promise<number> {
+    if (this.#content.states.namedAfter(seq) === seq) return seq;
+    return (await this.#durableStates()).namedAfter(seq);
   }
 
   /** Whether an open letter names an event as removed. */
@@ -113,42 +109,30 @@ export class DeadLetters {
    * @returns the events of the open letters
    * @throws the error of a system call
    */
-  openRanges(): Promise<readonly SeqRange[]> {
-    return this.#mutex.run(async () => (await this.#durableStates()).all.filter(isOpen));
+  async openRanges(): Promise<readonly SeqRange[]> {
+    return (await this.#durableStates()).all.filter(isOpen);
   }
 
   /**
    * Appends letters about events that the journal does not have any more, unless they have a letter.
-   * @param goneNow returns the events after all earlier calls have ended; undefined if the destination has them all by then
    * @returns the ranges that were named now, in order
    * @throws as `append`; it may be called again
    */
-  nameRemoved(goneNow: SeqRange | (() => SeqRange | undefined), reason: string): Promise<readonly SeqRange[]> {
-    return this.#mutex.run(async () => {
-      const gone = typeof goneNow === 'function' ? goneNow() : goneNow;
-      if (gone === undefined) return [];
-      const ranges = (await this.#durableStates()).unnamed(gone);
-      for (const range of ranges) await this.#append({ time: now(), outcome: 'removed', reason, ...range });
-      return ranges;
-    });
-  }
-
-  /** Runs a task while no letter is written. It must not write one. */
-  exclusive<Result>(task: () => Promise<Result>): Promise<Result> {
-    return this.#mutex.run(task);
+  async nameRemoved(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
+    const ranges = (await this.#durableStates()).unnamed(gone);
+    for (const range of ranges) await this.append({ time: now(), outcome: 'removed', reason, ...range });
+    return ranges;
   }
 
   /**
    * Closes the letters about removed events, or a part of them, that the destination took after all.
    * @throws as `append`; it may be called again
    */
-  closeTaken(taken: SeqRange): Promise<void> {
-    return this.#mutex.run(async () => {
-      if (this.#content.states.removedIn(taken).length === 0) return;
-      const reason = 'the destination has them after all';
-      for (const range of (await this.#durableStates()).removedIn(taken))
-        await this.#append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range });
-    });
+  async closeTaken(taken: SeqRange): Promise<void> {
+    if (this.#content.states.removedIn(taken).length === 0) return;
+    const reason = 'the destination has them after all';
+    for (const range of (await this.#durableStates()).removedIn(taken))
+      await this.append({ time: now(), outcome: 'removed', became: 'taken', reason, ...range });
   }
 
   /**
@@ -156,11 +140,7 @@ export class DeadLetters {
    * @throws LettersFullError, the error of a system call, or a NotWritten, as of a full disk: the letter is not in the file, and may
    *   be appended again
    */
-  append(letter: DeadLetter): Promise<void> {
-    return this.#mutex.run(() => this.#append(letter));
-  }
-
-  async #append(given: DeadLetter): Promise<void> {
+  async append(given: DeadLetter): Promise<void> {
     const letter = this.#shortened(given);
     const bytes = Buffer.from(`${encodeDeadLetter(letter)}\n`);
     await this.#prepare();

@@ -47,25 +47,25 @@ export class AskedSending {
   }
 
   async #isNoHub(): Promise<State> {
-    const { value, lostCursor, settings, ack } = this.#outbox;
+    const { ledger, settings, ack } = this.#outbox;
+    const { value, lostReason } = ledger;
     const { to } = settings;
     if (ack !== undefined) return stopForAck(settings);
     if (value.kind !== undefined) {
       const reason = `${to} was a hub and does not answer as one any more; check the URL and proxies`;
       return stop('not understood', reason, ASKING);
     }
-    if (lostCursor !== undefined) {
-      return stopAtLostCursor(this.#outbox, lostCursor, ASKING);
-    }
+    if (lostReason !== undefined) return stopAtLostCursor(this.#outbox, lostReason, ASKING);
     // A page of a proxy looks the same, and a hub takes plain reports for events of its own.
     if (this.#strangeAnswers < 2) return ASKING;
-    await this.#outbox.save({ ...value, kind: kindOf(to, 'cursor') });
+    await ledger.save({ ...value, kind: kindOf(to, 'cursor') });
     return STARTING;
   }
 
   async #continueAt(theirs: Position): Promise<State> {
     const outbox = this.#outbox;
-    const { value, lastSeq, settings, notices } = outbox;
+    const { ledger, lastSeq, settings, notices } = outbox;
+    const { value } = ledger;
     if (theirs.seq > lastSeq || (theirs.seq > 0 && !(await hasEvent(outbox, theirs)))) {
       const problem = `${settings.to} has event ${theirs.seq} of this journal as ${theirs.id}, and this journal, which ends with ${lastSeq}, does not`;
       return stopAtFork(outbox, problem, theirs.id, ASKING);
@@ -74,25 +74,25 @@ export class AskedSending {
     if (seq < value.seq && value.id !== null) {
       const counts = { had: value.seq, has: theirs.seq };
       notices.warn('the destination has fewer events than it had: they are sent again', counts);
-      outbox.namedSeq = Math.min(outbox.namedSeq, seq);
+      ledger.namedSeq = Math.min(ledger.namedSeq, seq);
     }
     // It might have taken the last request although its answer was lost.
     if (this.#sent.first <= theirs.seq && theirs.seq <= this.#sent.last) {
-      await outbox.confirmed({ ...this.#sent, last: theirs.seq });
+      await ledger.confirmed({ ...this.#sent, last: theirs.seq });
     }
     await outbox.backlog.moveTo(seq);
     this.#theirs = { seq: theirs.seq, id: theirs.id };
     const { sending = 0 } = value;
     // With the events before it, a request would have any size.
     const isSentAgain = value.seq <= seq && seq < sending;
-    const rest = { kind: outbox.kind, sending: isSentAgain ? sending : undefined };
-    await outbox.saveReported({
+    const rest = { kind: ledger.kind, sending: isSentAgain ? sending : undefined };
+    await ledger.saveReported({
       ...value,
       ...rest,
       ...(seq === value.seq ? {} : { seq, id: seq === theirs.seq ? theirs.id : null }),
     });
-    if (outbox.lostCursor !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
-    outbox.lostCursor = undefined;
+    if (ledger.lostReason !== undefined) notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
+    ledger.lostReason = undefined;
     outbox.pace.reached();
     outbox.ack?.advance(seq);
     return IDLE;
@@ -100,13 +100,12 @@ export class AskedSending {
 
   /** @returns the last event that the destination does not need any more. @param theirSeq the last one that it has */
   async #findSettled(theirSeq: number): Promise<number> {
-    const outbox = this.#outbox;
-    const { traits } = outbox;
-    const { seq, id } = outbox.value;
+    const { ledger, traits, beginSeq } = this.#outbox;
+    const { seq, id } = ledger.value;
     if (theirSeq > 0) this.#isEmpty = false;
     if (theirSeq >= seq) return theirSeq;
     // Those that follow might have dead letters.
-    if (theirSeq > 0) return traits.namesLost ? theirSeq : Math.min(seq, await outbox.namedAfter(theirSeq));
+    if (theirSeq > 0) return traits.namesLost ? theirSeq : Math.min(seq, await ledger.namedAfter(theirSeq));
     // Without an id, an operator or `begin` has decided what is next for a destination that does not know the journal. A destination
     // that took an event does not begin `now` a second time.
     if (id === null) return seq;
@@ -115,7 +114,7 @@ export class AskedSending {
       return seq;
     }
     // It has lost all that it had. What retention removed of that gets a dead letter.
-    return Math.min(seq, outbox.beginSeq - 1);
+    return Math.min(seq, beginSeq - 1);
   }
 
   #warnOfNothing(had: number): void {
@@ -147,8 +146,8 @@ export class AskedSending {
 
   /** @returns undefined if something else comes next */
   async #linesToSend(bytesMax: number): Promise<readonly Line[] | undefined> {
-    const { backlog, value, lastSeq } = this.#outbox;
-    const { seq, sending = 0 } = value;
+    const { backlog, ledger, lastSeq } = this.#outbox;
+    const { seq, sending = 0 } = ledger.value;
     const isSentAgain = sending > seq;
     if (isSentAgain) await backlog.readTo(Math.min(sending, lastSeq));
     const head = backlog.head(isSentAgain ? Number.POSITIVE_INFINITY : bytesMax);
@@ -158,6 +157,7 @@ export class AskedSending {
 
   #settle(lines: readonly Line[], sent: Sent): State | Promise<State> {
     const outbox = this.#outbox;
+    const { ledger } = outbox;
     if (sent.kind === 'stopped')
       return sent.why === 'fork' ? stopAtFork(outbox, sent.reason, null, ASKING) : { ...sent, next: ASKING };
     if (sent.kind === 'refused') return this.#refused(lines[0]!, sent);
@@ -173,7 +173,7 @@ export class AskedSending {
     outbox.ack?.advance(sent.seq);
     return {
       kind: 'settling',
-      writes: [() => outbox.confirmed({ first: lines[0]!.seq, last: sent.seq }), () => outbox.saveSettled()],
+      writes: [() => ledger.confirmed({ first: lines[0]!.seq, last: sent.seq }), () => ledger.saveSettled()],
       finish: () => {
         outbox.taken(lines.slice(0, taken + 1));
         return IDLE;
@@ -185,7 +185,7 @@ export class AskedSending {
     const outbox = this.#outbox;
     if (outbox.isOneRefusalTooMany) return outbox.tooManyRefusals(line, sent.reason);
     const { status, reason } = sent;
-    const isNew = line.seq > outbox.namedSeq;
+    const isNew = line.seq > outbox.ledger.namedSeq;
     return {
       kind: 'settling',
       writes: isNew ? [() => outbox.addLetter(line, { outcome: 'refused', status, reason })] : [],

@@ -10,7 +10,7 @@ import { type State, stop } from './states.ts';
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
-export async function hasEvent({ journal, value }: Outbox, at: Position): Promise<boolean> {
+export async function hasEvent({ journal, ledger: { value } }: Outbox, at: Position): Promise<boolean> {
   const line = await lineAt(journal, at.seq);
   if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
   const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
@@ -18,10 +18,10 @@ export async function hasEvent({ journal, value }: Outbox, at: Position): Promis
 }
 
 export async function stopAtFork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
-  const { value, traits, lastSeq, settings } = outbox;
+  const { ledger, traits, lastSeq, settings } = outbox;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
-  if (traits.truth === 'destination' && value.kind !== undefined && value.seq <= lastSeq)
+  if (traits.truth === 'destination' && ledger.value.kind !== undefined && ledger.value.seq <= lastSeq)
     return stop('fork', `${why}; ${commandText(outbox.journal, 'forward identity --new')}`, next);
   const first = (await firstAfter(outbox, id)) ?? 'N';
   const command = traits.truth === 'destination' ? 'identity --new' : `from ${settings.name}`;

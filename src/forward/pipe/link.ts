@@ -6,8 +6,6 @@ import { describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
 import type { Destination, Opening } from '../destinations/destination.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
-import { readCursor } from '../ledger/cursor.ts';
-import type { DeadLetters } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 import type { Deployment } from '../settings.ts';
 import { readBegin, readVia, type Through, writeVia } from '../source.ts';
@@ -16,9 +14,7 @@ import { retryName, takeRetry } from './retry.ts';
 import { Sender } from './sender.ts';
 import { type DestinationStatus, readState, statusOf, type WrittenStatus, writeState, writtenOf } from './status.ts';
 
-/** `letters` returns the same object each time. */
-export interface LinkOptions
-  extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq' | 'namedBlindly'> {
+export interface LinkOptions extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
@@ -42,12 +38,6 @@ export class Link {
   /** The first event of the journal under its id. */
   #beginSeq = 1;
   #destination: Destination | undefined;
-  /** See `OutboxParts.namedBlindly`. */
-  readonly #namedBlindly: SeqRange[] = [];
-  /** Undefined until they are open. */
-  #letters: DeadLetters | undefined;
-  /** The first seq to be sent as the cursor on the disk had it, until the sender has read it. */
-  #floorSeq = 1;
   /** Why no sender could be made; undefined if that was not tried, or succeeded. */
   #problem: { readonly reason: string; readonly since: string } | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
@@ -64,11 +54,9 @@ export class Link {
     this.#nowSeq = options.progress.nextSeq(options.disk.folder);
   }
 
-  /** The first seq that the destination might still need; 1 until the cursor is known. */
+  /** Like `Ledger.floorSeq`. */
   get floorSeq(): number {
-    const floorSeq = this.#sender?.floorSeq ?? 1;
-    if (floorSeq > 1) this.#floorSeq = 1;
-    return Math.max(floorSeq, this.#floorSeq);
+    return this.options.ledger.floorSeq;
   }
 
   /** The id of the journal, once there is a sender. */
@@ -101,12 +89,12 @@ export class Link {
 
   /** Like `DeadLetters.lostTotal`. */
   get lostTotal(): number {
-    return this.#letters?.lostTotal ?? 0;
+    return this.options.ledger.letters?.lostTotal ?? 0;
   }
 
   get status(): DestinationStatus {
     if (this.#sender !== undefined) return this.#sender.status();
-    const { settings, deployment, disk, progress } = this.options;
+    const { settings, deployment, disk, progress, ledger } = this.options;
     const { name, to } = settings;
     const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
     return statusOf({
@@ -122,7 +110,7 @@ export class Link {
       seq: this.floorSeq - 1,
       last_seq: (progress.nextSeq(disk.folder) ?? 1) - 1,
       oldest: undefined,
-      letters: this.#letters,
+      letters: ledger.letters,
       last_success: this.#lastSuccess ?? null,
       last_error: reason,
     });
@@ -130,11 +118,10 @@ export class Link {
 
   /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
   async readFloor(): Promise<void> {
-    const { disk, settings } = this.options;
+    const { disk, settings, ledger } = this.options;
     try {
       this.via = await readVia(disk, settings.name);
-      const found = await readCursor(disk, settings.name);
-      if (found.kind === 'found') this.#floorSeq = found.value.seq + 1;
+      await ledger.readFloor();
     } catch {
       // There is no folder yet, or the sender will report why it cannot be read. Until then nothing is removed.
     }
@@ -145,42 +132,21 @@ export class Link {
    * @throws NotRemovableError if that is not possible now
    */
   async removing(gone: SeqRange): Promise<void> {
-    const { settings, disk, notices, ack } = this.options;
-    const { name, to, begin } = settings;
+    const { settings, notices, ack, ledger } = this.options;
+    const { name, to } = settings;
     try {
-      const cursor = await readCursor(disk, name);
-      if (cursor.kind === 'new' && begin === 'now') return; // it begins with a later event
-      // Without a cursor, what retention removed before has a letter, or was not promised.
-      const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
-      const unconfirmed = () => {
-        const first = Math.max(savedSeq, this.#sender?.seq ?? 0) + 1;
-        return first > gone.last ? undefined : { first, last: gone.last };
-      };
-      if (unconfirmed() === undefined) return;
-      const letters = await this.#openLetters();
       const reason = `retention removed them, and ${to} had not confirmed them`;
-      // A destination that is asked meanwhile can have events that the cursor did not show.
-      for (const range of await letters.nameRemoved(unconfirmed, reason)) {
-        notices.warn(LOST, { destination: name, ...range, reason });
-        if (cursor.kind !== 'found') this.#namedBlindly.push(range);
-      }
-      const removed = unconfirmed();
-      if (removed !== undefined) this.#sender?.removed(removed, reason);
-      ack?.lacksOnly(await letters.openRanges());
+      const found = await ledger.nameRemoved(gone, reason, settings);
+      if (found === undefined) return;
+      for (const range of found.named) notices.warn(LOST, { destination: name, ...range, reason });
+      this.#sender?.removed(found.lacked, reason);
+      ack?.lacksOnly(await ledger.openRanges());
     } catch (error) {
       const problem = describe(error as Error);
       throw new NotRemovableError(
         `the oldest events would be removed, and no dead letter can name them for the destination ${name}: ${problem}`,
       );
     }
-  }
-
-  async #openLetters(): Promise<DeadLetters> {
-    const { letters: open, ack } = this.options;
-    const letters = await open();
-    if (this.#letters === undefined) ack?.lacksOnly(await letters.openRanges());
-    this.#letters = letters;
-    return letters;
   }
 
   /** Called about once a second, and once at first. Never rejects. */
@@ -209,28 +175,27 @@ export class Link {
     // It might wait for another token or CA.
     else if (this.status.state === 'stopped' && (await this.#destination?.haveFilesChanged(this.#closing.signal)))
       this.#sender.tryNow();
-    const [sender, letters] = [this.#sender, this.#letters];
-    if (sender !== undefined && letters !== undefined && names.includes(retryName(this.options.settings.name))) {
-      this.#retrying ??= this.#retry(sender, letters);
-    }
+    const { settings, ledger } = this.options;
+    const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
+    if (this.#sender !== undefined && isAsked) this.#retrying ??= this.#retry(this.#sender);
     await this.#write(false);
   }
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
-  async #retry(sender: Sender, letters: DeadLetters): Promise<void> {
-    const { settings, disk, limits, notices, ack } = this.options;
+  async #retry(sender: Sender): Promise<void> {
+    const { settings, disk, limits, notices, ack, ledger } = this.options;
     const { name } = settings;
     const open = () => this.#traits.openForRetry(this.#openingWith(this.#source!));
     const turnMs = () => sender.turnMs();
     const { signal } = this.#closing;
     try {
-      const result = await takeRetry({ disk, name, letters, open, turnMs, signal, limits });
+      const result = await takeRetry({ disk, name, ledger, open, turnMs, signal, limits });
       if (result !== undefined) {
         const { givenUp, ...counts } = result;
         if (givenUp === undefined) notices.info('dead letters were sent again', { destination: name, ...counts });
         else notices.info('dead letters were given up', { destination: name, count: givenUp });
         if (counts.sent > 0 || givenUp !== undefined) sender.tryNow(); // there is space for others
-        ack?.lacksOnly(await letters.openRanges());
+        ack?.lacksOnly(await ledger.openRanges());
       }
     } catch (error) {
       const problem = describe(error as Error);
@@ -252,15 +217,13 @@ export class Link {
         this.#destination = traitsOf[kind].open(this.#openingWith(source));
         return this.#destination;
       };
-      const letters = () => this.#openLetters();
       const onChange = () => {
         void this.#write(false);
         ack?.setStopped(this.status.state === 'stopped');
       };
       // What is recorded while the cursor is being made counts as well.
       const nowSeq = () => this.#nowSeq ?? progress.openedSeq(disk.folder);
-      const [beginSeq, lastSuccess, namedBlindly] = [this.#beginSeq, this.#lastSuccess, this.#namedBlindly];
-      const own = { open, letters, onChange, nowSeq, beginSeq, lastSuccess, namedBlindly };
+      const own = { open, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
       this.#sender = new Sender({ ...this.options, ...own });
       this.#sender.start();
       this.#problem = undefined;

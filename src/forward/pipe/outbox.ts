@@ -1,10 +1,4 @@
-/**
- * The events of one journal on their way to one destination: the unsent ones, the requests, and what is durable about them (the
- * cursor and the dead letters).
- *
- * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
- * cursor says that the event is being sent before the event is.
- */
+/** The events of one journal on their way to one destination: the backlog, the requests, and what is counted of both. */
 
 import type { Limits } from '../../config/limits.ts';
 import { Waiters } from '../../config/waiters.ts';
@@ -16,9 +10,8 @@ import type { Notices } from '../../telemetry/log.ts';
 import type { Ack } from '../acks.ts';
 import type { Asked, Batch, Destination, Sent } from '../destinations/destination.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
-import { Cursor, type CursorValue, storedUrl } from '../ledger/cursor.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
-import type { DeadLetters } from '../ledger/letters.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
 import { Backlog, type BacklogHead, type BacklogSource } from './backlog.ts';
@@ -35,8 +28,8 @@ export interface OutboxParts {
   readonly progress: OwnProgress;
   /** Opens the destination as this kind. */
   readonly open: (kind: DestinationKind) => Destination;
-  /** @returns the dead letters of the destination, which others append to as well. @throws the error of a system call */
-  readonly letters: () => Promise<DeadLetters>;
+  /** Of the destination. */
+  readonly ledger: Ledger;
   readonly notices: Notices;
   readonly limits: Limits;
   /** Called with the bytes of lines that were taken. */
@@ -49,8 +42,6 @@ export interface OutboxParts {
   readonly beginSeq?: number;
   /** Time of the last event that was taken before this start, if it is known. */
   readonly lastSuccess?: string | null;
-  /** Ranges that retention named in letters while the cursor was unknown: the destination might have them. */
-  readonly namedBlindly?: SeqRange[];
 }
 
 export class Outbox {
@@ -61,6 +52,7 @@ export class Outbox {
   readonly pace: Pace;
   readonly journal: BacklogSource;
   readonly backlog: Backlog;
+  readonly ledger: Ledger;
   readonly #parts: OutboxParts;
   readonly #onTaken: (isFirst: boolean) => void;
   /** Ends waits for events, and after `forwardStopMs` the request in flight. */
@@ -68,22 +60,8 @@ export class Outbox {
   readonly #abort = new AbortController();
   readonly #pauses = new Waiters();
 
-  #cursor: Cursor | undefined;
-  #letters: DeadLetters | undefined;
   #destination: Destination | undefined;
   #openedKind: DestinationKind | undefined;
-  /** Why the cursor is lost; undefined if it is known. */
-  lostCursor: string | undefined;
-  /** How far the destination is. The file of the cursor might have an earlier value. */
-  value: CursorValue;
-  #saved: CursorValue | undefined;
-  #savedMs = Number.NEGATIVE_INFINITY;
-  /** Missing events up to this seq already have dead letters. */
-  namedSeq = 0;
-  /** Events that the destination might have although they are not settled. */
-  readonly doubts = new Map<number, Outcome>();
-  /** Events that the destination took, the last ones, and whose letters about their removal might still be open. */
-  #taken: SeqRange | undefined;
   /** Refusals since the last event that was taken. */
   refusals = 0;
 
@@ -111,7 +89,7 @@ export class Outbox {
     const { only } = settings;
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, only, signal: this.#closing.signal };
     this.backlog = new Backlog(this.journal);
-    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: storedUrl(settings.to) };
+    this.ledger = parts.ledger;
     this.lastSuccess = parts.lastSuccess ?? null;
   }
 
@@ -134,31 +112,12 @@ export class Outbox {
     return this.#parts.beginSeq ?? 1;
   }
 
-  /** What the cursor on the disk says; undefined until the cursor is known. */
-  get saved(): CursorValue | undefined {
-    return this.#saved;
-  }
-
   get ack(): Ack | undefined {
     return this.#parts.ack;
   }
 
-  /** @returns as `DeadLetters.namedAfter` */
-  namedAfter(seq: number): Promise<number> {
-    return this.#letters!.namedAfter(seq);
-  }
-
-  get letters(): DeadLetters | undefined {
-    return this.#letters;
-  }
-
-  /** As the cursor has it; until the destination has answered, the kind as which it is asked. */
-  get kind(): DestinationKind {
-    return this.value.kind ?? kindOf(this.settings.to, 'destination');
-  }
-
   get traits(): KindTraits {
-    return traitsOf[this.kind];
+    return this.ledger.traits;
   }
 
   get destination(): Destination {
@@ -166,104 +125,48 @@ export class Outbox {
   }
 
   openDestination(): void {
-    if (this.#openedKind === this.kind) return;
+    const { kind } = this.ledger;
+    if (this.#openedKind === kind) return;
     this.#destination?.close();
-    this.#destination = this.#parts.open(this.kind);
-    this.#openedKind = this.kind;
+    this.#destination = this.#parts.open(kind);
+    this.#openedKind = kind;
   }
 
-  /** Opens dead letters and cursor, unless they are open. May be called again after a rejection. */
+  /** Opens the ledger, unless it is open. May be called again after a rejection. */
   async open(): Promise<void> {
-    this.#letters ??= await this.#parts.letters();
-    if (this.#saved === undefined) await this.#openCursor(this.#letters);
-  }
-
-  async #openCursor(letters: DeadLetters): Promise<void> {
-    const { disk, settings } = this.#parts;
-    const { to } = this.value;
-    await this.#cursor?.close();
-    this.#cursor = undefined;
-    const opened = await Cursor.open(disk, settings.name);
-    this.#cursor = opened.cursor;
-    this.lostCursor = opened.kind === 'lost' ? opened.reason : undefined;
-    if (opened.kind === 'found') {
-      const { value } = opened;
-      this.namedSeq = await letters.namedAfter(value.seq);
-      if (!traitsOf[value.kind ?? this.kind].repeatsBatches) {
-        for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
-      }
-      // A cursor that an operator made has no URL.
-      if (value.to !== '' && value.to !== to)
-        this.notices.info('the destination has another URL and continues', { seq: value.seq, to });
-      this.value = { ...value, to };
-      this.#saved = value; // last: until then all of this is repeated after an error
-      return;
-    }
-    if (opened.kind === 'lost') return; // also with `begin` at `now`: what the destination lacks is not known
+    const { ledger, settings, ack } = this;
+    ack?.lacksOnly(await ledger.openRanges());
     const nowSeq = () => this.#parts.nowSeq?.() ?? this.lastSeq + 1;
-    const seq = settings.begin === 'now' ? nowSeq() : await this.firstSeq();
-    await this.save({ ...this.value, seq: seq - 1 });
-    this.notices.info('forwarding begins', { to, seq });
-  }
-
-  async save(value: CursorValue): Promise<void> {
-    if (this.#saved === undefined || !isSame(value, this.#saved)) {
-      await this.#cursor?.save(value);
-      this.#savedMs = performance.now();
-    }
-    this.value = this.#saved = value;
-  }
-
-  /** Saves the position that the destination reports. Retention waits meanwhile, so that it names no event that the destination has. */
-  async saveReported(value: CursorValue): Promise<void> {
-    await this.#letters!.exclusive(() => this.save(value));
-    const { namedBlindly = [] } = this.#parts;
-    for (const { first, last } of namedBlindly) {
-      if (first <= value.seq) await this.#letters!.closeTaken({ first, last: Math.min(last, value.seq) });
-    }
-    namedBlindly.length = 0;
+    await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => this.firstSeq(), this.notices);
   }
 
   /**
-   * Saves how far the destination is, and closes the letters about events that it has. Still being sent are only events in doubt, and the rest of a
-   * request that goes again as it was.
+   * Saves how far the destination is, when no line is loaded: about once a second while all events are unwanted, which are not worth a
+   * sync each.
    */
-  async saveSettled(): Promise<void> {
-    const { sending, ...rest } = this.value;
-    const isSending =
-      this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > rest.seq);
-    await this.save({ ...rest, sending: isSending ? sending : undefined });
-    await this.#closeTaken();
-  }
-
-  /** The same when no line is loaded: about once a second while all events are unwanted, which are not worth a sync each. */
   async saveIdle(): Promise<void> {
-    if (this.settings.only !== undefined && this.value !== this.#saved && this.#saved?.sending === undefined) {
-      const waitMs = this.#savedMs + this.limits.forwardCheckMs - performance.now();
-      if (waitMs > 0 && this.value.seq < this.lastSeq) return;
-      await this.pause(waitMs);
-    }
-    await this.saveSettled();
+    const { ledger, settings, limits } = this;
+    const waitMs = settings.only === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
+    if (waitMs > 0 && ledger.value.seq < this.lastSeq) return;
+    await this.pause(waitMs);
+    await ledger.saveSettled();
   }
 
-  /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
-  passTo({ seq, id }: Position): void {
-    for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
-    this.backlog.pass(seq);
-    this.value = { ...this.value, seq, id };
+  /** Like `Ledger.passTo`. */
+  passTo(position: Position): void {
+    this.ledger.passTo(position);
+    this.backlog.pass(position.seq);
   }
 
-  /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
+  /** Like `Ledger.passLost`. */
   passLost(position: Position): void {
-    this.namedSeq = Math.max(this.namedSeq, position.seq);
-    if (this.traits.namesLost)
-      this.backlog.pass(position.seq); // the cursor passes it with the next event that is taken
-    else this.passTo(position);
+    this.ledger.passLost(position);
+    this.backlog.pass(position.seq);
   }
 
-  /** Appends a dead letter, durably. */
+  /** Like `Ledger.addLetter`. */
   async addLetter(line: Line, result: Outcome): Promise<void> {
-    await this.#letters!.append({ time: new Date().toISOString(), ...result, line: line.text });
+    await this.ledger.addLetter(line, result);
     const { outcome, became, reason } = result;
     if (became === 'taken') return; // it is counted as recorded
     if (!this.outcomes.has(outcome))
@@ -273,37 +176,18 @@ export class Outbox {
 
   /** Retention removes events, which dead letters name: only those on their way are still sent. */
   removed({ first, last }: SeqRange, reason: string): void {
-    const from = Math.max(first, (this.value.sending ?? 0) + 1);
+    const from = Math.max(first, (this.ledger.value.sending ?? 0) + 1);
     if (from <= last) this.backlog.remove({ first: from, last }, reason);
   }
 
-  /**
-   * Closes the letters about events that retention removed while they were on their way, or whose removal a power cut undid. Events
-   * that follow each other share one letter.
-   */
-  async confirmed(taken: SeqRange): Promise<void> {
-    const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
-    if (!isNext) await this.#closeTaken();
-    const { first } = this.#taken ?? taken;
-    this.#taken = { first, last: taken.last };
-    const isLong = taken.last + 1 - first >= this.limits.forwardTakenMax;
-    if (isLong || !this.#letters!.isRemoved(taken.last + 1)) await this.#closeTaken();
-  }
-
-  async #closeTaken(): Promise<void> {
-    if (this.#taken === undefined) return;
-    await this.#letters!.closeTaken(this.#taken);
-    this.#taken = undefined;
-  }
-
-  /** Retention has named the events before it removed them, unless the service did not have this destination then. */
+  /** Passes events that the journal does not have any more: see `Ledger.nameGap`. */
   passGap({ gone, reason }: Extract<BacklogHead, { kind: 'gap' }>, finish: Settling['finish']): Settling {
     const name = async () => {
-      for (const range of await this.#letters!.nameRemoved(gone, reason)) this.notices.warn(LOST, { ...range, reason });
+      for (const range of await this.ledger.nameGap(gone, reason)) this.notices.warn(LOST, { ...range, reason });
     };
     return {
       kind: 'settling',
-      writes: gone.last > this.namedSeq ? [name] : [],
+      writes: gone.last > this.ledger.namedSeq ? [name] : [],
       finish: () => {
         this.passLost({ seq: gone.last, id: null });
         this.ack?.lacks(gone);
@@ -325,10 +209,7 @@ export class Outbox {
     const turn = () => this.pause(this.pace.turnMs());
     await turn();
     if (this.isClosing) return { kind: 'again', reason: 'the service stops' };
-    // What is there after a crash is known to such a destination alone, or to none.
-    const sendingSeq = batch.lines.at(-1)!.seq;
-    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
-      await this.save({ ...this.value, sending: Math.max(sendingSeq, ...this.doubts.keys()) });
+    await this.ledger.begin(batch.lines.at(-1)!.seq);
     return this.answered(this.destination.send({ ...batch, turn }, this.signal));
   }
 
@@ -411,14 +292,9 @@ export class Outbox {
     await ended;
     clearTimeout(late);
     this.#destination?.close();
-    const warn = (message: string) => (error: Error) => this.notices.warn(message, { reason: describe(error) });
-    const save = async () => {
-      await this.backlog.moveTo(this.value.seq);
-      if (this.#saved === undefined) return;
-      await (isSettled() ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
-    };
-    await save().catch(warn('the cursor could not be saved'));
-    await this.#cursor?.close().catch(warn('the cursor could not be closed'));
+    const warn = (error: Error) => this.notices.warn('the cursor could not be saved', { reason: describe(error) });
+    await this.backlog.moveTo(this.ledger.value.seq).catch(warn);
+    await this.ledger.close(isSettled()).catch(warn);
   }
 }
 
@@ -427,17 +303,6 @@ export const LOST = 'events are gone that a destination has not confirmed; a dea
 
 export function count(counts: Map<string, number>, name: string, more = 1): void {
   counts.set(name, (counts.get(name) ?? 0) + more);
-}
-
-const CRASHED: Outcome = {
-  outcome: 'in doubt',
-  became: 'given up',
-  reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
-};
-
-function isSame(one: CursorValue, other: CursorValue): boolean {
-  const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;
-  return textOf(one) === textOf(other);
 }
 
 /** While reports wait for a destination, nothing that it answers pauses them for longer than the 5 s of the handbook. */

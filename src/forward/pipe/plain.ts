@@ -27,10 +27,11 @@ export class PlainSending {
   /** Only the cursor says how far the upstream is, so the cursor has to be about this journal. */
   async begin(): Promise<State> {
     const outbox = this.#outbox;
-    const { value, lastSeq, lostCursor } = outbox;
+    const { ledger, lastSeq } = outbox;
+    const { value, lostReason, kind } = ledger;
     const { seq, id } = value;
-    if (lostCursor !== undefined) return stopAtLostCursor(outbox, lostCursor, STARTING);
-    outbox.value = { ...value, kind: outbox.kind }; // of a new hook, only its scheme says it
+    if (lostReason !== undefined) return stopAtLostCursor(outbox, lostReason, STARTING);
+    ledger.value = { ...value, kind }; // of a new hook, only its scheme says it
     if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(outbox, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
     return stopAtFork(outbox, problem, id, STARTING);
@@ -42,7 +43,7 @@ export class PlainSending {
     const head = outbox.backlog.head(outbox.traits.requestBytesMax(outbox.limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    const doubt = outbox.doubts.get(line.seq);
+    const doubt = outbox.ledger.doubts.get(line.seq);
     if (doubt !== undefined && inDoubt === 'once') return this.#settled(line, doubt, () => IDLE);
     if (outbox.traits.sends?.(line.event, outbox.limits) === false) {
       const { seq } = line;
@@ -62,21 +63,21 @@ export class PlainSending {
 
   /** Gives an event up that was answered with failures for long. Without an answer it is an outage, which gives nothing up. */
   #failed(line: Line, sent: InDoubt): State {
-    const { doubts, limits } = this.#outbox;
+    const { ledger, limits } = this.#outbox;
     const nowMs = performance.now();
     if (sent.status !== undefined) this.#failingMs ??= nowMs;
     return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs
       ? this.#outbox.waiting(sent, IDLE)
-      : this.#settled(line, doubts.get(line.seq), () => IDLE);
+      : this.#settled(line, ledger.doubts.get(line.seq), () => IDLE);
   }
 
   /** What an answer means that leaves no doubt, or is final. */
   async #settle(line: Line, sent: Sent): Promise<State> {
     const outbox = this.#outbox;
-    const doubt = outbox.doubts.get(line.seq);
+    const doubt = outbox.ledger.doubts.get(line.seq);
     switch (sent.kind) {
       case 'recorded': {
-        const confirm = () => outbox.confirmed({ first: line.seq, last: line.seq });
+        const confirm = () => outbox.ledger.confirmed({ first: line.seq, last: line.seq });
         const taken = () => {
           outbox.taken([line]);
           return IDLE;
@@ -91,7 +92,7 @@ export class PlainSending {
       case 'in doubt':
         outbox.pace.succeeded();
         this.#doubt(line, sent); // so that a stop before its dead letter leaves it as being sent
-        return this.#settled(line, outbox.doubts.get(line.seq), () => IDLE);
+        return this.#settled(line, outbox.ledger.doubts.get(line.seq), () => IDLE);
       case 'stopped':
         return { ...sent, next: await this.#untilTaken() };
       default:
@@ -103,9 +104,10 @@ export class PlainSending {
   async #untilTaken(): Promise<State> {
     const outbox = this.#outbox;
     const isCertain = onlyKindOf(outbox.settings.to) !== undefined;
-    if (outbox.value.id !== null || outbox.doubts.size > 0 || isCertain) return IDLE;
-    outbox.value = { ...outbox.value, kind: undefined };
-    await outbox.saveSettled();
+    const { ledger } = outbox;
+    if (ledger.value.id !== null || ledger.doubts.size > 0 || isCertain) return IDLE;
+    ledger.value = { ...ledger.value, kind: undefined };
+    await ledger.saveSettled();
     return STARTING;
   }
 
@@ -137,11 +139,11 @@ export class PlainSending {
     if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt')
       return this.#settle(second, sent);
     const settle = () => outbox.passOthers(() => this.#settle(second, sent));
-    return this.#settled(line, outbox.doubts.get(line.seq), settle);
+    return this.#settled(line, outbox.ledger.doubts.get(line.seq), settle);
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {
-    this.#outbox.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
+    this.#outbox.ledger.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
   }
 
   /** The dead letter of an event is durable before the event is passed. */
@@ -155,8 +157,9 @@ export class PlainSending {
         this.#tries = 0;
         this.#failingMs = undefined;
         outbox.passTo({ seq: line.seq, id: line.event.id });
-        const sending = outbox.doubts.size > 0 ? Math.max(...outbox.doubts.keys()) : undefined;
-        outbox.value = { ...outbox.value, sending };
+        const { ledger } = outbox;
+        const sending = ledger.doubts.size > 0 ? Math.max(...ledger.doubts.keys()) : undefined;
+        ledger.value = { ...ledger.value, sending };
         return finish();
       },
     };

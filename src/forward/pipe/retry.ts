@@ -15,9 +15,10 @@ import { readSmall } from '../../journal/file-io.ts';
 import { Line } from '../../journal/look/reading.ts';
 import { recordedUpTo } from '../destinations/answers.ts';
 import type { Destination, Sent } from '../destinations/destination.ts';
+import type { Ledger } from '../ledger/ledger.ts';
 import { isOpen, type Outcome, seqsOf, skipped } from '../ledger/letter.ts';
 import type { LetterState } from '../ledger/letter-states.ts';
-import { type DeadLetters, readDeadLetters, readLetterStates } from '../ledger/letters.ts';
+import { readDeadLetters, readLetterStates } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 
 /** What the file says: `{"seqs":{"first":7,"last":12}}`. */
@@ -47,8 +48,8 @@ export interface RetryParts {
   readonly disk: Disk;
   /** Of the destination. */
   readonly name: string;
-  /** The object that the sender uses: only one may append at a time. */
-  readonly letters: Pick<DeadLetters, 'append'>;
+  /** That of the sender: only one may append at a time. */
+  readonly ledger: Pick<Ledger, 'append'>;
   /** @returns a destination that was opened with `openForRetry` */
   readonly open: () => Destination;
   /** @returns how long to wait before the next request, in milliseconds: see `Pace.turnMs` */
@@ -102,9 +103,9 @@ export async function takeRetry(parts: RetryParts): Promise<RetryResult | undefi
 }
 
 /** Closes each letter by one of its own. */
-async function giveUp({ disk, name, letters, limits }: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
+async function giveUp({ disk, name, ledger, limits }: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
   const open = seqs === undefined ? [] : await openIn(disk, name, seqs, limits);
-  for (const { first, last } of open) await letters.append(skipped({ first, last }));
+  for (const { first, last } of open) await ledger.append(skipped({ first, last }));
   return { sent: 0, refused: 0, left: 0, givenUp: open.length };
 }
 
@@ -120,7 +121,7 @@ export async function openIn(
 }
 
 async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise<RetryResult> {
-  const { disk, name, letters, open, turnMs, signal, limits } = parts;
+  const { disk, name, ledger, open, turnMs, signal, limits } = parts;
   const counts = { sent: 0, refused: 0 };
   const states = (await readLetterStates(disk, name, limits)).all.filter((state) => isWanted(state, seqs));
   const wanted = new Map(states.map((state) => [state.first, state]));
@@ -136,7 +137,7 @@ async function sendAgain(parts: RetryParts, seqs: SeqRange | undefined): Promise
       if (line === undefined || state === undefined) continue;
       await turn();
       if (signal.aborted) break;
-      const { kind } = await sendOne(line, state, { letters, destination, signal, turn });
+      const { kind } = await sendOne(line, state, { ledger, destination, signal, turn });
       if (kind !== 'recorded' && kind !== 'refused' && kind !== 'in doubt') break;
       wanted.delete(state.first);
       counts[kind === 'recorded' ? 'sent' : 'refused'] += 1;
@@ -156,11 +157,10 @@ interface Sending {
 async function sendOne(
   line: string,
   state: LetterState,
-  { letters, destination, signal, turn }: Pick<RetryParts, 'letters' | 'signal'> & Sending,
+  { ledger, destination, signal, turn }: Pick<RetryParts, 'ledger' | 'signal'> & Sending,
 ): Promise<Sent> {
   const { first: seq } = state;
-  const note = (result: Outcome) =>
-    letters.append({ time: new Date().toISOString(), ...result, first: seq, last: seq });
+  const note = (result: Outcome) => ledger.append({ time: new Date().toISOString(), ...result, first: seq, last: seq });
   const reason = 'it was being sent again when the service stopped';
   await note({ outcome: 'in doubt', reason });
   const bytes = Buffer.from(line);

@@ -68,16 +68,6 @@ export class Sender {
     if (kind === 'waiting' || kind === 'stopped' || (asks && kind === 'idle')) this.#outbox.wake();
   }
 
-  /** The first seq that is still to be sent, as of the cursor on the disk: 1 until the cursor is known. */
-  get floorSeq(): number {
-    return (this.#outbox.saved?.seq ?? 0) + 1;
-  }
-
-  /** The last seq that is settled, which might not be on the disk yet. Undefined until the cursor is known. */
-  get seq(): number | undefined {
-    return this.#outbox.saved && this.#outbox.value.seq;
-  }
-
   get outcomes(): Outbox['outcomes'] {
     return this.#outbox.outcomes;
   }
@@ -98,9 +88,9 @@ export class Sender {
 
   /** Reads no file. */
   status(): DestinationStatus {
-    const { settings, deployment, value, letters, lastSuccess, lastSeq } = this.#outbox;
+    const { settings, deployment, ledger, lastSuccess, lastSeq } = this.#outbox;
     const { name, to } = settings;
-    const { kind, seq } = value;
+    const { kind, seq } = ledger.value;
     const last_seq = Math.max(lastSeq, seq);
     const state = this.#trouble ?? this.#state;
     return statusOf({
@@ -116,7 +106,7 @@ export class Sender {
       seq,
       last_seq,
       oldest: last_seq === seq ? undefined : this.#oldestTime(),
-      letters,
+      letters: ledger.letters,
       last_success: lastSuccess,
       last_error: this.#lastError,
     });
@@ -132,10 +122,10 @@ export class Sender {
 
   /** @returns the time of the first event that is not settled; undefined if it is not known */
   #oldestTime(): string | undefined {
-    const { backlog, value } = this.#outbox;
+    const { backlog, ledger } = this.#outbox;
     const head = backlog.head(0);
     const loaded = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
-    return loaded ?? (this.#oldest?.seq === value.seq + 1 ? this.#oldest.time : undefined);
+    return loaded ?? (this.#oldest?.seq === ledger.value.seq + 1 ? this.#oldest.time : undefined);
   }
 
   async #run(): Promise<void> {
@@ -190,9 +180,9 @@ export class Sender {
       return STARTING;
     }
     await outbox.open();
-    if (!kindsWith(outbox.settings.to).includes(outbox.kind)) return stopAtOtherKind(outbox);
+    if (!kindsWith(outbox.settings.to).includes(outbox.ledger.kind)) return stopAtOtherKind(outbox);
     if (outbox.ack !== undefined && outbox.traits.truth === 'cursor') return stopForAck(outbox.settings);
-    const { seq } = outbox.value;
+    const { seq } = outbox.ledger.value;
     await outbox.backlog.moveTo(seq);
     const oldest = outbox.lastSeq > seq ? await lineAt(outbox.journal, seq + 1) : undefined;
     this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
@@ -205,7 +195,7 @@ export class Sender {
     const head = outbox.backlog.head(0);
     if (head === undefined) {
       await outbox.saveIdle();
-      if (Math.max(outbox.value.seq, outbox.namedSeq) >= outbox.lastSeq) this.#recovered();
+      if (Math.max(outbox.ledger.value.seq, outbox.ledger.namedSeq) >= outbox.lastSeq) this.#recovered();
       this.#changed();
       return (await outbox.isQuiet()) ? ASKING : IDLE;
     }
@@ -216,7 +206,7 @@ export class Sender {
       case 'unwanted':
         return outbox.passOthers(() => IDLE);
       case 'damage':
-        await outbox.backlog.moveTo(outbox.value.seq); // it is read again, since it might have been repaired
+        await outbox.backlog.moveTo(outbox.ledger.value.seq); // it is read again, since it might have been repaired
         return stop('damage', head.reason, IDLE);
       case 'another journal':
         return STARTING;
@@ -258,8 +248,9 @@ export class Sender {
 
   /** For the log. */
   #progress(): { readonly seq: number; readonly lag: number } {
-    const { value, lastSeq } = this.#outbox;
-    return { seq: value.seq, lag: Math.max(0, lastSeq - value.seq) };
+    const { ledger, lastSeq } = this.#outbox;
+    const { seq } = ledger.value;
+    return { seq, lag: Math.max(0, lastSeq - seq) };
   }
 
   #changed(): void {
@@ -268,9 +259,9 @@ export class Sender {
 }
 
 /** A cursor says nothing of a destination of another kind, which has none of the events. */
-function stopAtOtherKind({ settings, kind }: Outbox): State {
+function stopAtOtherKind({ settings, ledger }: Outbox): State {
   const { name, to } = settings;
-  const reason = `${name} has had events as a destination of the kind ${kind}, and ${to} is of another one; give it a name of its own`;
+  const reason = `${name} has had events as a destination of the kind ${ledger.kind}, and ${to} is of another one; give it a name of its own`;
   return stop('not understood', reason, STARTING);
 }
 

@@ -15,7 +15,7 @@ import { eachCall, everyRemains, thrice } from '../../support/power.ts';
 import { newFolder } from '../../support/program.ts';
 import { makeLines, START } from '../../support/segments.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
-import { lettersOf, openLetters, upTo } from '../scripted.ts';
+import { ledgerOf, lettersOf, openLetters, upTo } from '../scripted.ts';
 
 const NAME = deadLettersName('upstream');
 const time = '2026-11-20T15:19:45.266Z';
@@ -164,10 +164,10 @@ test('a letter whose sync failed before the process ended is written again befor
 
 test('letters that are appended at the same time are all there, in their order', async () => {
   const disk = new SimulatedDisk();
-  const letters = await openLetters(disk);
+  const ledger = ledgerOf(disk);
   const full = systemError('ENOSPC', NAME);
   disk.fault = (call) => (call === 'write' && disk.count('write') === 2 ? full : undefined);
-  const ends = await Promise.allSettled([1, 2, 3].map((seq) => letters.append(letter(seq))));
+  const ends = await Promise.allSettled([1, 2, 3].map((seq) => ledger.append(letter(seq))));
   assert.deepEqual(
     ends.map(({ status }) => status),
     ['fulfilled', 'rejected', 'fulfilled'],

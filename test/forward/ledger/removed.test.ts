@@ -14,7 +14,7 @@ import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
 import { contentsOf, segmentName } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
-import { gate } from '../../support/gate.ts';
+import { hold } from '../../support/gate.ts';
 import { openJournal, type TestJournal } from '../../support/journal.ts';
 import { eachCall, everyRemains, settled } from '../../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
@@ -26,6 +26,7 @@ import {
   diskFrom,
   gone,
   idOf,
+  ledgerOf,
   lettersOf,
   limits,
   Model,
@@ -34,6 +35,7 @@ import {
   sendAll,
   seqsOf,
   startSender,
+  UPSTREAM,
   upTo,
 } from '../scripted.ts';
 
@@ -131,19 +133,21 @@ test('a destination whose cursor was lost has events that retention named meanwh
 
 test('letters wait for a position that is being saved, and name only what is not confirmed by then [removed-10]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
-  const letters = await openLetters(disk);
-  let savedSeq = 0;
-  const saved = gate();
-  const saving = letters.exclusive(() =>
-    saved.opened.then(() => {
-      savedSeq = 5;
-    }),
+  await saveCursor(disk, { seq: 2, kind: 'hub' });
+  const ledger = ledgerOf(disk);
+  await ledger.open(
+    UPSTREAM,
+    () => assert.fail('it is not new'),
+    createNotices('error', false, () => {}),
   );
-  const naming = letters.nameRemoved(() => ({ first: savedSeq + 1, last: 10 }), 'retention');
-  saved.open();
+  const save = hold(disk, 'write');
+  const saving = ledger.saveReported({ ...ledger.value, seq: 5 });
+  const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
+  save();
   await saving;
-  assert.deepEqual(await naming, [{ first: 6, last: 10 }]);
-  assert.deepEqual(await letters.nameRemoved(() => undefined, 'retention'), []);
+  assert.deepEqual(await naming, { named: [{ first: 6, last: 10 }], lacked: { first: 6, last: 10 } });
+  assert.equal(await ledger.nameRemoved({ first: 1, last: 5 }, 'retention', UPSTREAM), undefined);
+  await ledger.close(true);
 });
 
 test('events that have a letter already are not named again [removed-4]', async () => {
@@ -164,18 +168,18 @@ for (const kind of ['hub', 'api'] as const) {
     const disk = diskWith({ [FIRST]: segment(1, 20) });
     const destination = new Model(kind);
     let isNamed = false;
-    const letters = openLetters(disk);
+    const ledger = ledgerOf(disk);
     destination.answer = async (what, seq) => {
       if (what === 'send' && seq > 2 && !isNamed) {
         isNamed = true;
-        await (await letters).nameRemoved({ first: seq, last: 10 }, 'retention');
+        await ledger.nameGap({ first: seq, last: 10 }, 'retention');
         return kind === 'hub' ? 'lost' : 'record';
       }
       return 'record';
     };
     if (kind === 'api') await saveCursor(disk, { kind });
     const bench = startSender(disk, 20, () => destination, {
-      letters: () => letters,
+      ledger,
       limits: { forwardBatchBytes: 600 },
     });
     await bench.untilDone();
@@ -190,15 +194,15 @@ test('what retention has named is not sent any more, but for the event on its wa
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   await saveCursor(disk, { kind: 'api' });
   const upstream = new Model('api');
-  const letters = await openLetters(disk);
+  const ledger = ledgerOf(disk);
   const gone = { first: 1, last: 200 };
   upstream.answer = async (_, seq) => {
     if (seq !== 1 || upstream.requests.length > 1) return 'record';
-    await letters.nameRemoved(gone, 'retention');
+    await ledger.nameGap(gone, 'retention');
     bench.sender.removed(gone, 'retention');
     return 'in doubt';
   };
-  const bench = startSender(disk, 300, () => upstream, { letters: async () => letters });
+  const bench = startSender(disk, 300, () => upstream, { ledger });
   await bench.finish();
   assert.deepEqual(upstream.requests, [1, 1, ...upTo(300, 201)]);
   assert.deepEqual(await lostIn(disk), upTo(200, 2));
@@ -235,36 +239,37 @@ test('events that were named, are still there, and are taken in a row share lett
   const count = 250;
   const disk = diskWith({ [FIRST]: segment(1, count + 50) });
   await saveCursor(disk, { kind: 'api' });
-  const letters = await openLetters(disk);
-  await letters.nameRemoved({ first: 1, last: count }, 'retention');
+  const ledger = ledgerOf(disk);
+  await ledger.nameGap({ first: 1, last: count }, 'retention');
   const reads = () => disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length;
   const before = reads();
   const upstream = new Model('api');
-  await sendAll(disk, count + 50, () => upstream, { letters: async () => letters });
+  await sendAll(disk, count + 50, () => upstream, { ledger });
   assert.equal(reads(), before);
   assert.deepEqual(upstream.recorded, upTo(count + 50));
   const { length } = await lettersOf(disk);
   assert.ok(length < count / 2, `${length} letters`);
-  assert.deepEqual([await lostIn(disk), letters.open, letters.lost, letters.lostTotal], [[], 0, 0, count]);
+  const { open, lost, lostTotal } = ledger.letters!;
+  assert.deepEqual([await lostIn(disk), open, lost, lostTotal], [[], 0, 0, count]);
   assert.equal((await openLetters(disk)).lostTotal, count);
 });
 
 test('a hub that took the last request closes what was named of it, and no more', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   const hub = new Model('hub');
-  const letters = await openLetters(disk);
+  const ledger = ledgerOf(disk);
   let isDown = false;
   let tookSeq = 0;
   hub.answer = async (what) => {
     if (isDown) return 'again';
     if (what === 'ask') return 'record';
     isDown = true;
-    await letters.nameRemoved({ first: 1, last: 10 }, 'retention');
+    await ledger.nameGap({ first: 1, last: 10 }, 'retention');
     removeTen(disk);
     return 'lost';
   };
   const bench = startSender(disk, 30, () => hub, {
-    letters: async () => letters,
+    ledger,
     limits: { forwardBatchBytes: 600 },
   });
   await bench.until('waiting');

@@ -34,7 +34,7 @@ test('a new hub gets all there is, in order, and what comes later', async () => 
     [300, 'hub', 'idle', 300, 0, 0, 0],
   );
   assert.ok(last_success !== null);
-  assert.equal(bench.sender.floorSeq, 301);
+  assert.equal(bench.ledger.floorSeq, 301);
   assert.equal(bench.sender.outcomes.get('recorded'), 300);
   await bench.sender.close();
 });

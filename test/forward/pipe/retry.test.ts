@@ -16,7 +16,7 @@ import {
 import { eachCall, everyRemains } from '../../support/power.ts';
 import { makeLines } from '../../support/segments.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { Model, openLetters } from '../scripted.ts';
+import { ledgerOf, Model, openLetters } from '../scripted.ts';
 
 const { lines } = makeLines(9);
 const time = '2026-11-20T15:19:45.266Z';
@@ -42,8 +42,15 @@ async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Prom
 }
 
 async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
-  const letters = await openLetters(disk);
-  return takeRetry({ disk, name: 'upstream', letters, open: () => model, turnMs: () => 0, signal, limits });
+  return takeRetry({
+    disk,
+    name: 'upstream',
+    ledger: ledgerOf(disk),
+    open: () => model,
+    turnMs: () => 0,
+    signal,
+    limits,
+  });
 }
 
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {

@@ -2,10 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
 import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts';
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
-import { DeadLetters } from '../../../src/forward/ledger/letters.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
 import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
@@ -15,6 +13,7 @@ import {
   diskFrom,
   gone,
   hubAt,
+  ledgerOf,
   lettersOf,
   loseCursor,
   Model,
@@ -60,7 +59,7 @@ test('nothing is sent or asked before the journal is readable, and before the cu
   const bench = startSender(disk, 3, () => hub, { journalIsOpen: false });
   await new Promise((resolve) => setTimeout(resolve, 20));
   assert.equal(hub.asked, 0);
-  assert.equal(bench.sender.floorSeq, 1, 'retention waits until the cursor is known');
+  assert.equal(bench.ledger.floorSeq, 1, 'retention waits until the cursor is known');
   bench.progress.recorded(disk.folder, 4);
   await bench.finish();
   assert.equal(found, 'found');
@@ -190,9 +189,9 @@ test('after one page of a proxy a hub gets nothing that it would take for a repo
 test('a destination whose dead letters have reached their limit stops, and continues when there is space', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', () => 'refused');
-  const letters = await DeadLetters.open(disk, 'upstream', { bytesMax: 4_000, lineBytesMax: limits.lineBytesMax });
+  const ledger = ledgerOf(disk, 'upstream', 4_000);
   const bench = startSender(disk, 30, () => upstream, {
-    letters: async () => letters,
+    ledger,
     limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
   });
   await bench.until('stopped');
@@ -202,7 +201,7 @@ test('a destination whose dead letters have reached their limit stops, and conti
   assert.ok(seq !== null && seq === dead_letters, 'nothing passes that has no letter');
   upstream.answer = () => 'record';
   for (const one of upTo(seq))
-    await letters.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one });
+    await ledger.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one });
   bench.sender.tryNow();
   await bench.finish();
   assert.deepEqual(upstream.recorded, upTo(30, seq + 2));

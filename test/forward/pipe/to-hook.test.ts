@@ -157,7 +157,7 @@ test('events that a hook does not want cost at most one sync a second [hook-6]',
   const hook = new Model('hook');
   const bench = startSender(disk, 10, () => hook, { destination, limits: { forwardCheckMs: 60_000 } });
   await bench.until('idle');
-  await eventually('a part is passed', () => (bench.sender.seq ?? 0) >= 10);
+  await eventually('a part is passed', () => bench.ledger.value.seq >= 10);
   for (let seq = 11; seq < 200; seq += 10) {
     bench.progress.recorded(disk.folder, seq);
     await new Promise((resolve) => setTimeout(resolve, 1));

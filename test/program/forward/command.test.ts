@@ -12,7 +12,7 @@ import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import { Model, openLetters } from '../../forward/scripted.ts';
+import { ledgerOf, Model, openLetters } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
@@ -312,7 +312,6 @@ test('retry has the service send the refused events again, once, and prints the 
   const disk = openDisk(data);
   const model = new Model('api');
   model.answer = (_, seq) => (seq === 4 ? 'refused' : 'record');
-  const letters = await openLetters(disk);
   const { signal } = new AbortController();
   const retried = forward(data, 'retry', 'upstream');
   let result: unknown;
@@ -320,7 +319,7 @@ test('retry has the service send the refused events again, once, and prints the 
     result ??= await takeRetry({
       disk,
       name: 'upstream',
-      letters,
+      ledger: ledgerOf(disk),
       open: () => model,
       turnMs: () => 0,
       signal,

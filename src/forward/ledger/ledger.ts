@@ -1,0 +1,295 @@
+/**
+ * What is durable about one destination of one journal: how far it is (the cursor), and the events that it does not get, or might have
+ * twice (the dead letters).
+ *
+ * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
+ * cursor says that the event is being sent before the event is.
+ *
+ * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger, and retention names what it
+ * removes also after forwarding has ended.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import { Mutex } from '../../config/mutex.ts';
+import type { Disk } from '../../journal/disk.ts';
+import type { Line } from '../../journal/look/reading.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
+import type { Position, SeqRange } from '../position.ts';
+import type { DestinationSettings } from '../settings.ts';
+import { Cursor, type CursorValue, readCursor, storedUrl } from './cursor.ts';
+import type { DeadLetter, Outcome } from './letter.ts';
+import { DeadLetters } from './letters.ts';
+
+export interface LedgerOptions {
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  /** Of the destination. */
+  readonly name: string;
+  /** How large the file of the dead letters may become: see `LetterLimits`. */
+  readonly letterBytesMax: number;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax'>;
+}
+
+export class Ledger {
+  /** How far the destination is. The file of the cursor might have an earlier value. */
+  value: CursorValue = { seq: 0, id: null, sending: undefined, kind: undefined, to: '' };
+  /** Why the cursor is lost; undefined if it is known, or not open yet. */
+  lostReason: string | undefined;
+  /** Events up to this seq that the destination does not get already have dead letters. */
+  namedSeq = 0;
+  /** Events that the destination might have although they are not settled. */
+  readonly doubts = new Map<number, Outcome>();
+  readonly #options: LedgerOptions;
+  /** URL of the destination. */
+  #to = '';
+  /** For what is decided by the cursor and the dead letters together, and for each letter. */
+  readonly #mutex = new Mutex();
+  #letters: DeadLetters | undefined;
+  #cursor: Cursor | undefined;
+  /** What the file of the cursor says; undefined until the cursor is known. */
+  #saved: CursorValue | undefined;
+  #savedMs = Number.NEGATIVE_INFINITY;
+  /** As the cursor on the disk had it before it was opened. */
+  #foundSeq = 0;
+  /** Events that the destination took, the last ones, and whose letters about their removal might still be open. */
+  #taken: SeqRange | undefined;
+  /** Ranges that retention named while the cursor was unknown: the destination might have them. */
+  #namedBlindly: SeqRange[] = [];
+
+  constructor(options: LedgerOptions) {
+    this.#options = options;
+  }
+
+  /** The first seq that the destination might still need, as the disk has it; 1 until the cursor is known. */
+  get floorSeq(): number {
+    return (this.#saved?.seq ?? this.#foundSeq) + 1;
+  }
+
+  /** Whether it is known how far the destination is. */
+  get isKnown(): boolean {
+    return this.#saved !== undefined;
+  }
+
+  /** The kind as which the destination is asked until it has answered. */
+  get kind(): DestinationKind {
+    return this.value.kind ?? kindOf(this.#to, 'destination');
+  }
+
+  get traits(): KindTraits {
+    return traitsOf[this.kind];
+  }
+
+  /** The dead letters, as numbers; undefined until they are open. */
+  get letters(): Pick<DeadLetters, 'open' | 'lost' | 'lostTotal'> | undefined {
+    return this.#letters;
+  }
+
+  /** Finds out before the journal is opened what must not be removed from it. @throws the error of a system call */
+  async readFloor(): Promise<void> {
+    const found = await readCursor(this.#options.disk, this.#options.name);
+    if (found.kind === 'found') this.#foundSeq = found.value.seq;
+  }
+
+  /**
+   * Opens dead letters and cursor for a pipe, after `close` for the one before it. May be called again after a rejection.
+   * @param firstSeq returns the first event of a destination that is new
+   * @throws the error of a system call
+   */
+  async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>, notices: Notices): Promise<void> {
+    if (this.#cursor !== undefined && this.#saved !== undefined) return;
+    const { disk, name } = this.#options;
+    const letters = await this.#mutex.run(() => this.#openLetters());
+    await this.#cursor?.close();
+    this.#cursor = undefined;
+    const opened = await Cursor.open(disk, name);
+    this.#cursor = opened.cursor;
+    this.#saved = undefined;
+    this.doubts.clear();
+    this.namedSeq = 0;
+    this.lostReason = opened.kind === 'lost' ? opened.reason : undefined;
+    this.#to = to;
+    const url = storedUrl(to);
+    if (opened.kind === 'found') {
+      const { value } = opened;
+      this.namedSeq = await letters.namedAfter(value.seq);
+      if (!traitsOf[value.kind ?? kindOf(to, 'destination')].repeatsBatches) {
+        for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
+      }
+      // A cursor that an operator made has no URL.
+      if (value.to !== '' && value.to !== url)
+        notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
+      this.value = { ...value, to: url };
+      this.#saved = value; // last: until then all of this is repeated after an error
+      return;
+    }
+    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: url };
+    if (opened.kind === 'lost') return; // also if it begins later: what the destination lacks is not known
+    const seq = await firstSeq();
+    await this.save({ ...this.value, seq: seq - 1 });
+    notices.info('forwarding begins', { to: url, seq });
+  }
+
+  async #openLetters(): Promise<DeadLetters> {
+    const { disk, name, letterBytesMax: bytesMax, limits } = this.#options;
+    this.#letters ??= await DeadLetters.open(disk, name, { ...limits, bytesMax });
+    return this.#letters;
+  }
+
+  /** Saves a value, in memory after the disk. @throws the error of a system call; then it may be called again */
+  async save(value: CursorValue): Promise<void> {
+    if (this.#saved === undefined || !isSame(value, this.#saved)) {
+      await this.#cursor?.save(value);
+      this.#savedMs = performance.now();
+    }
+    this.value = this.#saved = value;
+  }
+
+  /** Saves the position that the destination reports, and closes the letters of retention about events that it has. */
+  saveReported(value: CursorValue): Promise<void> {
+    return this.#mutex.run(async () => {
+      await this.save(value);
+      for (const { first, last } of this.#namedBlindly) {
+        if (first <= value.seq) await this.#letters!.closeTaken({ first, last: Math.min(last, value.seq) });
+      }
+      this.#namedBlindly = [];
+    });
+  }
+
+  /** Before a request: after a crash the destination might have the events up to this one. */
+  async begin(seq: number): Promise<void> {
+    // What is there after a crash is known to such a destination alone, or to none.
+    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
+      await this.save({ ...this.value, sending: Math.max(seq, ...this.doubts.keys()) });
+  }
+
+  /**
+   * Saves how far the destination is, and closes the letters about events that it has. Still being sent are only events in doubt, and
+   * the rest of a request that goes again as it was.
+   */
+  async saveSettled(): Promise<void> {
+    const { sending, ...rest } = this.value;
+    const isSending =
+      this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > rest.seq);
+    await this.save({ ...rest, sending: isSending ? sending : undefined });
+    await this.#closeTaken();
+  }
+
+  /** @returns for how long a position that passed only unwanted events is not worth a sync yet, in milliseconds */
+  unwantedWaitMs(everyMs: number): number {
+    if (this.value === this.#saved || this.#saved?.sending !== undefined) return 0;
+    return Math.max(0, this.#savedMs + everyMs - performance.now());
+  }
+
+  /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
+  passTo({ seq, id }: Position): void {
+    for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
+    this.value = { ...this.value, seq, id };
+  }
+
+  /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
+  passLost(position: Position): void {
+    this.namedSeq = Math.max(this.namedSeq, position.seq);
+    if (!this.traits.namesLost) this.passTo(position); // else the cursor passes it with the next event that is taken
+  }
+
+  /** Appends the dead letter of an event. @throws as `DeadLetters.append` */
+  addLetter(line: Line, result: Outcome): Promise<void> {
+    return this.append({ time: new Date().toISOString(), ...result, line: line.text });
+  }
+
+  /** Appends a dead letter. @throws as `DeadLetters.append` */
+  append(letter: DeadLetter): Promise<void> {
+    return this.#mutex.run(async () => (await this.#openLetters()).append(letter));
+  }
+
+  /** @returns as `DeadLetters.namedAfter` @throws the error of a system call */
+  namedAfter(seq: number): Promise<number> {
+    return this.#mutex.run(async () => (await this.#openLetters()).namedAfter(seq));
+  }
+
+  /** @returns the events of the open dead letters @throws the error of a system call */
+  openRanges(): Promise<readonly SeqRange[]> {
+    return this.#mutex.run(async () => (await this.#openLetters()).openRanges());
+  }
+
+  /**
+   * Events are to be passed that the journal does not have any more. Retention has named them before it removed them, unless the
+   * service did not have this destination then.
+   * @returns the ranges that were named now @throws as `append`
+   */
+  nameGap(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
+    return this.#mutex.run(async () => (await this.#openLetters()).nameRemoved(gone, reason));
+  }
+
+  /**
+   * Retention is to remove events: names those that the destination has not confirmed. A destination that is new and begins with a
+   * later event gets none of them.
+   * @returns the ranges that were named now, and what the destination does not have of the events; undefined if it has them all
+   * @throws as `append`
+   */
+  nameRemoved(
+    gone: SeqRange,
+    reason: string,
+    { begin }: Pick<DestinationSettings, 'begin'>,
+  ): Promise<{ readonly named: readonly SeqRange[]; readonly lacked: SeqRange } | undefined> {
+    return this.#mutex.run(async () => {
+      const cursor = await readCursor(this.#options.disk, this.#options.name);
+      if (cursor.kind === 'new' && begin === 'now') return undefined;
+      // Without a cursor, what retention removed before has a letter, or was not promised.
+      const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
+      const lackedNow = () => ({ first: Math.max(savedSeq, this.isKnown ? this.value.seq : 0) + 1, last: gone.last });
+      const lacked = lackedNow();
+      if (lacked.first > lacked.last) return undefined;
+      const named = await (await this.#openLetters()).nameRemoved(lacked, reason);
+      if (cursor.kind !== 'found') this.#namedBlindly.push(...named);
+      return { named, lacked: lackedNow() };
+    });
+  }
+
+  /**
+   * The destination took events: closes the letters about those that retention removed while they were on their way, or whose removal a
+   * power cut undid. Events that follow each other share one letter.
+   */
+  async confirmed(taken: SeqRange): Promise<void> {
+    const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
+    if (!isNext) await this.#closeTaken();
+    const { first } = this.#taken ?? taken;
+    this.#taken = { first, last: taken.last };
+    const isLong = taken.last + 1 - first >= this.#options.limits.forwardTakenMax;
+    if (isLong || !this.#letters!.isRemoved(taken.last + 1)) await this.#closeTaken();
+  }
+
+  async #closeTaken(): Promise<void> {
+    const taken = this.#taken;
+    if (taken !== undefined) await this.#mutex.run(() => this.#letters!.closeTaken(taken));
+    this.#taken = undefined;
+  }
+
+  /**
+   * Saves how far the destination is, and closes the cursor.
+   * @param isSettled whether what the last answer means is durable. If not, its events stay as being sent
+   * @throws the error of a system call; the cursor is closed then too
+   */
+  async close(isSettled: boolean): Promise<void> {
+    try {
+      if (this.#saved === undefined) return;
+      await (isSettled ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
+    } finally {
+      const cursor = this.#cursor;
+      this.#cursor = undefined;
+      await cursor?.close();
+    }
+  }
+}
+
+const CRASHED: Outcome = {
+  outcome: 'in doubt',
+  became: 'given up',
+  reason: 'it was being sent when the service stopped without a reply; it may be there, once or twice',
+};
+
+function isSame(one: CursorValue, other: CursorValue): boolean {
+  const textOf = ({ seq, id, sending, kind, to }: CursorValue) => `${[seq, id, sending, kind, to]}`;
+  return textOf(one) === textOf(other);
+}
