@@ -6,6 +6,7 @@
 import type { Limits } from '../config/limits.ts';
 import type { Acknowledgements } from '../http/message.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { Ledger } from './ledger/ledger.ts';
 import type { SeqRange } from './position.ts';
 import type { Deployment } from './settings.ts';
 
@@ -105,12 +106,11 @@ interface Waiting extends SeqRange {
 
 /** The acknowledgements of one journal. The sender says what the destination has. */
 export class Ack {
+  /** Of the destination: knows which events it does not get. Undefined before there is one. */
+  ledger: Pick<Ledger, 'isMissing'> | undefined;
   readonly #options: AckOptions;
   /** The destination has all events up to this one, but for the missing ones; undefined until it has said so. */
   #seq: number | undefined;
-  /** The events that the destination does not get, and the last of them. */
-  #missing: SeqRange[] = [];
-  #lastMissing = 0;
   #isStopped = false;
   #isOpen = false;
   /** While it is not open: the event that the destination needs first; undefined before the journal is open. */
@@ -151,17 +151,9 @@ export class Ack {
     this.#tryToOpen();
   }
 
-  /** The destination does not get these events, which come directly after those that it has: a dead letter names them. */
-  lacks(range: SeqRange): void {
-    this.#addMissing(range);
-    if (this.#seq !== undefined) this.advance(Math.max(this.#seq, range.last));
-  }
-
-  /** @param ranges the events with open dead letters, in place of the missing ones that were known */
-  lacksOnly(ranges: readonly SeqRange[]): void {
-    this.#missing = [];
-    this.#lastMissing = 0;
-    for (const range of ranges) this.#addMissing(range);
+  /** The destination does not get the events up to this one that come directly after those that it has: dead letters name them. */
+  lacks(seq: number): void {
+    if (this.#seq !== undefined) this.advance(Math.max(this.#seq, seq));
   }
 
   /** @param isStopped whether the sender waits for an operator */
@@ -242,15 +234,8 @@ export class Ack {
     return nextSeq === undefined ? undefined : nextSeq - 1;
   }
 
-  #addMissing({ first, last }: SeqRange): void {
-    const before = this.#missing.at(-1);
-    if (before?.last === first - 1) this.#missing[this.#missing.length - 1] = { first: before.first, last };
-    else this.#missing.push({ first, last });
-    this.#lastMissing = Math.max(this.#lastMissing, last);
-  }
-
-  #isMissing({ first, last }: SeqRange): boolean {
-    return first <= this.#lastMissing && this.#missing.some((range) => range.first <= last && first <= range.last);
+  #isMissing(range: SeqRange): boolean {
+    return this.ledger?.isMissing(range) === true;
   }
 
   get #notYet(): string {

@@ -64,12 +64,9 @@ export class Forwarded {
     const source = () => ended.then(openSource);
     for (const [name, settings] of wanted) {
       if (this.links.has(name)) continue;
-      const own = {
-        settings,
-        source,
-        ledger: this.#ledgerOf(name),
-        ack: name === config.ack ? ack : undefined,
-      };
+      const ledger = this.#ledgerOf(name);
+      const own = { settings, source, ledger, ack: name === config.ack ? ack : undefined };
+      if (own.ack !== undefined) own.ack.ledger = ledger;
       this.links.set(name, new Link({ ...shared, ...own }));
     }
   }

@@ -208,9 +208,9 @@ export class Ledger {
     return this.#mutex.run(async () => (await this.#openLetters()).namedAfter(seq));
   }
 
-  /** @returns the events of the open dead letters @throws the error of a system call */
-  openRanges(): Promise<readonly SeqRange[]> {
-    return this.#mutex.run(async () => (await this.#openLetters()).openRanges());
+  /** Whether an open dead letter is about an event of a range. */
+  isMissing(range: SeqRange): boolean {
+    return this.#letters?.isMissing(range) === true;
   }
 
   /**

@@ -35,7 +35,7 @@ export class LetterStates {
     if (!(first <= last)) return; // its line has no seq
     this.lost += lostBy(letter);
     this.lostTotal += Math.max(0, lostBy(letter));
-    const states = this.#in({ first, last });
+    const states = this.in({ first, last });
     if (outcome !== 'removed' && first !== last) {
       // Many were given up together.
       const isWithin = (state: LetterState) => first <= state.first && state.last <= last;
@@ -52,13 +52,13 @@ export class LetterStates {
 
   /** @returns the state of an event */
   of(seq: number): LetterState | undefined {
-    return this.#in({ first: seq, last: seq })[0];
+    return this.in({ first: seq, last: seq })[0];
   }
 
   /** @returns the parts of a range that open letters name as removed, in order; adjacent ones as one */
   removedIn({ first, last }: SeqRange): SeqRange[] {
     const ranges: SeqRange[] = [];
-    for (const state of this.#in({ first, last })) {
+    for (const state of this.in({ first, last })) {
       if (state.outcome !== 'removed') continue;
       const range = { first: Math.max(first, state.first), last: Math.min(last, state.last) };
       const before = ranges.at(-1);
@@ -80,7 +80,7 @@ export class LetterStates {
   unnamed({ first, last }: SeqRange): SeqRange[] {
     const ranges: SeqRange[] = [];
     let next = first;
-    for (const state of this.#in({ first, last })) {
+    for (const state of this.in({ first, last })) {
       if (next < state.first) ranges.push({ first: next, last: state.first - 1 });
       next = state.last + 1;
     }
@@ -89,7 +89,7 @@ export class LetterStates {
   }
 
   /** @returns the states about any event of a range */
-  #in({ first, last }: SeqRange): LetterState[] {
+  in({ first, last }: SeqRange): LetterState[] {
     const from = this.#from(first);
     let to = from;
     while (to < this.#all.length && this.#all[to]!.first <= last) to += 1;

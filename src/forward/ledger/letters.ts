@@ -105,12 +105,9 @@ export class DeadLetters {
     return this.#content.states.removedIn({ first: seq, last: seq }).length > 0;
   }
 
-  /**
-   * @returns the events of the open letters
-   * @throws the error of a system call
-   */
-  async openRanges(): Promise<readonly SeqRange[]> {
-    return (await this.#durableStates()).all.filter(isOpen);
+  /** Whether an open letter is about an event of a range. */
+  isMissing(range: SeqRange): boolean {
+    return this.#content.states.in(range).some(isOpen);
   }
 
   /**

@@ -192,7 +192,7 @@ export class AskedSending {
       finish: () => {
         outbox.refusals += 1;
         outbox.passLost({ seq: line.seq, id: line.event.id });
-        outbox.ack?.lacks({ first: line.seq, last: line.seq });
+        outbox.ack?.lacks(line.seq);
         return IDLE;
       },
     };

@@ -132,7 +132,7 @@ export class Link {
    * @throws NotRemovableError if that is not possible now
    */
   async removing(gone: SeqRange): Promise<void> {
-    const { settings, notices, ack, ledger } = this.options;
+    const { settings, notices, ledger } = this.options;
     const { name, to } = settings;
     try {
       const reason = `retention removed them, and ${to} had not confirmed them`;
@@ -140,7 +140,6 @@ export class Link {
       if (found === undefined) return;
       for (const range of found.named) notices.warn(LOST, { destination: name, ...range, reason });
       this.#sender?.removed(found.lacked, reason);
-      ack?.lacksOnly(await ledger.openRanges());
     } catch (error) {
       const problem = describe(error as Error);
       throw new NotRemovableError(
@@ -183,7 +182,7 @@ export class Link {
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
   async #retry(sender: Sender): Promise<void> {
-    const { settings, disk, limits, notices, ack, ledger } = this.options;
+    const { settings, disk, limits, notices, ledger } = this.options;
     const { name } = settings;
     const open = () => this.#traits.openForRetry(this.#openingWith(this.#source!));
     const turnMs = () => sender.turnMs();
@@ -195,7 +194,6 @@ export class Link {
         if (givenUp === undefined) notices.info('dead letters were sent again', { destination: name, ...counts });
         else notices.info('dead letters were given up', { destination: name, count: givenUp });
         if (counts.sent > 0 || givenUp !== undefined) sender.tryNow(); // there is space for others
-        ack?.lacksOnly(await ledger.openRanges());
       }
     } catch (error) {
       const problem = describe(error as Error);

@@ -134,8 +134,7 @@ export class Outbox {
 
   /** Opens the ledger, unless it is open. May be called again after a rejection. */
   async open(): Promise<void> {
-    const { ledger, settings, ack } = this;
-    ack?.lacksOnly(await ledger.openRanges());
+    const { ledger, settings } = this;
     const nowSeq = () => this.#parts.nowSeq?.() ?? this.lastSeq + 1;
     await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => this.firstSeq(), this.notices);
   }
@@ -190,7 +189,7 @@ export class Outbox {
       writes: gone.last > this.ledger.namedSeq ? [name] : [],
       finish: () => {
         this.passLost({ seq: gone.last, id: null });
-        this.ack?.lacks(gone);
+        this.ack?.lacks(gone.last);
         return finish();
       },
     };
