@@ -286,6 +286,18 @@ test('the folder of a deployment is computed in one place', () => {
   assert.deepEqual(files, ['config/config.ts']);
 });
 
+test('only the files of journal/line know the bytes of a line', () => {
+  const others = [...sources]
+    .filter(([path]) => !/^journal\/line\/|^http\/page\/browser\/|^event\/encoded\.ts$/.test(path))
+    .filter(([, text]) =>
+      /\\\{"(?:seq|id)":|,"(?:id|time|from|recorded)":|\b(?:CRC|ID|TIME)_(?:MEMBER|TAIL|PREFIX)_BYTES\b|\bMETADATA_MEMBER\b/.test(
+        text.replace(/^ *(?:\/?\*|\/\/).*$/gm, ''),
+      ),
+    )
+    .map(([path]) => path);
+  assert.deepEqual(others, []);
+});
+
 /** What a pattern can find of the rules of words in `.github/CONTRIBUTING.md`, in a comment or a text. */
 const foreign: readonly (readonly [rule: string, pattern: RegExp])[] = [
   ['R1: name the noun', /\bof which\b|\bwhat of\b/i],

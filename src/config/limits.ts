@@ -242,8 +242,6 @@ export const limits = {
   readTimePercent: 5,
   /** After the last recorded report, the time until readings may use the whole event loop again. */
   readIdleMs: 100,
-  /** `Retry-After` of a 503. */
-  retryAfterSeconds: 1,
   /** Interval between two log lines that give the same reason for refusing connections or reports. */
   notAcceptedNoticeMs: 60_000,
   /** Lines about refused requests and, on a terminal, about recorded events in `activityMs`; further ones are counted. */

@@ -149,7 +149,7 @@ class Steps {
       if (bodyBytes > 0) this.#checkBody(head, found, bodyBytes); // 413, 415, 400: before the upload
       const isLarge = bodyBytes > limits.largeBodyBytes;
       const reason = isLarge ? (recorder?.refusal(bodyBytes) ?? found.route.refusal?.(bodyBytes)) : undefined; // 503
-      if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason, limits) };
+      if (reason !== undefined) return { kind: 'refuse', route, reply: unavailable(reason) };
       const record = tests === undefined ? this.#record : tests.around(incoming, route, this.#record);
       if (typeof record !== 'function') return { kind: 'refuse', route, reply: record };
       const request: Accepted = { incoming, head, found, recorder, readable, record };
@@ -237,14 +237,14 @@ class Steps {
     const { code = '', message } = error as NodeJS.ErrnoException;
     if (SYSTEM_ERROR.test(code)) {
       this.#parts.notices.rated.error('a request failed because of a disk error', { request_id: id, problem: message });
-      return unavailable('the disk could not be read; send the request again later', this.#limits);
+      return unavailable('the disk could not be read; send the request again later');
     }
     // A defect of the service, not of the request: 503, so that the client retries. The stack trace is in the log.
     this.#parts.notices.rated.error('a request failed because of a defect of the service', {
       request_id: id,
       problem: String((error as Error)?.stack ?? error),
     });
-    return unavailable('the service could not handle this request', this.#limits);
+    return unavailable('the service could not handle this request');
   }
 
   /** Logs the parameters and the key of a request that were not recorded. */

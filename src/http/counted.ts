@@ -1,6 +1,5 @@
 /** Records events, counts the new ones in the metrics, and shows them on a terminal. */
 
-import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { batchPath } from '../event/item.ts';
 import type { Done, RecordedResult } from '../event/record-result.ts';
@@ -9,7 +8,6 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { type Acknowledgements, type Recorder, type RecordOutcome, type Reply, unavailable } from './message.ts';
 
 export interface CountedParts {
-  readonly limits: Pick<Limits, 'retryAfterSeconds'>;
   readonly metrics: Pick<Metrics, 'events' | 'recordedBatch'>;
   readonly activity: Pick<Activity, 'showsRecorded' | 'textOf' | 'recorded'>;
 }
@@ -24,30 +22,26 @@ export type RecordReport = (
 
 /** @param acks undefined if replies do not wait for a destination */
 export function reportRecorder(parts: CountedParts, acks: Acknowledgements | undefined): RecordReport {
-  const { limits, metrics } = parts;
+  const { metrics } = parts;
   return ({ events, onConflict, replyTo, conflictReply }, recorder, route, respond) => {
     const refusal = acks?.refusal(recorder.deployment);
-    if (refusal !== undefined) return respond(unavailable(refusal, limits));
+    if (refusal !== undefined) return respond(unavailable(refusal));
     const count = events.length; // so that the callback does not retain the events
     const done: Done = (result, first = 0, last = 0, before = NO_SEQS) => {
-      if (result.kind === 'refused') return respond(unavailable(result.reason, limits));
+      if (result.kind === 'refused') return respond(unavailable(result.reason));
       if (result.kind === 'too large') return respond({ kind: 'error', status: 413, error: result.reason });
       if (result.kind === 'conflict') return respond(conflictReply(result.conflicts));
       if (route === batchPath) metrics.recordedBatch(count - (result.conflicts?.length ?? 0));
       if (acks === undefined) return respond(replyTo(result));
-      acks.wait(recorder.deployment, first, last, before, answerWith(replyTo(result), respond, limits));
+      acks.wait(recorder.deployment, first, last, before, answerWith(replyTo(result), respond));
     };
     appendCounted(recorder, parts, events, done, onConflict);
   };
 }
 
 /** A function of its own: as a closure in `done` it would cost each report a scope, even without `--ack`. */
-function answerWith(
-  reply: Reply,
-  respond: (reply: Reply) => void,
-  limits: CountedParts['limits'],
-): (reason?: string) => void {
-  return (reason) => respond(reason === undefined ? reply : unavailable(reason, limits));
+function answerWith(reply: Reply, respond: (reply: Reply) => void): (reason?: string) => void {
+  return (reason) => respond(reason === undefined ? reply : unavailable(reason));
 }
 
 /** @returns a recorder for a handler that records events itself */

@@ -290,13 +290,13 @@ export function bodyOf(reply: WholeReply, request: { readonly id: string }): str
  * @param reason the error for the client: `the service is stopping`
  * @returns a 503 with `Retry-After`, for a request that the client can send again later
  */
-export function unavailable(reason: string, { retryAfterSeconds }: Pick<Limits, 'retryAfterSeconds'>): ErrorReply {
-  return { kind: 'error', status: 503, error: reason, headers: ['Retry-After', String(retryAfterSeconds)] };
+export function unavailable(reason: string): ErrorReply {
+  return { kind: 'error', status: 503, error: reason, headers: ['Retry-After', '1'] };
 }
 
 /** Like `unavailable`, as an exception. */
-export function unavailableRefusal(reason: string, limits: Pick<Limits, 'retryAfterSeconds'>): Refusal {
-  const { status, error, ...more } = unavailable(reason, limits);
+export function unavailableRefusal(reason: string): Refusal {
+  const { status, error, ...more } = unavailable(reason);
   return new Refusal(status, error, more);
 }
 

@@ -1,7 +1,6 @@
 /** The routes of reports and of the service itself, and the errors for requests without a route. */
 
 import { version } from '../config/config.ts';
-import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import type { JsonLimits } from '../event/json-bytes.ts';
 import { nearestName } from '../event/nearest.ts';
@@ -99,9 +98,8 @@ const OK: Reply = { kind: 'body', status: 200, body: '{"status":"ok"}' };
 export function readinessOf(
   problem: string | undefined,
   { deployments, files }: Readonly<Record<'deployments' | 'files', ReadonlyMap<string, string>>>,
-  limits: Pick<Limits, 'retryAfterSeconds'>,
 ): Reply {
-  if (problem !== undefined) return unavailable(problem, limits);
+  if (problem !== undefined) return unavailable(problem);
   if (deployments.size + files.size === 0) return OK;
   const shown = (troubles: ReadonlyMap<string, string>) =>
     troubles.size === 0 ? undefined : Object.fromEntries(troubles);

@@ -126,13 +126,12 @@ export class AssetMemory {
     }
     const said = await journal.progress().durable();
     const share = said.kind === 'before' ? ` (${Math.floor((100 * live.lastSeq) / said.seq)} % so far)` : '';
-    throw unavailableRefusal(`the journal is being read to find the state of its assets${share}; ask again`, limits);
+    throw unavailableRefusal(`the journal is being read to find the state of its assets${share}; ask again`);
   }
 
   /** Ends what is being read. */
   close(): void {
-    for (const live of this.#live.values())
-      live.drop(unavailableRefusal('the service is stopping', this.#options.limits));
+    for (const live of this.#live.values()) live.drop(unavailableRefusal('the service is stopping'));
     this.#live.clear();
   }
 
@@ -149,9 +148,7 @@ export class AssetMemory {
     for (const [deployment, live] of this.#live) {
       if (bytes() <= limits.assetBytesMax) return;
       if (deployment === growing) continue;
-      live.drop(
-        unavailableRefusal('the state of the assets of other deployments needed the memory; ask again', limits),
-      );
+      live.drop(unavailableRefusal('the state of the assets of other deployments needed the memory; ask again'));
       this.#live.delete(deployment);
     }
     if (bytes() <= limits.assetBytesMax) return;

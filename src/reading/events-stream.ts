@@ -37,7 +37,7 @@ export class Streams {
   ): Promise<Reply> {
     const limits = this.#limits;
     if (this.#open >= limits.streamsMax) {
-      return unavailable(`${limits.streamsMax} streams are open, which is the limit; close one or use wait`, limits);
+      return unavailable(`${limits.streamsMax} streams are open, which is the limit; close one or use wait`);
     }
     const range = await journal.range();
     const start = last === undefined ? (afterSeq ?? range.last) : (afterSeq ?? 0);

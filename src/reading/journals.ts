@@ -69,19 +69,17 @@ export class SharedByReadings {
   followed = 0;
   /** Counts bytes that become garbage. */
   readonly read: (bytes: number) => void;
-  readonly #limits: Limits;
 
   constructor({ limits, collectGarbage }: Pick<ReadableJournalsOptions, 'limits' | 'collectGarbage'>) {
     const { readBytesMax, readTurnBytes } = limits;
     this.turns = new Turns(limits);
     this.buffers = new Semaphore(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
     this.read = collectEach(limits, () => collectGarbage?.());
-    this.#limits = limits;
   }
 
   /** @throws Refusal 503 if the memory of readings is used up */
   checkMemory(): void {
-    if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are at work; ask again', this.#limits);
+    if (this.buffers.isExhausted) throw unavailableRefusal('too many readings are at work; ask again');
   }
 }
 
@@ -130,10 +128,10 @@ export class ReadableJournals {
     const isOpen = async () => (await progress.durable()).kind !== 'unsaid';
     if ((await isOpen()) || (deployment !== undefined && (await journal.isAtRest()))) return journal;
     const reason = deployment && open(deployment);
-    if (reason) throw unavailableRefusal(reason, limits);
+    if (reason) throw unavailableRefusal(reason);
     await progress.more(endingAfter(limits.openWaitMs, ending));
     if (await isOpen()) return journal;
-    throw unavailableRefusal('the journal is being opened', limits);
+    throw unavailableRefusal('the journal is being opened');
   }
 }
 

@@ -47,7 +47,7 @@ export function createAppFor(address: string, setup: Setup, parts: RequestParts)
   metrics.deploymentsInTrouble = () => troubles().size;
   const sourcesOf: Hub['sourcesOf'] = (...asked) => hub.sourcesOf(...asked);
   const sourceFilter: Hub['sourceFilter'] = (...asked) => hub.sourceFilter(...asked);
-  const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) }, limits);
+  const readiness = () => readinessOf(problem(), { deployments: troubles(), files: filesIn(refusedFiles) });
   return createApp({
     acceptsKeys,
     pathPrefix,

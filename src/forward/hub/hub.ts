@@ -188,7 +188,7 @@ export class Hub {
     const { said, ...rest } = readForwardHeaders(head.fields.raw, this.#options.limits);
     const headers = { ...rest, said: { ...said, tokenName } };
     const reason = this.#refusal(body.length);
-    if (reason !== undefined) throw unavailableRefusal(reason, this.#options.limits);
+    if (reason !== undefined) throw unavailableRefusal(reason);
     return { kind: 'later', reply: (_ending, journal) => this.#record(path, headers, body, journal!) };
   }
 

@@ -15,8 +15,7 @@ import { type BatchLimits, loggedOf, type ReadItem } from '../../http/batch.ts';
 import { quotingRefusal, Refusal, shown, shownJson } from '../../http/message.ts';
 import { readUtf8 } from '../../http/request.ts';
 import { checkLine, crcBefore } from '../../journal/line/chain.ts';
-import { readWritten, type WrittenLine } from '../../journal/line/members.ts';
-import { METADATA_MEMBER } from '../../journal/line/record.ts';
+import { metadataStart, readWritten, type WrittenLine } from '../../journal/line/members.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 import type { SeqRange } from '../position.ts';
 import { ID } from '../source.ts';
@@ -248,7 +247,7 @@ function isReportable(
   if (Buffer.byteLength(assetKey.join('/')) > limits.keyBytesMax) return false;
   if (eventTime !== undefined && !isUtc(eventTime)) return false;
   if (metadata === undefined) return true;
-  const at = json.bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
+  const at = metadataStart(json.bytes, start);
   const end = json.valueEnd(at, 1);
   return end !== -1 && json.omitted === 0 && json.text(at, end) === metadata;
 }

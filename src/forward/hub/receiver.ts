@@ -84,7 +84,7 @@ export class Receiver {
     const { limits } = this.#options;
     const { source } = unparsed;
     if ((this.#queues.get(source)?.count ?? 0) > limits.forwardWaitingMax) {
-      return unavailable('requests of this journal wait for earlier ones; wait for their replies', limits);
+      return unavailable('requests of this journal wait for earlier ones; wait for their replies');
     }
     const { read, said = {}, ...rest } = unparsed;
     const next = async () => this.#takeNext({ ...rest, events: read() }, said, journal);
@@ -147,17 +147,17 @@ export class Receiver {
       const { seq, throughSource } = back.origin;
       return this.#conflict('loop', cameBack(seq, named ?? throughSource!, this.#source), known);
     }
-    if (refusal !== undefined) return unavailable(refusal, limits); // and `begin` might have opened nothing
+    if (refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
     const { forwardSourcesMax: sourcesMax } = limits;
     const most = Math.max(marks.size + this.#newcomers, this.sources.throughBeside(source));
     if (known === undefined && most >= sourcesMax) {
-      return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`, limits);
+      return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`);
     }
     const before = this.sources.through.get(source) ?? NONE;
     const names = heard(before, received, limits.forwardThroughMax);
     if (names !== before) {
       const isHeard = await this.sources.hear(source, names).catch(this.#refuse);
-      if (!isHeard) return unavailable('what lines came through is written once a second; send these again', limits);
+      if (!isHeard) return unavailable('what lines came through is written once a second; send these again');
       return this.#takeNext(received, said, journal); // the journal might have been closed by now
     }
     const first = Math.max((known?.seq ?? 0) + 1, received.begins ?? 1);
@@ -185,7 +185,7 @@ export class Receiver {
       return this.#at(mark);
     }
     if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
-    return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here', limits);
+    return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
   }
 
   /**
@@ -204,7 +204,7 @@ export class Receiver {
       while (known === undefined) {
         const loading = this.#load().catch(this.#refuse);
         await Promise.race([loading, passed]);
-        if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read', limits);
+        if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read');
         known = this.sources.loaded;
       }
       return known;
@@ -217,7 +217,7 @@ export class Receiver {
   readonly #refuse = ({ message: problem }: Error): never => {
     const reason = 'what this hub has of others could not be read or written';
     this.#options.notices.rated.error(reason, { problem });
-    throw unavailableRefusal(reason, this.#options.limits);
+    throw unavailableRefusal(reason);
   };
 
   async #load(): Promise<void> {
@@ -233,10 +233,10 @@ export class Receiver {
 
   /** Until a start has recovered the journal, its last lines can be truncated. */
   async #opened(journal: Recorder, late: AbortSignal): Promise<void> {
-    const { limits, progress } = this.#options;
+    const { progress } = this.#options;
     journal.begin();
     const refuse = (reason = 'the journal is being opened') => {
-      throw unavailableRefusal(reason, limits);
+      throw unavailableRefusal(reason);
     };
     const reason = journal.refusal(0);
     if (reason !== undefined) refuse(reason);

@@ -9,11 +9,10 @@
  * `,"crc"`. The file is replaced atomically.
  */
 
-import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall, replaceDurably } from '../../journal/file-io.ts';
-import { hex } from '../../journal/line/record.ts';
+import { isSealed, sealed } from '../../journal/sealed.ts';
 import type { Through } from '../source.ts';
 import type { Watermark } from './watermark.ts';
 
@@ -39,8 +38,8 @@ export async function readSnapshot(
     SOURCE_BYTES_MAX + forwardPartsMax * PART_BYTES_MAX + (1 + forwardThroughMax) * THROUGH_BYTES_MAX;
   const bytes = await readSmall(disk, NAME, (forwardSourcesMax + 1) * sourceBytesMax);
   if (bytes === undefined) return 'absent';
-  const text = unsealed(bytes);
-  if (text === undefined) return 'bad';
+  const text = bytes.toString().trimEnd();
+  if (!isSealed(text)) return 'bad';
   const { seq, sources, through = [] } = JSON.parse(text); // the crc shows that assetlog wrote it
   const marks = sources.map(([source, ...mark]: [string, ...StoredMark]) => [source, markOf(mark)]);
   return { seq, sources: new Map(marks), through: new Map(through) };
@@ -50,7 +49,7 @@ export async function readSnapshot(
 export async function writeSnapshot(disk: Disk, { seq, sources, through }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
   const named = through.size === 0 ? '' : `,"through":${JSON.stringify([...through])}`;
-  await replaceDurably(disk, NAME, [sealed(`{"seq":${seq},"sources":[${listed}]${named}`)]);
+  await replaceDurably(disk, NAME, [Buffer.from(`${sealed(`{"seq":${seq},"sources":[${listed}]${named}`)}\n`)]);
 }
 
 type StoredMark = [seq: number, id: string | null, ahead?: readonly [first: number, last: number, id: string][]];
@@ -63,18 +62,6 @@ function markOf([seq, id, ahead]: StoredMark): Watermark {
   return ahead === undefined
     ? { seq, id }
     : { seq, id, ahead: ahead.map(([first, last, id]) => ({ first, last, id })) };
-}
-
-/** @param text of an object without its end @returns the content of a file, with the CRC-32 of the text */
-export function sealed(text: string): Buffer {
-  return Buffer.from(`${text},"crc":"${hex(crc32(text))}"}\n`);
-}
-
-/** @returns the text of a file that `sealed` made; undefined if it is not whole */
-export function unsealed(bytes: Buffer): string | undefined {
-  const end = bytes.lastIndexOf(',"crc":"');
-  const text = bytes.toString();
-  return end !== -1 && sealed(bytes.toString('utf8', 0, end)).equals(bytes) ? text : undefined;
 }
 
 /** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[]],` has 101; the rest of the file has fewer. */

@@ -6,10 +6,9 @@
  */
 
 import { createHash } from 'node:crypto';
-import { crc32 } from 'node:zlib';
 import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
-import { hex } from '../../journal/line/record.ts';
+import { isSealed, sealed } from '../../journal/sealed.ts';
 import type { DestinationKind } from '../destinations/kinds.ts';
 import type { Position } from '../position.ts';
 import { KNOWN_PREFIX } from '../source.ts';
@@ -147,7 +146,7 @@ function latest(one: Slot, other: Slot): Slot {
 
 function encode(value: CursorValue, number: number): Buffer {
   const text = JSON.stringify({ number, ...value, to: storedUrl(value.to) }).slice(0, -1);
-  const line = Buffer.from(`${text},"crc":"${hex(crc32(text))}"}`);
+  const line = Buffer.from(sealed(text));
   if (line.length >= SLOT_BYTES) throw new RangeError(`the cursor takes ${line.length} bytes: its id is too long`);
   // Spaces and a line feed, so that the file can be read as text.
   const slot = Buffer.alloc(SLOT_BYTES, ' ');
@@ -159,14 +158,12 @@ function encode(value: CursorValue, number: number): Buffer {
 /** @returns undefined unless the slot is whole and is where a slot with its number belongs */
 function decode(bytes: Buffer, index: 0 | 1): Slot {
   const text = bytes.toString('utf8', index * SLOT_BYTES, (index + 1) * SLOT_BYTES).trimEnd();
-  const body = text.slice(0, -CRC_MEMBER_BYTES);
-  if (text !== `${body},"crc":"${hex(crc32(body))}"}`) return undefined;
-  const { number, seq, id, sending, kind, to } = JSON.parse(`${body}}`);
+  if (!isSealed(text)) return undefined;
+  const { number, seq, id, sending, kind, to } = JSON.parse(text);
   return number % 2 === index ? { number, value: { seq, id, sending, kind, to } } : undefined;
 }
 
 const SLOT_BYTES = 512;
 /** A number, two seqs, an id, a kind and the names of the members take up to about 200 bytes. */
 const URL_BYTES_MAX = 256;
-const CRC_MEMBER_BYTES = ',"crc":"00000000"}'.length;
 const LINE_FEED = 0x0a;

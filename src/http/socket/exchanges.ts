@@ -272,7 +272,7 @@ export class Exchanges {
   /** Refuses the request if no byte of its reply is sent. Otherwise closes the connection, which shows that it is incomplete. */
   #failStream(exchange: Exchange, { error, hasStarted }: FailedStream): void {
     const { req, connection } = exchange;
-    const { notices, limits } = this.#options;
+    const { notices } = this.#options;
     if (!(error instanceof Refusal) && !connection.socket.destroyed) {
       notices.rated.error('a reply could not be completed', {
         request_id: req.id,
@@ -284,7 +284,7 @@ export class Exchanges {
       return;
     }
     this.connections.endStream(connection);
-    const refusal = error instanceof Refusal ? error.reply : unavailable('the reply could not be completed', limits);
+    const refusal = error instanceof Refusal ? error.reply : unavailable('the reply could not be completed');
     this.#count(exchange, refusal);
     this.#send(exchange, refusal);
     this.#sendDecided(connection);

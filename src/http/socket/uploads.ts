@@ -65,12 +65,12 @@ export class Uploads {
       } else if (connection.uploadBytes > bodyBytesMax) {
         answer(exchange, bodyTooLarge(decision.bodyLimits).reply);
       } else if (this.#uploadBytes > uploadBytesMax && !this.#freeMemory(connection, uploadBytesMax)) {
-        answer(exchange, unavailable(TOO_MUCH, limits));
+        answer(exchange, unavailable(TOO_MUCH));
       } else if (before === 0) {
         body = chunk;
       } else {
         const appended = this.#appended(body, before, chunk, bodyBytesMax);
-        if (appended === undefined) answer(exchange, unavailable(NO_MEMORY, limits));
+        if (appended === undefined) answer(exchange, unavailable(NO_MEMORY));
         else body = appended;
       }
     };

@@ -28,6 +28,11 @@ export function metadataOf(bytes: Buffer, start: number, end: number): string | 
   return bytes.toString('utf8', start + metadata + METADATA_MEMBER.length, metadataEnd(bytes, end));
 }
 
+/** @returns where the metadata of a line begins that has some */
+export function metadataStart(bytes: Buffer, start: number): number {
+  return bytes.indexOf(METADATA_MEMBER, start) + METADATA_MEMBER.length;
+}
+
 /**
  * @returns the idempotency key of its report; undefined if it had none, and for a forwarded event, whose key was looked up by the
  *   journal that recorded it first
@@ -85,6 +90,20 @@ export function readTime(line: Buffer): string | undefined {
   return TIME_MEMBER.exec(line.toString('latin1', 0, 128))?.[1];
 }
 
+/** @returns a line's `seq`, not verified; NaN if it has none */
+export function readSeq(line: string): number {
+  return Number(SEQ_MEMBER.exec(line)?.[1]);
+}
+
+/** @param members as JSON text, each with a comma after it: `"source":"…",` @returns the lines with these members in front of theirs, each with a newline */
+export function withMembers(
+  lines: readonly { readonly bytes: Buffer; readonly start: number; readonly end: number }[],
+  members: string,
+): Buffer {
+  const begin = Buffer.from(`{${members}`);
+  return Buffer.concat(lines.flatMap(({ bytes, start, end }) => [begin, bytes.subarray(start + 1, end), NEWLINE]));
+}
+
 /** The parts of a line as text, found without parsing its members. */
 export interface WrittenLine {
   readonly id: string;
@@ -134,6 +153,7 @@ export function originAtEnd(bytes: Buffer, start: number, end: number): { source
 /** Number of bytes at the start of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
+const NEWLINE = Buffer.from('\n');
 const TYPE_PREFIX_BYTES = '"type":"'.length;
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that can follow the metadata, last first, up to the opening quote of their string. */
@@ -159,6 +179,7 @@ const WRITTEN = new RegExp(
 const ORIGIN = /,"from":\["([0-9a-f-]{36})",([0-9]+)\],"recorded":"[^"\\]*","crc":"[0-9a-f]{8}"\}$/;
 const ORIGIN_BYTES_MAX = 160;
 const SHORT_LINE_BYTES = 1024;
+const SEQ_MEMBER = /^\{"seq":(\d+)/;
 const TIME_MEMBER = /^\{"seq":[0-9]+,"id":"[^"]*","time":"([0-9TZ:.-]{1,40})"/;
 
 /** The text of the members except metadata and crc. A short line, as most are, is searched faster as text. */

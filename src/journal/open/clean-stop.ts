@@ -7,10 +7,10 @@
  * were synced before. A marker with incomplete or other content is ignored.
  */
 
-import { crc32 } from 'node:zlib';
 import { type Disk, isFull, type ReadableDisk } from '../disk.ts';
 import { readSmall } from '../file-io.ts';
 import { type ChainPosition, hex } from '../line/record.ts';
+import { sealed } from '../sealed.ts';
 import { segmentFirstSeq } from '../segments.ts';
 
 export const CLEAN_STOP = '.stopped-cleanly';
@@ -76,7 +76,7 @@ const MARKER =
 
 function encode({ file, bytes, chain }: StopEnd): string {
   const text = `{"file":"${file}","bytes":${bytes},"next_seq":${chain.seq},"last_crc":"${hex(chain.crc)}"`;
-  return `${text},"crc":"${hex(crc32(text))}"}\n`;
+  return `${sealed(text)}\n`;
 }
 
 /** @returns undefined if the text is not a complete marker */

@@ -6,8 +6,8 @@
  * nothing but the lines that are given to `send`.
  */
 
-import { timeOf } from '../../../journal/line/members.ts';
-import { type Line, linesBefore, sizeOf } from '../../../journal/look/reading.ts';
+import { timeOf, withMembers } from '../../../journal/line/members.ts';
+import { type Line, linesBefore } from '../../../journal/look/reading.ts';
 import { START } from '../../position.ts';
 import { isOlder, otherwise, positionOf, quote, recordedUpTo } from '../answers.ts';
 import type { AskableDestination, Asked, Batch, Opening, Sent } from '../destination.ts';
@@ -97,14 +97,16 @@ class Clickhouse implements AskableDestination {
     const last = lines.at(-1)!;
     // Of ids, since a copy of the folder has other events with the same seqs. Of the source, since a journal with a new id sends the same
     // events as rows of its own.
-    const token = `${this.#opening.source}:${lines[0]!.event.id}:${last.event.id}`;
+    const { source, deployment = '_' } = this.#opening;
+    const token = `${source}:${lines[0]!.event.id}:${last.event.id}`;
     const isInVain = token === this.#tokenInVain;
     const parameters = {
       query: `INSERT INTO ${this.#table} FORMAT JSONEachRow`,
       ...SETTINGS,
       insert_deduplication_token: isInVain ? `${token}:${Date.now()}` : token,
     };
-    const answer = await this.#call(parameters, signal, rowsOf(lines, this.#opening));
+    const rows = withMembers(lines, `"source":"${source}","deployment":"${deployment}",`);
+    const answer = await this.#call(parameters, signal, rows);
     if (answer.kind !== 'done') return answer;
     if (this.#mayBeRepeated && !isInVain) {
       // A server that was killed in an insert might know its token and not have its rows: some versions write the token first.
@@ -177,19 +179,6 @@ const SETTINGS = {
   wait_end_of_query: '1',
 };
 
-/** @returns the lines with two more members in front */
-function rowsOf(lines: readonly Line[], { source, deployment = '_' }: Opening): Buffer {
-  const begin = Buffer.from(`{"source":"${source}","deployment":"${deployment}",`);
-  const rows = Buffer.allocUnsafe(sizeOf(lines) + lines.length * (begin.length - 1));
-  let at = 0;
-  for (const { bytes, start, end } of lines) {
-    at += begin.copy(rows, at);
-    at += bytes.copy(rows, at, start + 1, end);
-    at = rows.writeUInt8(LINE_FEED, at);
-  }
-  return rows;
-}
-
 /** @param body `[7,"01a1fb95-…","26.9.2.1"]`; some versions quote the number */
 function readPosition(body: string): Found {
   const [, digits, id = '', version = ''] = POSITION.exec(body) ?? [];
@@ -204,5 +193,4 @@ function readPosition(body: string): Found {
   return { kind: 'at', ...at };
 }
 
-const LINE_FEED = 0x0a;
 const POSITION = /^\["?(\d+)"?, ?"([^"]*)", ?"(\d+\.\d+)[^"]*"\]\s*$/;
