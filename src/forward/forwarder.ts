@@ -173,7 +173,7 @@ export class Forwarder {
     this.#warnOfAck(this.#file.current);
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, forwarded] of this.#forwarded) forwarded.update(wanted.get(deployment) ?? new Map());
-    for (const link of this.#links()) if (link.source === undefined) await link.readFloor();
+    for (const link of this.#links()) await link.readFloor();
     await this.#ended();
   }
 
@@ -189,8 +189,8 @@ export class Forwarder {
         destination: name,
         lagEvents: sum(statuses.map(({ lag_events }) => lag_events ?? 0)),
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds ?? 0)),
-        outcomes: total(links.map(({ sender }) => sender?.outcomes)),
-        answers: total(links.map(({ sender }) => sender?.answers)),
+        outcomes: total(links.map(({ sender }) => sender.outcomes)),
+        answers: total(links.map(({ sender }) => sender.answers)),
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),

@@ -66,6 +66,11 @@ export class Ledger {
     return (this.#saved?.seq ?? this.#foundSeq) + 1;
   }
 
+  /** The last seq that is settled, as far as it is known. */
+  get seq(): number {
+    return this.isKnown ? this.value.seq : this.#foundSeq;
+  }
+
   /** Whether it is known how far the destination is. */
   get isKnown(): boolean {
     return this.#saved !== undefined;
@@ -273,7 +278,7 @@ export class Ledger {
    */
   async close(isSettled: boolean): Promise<void> {
     try {
-      if (this.#saved === undefined) return;
+      if (this.#cursor === undefined || this.#saved === undefined) return;
       await (isSettled ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
     } finally {
       const cursor = this.#cursor;

@@ -5,16 +5,16 @@ import { Mutex } from '../../config/mutex.ts';
 import { describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
 import type { Destination, Opening } from '../destinations/destination.ts';
-import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
+import { type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { SeqRange } from '../position.ts';
 import type { Deployment } from '../settings.ts';
 import { readBegin, readVia, type Through, writeVia } from '../source.ts';
 import { LOST, type OutboxParts } from './outbox.ts';
 import { retryName, takeRetry } from './retry.ts';
 import { Sender } from './sender.ts';
-import { type DestinationStatus, readState, statusOf, type WrittenStatus, writeState, writtenOf } from './status.ts';
+import { type DestinationStatus, readState, type WrittenStatus, writeState, writtenOf } from './status.ts';
 
-export interface LinkOptions extends Omit<OutboxParts, 'open' | 'lastSuccess' | 'nowSeq' | 'beginSeq'> {
+export interface LinkOptions extends Omit<OutboxParts, 'open' | 'nowSeq' | 'beginSeq'> {
   /** That of the journal. */
   readonly deployment: Deployment;
   /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
@@ -31,27 +31,39 @@ export class Link {
   readonly options: LinkOptions;
   /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
   via: readonly string[] = [];
-  /** The next event when it was made; undefined before the journal was open. */
-  readonly #nowSeq: number | undefined;
-  #sender: Sender | undefined;
-  #source: string | undefined;
+  readonly sender: Sender;
+  #hasBegun = false;
+  /** The id of the journal, once it is known. */
+  #source = '';
   /** The first event of the journal under its id. */
   #beginSeq = 1;
   #destination: Destination | undefined;
-  /** Why no sender could be made; undefined if that was not tried, or succeeded. */
-  #problem: { readonly reason: string; readonly since: string } | undefined;
   #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
   /** For the state file. */
   readonly #mutex = new Mutex();
-  /** As the state file had it; undefined until it was read. */
-  #lastSuccess: string | null | undefined;
   readonly #closing = new AbortController();
   #checking: Promise<void> = Promise.resolve();
   #retrying: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
     this.options = options;
-    this.#nowSeq = options.progress.nextSeq(options.disk.folder);
+    const { progress, disk, ack } = options;
+    // What is recorded while the cursor is being made counts as well.
+    const madeSeq = progress.nextSeq(disk.folder);
+    this.sender = new Sender({
+      ...options,
+      identify: () => this.#identify(),
+      open: (kind) => {
+        this.#destination = traitsOf[kind].open(this.#opening);
+        return this.#destination;
+      },
+      onChange: () => {
+        void this.#write(false);
+        ack?.setStopped(this.status.state === 'stopped');
+      },
+      nowSeq: () => madeSeq ?? progress.openedSeq(disk.folder),
+      beginSeq: () => this.#beginSeq,
+    });
   }
 
   /** Like `Ledger.floorSeq`. */
@@ -59,19 +71,14 @@ export class Link {
     return this.options.ledger.floorSeq;
   }
 
-  /** The id of the journal, once there is a sender. */
-  get source(): string | undefined {
-    return this.#source;
-  }
-
   /** Until the destination has answered, of the kind as which it is asked. */
   get #traits(): KindTraits {
     return traitsOf[this.status.kind ?? kindOf(this.options.settings.to, 'destination')];
   }
 
-  #openingWith(source: string): Opening {
+  get #opening(): Opening {
     const { settings, deployment, sourceName, through, limits, openClient } = this.options;
-    const own = { deployment, source, sourceName, beginSeq: this.#beginSeq };
+    const own = { deployment, source: this.#source, sourceName, beginSeq: this.#beginSeq };
     return { ...settings, ...own, through, limits, openClient, onVia: this.#onVia };
   }
 
@@ -82,43 +89,19 @@ export class Link {
     this.via = via;
   };
 
-  /** Undefined until it could be made. */
-  get sender(): Sender | undefined {
-    return this.#sender;
-  }
-
   /** Like `DeadLetters.lostTotal`. */
   get lostTotal(): number {
     return this.options.ledger.letters?.lostTotal ?? 0;
   }
 
   get status(): DestinationStatus {
-    if (this.#sender !== undefined) return this.#sender.status();
-    const { settings, deployment, disk, progress, ledger } = this.options;
-    const { name, to } = settings;
-    const { reason = null, since = new Date().toISOString() } = this.#problem ?? {};
-    return statusOf({
-      name,
-      deployment: deployment ?? null,
-      to,
-      kind: undefined,
-      state: reason === null ? 'asking' : 'stopped',
-      why: null,
-      reason,
-      since,
-      next_try: null,
-      seq: this.floorSeq - 1,
-      last_seq: (progress.nextSeq(disk.folder) ?? 1) - 1,
-      oldest: undefined,
-      letters: ledger.letters,
-      last_success: this.#lastSuccess ?? null,
-      last_error: reason,
-    });
+    return this.sender.status();
   }
 
   /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
   async readFloor(): Promise<void> {
     const { disk, settings, ledger } = this.options;
+    if (this.#hasBegun) return;
     try {
       this.via = await readVia(disk, settings.name);
       await ledger.readFloor();
@@ -139,7 +122,7 @@ export class Link {
       const found = await ledger.nameRemoved(gone, reason, settings);
       if (found === undefined) return;
       for (const range of found.named) notices.warn(LOST, { destination: name, ...range, reason });
-      this.#sender?.removed(found.lacked, reason);
+      this.sender.removed(found.lacked, reason);
     } catch (error) {
       const problem = describe(error as Error);
       throw new NotRemovableError(
@@ -156,35 +139,35 @@ export class Link {
 
   /** A sender that waits or is stopped tries again at once, and one that is idle asks a hub. */
   tryNow(): void {
-    this.#problem = undefined;
-    this.#sender?.tryNow(true);
+    this.sender.tryNow(true);
   }
 
   /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
   async close(): Promise<void> {
     this.#closing.abort();
     await this.#checking;
-    await Promise.all([this.#sender?.close(), this.#retrying]);
+    await Promise.all([this.sender.close(), this.#retrying]);
     this.options.ack?.reset();
     await this.#write(true);
   }
 
   async #check(names: readonly string[]): Promise<void> {
-    if (this.#sender === undefined) await this.#begin();
+    const { settings, ledger } = this.options;
+    if (!this.#hasBegun) await this.#begin();
     // It might wait for another token or CA.
     else if (this.status.state === 'stopped' && (await this.#destination?.haveFilesChanged(this.#closing.signal)))
-      this.#sender.tryNow();
-    const { settings, ledger } = this.options;
+      this.sender.tryNow();
     const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
-    if (this.#sender !== undefined && isAsked) this.#retrying ??= this.#retry(this.#sender);
+    if (this.#source !== '' && isAsked) this.#retrying ??= this.#retry();
     await this.#write(false);
   }
 
   /** Sends dead letters again, beside the sender and the checks. Never rejects. */
-  async #retry(sender: Sender): Promise<void> {
+  async #retry(): Promise<void> {
+    const { sender } = this;
     const { settings, disk, limits, notices, ledger } = this.options;
     const { name } = settings;
-    const open = () => this.#traits.openForRetry(this.#openingWith(this.#source!));
+    const open = () => this.#traits.openForRetry(this.#opening);
     const turnMs = () => sender.turnMs();
     const { signal } = this.#closing;
     try {
@@ -203,34 +186,19 @@ export class Link {
   }
 
   async #begin(): Promise<void> {
-    const { settings, disk, progress, source: openSource, limits, notices, ack } = this.options;
+    const { settings, disk, limits } = this.options;
     // Before it is written. It is a hint, so that an error delays nothing.
-    this.#lastSuccess ??= timeIn(await readState(disk, settings.name, limits).catch(() => undefined));
-    try {
-      const source = await openSource();
-      if (this.#closing.signal.aborted) return;
-      this.#source = source;
-      this.#beginSeq = await readBegin(disk, source);
-      const open = (kind: DestinationKind) => {
-        this.#destination = traitsOf[kind].open(this.#openingWith(source));
-        return this.#destination;
-      };
-      const onChange = () => {
-        void this.#write(false);
-        ack?.setStopped(this.status.state === 'stopped');
-      };
-      // What is recorded while the cursor is being made counts as well.
-      const nowSeq = () => this.#nowSeq ?? progress.openedSeq(disk.folder);
-      const own = { open, onChange, nowSeq, beginSeq: this.#beginSeq, lastSuccess: this.#lastSuccess };
-      this.#sender = new Sender({ ...this.options, ...own });
-      this.#sender.start();
-      this.#problem = undefined;
-    } catch (error) {
-      const reason = `${describe(error as Error)}; it is tried again every ${limits.forwardCheckMs / 1000} s`;
-      if (reason === this.#problem?.reason) return;
-      this.#problem = { reason, since: new Date().toISOString() };
-      notices.warn('forwarding cannot begin', { destination: settings.name, reason });
-    }
+    const written = await readState(disk, settings.name, limits).catch(() => undefined);
+    this.sender.beganAfter(timeIn(written));
+    this.#hasBegun = true;
+    if (!this.#closing.signal.aborted) this.sender.start();
+  }
+
+  async #identify(): Promise<void> {
+    const { disk, source } = this.options;
+    const id = await source();
+    this.#beginSeq = await readBegin(disk, id);
+    this.#source = id;
   }
 
   /** Writes the state file if the state is another one, or else at most every `limits.forwardStateMs`. */

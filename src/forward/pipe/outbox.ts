@@ -39,9 +39,7 @@ export interface OutboxParts {
   /** @returns the first event of a new destination that begins `now`; undefined for the next one that is recorded */
   readonly nowSeq?: () => number | undefined;
   /** The first event of the journal under its id; 1 if it is not given. */
-  readonly beginSeq?: number;
-  /** Time of the last event that was taken before this start, if it is known. */
-  readonly lastSuccess?: string | null;
+  readonly beginSeq?: () => number;
 }
 
 export class Outbox {
@@ -67,7 +65,8 @@ export class Outbox {
 
   /** When the request in flight was sent. */
   #requestMs = Number.POSITIVE_INFINITY;
-  lastSuccess: string | null;
+  /** Time of the last event that was taken, also before this start; null if it is not known. */
+  lastSuccess: string | null = null;
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
   /** Requests by their answers, since the start: the kinds of `Asked` and `Sent`. */
@@ -90,7 +89,6 @@ export class Outbox {
     this.journal = { disk, progress: () => progress.of(disk.folder), limits, only, signal: this.#closing.signal };
     this.backlog = new Backlog(this.journal);
     this.ledger = parts.ledger;
-    this.lastSuccess = parts.lastSuccess ?? null;
   }
 
   get isClosing(): boolean {
@@ -109,7 +107,7 @@ export class Outbox {
 
   /** The first event of the journal under its id. */
   get beginSeq(): number {
-    return this.#parts.beginSeq ?? 1;
+    return this.#parts.beginSeq?.() ?? 1;
   }
 
   get ack(): Ack | undefined {

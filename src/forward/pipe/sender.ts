@@ -21,6 +21,8 @@ import { ASKING, type BlockedState, IDLE, type Settling, STARTING, type State, s
 import { type DestinationStatus, type ShownState, statusOf } from './status.ts';
 
 export interface SenderParts extends OutboxParts {
+  /** Finds out under which id the destination knows the journal: before each opening. @throws the error of a system call */
+  readonly identify?: () => Promise<void>;
   /** Called when `status` begins to say something else, but not for each event. */
   readonly onChange?: (() => void) | undefined;
 }
@@ -51,6 +53,11 @@ export class Sender {
     });
     this.#asked = new AskedSending(this.#outbox);
     this.#plain = new PlainSending(this.#outbox);
+  }
+
+  /** @param lastSuccess time of the last event that was taken before this start; null if it is not known */
+  beganAfter(lastSuccess: string | null): void {
+    this.#outbox.lastSuccess = lastSuccess;
   }
 
   /** Begins to send once the journal is readable. */
@@ -90,7 +97,8 @@ export class Sender {
   status(): DestinationStatus {
     const { settings, deployment, ledger, lastSuccess, lastSeq } = this.#outbox;
     const { name, to } = settings;
-    const { kind, seq } = ledger.value;
+    const { seq } = ledger;
+    const { kind } = ledger.value;
     const last_seq = Math.max(lastSeq, seq);
     const state = this.#trouble ?? this.#state;
     return statusOf({
@@ -157,7 +165,7 @@ export class Sender {
       case 'waiting':
         return this.#pause(state.waitMs, state.next);
       case 'stopped':
-        return this.#pause(this.#outbox.limits.forwardStoppedMs, state.next);
+        return this.#pause(this.#stopMs(state), state.next);
     }
   }
 
@@ -179,6 +187,13 @@ export class Sender {
       await progress.more(outbox.journal.signal);
       return STARTING;
     }
+    try {
+      await this.#parts.identify?.();
+    } catch (error) {
+      const again = `it is tried again every ${outbox.limits.forwardCheckMs / 1000} s`;
+      return stop(null, `${describe(error as Error)}; ${again}`, STARTING);
+    }
+    if (outbox.isClosing) return STARTING;
     await outbox.open();
     if (!kindsWith(outbox.settings.to).includes(outbox.ledger.kind)) return stopAtOtherKind(outbox);
     if (outbox.ack !== undefined && outbox.traits.truth === 'cursor') return stopForAck(outbox.settings);
@@ -228,13 +243,19 @@ export class Sender {
     if (this.#trouble === undefined) this.#since = new Date().toISOString();
     this.#trouble = trouble;
     this.#lastError = reason;
-    const waitMs = kind === 'waiting' ? trouble.waitMs : this.#outbox.limits.forwardStoppedMs;
+    const waitMs = kind === 'waiting' ? trouble.waitMs : this.#stopMs(trouble);
     this.#nextTry = kind === 'suspect' ? null : new Date(Date.now() + waitMs).toISOString();
     this.#changed();
-    const name = kind === 'stopped' ? trouble.why : kind;
+    const name = kind === 'stopped' ? (trouble.why ?? reason) : kind;
     if (this.#reported.has(name)) return;
     this.#reported.add(name);
-    this.#outbox.notices.warn(messages[kind], { reason, ...this.#progress() });
+    if (name === reason) this.#outbox.notices.warn('forwarding cannot begin', { reason });
+    else this.#outbox.notices.warn(messages[kind], { reason, ...this.#progress() });
+  }
+
+  #stopMs(state: State): number {
+    const { forwardCheckMs, forwardStoppedMs } = this.#outbox.limits;
+    return 'why' in state && state.why === null ? forwardCheckMs : forwardStoppedMs;
   }
 
   #recovered(): void {

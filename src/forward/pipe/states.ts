@@ -7,7 +7,7 @@ export type State =
   | Settling
   | Suspect
   | { readonly kind: 'waiting'; readonly reason: string; readonly waitMs: number; readonly next: State }
-  | { readonly kind: 'stopped'; readonly why: StopKind; readonly reason: string; readonly next: State };
+  | { readonly kind: 'stopped'; readonly why: StopKind | null; readonly reason: string; readonly next: State };
 
 /** A state in which no event passes. */
 export type BlockedState = Extract<State, { reason: string }>;
@@ -38,6 +38,6 @@ export const IDLE: State = { kind: 'idle' };
 /** What a request that did nothing says about the next try. */
 export type Failure = Pick<Again, 'reason' | 'afterMs'>;
 
-export function stop(why: StopKind, reason: string, next: State): State {
+export function stop(why: StopKind | null, reason: string, next: State): State {
   return { kind: 'stopped', why, reason, next };
 }
