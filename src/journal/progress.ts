@@ -51,6 +51,8 @@ const ATTEMPTS_MAX = 3;
 
 /** The progress of the journals of this process: pass the values of `JournalOptions.onRecorded` to `recorded`. */
 export class OwnProgress {
+  /** When lines of any journal became durable last, of the monotonic clock. */
+  recordedMs = Number.NEGATIVE_INFINITY;
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
   /** By folder: the next seq when this process first opened the journal. */
@@ -59,25 +61,19 @@ export class OwnProgress {
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
   readonly #readers = new Map<string, Waiters>();
-  #onRecorded: (() => void) | undefined;
 
   /** Call when the lines before `nextSeq` are durable: wakes the waiting readers. */
   recorded(folder: string, nextSeq: number): void {
     this.#nextSeqs.set(folder, nextSeq);
     if (!this.#openedSeqs.has(folder)) this.#openedSeqs.set(folder, nextSeq);
     this.#opening.delete(folder);
-    this.#onRecorded?.();
+    this.recordedMs = performance.now();
     this.#readers.get(folder)?.wake();
   }
 
   /** Call when a journal is about to be opened or reopened; the next `recorded` means that it is open. */
   opening(folder: string): void {
     this.#opening.add(folder);
-  }
-
-  /** @param callback called at each `recorded`, before the readers are woken; a later callback replaces it */
-  onRecorded(callback: () => void): void {
-    this.#onRecorded = callback;
   }
 
   /** Forgets how far a journal is durable, because another journal replaces it, or might replace it. */

@@ -8,7 +8,7 @@ import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
 import type { AssetStates } from '../journal/look/asset-state.ts';
-import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
+import type { Line, Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { readLastStop } from '../journal/open/clean-stop.ts';
 import { lastLine } from '../journal/open/scan.ts';
@@ -17,6 +17,7 @@ import { contentsOf } from '../journal/segments.ts';
 import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
+import type { Tail } from './newest.ts';
 import { Semaphore } from './semaphore.ts';
 import { Turns } from './turns.ts';
 
@@ -70,9 +71,13 @@ export class SharedByReadings {
   /** Counts bytes that become garbage. */
   readonly read: (bytes: number) => void;
 
-  constructor({ limits, collectGarbage }: Pick<ReadableJournalsOptions, 'limits' | 'collectGarbage'>) {
+  constructor({
+    limits,
+    progress,
+    collectGarbage,
+  }: Pick<ReadableJournalsOptions, 'limits' | 'progress' | 'collectGarbage'>) {
     const { readBytesMax, readTurnBytes } = limits;
-    this.turns = new Turns(limits);
+    this.turns = new Turns(limits, progress);
     this.buffers = new Semaphore(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
     this.read = collectEach(limits, () => collectGarbage?.());
   }
@@ -97,7 +102,6 @@ export class ReadableJournals {
   constructor(options: ReadableJournalsOptions) {
     this.#options = options;
     this.shared = new SharedByReadings(options);
-    options.progress.onRecorded(() => this.shared.turns.recorded());
   }
 
   /**
@@ -139,7 +143,7 @@ export class ReadableJournals {
 export class ReadableJournal {
   readonly shared: SharedByReadings;
   /** The newest lines, if there are streams: see `follow`. */
-  tail: NewestLines | undefined;
+  tail: Tail | undefined;
   readonly #options: ReadableJournalsOptions;
   readonly #isNewDamage: (problem: string) => boolean;
   #replaced = new AbortController();
@@ -289,33 +293,4 @@ export class ReadableJournal {
     const line = await lastLine(disk, newest.name, await disk.size(newest.name), this.#options.limits);
     return { first, last: line?.seq ?? newest.firstSeq - 1 };
   }
-}
-
-/** Newest lines, all after `afterSeq` up to `lastSeq`. */
-export interface SharedPage {
-  readonly afterSeq: number;
-  readonly lastSeq: number;
-  readonly lines: readonly Line[];
-  readonly gone: readonly GoneLines[];
-  readonly bytes: number;
-  /** All of it in the form of a stream, made by the first stream that sends it. */
-  form?: Buffer;
-}
-
-/** The newest lines of a journal, which its followers share. */
-export interface NewestLines {
-  /** A follower of an older seq has to read the file: 7 if the oldest page has the lines after 7. */
-  readonly oldestSeq: number;
-  /** Adds a follower. @returns itself */
-  joined(): NewestLines;
-  /** A follower has gone; without any the reader ends. */
-  left(): void;
-  /**
-   * Resolves to the page with the line after a seq, as soon as there is one; undefined if the signal aborts, or after a time, or if
-   * `oldestSeq` is beyond the seq meanwhile.
-   * @param seq at least `oldestSeq`
-   * @param idleMs that time, in milliseconds
-   * @throws the error of a system call
-   */
-  after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined>;
 }

@@ -1,16 +1,14 @@
 /**
- * Follows a journal. All followers that keep up share the newest lines: one reader takes them from the file, checks them and keeps
- * the last few. A follower that needs older lines reads the file by itself, from its own position. Nothing is queued for a follower.
+ * Follows a journal. All followers that keep up share the newest lines: see `Tail`. A follower that needs older lines reads the file by
+ * itself, from its own position. Nothing is queued for a follower.
  */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
-import { Waiters } from '../config/waiters.ts';
 import { type Filter, isMatch } from '../event/search.ts';
 import { readJournal } from '../journal/look/reader.ts';
 import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
-import type { Progress } from '../journal/progress.ts';
-import type { NewestLines, ReadableJournal, SharedPage } from './journals.ts';
+import type { ReadableJournal } from './journals.ts';
+import { inGroups, isLong, type SharedPage, Tail } from './newest.ts';
 
 /** What a follower gets next, each event once and in order. */
 export type Followed = FollowedLines | { readonly kind: 'another journal' };
@@ -58,9 +56,10 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
   const { buffers, turns } = journal.shared;
   const isPlain = Object.values(filter).every((value) => value === undefined);
   let seq = following.afterSeq;
-  let tail: NewestLines | undefined;
+  let tail: Tail | undefined;
   try {
     while (!signal.aborted) {
+      if (journal.tail?.hasFailed === true) journal.tail = undefined;
       tail ??= journal.tail?.joined();
       if (tail === undefined || seq < tail.oldestSeq) {
         const { last } = await journal.range();
@@ -71,7 +70,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
           }
           seq = Math.max(seq, last);
         } else {
-          journal.tail ??= new Tail(journal, seq, following.limits);
+          journal.tail ??= tailOf(journal, seq, following.limits);
         }
         continue;
       }
@@ -99,8 +98,23 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
-    tail?.left();
+    if (tail?.left() === true && journal.tail === tail) journal.tail = undefined;
   }
+}
+
+/** @param afterSeq the last seq that is durable now */
+function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tail {
+  const { shared, replaced } = journal;
+  const log = journal.remarks();
+  return new Tail(shared, afterSeq, limits, (end, onGone) => {
+    const progress = inGroups(journal.progress(), limits.streamWakeMs);
+    const follow = AbortSignal.any([end, replaced]);
+    const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
+    return readJournal(journal.diskFor({ signal: end }), reading, (remark) => {
+      log(remark);
+      if (remark.gone !== undefined) onGone(remark.gone);
+    });
+  });
 }
 
 /**
@@ -161,10 +175,6 @@ export async function startOfLast(
   }
 }
 
-function isLong({ start, end }: Line, { readTurnBytes }: Limits): boolean {
-  return end - start > readTurnBytes;
-}
-
 /** Yields each long line alone, after its memory was freed, and the lines between them together. */
 function* apart(lines: readonly Line[], gone: readonly GoneLines[], limits: Limits): Generator<FollowedLines> {
   for (const line of lines) if (isLong(line, limits)) line.drop();
@@ -178,116 +188,4 @@ function* apart(lines: readonly Line[], gone: readonly GoneLines[], limits: Limi
     goneLeft = goneLeft.slice(before.length);
     yield { kind: 'lines', lines: part, gone: before };
   }
-}
-
-/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them. */
-class Tail implements NewestLines {
-  readonly #journal: ReadableJournal;
-  readonly #limits: Limits;
-  readonly #end = new AbortController();
-  readonly #lines: AsyncGenerator<readonly Line[]>;
-  readonly #gone: GoneLines[] = [];
-  readonly #waiting = new Waiters();
-  #pages: SharedPage[] = [];
-  #lastSeq: number;
-  #followers = 0;
-  #isReading = false;
-  #failed: Error | undefined;
-
-  /** @param afterSeq the last seq that is durable now */
-  constructor(journal: ReadableJournal, afterSeq: number, limits: Limits) {
-    this.#journal = journal;
-    this.#limits = limits;
-    this.#lastSeq = afterSeq;
-    journal.shared.followed += 1;
-    const follow = AbortSignal.any([this.#end.signal, journal.replaced]);
-    const progress = inGroups(journal.progress(), limits.streamWakeMs);
-    const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
-    const disk = journal.diskFor({ signal: this.#end.signal });
-    const log = journal.remarks();
-    this.#lines = readJournal(disk, reading, (remark) => {
-      log(remark);
-      if (remark.gone !== undefined) this.#gone.push(remark.gone);
-    });
-  }
-
-  get oldestSeq(): number {
-    return this.#pages[0]?.afterSeq ?? this.#lastSeq;
-  }
-
-  joined(): this {
-    this.#followers += 1;
-    return this;
-  }
-
-  left(): void {
-    this.#followers -= 1;
-    if (this.#followers > 0) return;
-    this.#journal.shared.followed -= 1;
-    this.#end.abort();
-    void this.#lines.return(undefined).catch(() => {}); // closes the file; what it was waiting for was aborted
-    if (this.#journal.tail === this) this.#journal.tail = undefined;
-  }
-
-  async after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined> {
-    const lateMs = performance.now() + idleMs;
-    for (;;) {
-      const page = this.#pages.find(({ lastSeq }) => lastSeq > seq);
-      if (page !== undefined) return page;
-      if (seq < this.oldestSeq) return undefined;
-      if (this.#failed !== undefined) throw this.#failed;
-      const leftMs = lateMs - performance.now();
-      if (signal.aborted || leftMs <= 0) return undefined;
-      if (!this.#isReading) void this.#readOn();
-      await this.#waiting.wait(signal, leftMs);
-    }
-  }
-
-  /** Reads until there is another page. Never rejects. */
-  async #readOn(): Promise<void> {
-    this.#isReading = true;
-    try {
-      for (;;) {
-        const { value: lines = [], done } = await this.#lines.next();
-        if (done === true) break;
-        if (lines.length + this.#gone.length === 0) continue;
-        this.#add(lines);
-        break;
-      }
-    } catch (error) {
-      this.#failed = error as Error;
-      if (this.#journal.tail === this) this.#journal.tail = undefined;
-    }
-    this.#isReading = false;
-    this.#waiting.wake();
-  }
-
-  #add(lines: readonly Line[]): void {
-    const gone = this.#gone.splice(0);
-    const afterSeq = this.#lastSeq;
-    this.#lastSeq = Math.max(lines.at(-1)?.seq ?? 0, gone.at(-1)?.last ?? 0);
-    if (lines.some((line) => isLong(line, this.#limits))) {
-      this.#pages = []; // followers read it from the file, each at the pace of its client
-      return;
-    }
-    const bytes = lines.reduce((sum, { start, end }) => sum + end - start, 0);
-    this.#pages.push({ afterSeq, lastSeq: this.#lastSeq, lines, gone, bytes });
-    const bytesMax = this.#limits.sharedLinesBytesMax / this.#journal.shared.followed;
-    let kept = this.#pages.reduce((sum, page) => sum + page.bytes, 0);
-    while (kept > bytesMax && this.#pages.length > 1) kept -= this.#pages.shift()!.bytes;
-  }
-}
-
-/** @returns the progress, whose `more` resolves at once after a pause, and at most every `intervalMs` while lines arrive */
-function inGroups(progress: Progress, intervalMs: number): Progress {
-  let wokenMs = Number.NEGATIVE_INFINITY;
-  return {
-    ...progress,
-    more: async (signal) => {
-      await progress.more(signal);
-      const waitMs = wokenMs + intervalMs - performance.now();
-      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {}); // it rejects only when it is aborted
-      wokenMs = performance.now();
-    },
-  };
 }

@@ -14,7 +14,7 @@ export class Turns {
   readonly #limits: TurnLimits;
   readonly #waiting = new Waiters();
   #isRunning = false;
-  #recordedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #progress: { readonly recordedMs: number };
   /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
   #creditMs = 0;
   #countedAtMs = 0;
@@ -23,13 +23,10 @@ export class Turns {
   #begun = 1;
   #turnMs = 0.2;
 
-  constructor(limits: TurnLimits) {
+  /** @param progress when reports were recorded last: see `OwnProgress` */
+  constructor(limits: TurnLimits, progress: { readonly recordedMs: number }) {
     this.#limits = limits;
-  }
-
-  /** Reports were recorded just now. */
-  recorded(): void {
-    this.#recordedAtMs = performance.now();
+    this.#progress = progress;
   }
 
   /**
@@ -71,7 +68,7 @@ export class Turns {
   /** @param usedMs since it was counted last */
   #count(usedMs: number): void {
     const nowMs = performance.now();
-    const isIdle = nowMs - this.#recordedAtMs > this.#limits.readIdleMs;
+    const isIdle = nowMs - this.#progress.recordedMs > this.#limits.readIdleMs;
     const earnedMs = this.#share * (nowMs - this.#countedAtMs);
     this.#creditMs = isIdle ? SAVED_MS : Math.min(SAVED_MS, this.#creditMs + earnedMs) - usedMs;
     this.#countedAtMs = nowMs;

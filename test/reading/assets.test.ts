@@ -41,7 +41,7 @@ function open(t: TestContext, assets: number, other: Partial<Limits>) {
     };
     return { ...disk, read };
   };
-  const all: Limits = { ...limits, ...other };
+  const all: Limits = { ...limits, readIdleMs: -1, ...other };
   const notices = createNotices('error', false, () => {});
   const journals = new ReadableJournals({
     data,

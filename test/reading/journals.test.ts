@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { basename, dirname } from 'node:path';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -12,6 +12,9 @@ import { recorded } from '../../src/reading/tail.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, type Files, quiet, segment } from '../support/segments.ts';
+
+/** Readings get all of the time, also right after a report. */
+const limits = { ...standardLimits, readIdleMs: -1 };
 
 /** Removes the second of three files while the first is read, and reads on. @returns the log */
 async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began before' | 'by hand'): Promise<string[]> {

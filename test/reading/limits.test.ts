@@ -184,7 +184,7 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
     }) as unknown as Disk;
   const progress = new OwnProgress();
   progress.recorded(disk.folder, 10);
-  const limits = { ...standardLimits, readTurnBytes: 1_000 };
+  const limits = { ...standardLimits, readIdleMs: -1, readTurnBytes: 1_000 };
   const parts = { data: disk.folder, openDisk: openSliced, progress, open: () => undefined, limits, notices: quiet };
   const journals = new ReadableJournals(parts);
   const journal = journals.of(undefined);

@@ -2,13 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
+import { limits as standardLimits } from '../../src/config/limits.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { follow } from '../../src/reading/tail.ts';
 import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
+
+/** Readings get all of the time, also right after a report. */
+const limits = { ...standardLimits, readIdleMs: -1 };
 
 /** Follows a journal of 9 lines from its beginning. `durable` lines are durable, and more each time that its folder is listed. */
 async function seqsOf(durable: number, later: readonly number[]): Promise<number[]> {

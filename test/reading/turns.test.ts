@@ -5,6 +5,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Turns } from '../../src/reading/turns.ts';
 
+const progress = { recordedMs: Number.NEGATIVE_INFINITY };
+
+function recorded(): void {
+  progress.recordedMs = performance.now();
+}
+
 function work(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }
@@ -35,9 +41,9 @@ async function read(turns: Turns, readers: number, turnMs: number, forMs: number
 }
 
 test('while reports are recorded, readings share a tenth of the time, each as much as the others [turns-1]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
-  const reports = setInterval(() => turns.recorded(), 5);
-  turns.recorded();
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
+  const reports = setInterval(() => recorded(), 5);
+  recorded();
   const used = await read(turns, 8, 0.3, 2_000);
   clearInterval(reports);
   assert.ok(used.ms < 500, `${used.ms} ms of 2000`);
@@ -46,9 +52,9 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
 });
 
 test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client [turns-3]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 60_000 });
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 60_000 }, progress);
   const alive = setInterval(() => {}, 1_000);
-  turns.recorded();
+  recorded();
   await turns.take();
   work(20);
   await sleep(10); // the turn has ended
@@ -60,7 +66,7 @@ test('the only reading pays for its last turn before the next one, also if it wa
 });
 
 test('without reports they may use all of it, but let other work in between', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
   let others = 0;
   const other = setInterval(() => {
     others += 1;
@@ -72,7 +78,7 @@ test('without reports they may use all of it, but let other work in between', as
 });
 
 test('a reading that waits for something else does not hold up the next one', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
   const slow = turns.take().then(() => sleep(5_000, undefined, { ref: false }));
   await turns.take();
   await turns.take();
@@ -80,7 +86,7 @@ test('a reading that waits for something else does not hold up the next one', as
 });
 
 test('a reading that is aborted leaves the queue at once, and the others keep their order [turns-2]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 });
+  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
   const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
   const begun: string[] = [];
   const first = turns.take().then(() => begun.push('first'));

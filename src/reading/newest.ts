@@ -1,0 +1,152 @@
+/** The newest lines of a journal: one reader takes them from the file, checks them and keeps the last few for all followers. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Limits } from '../config/limits.ts';
+import { Waiters } from '../config/waiters.ts';
+import type { GoneLines, Line } from '../journal/look/reading.ts';
+import type { Progress } from '../journal/progress.ts';
+
+type TailLimits = Pick<Limits, 'readTurnBytes' | 'sharedLinesBytesMax'>;
+
+/** Newest lines, all after `afterSeq` up to `lastSeq`. */
+export interface SharedPage {
+  readonly afterSeq: number;
+  readonly lastSeq: number;
+  readonly lines: readonly Line[];
+  readonly gone: readonly GoneLines[];
+  readonly bytes: number;
+  /** All of it in the form of a stream, made by the first stream that sends it. */
+  form?: Buffer;
+}
+
+/** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them. */
+export class Tail {
+  /** Of all journals: how many are followed. */
+  readonly #shared: { followed: number };
+  readonly #limits: TailLimits;
+  readonly #end = new AbortController();
+  readonly #lines: AsyncGenerator<readonly Line[]>;
+  readonly #gone: GoneLines[] = [];
+  readonly #waiting = new Waiters();
+  #pages: SharedPage[] = [];
+  #lastSeq: number;
+  #followers = 0;
+  #isReading = false;
+  #failed: Error | undefined;
+
+  /**
+   * @param afterSeq the last seq that is durable now
+   * @param read the lines after it, until the signal aborts; `onGone` hears of lines that the journal does not have any more
+   */
+  constructor(
+    shared: { followed: number },
+    afterSeq: number,
+    limits: TailLimits,
+    read: (end: AbortSignal, onGone: (gone: GoneLines) => void) => AsyncGenerator<readonly Line[]>,
+  ) {
+    this.#shared = shared;
+    this.#limits = limits;
+    this.#lastSeq = afterSeq;
+    shared.followed += 1;
+    this.#lines = read(this.#end.signal, (gone) => this.#gone.push(gone));
+  }
+
+  /** A follower of an older seq has to read the file: 7 if the oldest page has the lines after 7. */
+  get oldestSeq(): number {
+    return this.#pages[0]?.afterSeq ?? this.#lastSeq;
+  }
+
+  /** Adds a follower. @returns itself */
+  joined(): this {
+    this.#followers += 1;
+    return this;
+  }
+
+  /** Removes a follower. @returns whether none is left: then the reader ends */
+  left(): boolean {
+    this.#followers -= 1;
+    if (this.#followers > 0) return false;
+    this.#shared.followed -= 1;
+    this.#end.abort();
+    void this.#lines.return(undefined).catch(() => {}); // closes the file; what it was waiting for was aborted
+    return true;
+  }
+
+  /** Whether the reader has failed: a follower that comes later begins another one. */
+  get hasFailed(): boolean {
+    return this.#failed !== undefined;
+  }
+
+  /**
+   * Resolves to the page with the line after a seq, as soon as there is one; undefined if the signal aborts, or after a time, or if
+   * `oldestSeq` is beyond the seq meanwhile.
+   * @param seq at least `oldestSeq`
+   * @param idleMs that time, in milliseconds
+   * @throws the error of a system call
+   */
+  async after(seq: number, signal: AbortSignal, idleMs: number): Promise<SharedPage | undefined> {
+    const lateMs = performance.now() + idleMs;
+    for (;;) {
+      const page = this.#pages.find(({ lastSeq }) => lastSeq > seq);
+      if (page !== undefined) return page;
+      if (seq < this.oldestSeq) return undefined;
+      if (this.#failed !== undefined) throw this.#failed;
+      const leftMs = lateMs - performance.now();
+      if (signal.aborted || leftMs <= 0) return undefined;
+      if (!this.#isReading) void this.#readOn();
+      await this.#waiting.wait(signal, leftMs);
+    }
+  }
+
+  /** Reads until there is another page. Never rejects. */
+  async #readOn(): Promise<void> {
+    this.#isReading = true;
+    try {
+      for (;;) {
+        const { value: lines = [], done } = await this.#lines.next();
+        if (done === true) break;
+        if (lines.length + this.#gone.length === 0) continue;
+        this.#add(lines);
+        break;
+      }
+    } catch (error) {
+      this.#failed = error as Error;
+    }
+    this.#isReading = false;
+    this.#waiting.wake();
+  }
+
+  #add(lines: readonly Line[]): void {
+    const gone = this.#gone.splice(0);
+    const afterSeq = this.#lastSeq;
+    this.#lastSeq = Math.max(lines.at(-1)?.seq ?? 0, gone.at(-1)?.last ?? 0);
+    if (lines.some((line) => isLong(line, this.#limits))) {
+      this.#pages = []; // followers read it from the file, each at the pace of its client
+      return;
+    }
+    const bytes = lines.reduce((sum, { start, end }) => sum + end - start, 0);
+    this.#pages.push({ afterSeq, lastSeq: this.#lastSeq, lines, gone, bytes });
+    const bytesMax = this.#limits.sharedLinesBytesMax / this.#shared.followed;
+    let kept = this.#pages.reduce((sum, page) => sum + page.bytes, 0);
+    while (kept > bytesMax && this.#pages.length > 1) kept -= this.#pages.shift()!.bytes;
+  }
+}
+
+/** Whether a line is longer than a chunk. */
+export function isLong({ start, end }: Line, { readTurnBytes }: Pick<Limits, 'readTurnBytes'>): boolean {
+  return end - start > readTurnBytes;
+}
+
+/** @returns the progress, whose `more` resolves at once after a pause, and at most every `intervalMs` while lines arrive */
+export function inGroups(progress: Progress, intervalMs: number): Progress {
+  let wokenMs = Number.NEGATIVE_INFINITY;
+  return {
+    ...progress,
+    more: async (signal) => {
+      await progress.more(signal);
+      const waitMs = wokenMs + intervalMs - performance.now();
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal, ref: false }).catch(() => {}); // it rejects only when it is aborted
+      wokenMs = performance.now();
+    },
+  };
+}
