@@ -117,6 +117,7 @@ class BackupRun {
   }
 
   async run(): Promise<Backup> {
+    await this.#target.syncFolder(); // a run before this one might have ended before its renames were durable
     const names = await this.#source.list(true);
     for (const name of (await this.#target.list(true)).filter((name) => name.endsWith(PARTIAL))) {
       await this.#target.remove(name);

@@ -282,7 +282,7 @@ for (const [what, before, source] of [
   });
 }
 
-test('a disk that fails at any call is an error, and the next run completes the backup', async () => {
+test('a disk that fails at any call is an error, and the next run completes the backup, durably [journal-backup-13]', async () => {
   const source = diskWith(files);
   for (const code of ['EIO', 'ENOSPC']) {
     for (const trial of eachCall('once', code)) {
@@ -293,6 +293,8 @@ test('a disk that fails at any call is an error, and the next run completes the 
       assert.equal(kind, trial.struck ? 'failed' : 'done', trial.when);
       await run(source, target);
       assert.deepEqual(filesOf(target), files);
+      const cut = target.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
+      assert.deepEqual(filesOf(cut), files, `${code}, ${trial.when}: also after a power cut`);
     }
   }
 });
