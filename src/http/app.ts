@@ -214,8 +214,11 @@ class Steps {
   }
 
   /** Waits for a late reply, in the share of time of readings. It ends early if the client loses the right to read. */
-  async #answerLater({ reply }: LaterOutcome, { head, incoming, readable, recorder }: Accepted): Promise<Reply> {
-    if (head.method !== 'PUT' && head.method !== 'POST') await this.#parts.turn();
+  async #answerLater({ reply }: LaterOutcome, request: Accepted): Promise<Reply> {
+    const { head, found, incoming, readable, recorder } = request;
+    // What reads a journal takes its turns by itself.
+    const isOther = readable === undefined ? found.route.methods.includes('GET') : found.route.page !== undefined;
+    if (isOther) await this.#parts.turn();
     if (readable === undefined) return reply(incoming.ending, recorder && countingRecorder(recorder, this.#parts));
     let isAllowed = true;
     const release = readable.whileAllowed(() => {
