@@ -104,7 +104,7 @@ export class Ledger {
   async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>, notices: Notices): Promise<void> {
     if (this.#cursor !== undefined && this.#saved !== undefined) return;
     const { disk, name } = this.#options;
-    const letters = await this.#mutex.run(() => this.#openLetters());
+    await this.#mutex.run(() => this.#openLetters());
     await this.#cursor?.close();
     this.#cursor = undefined;
     const opened = await Cursor.open(disk, name);
@@ -117,7 +117,7 @@ export class Ledger {
     const url = storedUrl(to);
     if (opened.kind === 'found') {
       const { value } = opened;
-      this.namedSeq = await letters.namedAfter(value.seq);
+      this.namedSeq = await this.namedAfter(value.seq);
       if (!traitsOf[value.kind ?? kindOf(to, 'destination')].repeatsBatches) {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }

@@ -150,6 +150,30 @@ test('letters wait for a position that is being saved, and name only what is not
   await ledger.close(true);
 });
 
+test('retention and a start look at the letters of another process one after the other, and lose none [removed-11]', async () => {
+  const before = diskWith({ [FIRST]: segment(1, 30) });
+  await saveCursor(before, { seq: 5, kind: 'hub' });
+  const line = `${makeLines(6).lines[5]}`.trimEnd();
+  const letter = { time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 413, reason: 'no', line } as const;
+  await (await openLetters(before)).append(letter);
+  for (const held of ['read', 'create', 'write', 'rename'] as const) {
+    const disk = before.afterCrash();
+    const ledger = ledgerOf(disk);
+    const goOn = hold(disk, held);
+    const opening = ledger.open(
+      UPSTREAM,
+      () => assert.fail('it is not new'),
+      createNotices('error', false, () => {}),
+    );
+    const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
+    for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
+    goOn();
+    await Promise.all([opening, naming]);
+    assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(10, 6), held);
+    await ledger.close(true);
+  }
+});
+
 test('events that have a letter already are not named again [removed-4]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4, kind: 'hub' });
