@@ -149,17 +149,17 @@ export const stages: readonly Stage[] = [
     asks: 'real NATS servers and a real ClickHouse',
     when: 'changed',
     command: ['test:engines'],
-    inputs: ['test/engines', 'bin/README.md', ...FORWARD],
+    inputs: ['test/engines', 'bin', ...FORWARD],
     tools: ['go', 'nats', 'nats-old', 'nats-cli', 'clickhouse', 'nginx', 'openssl', 'python3'],
   },
   edges(
     'reference',
     'the reference beside the service, and as a destination',
-    ['reference', 'report-reference', 'forward-reference', 'forward-upstream'],
+    ['reference', 'report-reference', 'forward-reference', 'forward-upstream', 'getting-started'],
     {
       when: 'changed',
-      inputs: ['test/edges', 'test/README.md', ...HTTP, ...FORWARD],
-      tools: ['reference', 'postgresql'],
+      inputs: ['test/edges', 'test/README.md', 'bin/handbook/getting-started.md', ...HTTP, ...FORWARD],
+      tools: ['reference', 'postgresql', 'script'],
     },
   ),
   edges('reference-own', "the reference's own tests of the three endpoints", ['reference-own'], {

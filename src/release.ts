@@ -27,6 +27,8 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = join(root, 'dist/release');
 /** The picture of the front page. */
 const PICTURE = 'test/page.png';
+/** A link to a file beside the page. */
+const LINK = /\[([^\][]*)\]\(([^)#:]+)(?:#[^)]*)?\)/g;
 
 function run(command: string, ...args: readonly string[]): string {
   return execFileSync(command, args, { cwd: root, encoding: 'utf8' }).trim();
@@ -38,10 +40,10 @@ function checkWorkTree(): void {
   if (changed !== '') throw new Error(`a release is made of a commit; commit or remove what is not in it:\n${changed}`);
 }
 
-/** @throws Error if the handbook has no such part */
-function fromHandbook(what: string, pattern: RegExp): string {
-  const [, text] = pattern.exec(readFileSync(join(root, 'bin/README.md'), 'utf8')) ?? [];
-  if (text === undefined) throw new Error(`bin/README.md has no ${what}`);
+/** @throws Error if the page has no such part */
+function fromPage(path: string, what: string, pattern: RegExp): string {
+  const [, text] = pattern.exec(readFileSync(join(root, path), 'utf8')) ?? [];
+  if (text === undefined) throw new Error(`${path} has no ${what}`);
   return text;
 }
 
@@ -67,7 +69,7 @@ function pack(): void {
     for (const path of ['LICENSE', 'README.md', ...manifest.files])
       cpSync(join(root, path), join(copy, path), { recursive: true });
     writeFileSync(join(copy, 'package.json'), `${JSON.stringify(manifest, undefined, 2)}\n`);
-    for (const page of ['README.md', 'bin/README.md']) dropLinks(copy, page);
+    for (const page of ['README.md', ...pagesIn(copy)]) dropLinks(copy, page);
     fixModes(copy);
     run('npm', 'pack', '--ignore-scripts', '--silent', '--pack-destination', folder, copy);
   } finally {
@@ -75,10 +77,21 @@ function pack(): void {
   }
 }
 
+/** The pages of the handbook below a folder, and the changes. */
+function pagesIn(copy: string): string[] {
+  const names = readdirSync(join(copy, 'bin'), { recursive: true, encoding: 'utf8' });
+  return names.filter((name) => name.endsWith('.md')).map((name) => `bin/${name}`);
+}
+
+/** A section of the changes from its heading, `## 0.3.0 (2026-11-27)`, to the next one. */
+function sectionOf(version: string): RegExp {
+  return RegExp(`^(## ${version.replaceAll('.', '\\.')} .*?\n)(?:\n## |(?![^]))`, 'ms');
+}
+
 /** Leaves the text of links to files that the package does not have, such as the pages of the source and of the tests. */
 function dropLinks(copy: string, page: string): void {
   const path = join(copy, page);
-  const text = readFileSync(path, 'utf8').replace(/\[([^\][]*)\]\(([^)#:]+)(?:#[^)]*)?\)/g, (link, shown, file) =>
+  const text = readFileSync(path, 'utf8').replace(LINK, (link, shown, file) =>
     existsSync(join(dirname(path), file)) ? link : shown,
   );
   writeFileSync(path, text);
@@ -101,9 +114,9 @@ function release(): void {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
   copyFileSync(join(root, 'dist/server.js'), join(folder, 'server.js'));
-  write('Dockerfile', fromHandbook('Dockerfile', /^```dockerfile\n(.*?)^```$/ms));
-  const changes = fromHandbook(`changes of ${version}`, RegExp(`^(\\*\\*${version}\\*\\*$.*)`, 'ms'));
-  write('CHANGES.md', `# Changes\n\n${changes}`);
+  write('Dockerfile', fromPage('bin/handbook/install.md', 'Dockerfile', /^```dockerfile\n(.*?)^```$/ms));
+  const changes = fromPage('bin/CHANGELOG.md', `section ${version}`, sectionOf(version));
+  write('CHANGES.md', `# Changes\n\n${changes.replace(LINK, '$1')}`);
   pack();
   const lines = sums();
   write('SHA256SUMS', lines);

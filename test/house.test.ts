@@ -9,6 +9,7 @@ import { typeScriptFiles } from './support/compiler.ts';
 import { root } from './support/program.ts';
 import { testFiles } from './support/run-tests.ts';
 import { sources as allSources, isForBrowsers, isProgram } from './support/sources.ts';
+import { foreign } from './support/words.ts';
 
 /** From left to right: a folder, or a file of `src/` itself, imports only what is to its left, or files of its own folder. */
 const order: readonly (readonly string[])[] = [
@@ -256,7 +257,7 @@ test('a file has at most 500 lines, a folder at most 20 files', () => {
   assert.deepEqual([...new Set(full)], []);
 });
 
-test('engines cost at most 1,300 lines with --ack, of which NATS has 510 with its client, and ClickHouse 400', () => {
+test('engines cost at most 1,300 lines with --ack: NATS 510 of them with its client, ClickHouse 400', () => {
   const linesOf = (...starts: readonly string[]) => {
     const found = [...sources].filter(([path]) => starts.some((start) => path.startsWith(`forward/${start}`)));
     return found.reduce((sum, [, text]) => sum + text.split('\n').length - 1, 0);
@@ -298,17 +299,6 @@ test('only the files of journal/line know the bytes of a line', () => {
   assert.deepEqual(others, []);
 });
 
-/** What a pattern can find of the rules of words in `.github/CONTRIBUTING.md`, in a comment or a text. */
-const foreign: readonly (readonly [rule: string, pattern: RegExp])[] = [
-  ['R1: name the noun', /\bof which\b|\bwhat of\b/i],
-  ['R2: name the form', /\bas [^.;:,()]{1,40} (?:has|have) (?:it|them)\b/i],
-  ['R5: nothing trails', /\bthat there (?:is|are)\b/i],
-  ['R8: cannot', /\bcan not\b/i],
-  ['R9: otherwise', /(?<!\b(?:\w+thing|\w+where|\w*one|\w+body|what|who|where|all)) else\b|(?:^|[.:;] )Else\b/i],
-  ['R10: a sentence of its own', /^As `[^`]*`/],
-  ['no word of the field', /\b(?:whoever|everybody|somebody|goes on|(?:is|are|was|were) told)\b/i],
-];
-
 /** The comments of a file, each as one line, and its texts of several words. */
 function proseOf(source: string): string[] {
   const comment = /\/\*\*?([\s\S]*?)\*\/|((?:^\s*\/\/.*\n)+)|(?<=[\s;,{}()])\/\/ (.*)/gm;
@@ -325,7 +315,7 @@ function proseOf(source: string): string[] {
 
 test('comments, messages and the titles of tests are written in plain words', () => {
   const isLeft = (path: string) => /^(?:src|test)\/(?:forward|reading|journal\/look|simulation)\//.test(path);
-  const lists = ['test/house.test.ts', 'test/readme.test.ts']; // of the words
+  const lists = ['test/readme.test.ts', 'test/support/words.ts'];
   const found = typeScriptFiles(root)
     .filter((path) => !isLeft(path) && !lists.includes(path))
     .flatMap((path) => {

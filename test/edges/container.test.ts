@@ -1,6 +1,7 @@
 /**
  * The handbook's Dockerfile without a container engine: the tests run its steps to build the root of the image, and set up the
- * namespaces that an engine would. They cover the file list, the user and the command line, but no engine and no base image.
+ * namespaces that an engine would. They cover the file list, the user and the command line, but no engine and no base image. The
+ * files for Compose and Kubernetes are compared with the Dockerfile, the command of the page and the limits.
  */
 
 import assert from 'node:assert/strict';
@@ -8,19 +9,22 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { limits } from '../../src/config/limits.ts';
+import { page } from '../support/handbook.ts';
 import { eventsIn, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
 import { missing, withoutRoot } from '../support/tools.ts';
-import { ask, post } from '../support/wire.ts';
+import { ask, get, post } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
 const IMAGE = '/image';
-const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+const handbook = page('install');
 const recipe = (/^```dockerfile\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '').replaceAll('\\\n', '');
 const steps = recipe.split('\n').map((line) => /^(\w+) +(.*)$/.exec(line) ?? []);
-const [user = '', env = '', volume = '', health = '', entry = ''] = [
+const [user = '', env = '', volume = '', exposed = '', health = '', entry = ''] = [
   'USER',
   'ENV',
   'VOLUME',
+  'EXPOSE',
   'HEALTHCHECK',
   'ENTRYPOINT',
 ].map((name) => steps.find(([, step]) => step === name)?.[2]);
@@ -172,4 +176,78 @@ test('a folder without write permission is reported, and nothing is written in a
   const elsewhere = await run(['serve', '--port', '0', '--data', '/elsewhere'], image.options(entry, owned));
   assert.equal(elsewhere.code, 2);
   assert.match(elsewhere.stderr, /the data folder \/elsewhere cannot be used: E(ROFS|ACCES)/);
+});
+
+const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
+const withoutYaml = missing(`${python} has no yaml; set ASSETLOG_TEST_PYTHON to a Python that has it`, python, [
+  ...['-c', 'import yaml'],
+]);
+const STOP_SECONDS = (limits.drainMs + limits.lastSyncMs + limits.lastCallMs) / 1000;
+
+/** @returns the documents of a YAML file of the handbook */
+function documentsIn(name: string) {
+  const input = readFileSync(join(root, 'bin/handbook', name));
+  const script = 'import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))';
+  return JSON.parse(execFileSync(python, ['-c', script], { input, encoding: 'utf8' }));
+}
+
+test('the Compose file has the options of the command for Docker, and time for a stop', { skip: withoutYaml }, () => {
+  const [{ services, volumes }] = documentsIn('compose.yaml');
+  const { build, image, restart, stop_grace_period, ...options } = services.assetlog;
+  assert.deepEqual([build, restart], ['.', 'unless-stopped']);
+  assert.ok(Number(/^(\d+)s$/.exec(stop_grace_period)?.[1]) > STOP_SECONDS, stop_grace_period);
+  const [, command = '', mount = '', published = ''] =
+    /^docker run (.*) -v \w+:(\S+) -p (\S+) assetlog$/m.exec(handbook) ?? [];
+  assert.deepEqual([mount, published.split(':').at(-1)], [volume, exposed]);
+  const flags = [
+    ...(options.read_only ? ['--read-only'] : []),
+    ...options.cap_drop.map((name: string) => `--cap-drop=${name}`),
+    ...options.security_opt.map((text: string) => `--security-opt=${text.replace(/:true$/, '')}`),
+  ];
+  assert.equal(flags.join(' '), command);
+  assert.deepEqual(options.ports, [published]);
+  assert.deepEqual(
+    options.volumes,
+    Object.keys(volumes).map((name) => `${name}:${mount}`),
+  );
+  assert.deepEqual(Object.keys(options).sort(), ['cap_drop', 'ports', 'read_only', 'security_opt', 'volumes']);
+});
+
+test('the Kubernetes manifest fits the image, its probes are answered, and it gives time for a stop', {
+  skip: withoutYaml,
+}, async (t) => {
+  const [service, set] = documentsIn('kubernetes.yaml');
+  const port = Number(exposed);
+  const [id] = user.split(':').map(Number);
+  const { template, volumeClaimTemplates, ...own } = set.spec;
+  const { containers, securityContext, terminationGracePeriodSeconds, ...pod } = template.spec;
+  assert.deepEqual([set.kind, own.replicas, own.serviceName], ['StatefulSet', 1, service.metadata.name]);
+  const { labels } = template.metadata;
+  assert.deepEqual([service.spec.selector, own.selector.matchLabels], [labels, labels]);
+  assert.deepEqual(service.spec.ports, [{ port }]);
+  assert.equal(pod.enableServiceLinks, false);
+  assert.ok(terminationGracePeriodSeconds > STOP_SECONDS);
+  assert.deepEqual(securityContext, { runAsUser: id, runAsGroup: id, fsGroup: id, runAsNonRoot: true });
+  assert.equal(containers.length, 1);
+  const [{ args, ports, livenessProbe, readinessProbe, resources, volumeMounts, ...container }] = containers;
+  assert.deepEqual(container.securityContext, {
+    allowPrivilegeEscalation: false,
+    readOnlyRootFilesystem: true,
+    capabilities: { drop: ['ALL'] },
+  });
+  assert.deepEqual(ports, [{ containerPort: port }]);
+  assert.equal(resources.limits.memory, '512Mi', 'with less the caps are lowered');
+  assert.deepEqual(volumeMounts, [{ name: volumeClaimTemplates[0].metadata.name, mountPath: volume }]);
+
+  const variables = Object.fromEntries(env.split(' ').map((text) => text.split('=')));
+  const { ASSETLOG_DATA, ...others } = variables;
+  assert.equal(ASSETLOG_DATA, volume);
+  const started = await startService(t, { args: args.slice(1), env: others });
+  assert.equal(args[0], 'serve');
+  for (const { httpGet } of [livenessProbe, readinessProbe]) {
+    assert.equal(httpGet.port, port);
+    // The kubelet asks for the address of the pod.
+    const asked = get(httpGet.path).replace('localhost', `10.244.0.7:${port}`);
+    assert.equal((await ask(started.port, asked)).status, 200, asked);
+  }
 });

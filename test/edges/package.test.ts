@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { version } from '../../src/config/config.ts';
+import { filesOfBin } from '../support/handbook.ts';
 import { root } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
@@ -75,8 +76,7 @@ test('the package contains the programs, the types, the documents and no other f
   assert.deepEqual(files.sort(), [
     'LICENSE',
     'README.md',
-    'bin/README.md',
-    'bin/assetlog.js',
+    ...filesOfBin,
     'dist/embed.cjs',
     'dist/embed.d.cts',
     'dist/event.schema.json',

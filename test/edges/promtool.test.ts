@@ -2,12 +2,13 @@
 
 import assert from 'node:assert/strict';
 import { type SpawnSyncOptions, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { alertRules } from '../support/handbook.ts';
 import { metricsOf } from '../support/metrics.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
-import { newFolder, root, startService } from '../support/program.ts';
+import { newFolder, startService } from '../support/program.ts';
 import { ok, report } from '../support/report.ts';
 import { eventually, HANG_MS, missing } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
@@ -37,9 +38,7 @@ test('promtool has no complaint about the metrics', { skip }, async (t) => {
 
 test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
-  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-  const [, rules = ''] = /^```yaml\n(groups:.*?)^```$/ms.exec(handbook) ?? [];
-  writeFileSync(join(folder, 'rules.yml'), rules);
+  writeFileSync(join(folder, 'rules.yml'), alertRules);
   assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 13 rules found/);
   // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
@@ -74,7 +73,7 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     AssetlogHubSilent: [{ assetlog_hub_silent_seconds: '0x30 3660+60x20' }, 31],
     AssetlogHubFullSoon: [{ assetlog_hub_sources_ratio: '0.5x30 0.95x20' }, 35],
   };
-  const names = [...rules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
+  const names = [...alertRules.matchAll(/- alert: (\w+)/g)].map(([, name = '']) => name);
   assert.deepEqual(names, Object.keys(cases));
   const labels: Readonly<Record<string, string>> = {
     AssetlogDown: 'job: assetlog',
@@ -91,7 +90,7 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     `        exp_alerts: [{exp_labels: {${labels[name] ?? ''}}}]`,
   ]);
   // The texts of an alert are not compared, only that it fires.
-  writeFileSync(join(folder, 'rules.yml'), rules.replace(/^ +annotations:\n.*\n/gm, ''));
+  writeFileSync(join(folder, 'rules.yml'), alertRules.replace(/^ +annotations:\n.*\n/gm, ''));
   writeFileSync(join(folder, 'tests.yml'), ['rule_files: [rules.yml]', 'tests:', ...tests, ''].join('\n'));
   promtool(['test', 'rules', 'tests.yml'], { cwd: folder });
 });

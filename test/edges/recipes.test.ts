@@ -13,6 +13,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/config.ts';
 import { fault } from '../support/faults.ts';
+import { page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
@@ -21,7 +22,9 @@ import { eventually, HANG_MS, missing } from '../support/tools.ts';
 
 const SERVER = join(root, 'dist/server.js');
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
-const [front, handbook] = ['README.md', 'bin/README.md'].map((path) => readFileSync(join(root, path), 'utf8'));
+const front = readFileSync(join(root, 'README.md'), 'utf8');
+/** Of the front page while the handbook has none. */
+const recipes = `${page('test-recipes')}${front}`;
 
 /** @returns the code blocks of a page in one language */
 function blocksOf(page: string | undefined, language: string): string[] {
@@ -168,7 +171,7 @@ names = [name.name for part in ast.walk(ast.parse(sys.stdin.read())) if isinstan
 print({name.split(".")[0] for name in names} - sys.stdlib_module_names)`;
   assert.equal(spawnSync(python, ['-c', foreign], { input: fixtures, encoding: 'utf8' }).stdout, "{'pytest'}\n");
   write('conftest.py', '# mine\n');
-  const recipe = blocksOf(handbook, 'bash').find((block) => block.startsWith('assetlog pytest')) ?? '';
+  const recipe = blocksOf(recipes, 'bash').find((block) => block.startsWith('assetlog pytest')) ?? '';
   run('sh', ['-c', `assetlog() { '${process.execPath}' '${SERVER}' "$@"; }\n${recipe}`], folder);
   assert.equal(readFileSync(join(tests, 'conftest.py'), 'utf8'), `# mine\n${fixtures}`);
   const pytest = (program: string, ...args: string[]) =>
@@ -225,7 +228,7 @@ print(wrong, [int(pause) for pause in pauses])
 test('the production code of the handbook reports each item once, and collects the wrong ones', {
   skip: missing('Python is not installed', python, ['--version']),
 }, async (t) => {
-  const [example = ''] = blocksOf(handbook, 'python').filter((text) => text.includes('def report('));
+  const [example = ''] = blocksOf(page('report-clients'), 'python').filter((text) => text.includes('def report('));
   assert.ok(example.indexOf('wrong =') < 1_300, 'the example is short');
   const service = await startService(t, { args: ['--test'] });
   const effects = [
@@ -271,7 +274,7 @@ const withoutGo = missing('Go is not installed', 'go', ['version']);
 test('the test in Go counts the attempts of a client', { skip: withoutGo }, async (t) => {
   const { url } = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const [example = ''] = blocksOf(handbook, 'go');
+  const [example = ''] = blocksOf(recipes, 'go');
   const client = (attempts: number) => `package orders
 
 import (
@@ -313,7 +316,6 @@ func LoadOrders(url string) error {
 /** The parts of JUnit and Testcontainers that the recipe uses. The container is a service of the test; the environment has its address. */
 const JAVA: Readonly<Record<string, string>> = {
   'org/junit/jupiter/api/Test.java': 'package org.junit.jupiter.api; public @interface Test {}',
-  'org/junit/jupiter/api/BeforeEach.java': 'package org.junit.jupiter.api; public @interface BeforeEach {}',
   'org/junit/jupiter/api/Assertions.java': `package org.junit.jupiter.api;
     public class Assertions {
       public static void assertEquals(long wanted, long found) { assertEquals(wanted, found, "not as often"); }
@@ -348,9 +350,7 @@ const JAVA: Readonly<Record<string, string>> = {
     }`,
   'Run.java': `class Run {
     public static void main(String[] args) throws Exception {
-      var test = new OrdersTest();
-      test.reset();
-      test.theLoadTriesAgain();
+      new OrdersTest().theLoadTriesAgain();
     }
   }`,
 };
@@ -360,7 +360,7 @@ test('the test in Java counts the attempts of a client', {
 }, async (t) => {
   const service = await startService(t, { args: ['--test'] });
   const folder = newFolder(t);
-  const [example = ''] = blocksOf(handbook, 'java');
+  const [example = ''] = blocksOf(recipes, 'java');
   for (const [name, text] of Object.entries({ ...JAVA, 'OrdersTest.java': example })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
@@ -374,12 +374,12 @@ test('the test in Java counts the attempts of a client', {
 test('the service container accepts reports under its name and shows events, and its workflow is YAML', {
   skip: withoutModule('yaml'),
 }, async (t) => {
-  const [, yaml = ''] = blocksOf(handbook, 'yaml').filter((text) => /^(groups|jobs):/.test(text));
+  const [yaml = ''] = blocksOf(recipes, 'yaml').filter((text) => text.startsWith('jobs:'));
   const script = 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))';
   const parsed = JSON.parse(spawnSync(python, ['-c', script], { input: yaml, encoding: 'utf8' }).stdout);
   const { services, steps } = parsed.jobs.test;
   assert.deepEqual([services.assetlog.ports, steps.length], [['3000:3000'], 2]);
-  const [dockerfile = ''] = blocksOf(handbook, 'dockerfile').filter((text) => text.startsWith('FROM assetlog'));
+  const [dockerfile = ''] = blocksOf(recipes, 'dockerfile').filter((text) => text.startsWith('FROM assetlog'));
   const args: string[] = JSON.parse(/^CMD (.*)$/m.exec(dockerfile)?.[1] ?? '');
   const [command, ...flags] = args;
   assert.equal(command, 'serve');
@@ -406,7 +406,7 @@ test('the CI step leaves a running service and its address', {
   skip: missing('bash is not installed', 'bash', ['--version']),
 }, async (t) => {
   const folder = newFolder(t);
-  const [yaml = ''] = blocksOf(front, 'yaml');
+  const [yaml = ''] = blocksOf(recipes, 'yaml').filter((text) => /^ {2}run: \|$/m.test(text));
   const script = /^ {2}run: \|\n((?: {4}.*\n)+)/m.exec(yaml)?.[1]?.replace(/^ {4}/gm, '') ?? '';
   assert.match(script, /^node server\.js /);
   writeFileSync(join(folder, 'server.js'), readFileSync(SERVER));
@@ -435,7 +435,7 @@ test('the CI step leaves a running service and its address', {
 test('DuckDB reads the journal with its types', { skip: withoutModule('duckdb') }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
-  const [sql = ''] = blocksOf(handbook, 'sql').filter((text) => text.includes('read_json'));
+  const [sql = ''] = blocksOf(page('sql'), 'sql').filter((text) => text.includes('read_json'));
   const script = `
 import duckdb, json, sys
 connection = duckdb.connect()
@@ -482,7 +482,7 @@ for statement in sys.stdin.read().split(";"):
 test('PostgreSQL loads the journal, also repeatedly', { skip: withoutPostgres }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
-  const [sql = ''] = blocksOf(handbook, 'sql').filter((text) => text.includes('\\copy'));
+  const [sql = ''] = blocksOf(page('sql'), 'sql').filter((text) => text.includes('\\copy'));
   const bin = join(folder, 'bin');
   mkdirSync(bin);
   writeFileSync(join(bin, 'assetlog'), `#!/bin/sh\nexec ${program.map((word) => `'${word}'`).join(' ')} "$@"\n`);
@@ -531,7 +531,7 @@ const withoutS3 =
 test('the client of S3 copies all files but the newest, each once', { skip: withoutS3 }, async (t) => {
   const folder = newFolder(t);
   const service = await startWithEvents(t, folder);
-  const [script = ''] = blocksOf(handbook, 'bash').filter((text) => text.includes('aws s3 sync'));
+  const [script = ''] = blocksOf(page('sql'), 'bash').filter((text) => text.includes('aws s3 sync'));
   const env = environment({
     AWS_ENDPOINT_URL: await startMoto(t, folder),
     AWS_ACCESS_KEY_ID: 'test',

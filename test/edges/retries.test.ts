@@ -5,12 +5,13 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { fault } from '../support/faults.ts';
-import { newFolder, program, root, startService } from '../support/program.ts';
+import { page } from '../support/handbook.ts';
+import { newFolder, program, startService } from '../support/program.ts';
 import { HANG_MS, missing } from '../support/tools.ts';
 
 const python = process.env['ASSETLOG_TEST_PYTHON'] ?? 'python3';
@@ -138,7 +139,7 @@ function goProgram(t: TestContext): string {
 }
 
 /** The rows of the table: the client, and the results with a 503, with a lost reply, and with a lost reply and a key. */
-const rows = readFileSync(join(root, 'bin/README.md'), 'utf8')
+const rows = page('test-recipes')
   .split('\n| client | 503 with')[1]
   ?.split('\n\n')[0]
   ?.split('\n')

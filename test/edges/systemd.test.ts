@@ -8,14 +8,14 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { segmentName } from '../../src/journal/segments.ts';
 import { writeDeployments } from '../support/deployments.ts';
+import { page } from '../support/handbook.ts';
 import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
 import { eventually, HANG_MS, missing, runWithin, withoutStrace } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';
-const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-const units = [...handbook.matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit);
+const units = [...page('install').matchAll(/^```ini\n(.*?)^```$/gms)].map(([, unit = '']) => unit);
 const [service = '', socket = '', hosted = '', forward = ''] = units;
 
 const BUILT = join(root, 'dist/server.js');
@@ -196,22 +196,36 @@ test('under systemd a device forwards, and root backs it up and restores it, wit
     return JSON.parse(stdout).destinations[0].lag_events === 0;
   });
 
-  const cron = /^[0-9*]+ \* \* \* \* root (.*)$/m.exec(handbook)?.[1] ?? '';
+  const cron = /^[0-9*]+ \* \* \* \* root (.*)$/m.exec(page('operate'))?.[1] ?? '';
   const first = shell(`mkdir /mnt/backup && ${cron}`);
   assert.deepEqual([first.status, first.stdout, first.stderr], [0, '', ''], 'cron would send mail');
   assert.equal(report('a/3').status, 0);
   assert.equal(shell(cron).status, 0);
-  const restore = /^To restore, as root:\n\n```bash\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
+  const restore = /^To restore, as root:\n\n```bash\n(.*?)^```$/ms.exec(page('operate'))?.[1] ?? '';
   const restored = shell(`set -e\n${restore}`);
   assert.equal(restored.status, 0, restored.stderr);
   assert.equal(report('a/4').status, 0, log());
   await eventually(`all events are at the hub: ${log()}`, () => atHub() === 4);
+
+  // The backup lacks a/4, which the hub has.
+  assert.equal(shell(`set -e\nrm -r /var/lib/private/assetlog.before\n${restore}`).status, 0, log());
+  assert.equal(report('a/5').status, 0, log());
+  const [, status = '', rest = ''] =
+    /^```bash\n(.* forward status .*)\n([^`]* --seq N [^`]*)^```$/m.exec(page('operate')) ?? [];
+  let next: string | undefined;
+  await eventually('forwarding is stopped, and its status says how to continue', () => {
+    next = /forward identity --new --seq (\d+)/.exec(shell(status).stdout)?.[1];
+    return next !== undefined;
+  });
+  const continued = shell(`set -e\n${rest.replace('--seq N', `--seq ${next}`)}`);
+  assert.deepEqual([next, continued.status], ['4', 0], continued.stderr);
+  await eventually(`the event after the restore is at the hub: ${log()}`, () => atHub() === 5);
   assert.ok(!log().includes(token));
 });
 
 test('a program is replaced only by a complete one, which prints its version', { skip: withoutBuilt }, (t) => {
   const folder = newFolder(t);
-  const line = /^ssh device '(.*)'$/m.exec(handbook)?.[1] ?? '';
+  const line = /^ssh device '(.*)'$/m.exec(page('operate'))?.[1] ?? '';
   const script = line.replaceAll('/opt/assetlog', folder).replace('systemctl restart assetlog', 'echo restarted');
   const whole = readFileSync(BUILT);
   for (const [copy, replaces] of [

@@ -17,9 +17,10 @@ import {
 } from '../support/clickhouse.ts';
 import { runHere } from '../support/command-output.ts';
 import { deadLettersIn, forwardFile, forwardStatus, sourceIn, stopsForwarding } from '../support/forwarded.ts';
+import { page } from '../support/handbook.ts';
 import { rounds } from '../support/long.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
-import { newFolder, type Running, root, startService } from '../support/program.ts';
+import { newFolder, type Running, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
 import { FIRST, makeLines, segment, timed } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
@@ -122,9 +123,7 @@ test('an event becomes a row, a bad event a dead letter, and the queries of the 
     [5, 6].map((seq) => ['refused', seq, 'answers 500: DECIMAL_OVERFLOW (code 407) at event_time']),
   );
 
-  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-  const [, section = ''] = /^### Asking\n(.*?)^### /ms.exec(handbook) ?? [];
-  const queries = [...section.matchAll(/^```sql\n(.*?)^```$/gms)].map(([, query = '']) => query);
+  const queries = [...page('clickhouse').matchAll(/^```sql\n(.*?)^```$/gms)].map(([, query = '']) => query);
   const answers = [];
   const today = new Date(Date.parse(`${expected[0]?.['time']}`)).toISOString().slice(0, 10);
   const tomorrow = new Date(Date.parse(today) + 86_400_000).toISOString().slice(0, 10);

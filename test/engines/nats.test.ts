@@ -12,6 +12,7 @@ import type { Limits } from '../../src/config/limits.ts';
 import { runHere } from '../support/command-output.ts';
 import { host } from '../support/deployments.ts';
 import { deadLettersIn, forwardFile, sourceIn, stateIn } from '../support/forwarded.ts';
+import { page } from '../support/handbook.ts';
 import {
   assertInStream,
   type Nats,
@@ -22,7 +23,7 @@ import {
   withoutNats,
   withoutOlderNats,
 } from '../support/nats.ts';
-import { handbook, makeCertificate, withoutNginx } from '../support/nginx.ts';
+import { makeCertificate, withoutNginx } from '../support/nginx.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportLines, reportOne } from '../support/report.ts';
 import { listenOn } from '../support/sent-lines.ts';
@@ -154,7 +155,7 @@ test('a wrong password stops the destination and is shown nowhere, and the right
 });
 
 test('the permissions of the handbook are enough, and none of them can be left out', { skip }, async (t) => {
-  const [, block = ''] = /^```\n(authorization \{.*?)^```$/ms.exec(handbook) ?? [];
+  const [, block = ''] = /^```\n(authorization \{.*?)^```$/ms.exec(page('replicate')) ?? [];
   const password = /password: "([^"]*)"/.exec(block)?.[1] ?? '';
   const passwordFile = join(newFolder(t), 'password');
   writeFileSync(passwordFile, password, { mode: 0o600 });
@@ -187,7 +188,7 @@ test('without a stream the reason has the command, and forwarding resumes once t
   const service = await startIngester(t, nats, { limits: { forwardStoppedMs: 60_000 } });
   const reason = await waitUntilStopped(service, 'not set up');
   const [command = ''] = /nats stream add .*--defaults/.exec(reason) ?? [];
-  assert.ok(handbook.includes(command.replace(/^nats /, 'nats ')), command);
+  assert.ok(page('replicate').includes(command.replace(/^nats /, 'nats ')), command);
   if (natsCommand) await runNats(t, nats, command);
   else await nats.createStream();
   const status = await runHere(['forward', 'status', '--data', service.data]);

@@ -7,19 +7,20 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
-import { freePort, newFolder, root, type Scope } from './program.ts';
+import { page } from './handbook.ts';
+import { freePort, newFolder, type Scope } from './program.ts';
 import { missing } from './tools.ts';
 
 export const PUBLIC_NAME = 'assets.example';
 const READY_MS = 60_000;
 const STOP_MS = 3_000;
 
-export const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-export const recommended = /^```nginx\n(.*?)^```$/ms.exec(handbook)?.[1] ?? '';
+const install = page('install');
+export const recommended = /^```nginx\n(.*?)^```$/ms.exec(install)?.[1] ?? '';
 /** The options for `assetlog serve` behind it. */
-export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(handbook)?.[1]?.split(' ') ?? [];
+export const recommendedArgs = /`assetlog serve (--allowed-host [^`]*)`/.exec(install)?.[1]?.split(' ') ?? [];
 /** More options for hosted mode. */
-export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`,\s+so\s+that/.exec(handbook)?.[1]?.split(' ') ?? [];
+export const recommendedHostedArgs = /`(--trusted-proxy [^`]*)`,\s+so\s+that/.exec(install)?.[1]?.split(' ') ?? [];
 
 /** Why tests with nginx are skipped; false if it is there. */
 export const withoutNginx =

@@ -4,8 +4,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, type RequestOptions, request } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { page } from './handbook.ts';
 import { Load } from './load.ts';
-import { handbook, type Nginx, PUBLIC_NAME, recommended, replaced, startNginx } from './nginx.ts';
+import { type Nginx, PUBLIC_NAME, recommended, replaced, startNginx } from './nginx.ts';
 import type { Scope } from './program.ts';
 
 export const ENDPOINT = '/report_asset_materialization/';
@@ -13,7 +14,7 @@ export const ENDPOINT = '/report_asset_materialization/';
 /** Starts nginx in front of two ingesters on these ports, with the handbook's configuration for `--ack`. */
 export function startBalancer(t: Scope, port: number, otherPort: number): Promise<Nginx> {
   const [next, server] = [/`(proxy_next_upstream [^`]*;)`/, /`(server 10[^`]*;)`/].map((rule) => {
-    return rule.exec(handbook.replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
+    return rule.exec(page('replicate').replaceAll(/\s+/g, ' '))?.[1] ?? assert.fail(`${rule}`);
   }) as [string, string];
   const servers = [3000, otherPort].map((one) => server.replace('10.0.0.1:3000', `127.0.0.1:${one}`)).join('\n');
   const site = replaced(recommended, 'server 127.0.0.1:3000;', servers);

@@ -10,6 +10,7 @@ import type { Link } from '../../../src/forward/pipe/link.ts';
 import { retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { readState, readStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../../src/forward/settings.ts';
+import { page } from '../../support/handbook.ts';
 import { newFolder, root } from '../../support/program.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { listenOn, startScripted } from '../../support/sent-lines.ts';
@@ -232,7 +233,6 @@ test('every reason to stop is in the handbook, and the handbook has no other', (
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
   const source = names.map((name) => readFileSync(join(folder, name), 'utf8')).join('\n');
   const produced = [...source.matchAll(/(?:why: |stop\(\s*)'([a-z ]+)'/g)].map(([, why]) => why);
-  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-  const listed = [...handbook.matchAll(/^\| stopped, ([a-z ]+) \|/gm)].map(([, why]) => why);
+  const listed = [...page('forward-mend').matchAll(/^\| stopped, ([a-z ]+) \|/gm)].map(([, why]) => why);
   assert.deepEqual(listed.sort(), [...new Set(produced)].sort());
 });

@@ -10,8 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runHere } from '../../support/command-output.ts';
 import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
+import { page } from '../../support/handbook.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { freePort, journalText, newFolder, root, startService } from '../../support/program.ts';
+import { freePort, journalText, newFolder, startService } from '../../support/program.ts';
 import { record, reportOne } from '../../support/report.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
@@ -219,8 +220,7 @@ test('the relay of the handbook sends a failed check to Slack as a text', {
     count += 1;
     return count === 1 ? [503, 'later'] : [200, 'ok'];
   };
-  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
-  const [, relay = ''] = /^```python\n(import http\.client, http\.server.*?)^```$/ms.exec(handbook) ?? [];
+  const [, relay = ''] = /^```python\n(import http\.client, http\.server.*?)^```$/ms.exec(page('forward')) ?? [];
   const port = await freePort(t);
   const env = { ...process.env, SLACK_PATH: SECRET };
   const at = slack.url.slice('http://'.length);

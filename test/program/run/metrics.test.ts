@@ -1,18 +1,18 @@
 /** `/metrics` of the program: each figure after known requests. */
 
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
 import { writeDeployments } from '../../support/deployments.ts';
+import { alertRules } from '../../support/handbook.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
-import { root, startService } from '../../support/program.ts';
+import { startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
 import { systemError } from '../../support/simulated-disk.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
-const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
 
 test('every figure matches the requests before', async (t) => {
@@ -119,7 +119,7 @@ test('in hosted mode the metrics need no token, and are sums over deployments wi
 
 /** @returns the samples that the rule of an alert in the handbook selects */
 function countedBy(alert: string, samples: ReadonlyMap<string, number>): string[] {
-  const rule = handbook.slice(handbook.indexOf(`alert: ${alert}\n`));
+  const rule = alertRules.slice(alertRules.indexOf(`alert: ${alert}\n`));
   const [, metric = '', matchers = ''] = /expr: .*?(assetlog_\w+)\{(.*?)\}\[/.exec(rule) ?? assert.fail(alert);
   const labels = [...matchers.matchAll(/(\w+)(=~?)"([^"]*)"/g)].map(([, name, operator, value = '']) => {
     const pattern = operator === '=~' ? value : value.replaceAll(/\W/g, '\\$&');

@@ -1,15 +1,16 @@
 /** A program from before the optional members of a line reads a journal with them, and this program reads a journal of the older one. */
 
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { askHub, SentJournal } from '../../support/forwarding.ts';
+import { page } from '../../support/handbook.ts';
 import { beforeBatches } from '../../support/older-program.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
-import { eventsIn, journalText, newFolder, root, run, startService } from '../../support/program.ts';
+import { eventsIn, journalText, newFolder, run, startService } from '../../support/program.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const common = { assetKey: ['warehouse', 'orders'], metadata: '{"rows":1.0,"note":",\\"event_time\\":\\"x\\""}' };
@@ -102,8 +103,8 @@ test('each version has its own number, which the handbook names', { skip: before
   const before = { program: [process.execPath, await beforeBatches.build(t)] };
   const [old, own] = await Promise.all([run(['--version'], before), run(['--version'])]);
   assert.notEqual(old.stdout, own.stdout);
-  const handbook = readFileSync(join(root, 'bin/README.md'), 'utf8');
+  const handbook = page('operate');
   for (const { stdout } of [old, own]) assert.ok(handbook.includes(`\n| ${stdout.slice(9, -1)} |`), stdout);
   assert.ok(handbook.includes(`grep "^${own.stdout.slice(0, -1)}$"`), 'the version that an update looks for');
-  assert.ok(handbook.includes(`./assetlog-${own.stdout.slice(9, -1)}.tgz`));
+  assert.ok(page('install').includes(`./assetlog-${own.stdout.slice(9, -1)}.tgz`));
 });

@@ -1,5 +1,5 @@
 /**
- * The operator: does what the handbook (`bin/README.md`) says about backups, restores, copies, repairs and stopped forwarders, with
+ * The operator: does what the handbook (`bin/handbook`) says about backups, restores, copies, repairs and stopped forwarders, with
  * the functions of the commands. Locks, arguments and texts of the commands are not run. What needs the service stopped is the
  * `work` of a machine, in place of its next start; what may run beside it is a process of its own.
  */

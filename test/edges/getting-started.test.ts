@@ -1,0 +1,19 @@
+/** The first ten minutes, step by step from the page, with Dagster's web server. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { shellWord } from '../../src/telemetry/printable.ts';
+import { followGettingStarted } from '../support/getting-started.ts';
+import { freePort } from '../support/program.ts';
+import { partitionsAtReference, referenceExecutable, withoutReference } from '../support/reference.ts';
+import { noTerminal } from '../support/terminal.ts';
+
+test('getting started: each step prints what the page shows, and Dagster has each event once', {
+  skip: withoutReference || noTerminal(),
+}, async (t) => {
+  const port = await freePort(t);
+  const command = `DAGSTER_DISABLE_TELEMETRY=yes exec ${shellWord(String(referenceExecutable))} "$@"`;
+  await followGettingStarted(t, { port, command }, async () => {
+    assert.equal((await partitionsAtReference(port, ['sensors', 'roof'])).length, 4);
+  });
+});
