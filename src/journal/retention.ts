@@ -238,7 +238,7 @@ export class Retention {
   async #choose({
     segments,
     lost,
-    removedLast,
+    removed,
   }: Contents): Promise<{ readonly files: readonly OldFile[]; readonly refusal: string | undefined }> {
     const { disk, retain = {} } = this.#options;
     const { retainBytes = Number.POSITIVE_INFINITY, retainDays, keepFree = 0 } = retain;
@@ -253,7 +253,8 @@ export class Retention {
       if (next === undefined) break; // the newest is written to
       const bytes = sizes[index] as number;
       let why: string;
-      if (firstSeq <= removedLast) why = INTERRUPTED;
+      // A backup keeps files of before such a range.
+      if (beforeGone(firstSeq, removed) < firstSeq) why = INTERRUPTED;
       else if (left > retainBytes) why = '--retain-bytes';
       else if (retainDays !== undefined && (await this.#ageMs(file, bytes)) > retainDays * DAY_MS)
         why = '--retain-days';

@@ -55,6 +55,8 @@ export interface Contents {
   /** Renamed files, such as `events-….jsonl.gz`, whose original is missing; `firstSeq` is from the original name. */
   readonly renamed: readonly SegmentName[];
   readonly lost: readonly GoneRange[];
+  /** What retention removed, as its markers say. */
+  readonly removed: readonly GoneRange[];
   /** The last seq that retention removed; 0 if it removed nothing. */
   readonly removedLast: number;
   /** The lost and the removed ranges together. */
@@ -65,7 +67,8 @@ export interface Contents {
 export function contentsOf(names: readonly string[]): Contents {
   const firstSeqs = names.map(segmentFirstSeq).filter((seq) => seq !== undefined);
   const lost = parseRanges(names, 'lost');
-  const last = parseRanges(names, 'removed').at(-1)?.last ?? 0;
+  const removed = parseRanges(names, 'removed');
+  const last = Math.max(0, ...removed.map((range) => range.last));
   const present = new Set(firstSeqs);
   const renamed = names
     .map((name) => ({ name, firstSeq: parseSeq(name, RENAMED) ?? 0 }))
@@ -74,6 +77,7 @@ export function contentsOf(names: readonly string[]): Contents {
     segments: firstSeqs.sort((a, b) => a - b).map((firstSeq) => ({ name: segmentName(firstSeq), firstSeq })),
     renamed: renamed.sort((a, b) => a.firstSeq - b.firstSeq),
     lost,
+    removed,
     removedLast: last,
     gone: [{ first: 1, last }, ...lost],
   };

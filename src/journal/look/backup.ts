@@ -303,7 +303,7 @@ class BackupRun {
       .filter((range) => range.first <= last && range.last >= due)
       .map((range) => goneName(range, 'lost'));
     if (removedLast < due) return markers;
-    const removed = { first: 1, last: Math.min(removedLast, last) };
+    const removed = { first: due, last: Math.min(removedLast, last) };
     if (this.#held.length > 0) {
       this.#remarks.add(
         `retention removed the events ${due} to ${removed.last} before they were copied; back up more often to keep them`,

@@ -8,6 +8,7 @@ import { type Backup, backUp, OtherJournalError } from '../../../src/journal/loo
 import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError } from '../../../src/journal/open/recovery.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
+import { openJournal } from '../../support/journal.ts';
 import { rounds } from '../../support/long.ts';
 import { eachCall, remainsOf, type Trial } from '../../support/power.ts';
 import { diskWith, FIRST, filesOf, flip, makeLines, segment, splitLines } from '../../support/segments.ts';
@@ -157,7 +158,7 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
   await assert.rejects(run(source, kept), /holds the events to 5, and those from 4 on are in another file/);
 });
 
-test('what retention removed is kept, and what it removed before it was copied is marked and reported', async () => {
+test('what retention removed is kept, and what it removed before it was copied is marked and reported [journal-backup-14]', async () => {
   const target = new SimulatedDisk();
   await run(diskWith({ [FIRST]: files[FIRST] as Buffer }), target);
   const later = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: files[FOURTH] as Buffer });
@@ -165,13 +166,21 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual([second.remarks, second.seqs], [[], { first: 1, last: 6 }]);
   assert.deepEqual(target.names(), [FIRST, FOURTH], 'no marker: the backup has all events');
 
-  const REMOVED_9 = goneName({ first: 1, last: 9 }, 'removed');
-  const third = await run(diskWith({ [REMOVED_9]: Buffer.alloc(0), [segmentName(10)]: segment(10, 2) }), target);
+  const removed = goneName({ first: 1, last: 9 }, 'removed');
+  const third = await run(diskWith({ [removed]: Buffer.alloc(0), [segmentName(10)]: segment(10, 2) }), target);
   assert.deepEqual(third.remarks, [
     'retention removed the events 7 to 9 before they were copied; back up more often to keep them',
   ]);
-  assert.ok(target.names().includes(REMOVED_9), 'the marker is there');
+  assert.ok(target.names().includes(goneName({ first: 7, last: 9 }, 'removed')), 'it names what the backup lacks');
   assert.deepEqual((await verify(target)).findings, []);
+  const kept = target.names().filter((name) => name.endsWith('.jsonl'));
+  const { journal } = await openJournal(target, { retain: { retainBytes: 1_000_000 } });
+  await journal.close();
+  assert.deepEqual(
+    target.names().filter((name) => name.endsWith('.jsonl')),
+    kept,
+    'retention takes no file of a restored backup for one that it was removing',
+  );
 
   const fresh = new SimulatedDisk();
   assert.deepEqual((await run(later, fresh)).remarks, []);
