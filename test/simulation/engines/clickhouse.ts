@@ -30,8 +30,8 @@ export class Clickhouse extends Engine {
   readonly isTable = true;
   readonly #parts: Part[] = [];
   readonly #tokens = new Set<string>();
-  /** By source: the last seq that a server said when it lacked some. */
-  readonly #saidTooLow = new Map<string, number>();
+  /** Each source with a last seq that a server said when it lacked some. */
+  readonly #saidTooLow = new Set<string>();
 
   constructor(world: World, network: Network, name: string, met: (state: EngineState) => void) {
     super(world, network, name, met);
@@ -93,7 +93,7 @@ export class Clickhouse extends Engine {
       this.#parts.push({ source, lines, thereMs });
       // A token of a server that did not have the rows, or one after the answer of a server that lagged: the insert before may still
       // arrive.
-      const isAnother = /^\S+ ([\w-]+:){3}\d+$/.test(token) || this.#saidTooLow.get(source) === lines[0]!.seq - 1;
+      const isAnother = /^\S+ ([\w-]+:){3}\d+$/.test(token) || this.#saidTooLow.has(`${source} ${lines[0]!.seq - 1}`);
       if (isAnother) for (const { id } of lines) this.mayBeTwice.add(id);
       this.store(source, lines);
       this.met('clickhouse insert');
@@ -114,7 +114,7 @@ export class Clickhouse extends Engine {
       }
       for (const line of part.lines) if (line.seq > (last?.seq ?? 0)) last = line;
     }
-    if (isLate) this.#saidTooLow.set(source, last?.seq ?? 0);
+    if (isLate) this.#saidTooLow.add(`${source} ${last?.seq ?? 0}`);
     return done(`${JSON.stringify([last?.seq ?? 0, last?.id ?? NO_ID, '26.9.2.1'])}\n`);
   }
 }
