@@ -170,7 +170,7 @@ export class Oracle {
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
     const leftOut = leftOutBy(reply);
     const counts = countsIn(reply, request.target.endsWith('batch/'));
-    const known = unanswered.knownOf(request);
+    const known = unanswered.knownOf(request, this.viewOf(journal));
     const answer = { status, leftOut, counts, known, open: unanswered.events(), body: request.body, arrivedMs, lacks };
     const problem = wrongReply(this.viewOf(journal), events, answer);
     if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);

@@ -19,8 +19,8 @@ export class Unanswered {
   readonly #sinceMs = new Map<Delivered, number>();
   /** Has them. */
   #process: Incarnation | undefined;
-  /** Of those that came with keys: how many of their events had been recorded. */
-  readonly #known = new WeakMap<Delivered, number>();
+  /** Of those that came with keys: the seqs of their events that had been recorded, one for each. */
+  readonly #known = new WeakMap<Delivered, readonly number[]>();
 
   constructor(journal: MachineJournal, nowMs: () => number) {
     this.#journal = journal;
@@ -30,14 +30,16 @@ export class Unanswered {
   received(request: Delivered, { byMark, acknowledged, removed }: JournalView): void {
     this.#sinceMs.set(request, this.#nowMs());
     this.#process = this.#journal.machine.process;
-    const isKnown = ({ key, mark }: SentEvent) =>
-      key !== undefined && byMark.get(mark)?.some(({ seq }) => acknowledged.has(seq) && !removed.has(seq));
-    this.#known.set(request, eventsIn(request)?.filter(isKnown).length ?? 0);
+    const knownSeq = ({ key, mark }: SentEvent) => {
+      const lines = key === undefined ? [] : (byMark.get(mark) ?? []);
+      return lines.find(({ seq }) => acknowledged.has(seq) && !removed.has(seq))?.seq ?? [];
+    };
+    this.#known.set(request, eventsIn(request)?.flatMap(knownSeq) ?? []);
   }
 
-  /** @returns how many events of a request had been recorded before it came */
-  knownOf(request: Delivered): number {
-    return this.#known.get(request) ?? 0;
+  /** @returns how many events of a request had been recorded before it came; retention may have removed others meanwhile */
+  knownOf(request: Delivered, { removed }: JournalView): number {
+    return this.#known.get(request)?.filter((seq) => !removed.has(seq)).length ?? 0;
   }
 
   replied(request: Delivered): void {
