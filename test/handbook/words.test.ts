@@ -33,7 +33,8 @@ test('the pages use none of the words that the rules exclude, and none of the re
 
 test('the handbook stays short: a new sentence takes the place of another one', () => {
   const lookedUp = ['bin/handbook/options.md', 'bin/handbook/messages.md'];
-  const wordsIn = (path: string) => readFileSync(join(root, path), 'utf8').match(/\S+/g)?.length ?? 0;
+  const textOf = (path: string) => readFileSync(join(root, path), 'utf8').replace(/^```mermaid.*?^```$/gms, '');
+  const wordsIn = (path: string) => textOf(path).match(/\S+/g)?.length ?? 0;
   const counts = [HANDBOOK, ...pagePaths].filter((path) => !lookedUp.includes(path)).map(wordsIn);
   const sum = counts.reduce((all, count) => all + count, 0);
   assert.ok(sum <= 14_200, `${sum} words`);
