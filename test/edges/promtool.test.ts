@@ -39,12 +39,13 @@ test('promtool has no complaint about the metrics', { skip }, async (t) => {
 test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
   writeFileSync(join(folder, 'rules.yml'), alertRules);
-  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 13 rules found/);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 14 rules found/);
   // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
     AssetlogDown: [{ 'up{job="assetlog"}': '1x30 0x10' }, 33],
     AssetlogNotReady: [{ assetlog_ready: '1x30 0x10' }, 32],
+    AssetlogDeploymentInTrouble: [{ assetlog_deployments_in_trouble: '0x30 1x10' }, 32],
     AssetlogRefusesReports: [
       {
         'assetlog_http_requests_total{endpoint="report_asset_check",status="503"}': '7x30 8+1x20',
