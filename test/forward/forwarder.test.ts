@@ -194,6 +194,7 @@ test('a destination that is changed begins after the request of the one before i
   const { file, edge } = await startForwarding(t, { name: 'x', to: other.url });
   assert.deepEqual(await report(edge, ['a']), [200]);
   await eventually('a request on its way', () => other.sent().includes('POST'));
+  const sentMs = performance.now();
   forwardFile(file, { name: 'x', to: upstream.url });
   process.kill(edge.pid, 'SIGHUP');
   await eventually('the change', () => /the destinations were read again/.test(edge.stderr()));
@@ -201,6 +202,7 @@ test('a destination that is changed begins after the request of the one before i
   assert.deepEqual(await report(edge, ['b']), [200]);
   await eventually('the second event', () => upstream.events.some(({ key }) => key[0] === 'b'));
   assert.deepEqual([upstream.events.map(({ key }) => key[0]), deadLettersIn(edge.data, 'x')], [['a', 'b'], []]);
+  assert.ok(performance.now() - sentMs > 1_400, 'the first request was answered before');
 });
 
 test('64 destinations get each event', async (t) => {

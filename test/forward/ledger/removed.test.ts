@@ -143,6 +143,7 @@ test('letters wait for a position that is being saved, and name only what is not
   const save = hold(disk, 'write');
   const saving = ledger.saveReported({ ...ledger.value, seq: 5 });
   const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
   save();
   await saving;
   assert.deepEqual(await naming, { named: [{ first: 6, last: 10 }], lacked: { first: 6, last: 10 } });

@@ -107,6 +107,7 @@ test('the contents of a folder are only its journal files, in order', () => {
     ],
     renamed: [{ name: `${segmentName(50)}.gz`, firstSeq: 50 }],
     lost: [],
+    removed: [],
     removedLast: 0,
     gone: [{ first: 1, last: 0 }],
   });

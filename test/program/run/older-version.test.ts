@@ -84,7 +84,13 @@ test('retention of a program from before forwarding makes a hub forget a device 
   ] as const) {
     const data = newFolder(t);
     const sent = new SentJournal(3);
-    const isThere = () => eventsIn(data).some(({ from }) => from !== undefined);
+    const isThere = () => {
+      try {
+        return eventsIn(data).some(({ from }) => from !== undefined);
+      } catch {
+        return true; // retention removes a file that is being read
+      }
+    };
     const hub = await startService(t, { data, args });
     assert.equal((await sent.put(hub.url, 1, 3)).status, 200);
     await hub.kill(signal);
