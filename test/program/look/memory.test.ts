@@ -104,11 +104,13 @@ test('the events of 256 deployments are merged in little memory, and more deploy
   }
   const child = spawn(program[0] ?? '', [...program.slice(1), 'events', data, '--limit', '10000'], {
     cwd: root,
-    stdio: 'ignore',
+    stdio: ['ignore', 'ignore', 'pipe'],
   });
   t.after(() => child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr?.on('data', (piece) => (stderr += piece));
   const { code, peakMib } = await endWithPeak(child);
-  assert.equal(code, 0);
+  assert.equal(code, 0, stderr);
   t.diagnostic(`${peakMib} MiB`);
   assert.ok(peakMib > 30 && peakMib < 200, `${peakMib} MiB`);
   mkdirSync(join(data, 'more'));
