@@ -151,7 +151,7 @@ export class Ack {
     this.#tryToOpen();
   }
 
-  /** The destination does not get the events up to this one that come directly after those that it has: dead letters name them. */
+  /** The destination does not get its next events, up to this one: dead letters name them. */
   lacks(seq: number): void {
     if (this.#seq !== undefined) this.advance(Math.max(this.#seq, seq));
   }

@@ -122,7 +122,7 @@ export class Forwarder {
     let found: HeldBack | undefined;
     for (const { name, hold, ...settings } of this.#file?.current ?? []) {
       if (!hold || !appliesTo(settings, deployment)) continue;
-      const fromSeq = this.#forwarded.get(deployment)?.links.get(name)?.floorSeq ?? 1;
+      const fromSeq = this.#forwarded.get(deployment)?.links.get(name)?.options.ledger.floorSeq ?? 1;
       if (found !== undefined && found.fromSeq <= fromSeq) continue;
       const reason = `the destination ${name} has not received event ${fromSeq} yet; see assetlog forward status`;
       found = { fromSeq, reason };
@@ -194,7 +194,7 @@ export class Forwarder {
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),
-        lostEvents: sum(links.map(({ lostTotal }) => lostTotal)),
+        lostEvents: sum(links.map(({ options }) => options.ledger.letters?.lostTotal ?? 0)),
         missingEvents: sum(statuses.map(({ lost_events }) => lost_events ?? 0)),
         heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
       };

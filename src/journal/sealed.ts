@@ -1,6 +1,7 @@
 /** Small files beside a journal that show themselves whether they are whole: JSON objects with their CRC-32 as the last member. */
 
 import { crc32 } from 'node:zlib';
+import { LINE_FEED } from '../event/json-bytes.ts';
 import { hex } from './line/record.ts';
 
 /** @param text of an object without its end: `{"seq":7` @returns the whole object: `{"seq":7,"crc":"9ae0daaf"}` */
@@ -12,6 +13,17 @@ export function sealed(text: string): string {
 export function isSealed(text: string): boolean {
   const end = text.lastIndexOf(CRC_MEMBER);
   return end !== -1 && sealed(text.slice(0, end)) === text;
+}
+
+/** @returns the content of a file that is one such object */
+export function sealedFile(text: string): Buffer {
+  return Buffer.from(`${sealed(text)}\n`);
+}
+
+/** @returns the object that `sealedFile` wrote; undefined if the file is not whole */
+export function unsealedFile(bytes: Buffer): string | undefined {
+  const text = bytes.toString('utf8', 0, bytes.length - 1);
+  return bytes.at(-1) === LINE_FEED && isSealed(text) ? text : undefined;
 }
 
 const CRC_MEMBER = ',"crc":"';

@@ -1,6 +1,7 @@
 /** `GET /events` as a stream of events (HTML standard, section 9.2: server-sent events), which begins again where it ended. */
 
 import type { Limits } from '../config/limits.ts';
+import { LINE_FEED } from '../event/json-bytes.ts';
 import type { Filter } from '../event/search.ts';
 import { type Reply, unavailable } from '../http/message.ts';
 import { typeOf } from '../journal/line/members.ts';
@@ -103,7 +104,6 @@ const COMMENT = Buffer.from(':\n\n');
 const EVENT_END = Buffer.from('\n');
 /** The id makes a client that connects again begin with the first event of the other journal. */
 const ANOTHER_JOURNAL = Buffer.from('id: 0\nevent: reset\ndata: {}\n\n');
-const LINE_FEED = 0x0a;
 
 /** @returns the events of the lines, and an event for each range that is gone, before the line after it */
 function textOf(lines: readonly Line[], gone: readonly GoneRange[]): Buffer {

@@ -4,6 +4,7 @@ import { journalFolder } from '../config/config.ts';
 import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { collectEach } from '../config/memory.ts';
+import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
@@ -90,7 +91,6 @@ export class SharedByReadings {
 
 /** A reading holds the chunk that its client is sent, the same in another form, and the chunk that is read ahead. */
 const CHUNKS_HELD = 3;
-const LINE_FEED = 0x0a;
 
 /** The journals of a service: in local mode one, in hosted mode one for each deployment. */
 export class ReadableJournals {

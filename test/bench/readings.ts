@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { sha256 } from '../../src/deployments/tokens.ts';
-import { sealed } from '../../src/journal/sealed.ts';
+import { sealedFile } from '../../src/journal/sealed.ts';
 import { sourceOf } from '../support/forwarding.ts';
 import { mebibytesText, medianOf, millisecondsText, ratioText, table } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
@@ -92,9 +92,9 @@ function writeHub(data: string): readonly string[] {
   const seen = ids.map((id, at) => [id, { name, seenMs: Date.now() - 1e8 + at, lost: 0, lastSeq: 1 }]);
   writeFileSync(
     join(folder, 'forward-sources.json'),
-    `${sealed(`{"seq":${EVENTS},"sources":${JSON.stringify(marks)}`)}\n`,
+    sealedFile(`{"seq":${EVENTS},"sources":${JSON.stringify(marks)}`),
   );
-  writeFileSync(join(folder, 'forward-seen.json'), `${sealed(`{"sources":${JSON.stringify(seen)}`)}\n`);
+  writeFileSync(join(folder, 'forward-seen.json'), sealedFile(`{"sources":${JSON.stringify(seen)}`));
   const entry = (text: string) => ({ name: 'ci', sha256: sha256(text).toString('hex'), notAfter: '2999-01-01' });
   const others = Array.from({ length: Math.ceil(Number(values.tokens) / 3) }, (_, at) => ({
     name: `d${at}`,

@@ -10,7 +10,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { SourceFilter } from '../../event/search.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
-import { isSealed, sealed } from '../../journal/sealed.ts';
+import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
 import { isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
 
@@ -113,8 +113,8 @@ export class Sightings {
     if (this.#known !== undefined) return;
     const { disk, limits } = this.#options;
     const bytes = await readSmall(disk, NAME, (limits.forwardSourcesMax + 1) * limits.seenBytesMax);
-    const text = `${bytes ?? ''}`.trimEnd();
-    this.#known ??= new Map(isSealed(text) ? JSON.parse(text).sources : []); // the crc shows that assetlog wrote it
+    const text = bytes && unsealedFile(bytes);
+    this.#known ??= new Map(text === undefined ? [] : JSON.parse(text).sources); // the crc shows that assetlog wrote it
   }
 
   /**
@@ -160,7 +160,7 @@ export class Sightings {
     this.#timer = undefined;
     if (!this.#known?.size) return this.#writing;
     const listed = Array.from(this.#known, ([source, { number, ...said }]) => [source, said]);
-    const bytes = Buffer.from(`${sealed(`{"sources":${JSON.stringify(listed)}`)}\n`);
+    const bytes = sealedFile(`{"sources":${JSON.stringify(listed)}`);
     const replace = () => this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write has it
     this.#writing = this.#writing.then(replace);
     return this.#writing;

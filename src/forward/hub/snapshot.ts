@@ -12,7 +12,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall, replaceDurably } from '../../journal/file-io.ts';
-import { isSealed, sealed } from '../../journal/sealed.ts';
+import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
 import type { Through } from '../source.ts';
 import type { Watermark } from './watermark.ts';
 
@@ -38,8 +38,8 @@ export async function readSnapshot(
     SOURCE_BYTES_MAX + forwardPartsMax * PART_BYTES_MAX + (1 + forwardThroughMax) * THROUGH_BYTES_MAX;
   const bytes = await readSmall(disk, NAME, (forwardSourcesMax + 1) * sourceBytesMax);
   if (bytes === undefined) return 'absent';
-  const text = bytes.toString().trimEnd();
-  if (!isSealed(text)) return 'bad';
+  const text = unsealedFile(bytes);
+  if (text === undefined) return 'bad';
   const { seq, sources, through = [] } = JSON.parse(text); // the crc shows that assetlog wrote it
   const marks = sources.map(([source, ...mark]: [string, ...StoredMark]) => [source, markOf(mark)]);
   return { seq, sources: new Map(marks), through: new Map(through) };
@@ -49,7 +49,7 @@ export async function readSnapshot(
 export async function writeSnapshot(disk: Disk, { seq, sources, through }: Snapshot): Promise<void> {
   const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
   const named = through.size === 0 ? '' : `,"through":${JSON.stringify([...through])}`;
-  await replaceDurably(disk, NAME, [Buffer.from(`${sealed(`{"seq":${seq},"sources":[${listed}]${named}`)}\n`)]);
+  await replaceDurably(disk, NAME, [sealedFile(`{"seq":${seq},"sources":[${listed}]${named}`)]);
 }
 
 type StoredMark = [seq: number, id: string | null, ahead?: readonly [first: number, last: number, id: string][]];

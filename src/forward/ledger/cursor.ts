@@ -6,6 +6,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { Disk, ReadableDisk, SlotFile } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { isSealed, sealed } from '../../journal/sealed.ts';
@@ -15,7 +16,7 @@ import { KNOWN_PREFIX } from '../source.ts';
 
 /** What a cursor says. All events up to its position are settled: recorded by the destination, or in the dead letters. */
 export interface CursorValue extends Position {
-  /** The last event of the request that is being sent, if the cursor needs it: see `Outbox.request`. The destination might have it. */
+  /** The last event of the request that is being sent, if the cursor needs it: see `Ledger.begin`. The destination might have it. */
   readonly sending: number | undefined;
   /** Undefined until the destination has answered. */
   readonly kind: DestinationKind | undefined;
@@ -166,4 +167,3 @@ function decode(bytes: Buffer, index: 0 | 1): Slot {
 const SLOT_BYTES = 512;
 /** A number, two seqs, an id, a kind and the names of the members take up to about 200 bytes. */
 const URL_BYTES_MAX = 256;
-const LINE_FEED = 0x0a;

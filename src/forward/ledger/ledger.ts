@@ -61,7 +61,7 @@ export class Ledger {
     this.#options = options;
   }
 
-  /** The first seq that the destination might still need, as the disk has it; 1 until the cursor is known. */
+  /** The first seq that the destination might still need, by the cursor on the disk; 1 until the cursor is known. */
   get floorSeq(): number {
     return (this.#saved?.seq ?? this.#foundSeq) + 1;
   }
@@ -135,6 +135,11 @@ export class Ledger {
     notices.info('forwarding begins', { to: url, seq });
   }
 
+  /** Runs a task after those before it, with the dead letters. */
+  #withLetters<Result>(task: (letters: DeadLetters) => Promise<Result>): Promise<Result> {
+    return this.#mutex.run(async () => task(await this.#openLetters()));
+  }
+
   async #openLetters(): Promise<DeadLetters> {
     const { disk, name, letterBytesMax: bytesMax, limits } = this.#options;
     this.#letters ??= await DeadLetters.open(disk, name, { ...limits, bytesMax });
@@ -205,12 +210,12 @@ export class Ledger {
 
   /** Appends a dead letter. @throws as `DeadLetters.append` */
   append(letter: DeadLetter): Promise<void> {
-    return this.#mutex.run(async () => (await this.#openLetters()).append(letter));
+    return this.#withLetters((letters) => letters.append(letter));
   }
 
   /** @returns as `DeadLetters.namedAfter` @throws the error of a system call */
   namedAfter(seq: number): Promise<number> {
-    return this.#mutex.run(async () => (await this.#openLetters()).namedAfter(seq));
+    return this.#withLetters((letters) => letters.namedAfter(seq));
   }
 
   /** Whether an open dead letter is about an event of a range. */
@@ -224,11 +229,11 @@ export class Ledger {
    * @returns the ranges that were named now @throws as `append`
    */
   nameGap(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
-    return this.#mutex.run(async () => (await this.#openLetters()).nameRemoved(gone, reason));
+    return this.#withLetters((letters) => letters.nameRemoved(gone, reason));
   }
 
   /**
-   * Retention is to remove events: names those that the destination has not confirmed. A destination that is new and begins with a
+   * Names the events that retention is about to remove and the destination has not confirmed. A new destination that begins with a
    * later event gets none of them.
    * @returns the ranges that were named now, and what the destination does not have of the events; undefined if it has them all
    * @throws as `append`
@@ -253,8 +258,8 @@ export class Ledger {
   }
 
   /**
-   * The destination took events: closes the letters about those that retention removed while they were on their way, or whose removal a
-   * power cut undid. Events that follow each other share one letter.
+   * Closes the dead letters about events that the destination took after all: retention removed them while they were being sent, or a
+   * power cut undid their removal. Consecutive events share one letter.
    */
   async confirmed(taken: SeqRange): Promise<void> {
     const isNext = this.#taken !== undefined && this.#taken.last >= taken.first - 1;
@@ -267,7 +272,7 @@ export class Ledger {
 
   async #closeTaken(): Promise<void> {
     const taken = this.#taken;
-    if (taken !== undefined) await this.#mutex.run(() => this.#letters!.closeTaken(taken));
+    if (taken !== undefined) await this.#withLetters((letters) => letters.closeTaken(taken));
     this.#taken = undefined;
   }
 

@@ -66,11 +66,6 @@ export class Link {
     });
   }
 
-  /** Like `Ledger.floorSeq`. */
-  get floorSeq(): number {
-    return this.options.ledger.floorSeq;
-  }
-
   /** Until the destination has answered, of the kind as which it is asked. */
   get #traits(): KindTraits {
     return traitsOf[this.status.kind ?? kindOf(this.options.settings.to, 'destination')];
@@ -88,11 +83,6 @@ export class Link {
     await writeVia(this.options.disk, this.options.settings.name, via);
     this.via = via;
   };
-
-  /** Like `DeadLetters.lostTotal`. */
-  get lostTotal(): number {
-    return this.options.ledger.letters?.lostTotal ?? 0;
-  }
 
   get status(): DestinationStatus {
     return this.sender.status();

@@ -5,6 +5,7 @@
  */
 
 import type { Limits } from '../../config/limits.ts';
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { Disk } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
 import { checkLine, ENDING_BYTES, readEndingCrc } from '../line/chain.ts';
@@ -242,4 +243,3 @@ class LineReader {
 
 const SMALL_WINDOW_BYTES = 4 * 1024;
 const LARGE_WINDOW_BYTES = 256 * 1024;
-const LINE_FEED = 0x0a;

@@ -1,5 +1,7 @@
 /** Splits a stream of bytes into lines: of journals, and of files with reports. */
 
+import { LINE_FEED } from '../../event/json-bytes.ts';
+
 /**
  * Called with one line.
  * @param bytes the chunk; if the line spans chunks, a copy of the line, which ends at `end`
@@ -66,5 +68,3 @@ export async function forEachLine(
   for await (const chunk of chunks) cutter.push(chunk);
   return cutter;
 }
-
-const LINE_FEED = 0x0a;

@@ -4,7 +4,7 @@
  */
 
 import type { EventType, Recorded } from '../../event/event.ts';
-import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, QUOTE } from '../../event/json-bytes.ts';
+import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, LINE_FEED, QUOTE } from '../../event/json-bytes.ts';
 import {
   CRC_MEMBER_BYTES,
   ID_MEMBER_BYTES,
@@ -101,7 +101,15 @@ export function withMembers(
   members: string,
 ): Buffer {
   const begin = Buffer.from(`{${members}`);
-  return Buffer.concat(lines.flatMap(({ bytes, start, end }) => [begin, bytes.subarray(start + 1, end), NEWLINE]));
+  // Each line loses its brace and gets a newline.
+  const rows = Buffer.allocUnsafe(lines.reduce((sum, { start, end }) => sum + begin.length + end - start, 0));
+  let at = 0;
+  for (const { bytes, start, end } of lines) {
+    at += begin.copy(rows, at);
+    at += bytes.copy(rows, at, start + 1, end);
+    at = rows.writeUInt8(LINE_FEED, at);
+  }
+  return rows;
 }
 
 /** The parts of a line as text, found without parsing its members. */
@@ -153,7 +161,6 @@ export function originAtEnd(bytes: Buffer, start: number, end: number): { source
 /** Number of bytes at the start of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
-const NEWLINE = Buffer.from('\n');
 const TYPE_PREFIX_BYTES = '"type":"'.length;
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that can follow the metadata, last first, up to the opening quote of their string. */

@@ -1,6 +1,7 @@
 /** Finds a line of a journal file by its seq, without reading all of the file. */
 
 import type { Limits } from '../../config/limits.ts';
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { readForm, readSeq } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
@@ -88,4 +89,3 @@ async function lineEnd(
 /** How near the bisection comes before lines are read one after the other, and what it reads at each step. */
 const NEAR_BYTES = 64 * 1024;
 const PROBE_BYTES = 4 * 1024;
-const LINE_FEED = 0x0a;

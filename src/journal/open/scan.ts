@@ -1,6 +1,7 @@
 /** Reads journal files and finds the end of their valid lines, and the first flaw after them. */
 
 import type { Limits } from '../../config/limits.ts';
+import { LINE_FEED } from '../../event/json-bytes.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
 import { checkLine, findMisplaced, type LineForm, readForm } from '../line/chain.ts';
@@ -79,8 +80,6 @@ export async function lastLine(
     return form && { ...form, line: read.subarray(start, read.length - 1) };
   }
 }
-
-const LINE_FEED = 0x0a;
 
 /** Checks the lines of one file up to the first bad line, and then collects the facts that classify the flaw. */
 class Scanner {

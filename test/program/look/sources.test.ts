@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SourceState } from '../../../src/journal/look/source-state.ts';
-import { sealed } from '../../../src/journal/sealed.ts';
+import { sealedFile } from '../../../src/journal/sealed.ts';
 import { jsonIn, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { askHub, SentJournal, SOURCE, sourceOf } from '../../support/forwarding.ts';
@@ -207,8 +207,8 @@ test('all sources are in one reply, also more than a page of assets, and in page
   const ids = Array.from({ length: count }, (_, number) => sourceOf(number));
   const marks = JSON.stringify(ids.map((id) => [id, 1, id]));
   const seen = JSON.stringify(ids.map((id, at) => [id, { seenMs: at === 0 ? 0 : 1e12 + at, lost: 0 }]));
-  writeFileSync(join(data, 'forward-sources.json'), `${sealed(`{"seq":0,"sources":${marks}`)}\n`);
-  writeFileSync(join(data, SEEN), `${sealed(`{"sources":${seen}`)}\n`);
+  writeFileSync(join(data, 'forward-sources.json'), sealedFile(`{"seq":0,"sources":${marks}`));
+  writeFileSync(join(data, SEEN), sealedFile(`{"sources":${seen}`));
   const hub = await serveReads(t, { data });
   assert.deepEqual(
     (await sourcesAt(hub.url)).map(({ id }) => id),
