@@ -9,6 +9,7 @@ import { Ledger } from '../../src/forward/ledger/ledger.ts';
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
 import { Link } from '../../src/forward/pipe/link.ts';
+import { type RetryResult, takeRetry } from '../../src/forward/pipe/retry.ts';
 import { Sender } from '../../src/forward/pipe/sender.ts';
 import { type DestinationStatus, type WrittenStatus, writeState } from '../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../src/forward/settings.ts';
@@ -210,6 +211,16 @@ export function hubAt(
 /** @returns the ledger of a destination, without a limit of its dead letters unless there is one */
 export function ledgerOf(disk: Disk, name = UPSTREAM.name, letterBytesMax = Number.POSITIVE_INFINITY): Ledger {
   return new Ledger({ disk, name, letterBytesMax, limits });
+}
+
+/** Takes up the retry that an operator asked for, if there is one, as a service does. */
+export function takeAsked(
+  disk: Disk,
+  model: Model,
+  signal = new AbortController().signal,
+): Promise<RetryResult | undefined> {
+  const own = { name: UPSTREAM.name, ledger: ledgerOf(disk), open: () => model, turnMs: () => 0 };
+  return takeRetry({ ...own, disk, signal, limits });
 }
 
 export interface Bench {

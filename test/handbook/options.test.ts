@@ -4,8 +4,6 @@
  */
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands } from '../../src/commands/all-commands.ts';
 import { contradictionsIn, options, readConfig } from '../../src/config/config.ts';
@@ -16,9 +14,9 @@ import { readDeployments } from '../../src/deployments/file.ts';
 import { traitsOf } from '../../src/forward/destinations/kinds.ts';
 import { onlyNames } from '../../src/forward/only.ts';
 import { readDestinations } from '../../src/forward/settings-file.ts';
-import { root } from '../support/program.ts';
+import { page as pageOf } from '../support/handbook.ts';
 
-const page = readFileSync(join(root, 'bin/handbook/options.md'), 'utf8');
+const page = pageOf('options');
 const code = (text: unknown) => `\`${text}\``;
 
 /** Checks that the rows of a part of the page start with these cells, in this order. */

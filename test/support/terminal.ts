@@ -33,6 +33,22 @@ export function onTerminal(args: readonly string[], columns: number, code = 0): 
   });
 }
 
+/**
+ * Starts a shell command on a terminal. What is written to its standard input is typed: `\x03` is Ctrl-C.
+ * @param onText gets each piece that appears
+ * @returns its process, and what resolves after its end
+ */
+export function spawnOnTerminal(
+  command: string,
+  options: { readonly cwd: string; readonly env: NodeJS.ProcessEnv },
+  onText: (text: string) => void,
+) {
+  const child = spawn('script', ['-qec', command, '/dev/null'], { ...options, stdio: ['pipe', 'pipe', 'ignore'] });
+  child.stdin.on('error', () => {}); // the command might have ended already
+  child.stdout.setEncoding('utf8').on('data', onText);
+  return { child, closed: once(child, 'close') };
+}
+
 /** Starts a service on a terminal, up to its printed example; it ends with the test. @returns the text on the terminal so far */
 export async function serveOnTerminal(
   t: Scope,
@@ -40,15 +56,9 @@ export async function serveOnTerminal(
   env: Record<string, string> = {},
 ): Promise<{ readonly port: number; shown(): string }> {
   const words = [...program, '--port', '0', ...args].map(shellWord).join(' ');
-  const child = spawn('script', ['-qec', `exec ${words}`, '/dev/null'], {
-    cwd: root,
-    env: { ...process.env, NO_COLOR: '', TERM: 'xterm', ...env },
-    stdio: ['pipe', 'pipe', 'ignore'],
-  });
-  const closed = once(child, 'close');
-  child.stdin.on('error', () => {}); // the service might have ended already
   let text = '';
-  child.stdout.setEncoding('utf8').on('data', (more) => {
+  const options = { cwd: root, env: { ...process.env, NO_COLOR: '', TERM: 'xterm', ...env } };
+  const { child, closed } = spawnOnTerminal(`exec ${words}`, options, (more) => {
     text += more;
   });
   t.after(async () => {

@@ -6,13 +6,13 @@
  */
 
 import assert from 'node:assert/strict';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import type { ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { shellWord } from '../../src/telemetry/printable.ts';
 import { newFolder, program, type Scope } from './program.ts';
+import { spawnOnTerminal } from './terminal.ts';
 import { eventually, HANG_MS, within } from './tools.ts';
 
 export interface Walk {
@@ -129,17 +129,12 @@ class Terminal {
   }
 
   start(command: string): void {
-    const child = spawn('script', ['-qec', `stty cols 120\n${command}`, '/dev/null'], {
-      ...this.#options,
-      stdio: ['pipe', 'pipe', 'ignore'],
-    });
     this.#text = '';
-    child.stdin.on('error', () => {}); // the command might have ended
-    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    const { child, closed } = spawnOnTerminal(`stty cols 120\n${command}`, this.#options, (text) => {
       this.#text += text;
     });
     this.#child = child;
-    this.#closed = once(child, 'close');
+    this.#closed = closed;
   }
 
   /** @returns what a command printed, up to its end */

@@ -5,18 +5,11 @@ import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
-import {
-  type Retry,
-  type RetryResult,
-  readRetry,
-  retryName,
-  takeRetry,
-  writeRetry,
-} from '../../../src/forward/pipe/retry.ts';
+import { type Retry, type RetryResult, readRetry, retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { eachCall, everyRemains } from '../../support/power.ts';
 import { makeLines } from '../../support/segments.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { ledgerOf, Model, openLetters } from '../scripted.ts';
+import { Model, openLetters, takeAsked } from '../scripted.ts';
 
 const { lines } = makeLines(9);
 const time = '2026-11-20T15:19:45.266Z';
@@ -38,19 +31,7 @@ async function folder(): Promise<SimulatedDisk> {
 
 async function retry(disk: SimulatedDisk, model: Model, asked: Retry = {}): Promise<RetryResult | undefined> {
   await writeRetry(disk, 'upstream', asked);
-  return take(disk, model);
-}
-
-async function take(disk: SimulatedDisk, model: Model, signal = new AbortController().signal) {
-  return takeRetry({
-    disk,
-    name: 'upstream',
-    ledger: ledgerOf(disk),
-    open: () => model,
-    turnMs: () => 0,
-    signal,
-    limits,
-  });
+  return takeAsked(disk, model);
 }
 
 async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
@@ -60,7 +41,7 @@ async function outcomes(disk: SimulatedDisk): Promise<Record<string, string>> {
 
 test('what was refused is sent again, once, and the marker is removed [retry-1]', async () => {
   const [disk, model] = [await folder(), new Model('api')];
-  assert.equal(await take(disk, model), undefined, 'nothing was asked for');
+  assert.equal(await takeAsked(disk, model), undefined, 'nothing was asked for');
   assert.deepEqual(await retry(disk, model), { sent: 3, refused: 0, left: 0 });
   assert.deepEqual(model.recorded, [2, 3, 4]);
   assert.equal(await readRetry(disk, 'upstream'), undefined);
@@ -99,8 +80,8 @@ test('what is refused again stays open with the new reason, and an outage leaves
 test('a marker that cannot be read, and one of a process that died, are removed', async () => {
   const [disk, model] = [await folder(), new Model('api')];
   disk.put(retryName('upstream'), Buffer.from('{"se'));
-  await assert.rejects(take(disk, model), SyntaxError);
-  assert.equal(await take(disk, model), undefined);
+  await assert.rejects(takeAsked(disk, model), SyntaxError);
+  assert.equal(await takeAsked(disk, model), undefined);
   assert.equal(await retry(disk, model, { isRunning: true }), undefined);
   assert.equal(await readRetry(disk, 'upstream'), undefined);
   assert.deepEqual(model.recorded, []);
@@ -114,17 +95,17 @@ test('a service that stops leaves the rest as it was', async () => {
     return 'record';
   };
   await writeRetry(disk, 'upstream', {});
-  assert.deepEqual(await take(disk, model, stop.signal), { sent: 1, refused: 0, left: 2 });
+  assert.deepEqual(await takeAsked(disk, model, stop.signal), { sent: 1, refused: 0, left: 2 });
 });
 
 test('a power cut at any call: no event that may be there is sent again unless it is named [retry-2]', async () => {
   for (const trial of eachCall('power')) {
     const [disk, model] = [await folder(), new Model('api')];
     await writeRetry(disk, 'upstream', {});
-    await trial.run(disk, () => take(disk, model));
+    await trial.run(disk, () => takeAsked(disk, model));
     for (const left of trial.struck ? everyRemains(disk).filter((_, at) => at % 4 === 0) : []) {
       const after = new Model('api');
-      await take(left, after).catch(() => undefined); // the marker may be torn
+      await takeAsked(left, after).catch(() => undefined); // the marker may be torn
       await retry(left, after);
       const twice = after.recorded.filter((seq) => model.recorded.includes(seq));
       assert.deepEqual(twice, [], trial.when);

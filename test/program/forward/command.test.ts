@@ -5,14 +5,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/ledger/cursor.ts';
-import { retryName, takeRetry } from '../../../src/forward/pipe/retry.ts';
+import { retryName } from '../../../src/forward/pipe/retry.ts';
 import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import { ledgerOf, Model, openLetters } from '../../forward/scripted.ts';
+import { Model, openLetters, takeAsked } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
@@ -312,19 +311,10 @@ test('retry has the service send the refused events again, once, and prints the 
   const disk = openDisk(data);
   const model = new Model('api');
   model.answer = (_, seq) => (seq === 4 ? 'refused' : 'record');
-  const { signal } = new AbortController();
   const retried = forward(data, 'retry', 'upstream');
   let result: unknown;
   await eventually('the service finds the marker', async () => {
-    result ??= await takeRetry({
-      disk,
-      name: 'upstream',
-      ledger: ledgerOf(disk),
-      open: () => model,
-      turnMs: () => 0,
-      signal,
-      limits,
-    });
+    result ??= await takeAsked(disk, model);
     return result !== undefined;
   });
   const { code, stdout, stderr } = await retried;

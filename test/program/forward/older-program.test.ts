@@ -72,11 +72,8 @@ test('programs of 0.2.0 and of now, killed at any moment, continue what the othe
     await sleep(randomInt(0, 100));
     await (round % 2 === 0 ? below : above).kill('SIGKILL');
     acknowledged.push(...(await reporting));
-    for (const program of [older, undefined]) {
-      const status = await run(
-        ['forward', 'status', '--json', '--data', device],
-        program === undefined ? {} : { program },
-      );
+    for (const options of [{ program: older }, {}]) {
+      const status = await run(['forward', 'status', '--json', '--data', device], options);
       assert.equal(JSON.parse(status.stdout).destinations.length, 2, `${status.stdout}${status.stderr}`);
     }
   }
@@ -113,8 +110,8 @@ test('programs of 0.2.0 and of now, killed at any moment, continue what the othe
     );
     if (times > 1) assert.ok(named.get(key)!.has('in doubt'), `${key} is there ${times} times`);
   }
-  for (const program of [older, undefined]) {
-    const listed = await run(['sources', '--json', '--data', hub], program === undefined ? {} : { program });
+  for (const options of [{ program: older }, {}]) {
+    const listed = await run(['sources', '--json', '--data', hub], options);
     assert.match(listed.stdout, new RegExp(`"${sourceIn(device)}"`), listed.stderr);
   }
   assert.equal((await run(['verify', '--data', hub], { program: older })).code, 0);
