@@ -79,7 +79,7 @@ export function contentsOf(names: readonly string[]): Contents {
     lost,
     removed,
     removedLast: last,
-    gone: [{ first: 1, last }, ...lost],
+    gone: [...removed, ...lost].sort((a, b) => a.first - b.first || a.last - b.last),
   };
 }
 

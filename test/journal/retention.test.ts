@@ -148,6 +148,37 @@ test('one marker remains after several removals, and the markers of lost events 
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
+test('a marker between the files of a restored backup is about its own events alone [program-retention-7]', async () => {
+  const gap = goneName({ first: 11, last: 20 }, 'removed');
+  const { [segmentName(11)]: _, ...files } = fourFiles();
+  const restored = () => diskWith({ ...files, [gap]: Buffer.alloc(0) });
+  const disk = restored();
+  for (let run = 1; run <= 3; run += 1) {
+    const { notices } = await retain(disk, { retainBytes: 10 * FILE_BYTES, retainDays: 10 });
+    assert.deepEqual([journalNames(disk), notices], [[...Object.keys(files), gap].sort(), []], `run ${run}`);
+  }
+  const held = restored();
+  const hooks = {
+    heldBack: () => ({ fromSeq: 1, reason: 'not received yet' }),
+    opened: () => {},
+    removing: () => assert.fail('nothing is removed'),
+    closed: async () => {},
+  };
+  for (let run = 1; run <= 3; run += 1) {
+    const options = { disk: held, retain: { retainBytes: 1 }, limits: standardLimits, notices: quiet, hooks };
+    new Retention(options, { files: 3 }).start(0);
+    await settled();
+    assert.deepEqual(journalNames(held), [...Object.keys(files), gap].sort(), `held back, run ${run}`);
+  }
+  const lacking = restored();
+  lacking.drop(segmentName(1));
+  assert.match(`${(await verify(lacking)).findings[0]?.problem}`, /^the events 1 to 20 before it are missing$/);
+
+  await retain(disk, { retainBytes: 2.5 * FILE_BYTES });
+  assert.deepEqual(journalNames(disk), [removed(20), segmentName(21), segmentName(31)].sort());
+  assert.deepEqual((await verify(disk)).findings, []);
+});
+
 test('a missing first file without a marker is damage, and so is a missing file in the middle', async () => {
   const { [segmentName(1)]: _, ...later } = fourFiles();
   await assert.rejects(recover(diskWith(later), quiet), /the events 1 to 10 before it are missing/);
@@ -360,14 +391,16 @@ test('a journal continues and rotates while files are removed, and its close wai
   assert.deepEqual([failures, (await verify(disk)).findings], [[], []]);
 });
 
-test('a file that becomes too old is removed without a rotation', async () => {
-  const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 300), [segmentName(4)]: aged(4, 3, 0) };
+test('a file that becomes too old is removed without a rotation', async (t) => {
+  const files = { [segmentName(1)]: aged(1, 3, DAY_MS - 600_000), [segmentName(4)]: aged(4, 3, 0) };
   const disk = diskWith(files);
   const limits = { ...standardLimits, retainCheckMs: 20 };
   const retention = new Retention({ disk, retain: { retainDays: 1 }, limits, notices: quiet }, { files: 2 });
   retention.start(0);
   await settled();
   assert.deepEqual(journalNames(disk), Object.keys(files).sort());
+  const later = Date.now() + 1_200_000;
+  t.mock.method(Date, 'now', () => later);
   await eventually('the old file is removed', () => !disk.names().includes(segmentName(1)));
   await settled();
   assert.deepEqual(journalNames(disk), [removed(3), segmentName(4)].sort());

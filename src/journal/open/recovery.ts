@@ -248,7 +248,7 @@ export function findingsIn(
  */
 export function findMissingFiles({ segments, renamed, lost, removedLast, gone }: Contents, end?: StopEnd): Finding[] {
   if (segments.length > 0) return [];
-  const due = Math.max(...gone.map((range) => range.last)) + 1;
+  const due = Math.max(0, ...gone.map((range) => range.last)) + 1;
   const other = renamed.find(({ firstSeq }) => firstSeq >= due);
   if (other !== undefined) return [missingFile(other)];
   const kind = 'missing file';

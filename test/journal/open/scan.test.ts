@@ -109,7 +109,7 @@ test('the contents of a folder are only its journal files, in order', () => {
     lost: [],
     removed: [],
     removedLast: 0,
-    gone: [{ first: 1, last: 0 }],
+    gone: [],
   });
 });
 
