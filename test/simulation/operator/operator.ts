@@ -127,7 +127,10 @@ export class Operator {
     if (error?.message.startsWith('ENOSPC: simulated,')) return;
     if (machine.disk.isUnreadable && error?.message.startsWith('EIO: simulated,')) return;
     this.#tries = error === undefined ? 0 : this.#tries + 1;
-    if (error === undefined || (/simulated,|accepts no more bytes/.test(error.message) && this.#tries < TRIES_MAX))
+    if (
+      error === undefined ||
+      (/simulated,|accepts no more bytes|bytes were written/.test(error.message) && this.#tries < TRIES_MAX)
+    )
       return;
     this.#parts.oracle.breaks(`an operator could not mend ${machine.name}: ${error.message}`);
   }

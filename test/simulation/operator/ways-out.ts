@@ -106,11 +106,16 @@ export class WaysOut {
       // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
       const isBetween = (line: { id: string; seq: number }) =>
         low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id) && !elsewhere.has(line.id);
+      // A copy has what a power cut took from its original, which recorded another event in its place: by the clock that is later.
+      const { history } = oracle;
+      const placesOf = (id: string) => `${history.get(id)?.seq} after ${history.get(id)?.before}`;
+      const taken = new Map([...this.#idsAt(to)].map((id) => [placesOf(id), history.get(id)?.time ?? '']));
+      const cut = linesOf(oracle, journal).find(({ id, time }) => time < (taken.get(placesOf(id)) ?? ''));
       if (
         !isLacking &&
         !journal.machine.clock.hasJumped &&
         !journal.machine.wasCopied &&
-        linesThere(oracle, journal).some(isBetween)
+        linesThere(oracle, journal).some((line) => isBetween(line) && line.seq < (cut?.seq ?? high))
       )
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
@@ -147,9 +152,14 @@ export class WaysOut {
 
   /** @returns the seq after the last event that a hub or an engine has */
   #firstAfter(journal: MachineJournal, to: Exclude<Place, Upstream>): number {
-    const { oracle } = this.#parts;
-    const there = new Set('stored' in to ? to.counts.keys() : linesOf(oracle, to).map(({ id }) => id));
-    return 1 + Math.max(0, ...linesOf(oracle, journal).flatMap(({ id, seq }) => (there.has(id) ? [seq] : [])));
+    const there = this.#idsAt(to);
+    const lines = linesOf(this.#parts.oracle, journal);
+    return 1 + Math.max(0, ...lines.flatMap(({ id, seq }) => (there.has(id) ? [seq] : [])));
+  }
+
+  /** @returns the ids of the events that a hub or an engine has */
+  #idsAt(to: Exclude<Place, Upstream>): ReadonlySet<string> {
+    return new Set('stored' in to ? to.counts.keys() : linesOf(this.#parts.oracle, to).map(({ id }) => id));
   }
 
   /** "`forward skip`": gives open letters up, with the service stopped. */

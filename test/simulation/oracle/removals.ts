@@ -7,7 +7,8 @@ const DAY_MS = 86_400_000;
 /** What was decided before has been noted by then. */
 const DECIDED_MS = 60_000;
 const FILE = /^events-(\d{20})\.jsonl$/;
-const MARKER = /^events-\d{20}-(\d{20})\.removed$/;
+/** Of retention itself; a backup has markers of gaps too. */
+const MARKER = /^events-0{19}1-(\d{20})\.removed$/;
 const LOST = /^events-(\d{20})-(\d{20})\.lost$/;
 
 interface File {
