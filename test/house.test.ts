@@ -34,7 +34,7 @@ const forwardOrder: readonly (readonly string[])[] = [
   ['folder.ts', 'acks.ts'],
   ['pipe'],
   ['settings-file.ts'],
-  ['forwarded.ts', 'by-hand.ts'],
+  ['journal-pipes.ts', 'by-hand.ts'],
   ['forwarder.ts'],
 ];
 
@@ -139,7 +139,7 @@ test('a service that only records loads neither senders, nor the test mode, nor 
   assert.ok(loaded.has('journal/disk.ts'));
   for (const path of [
     'forward/forwarder.ts',
-    'forward/pipe/sender.ts',
+    'forward/pipe/pipe.ts',
     'test-mode/test-mode.ts',
     'commands/send/report.ts',
   ]) {

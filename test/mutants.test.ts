@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { allMutants, filesByTest, type Mutant, mutate, readMutants } from './faults/mutants/mutant.ts';
+import { unseen } from './simulation/runner/unseen.ts';
 import { root } from './support/program.ts';
 
 test('each mutant patches its file in one place, and one test has its id', () => {
@@ -27,6 +28,10 @@ test('no two mutants have the same promise, and each id of a test is used', () =
   const promises = allMutants().map(({ breaks }) => breaks);
   assert.deepEqual(
     promises.filter((promise, index) => promises.indexOf(promise) !== index),
+    [],
+  );
+  assert.deepEqual(
+    [...unseen.keys()].filter((promise) => !promises.includes(promise)),
     [],
   );
   const used = new Set(allMutants().map((mutant) => mutant.test));

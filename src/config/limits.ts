@@ -74,7 +74,7 @@ export const limits = {
   /** Interval at which a hub checks whether a source was to be forgotten, and how long `sources forget` waits for the hub. */
   forgetCheckMs: 5_000,
   forgetWaitMs: 30_000,
-  /** Without an event for this long, a sender asks its hub, which could not distinguish a silent device from a lost one otherwise. */
+  /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
   /** Parts of a source between which a repair of the hub lost events; the hub asks for these events again. */
   forwardPartsMax: 8,
@@ -106,7 +106,7 @@ export const limits = {
   natsPieceBytes: 4 * KIB,
   /** How long a reply waits for the destination of `--ack`. */
   ackMs: 10_000,
-  /** The longest backoff at the destination of `--ack`, for which clients wait as well, and at an engine, which has few senders. */
+  /** The longest backoff at the destination of `--ack`, for which clients wait as well, and at an engine, which few pipes use. */
   nearRetryMsMax: 5_000,
   /** Bytes of a file with the certificates of authorities. */
   caBytesMax: 1 * MIB,
@@ -114,14 +114,14 @@ export const limits = {
   forwardRetryMs: 500,
   forwardRetryMsMax: 60_000,
   forwardRetryAfterMsMax: 3_600_000,
-  /** Interval of attempts of a stopped sender. */
+  /** Interval of attempts of a stopped pipe. */
   forwardStoppedMs: 60_000,
   /** Interval of checks for files of an operator, and the shortest time between two writes of an unchanged state. */
   forwardCheckMs: 1_000,
   forwardStateMs: 5_000,
   /** Time after which a request that is not answered is shown. */
   forwardSlowMs: 5_000,
-  /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a sender stops. */
+  /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a pipe stops. */
   forwardTriesMax: 3,
   forwardRefusalsMax: 20,
   /** Time for which a hook may fail with an event until the event is given up, and hooks in a row that post an event. */

@@ -225,7 +225,7 @@ export class DeploymentJournal {
     this.deployment = name;
   }
 
-  /** Whether reports are queued, or a sender or a hub waits for the journal to open. */
+  /** Whether reports are queued, or a pipe or a hub waits for the journal to open. */
   get isBusy(): boolean {
     return this.#isAwaited || this.#state.kind === 'opening' || (journalIn(this.#state)?.queueBytes ?? 0) > 0;
   }
@@ -265,7 +265,7 @@ export class DeploymentJournal {
   }
 
   /**
-   * Opens the journal like a report, for a sender that needs its durable end: `onRecorded` is called when the journal is open. An open
+   * Opens the journal like a report, for a pipe that needs its durable end: `onRecorded` is called when the journal is open. An open
    * journal stays open for another `limits.idleJournalMs`, unless its slot is needed. After a failure the journal is opened again
    * after `limits.forwardStoppedMs` (60 s), or by a report.
    */

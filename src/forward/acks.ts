@@ -104,7 +104,7 @@ interface Waiting extends SeqRange {
   readonly answer: (reason?: string) => void;
 }
 
-/** The acknowledgements of one journal. The sender says what the destination has. */
+/** The acknowledgements of one journal. The pipe says what the destination has. */
 export class Ack {
   /** Of the destination: knows which events it does not get. Undefined before there is one. */
   ledger: Pick<Ledger, 'isMissing'> | undefined;
@@ -156,7 +156,7 @@ export class Ack {
     if (this.#seq !== undefined) this.advance(Math.max(this.#seq, seq));
   }
 
-  /** @param isStopped whether the sender waits for an operator */
+  /** @param isStopped whether the pipe waits for an operator */
   setStopped(isStopped: boolean): void {
     this.#isStopped = isStopped;
     if (isStopped) {
@@ -165,7 +165,7 @@ export class Ack {
     } else this.#tryToOpen();
   }
 
-  /** The sender ends. The next one might have another server for its destination. */
+  /** The pipe ends. The next one might have another server for its destination. */
   reset(): void {
     this.#seq = undefined;
     this.#isOpen = false;

@@ -1,6 +1,6 @@
 /**
- * All senders of a service: one for each destination of each journal. A service without destinations has no sender, no timer and no
- * file of forwarding.
+ * All pipes of a service: one for each destination of each journal. A service without destinations has no pipe, no timer and no file of
+ * forwarding.
  */
 
 import type { Config } from '../config/config.ts';
@@ -10,9 +10,9 @@ import type { HeldBack } from '../journal/hooks.ts';
 import type { ForwardFigures } from '../telemetry/metrics.ts';
 import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
-import { Forwarded, type ForwardedOptions } from './forwarded.ts';
 import type { Hub } from './hub/hub.ts';
-import type { Link } from './pipe/link.ts';
+import { JournalPipes, type JournalPipesOptions } from './journal-pipes.ts';
+import type { Pipe } from './pipe/pipe.ts';
 import { pipeStates } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
 import type { Deployment, DestinationSettings } from './settings.ts';
@@ -33,7 +33,7 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwarderOptions extends Omit<ForwardedOptions, 'deployment' | 'disk' | 'source' | 'through'> {
+export interface ForwarderOptions extends Omit<JournalPipesOptions, 'deployment' | 'disk' | 'source' | 'through'> {
   readonly config: Config;
   /** The receiving side of the same service, once a journal is open. */
   readonly hub: () => Pick<Hub, 'receiverOf'>;
@@ -54,7 +54,7 @@ export class Forwarder {
   readonly #options: ForwarderOptions;
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
-  readonly #forwarded = new Map<Deployment, Forwarded>();
+  readonly #journalPipes = new Map<Deployment, JournalPipes>();
   #timer: NodeJS.Timeout | undefined;
   #isChecking = false;
   #isClosed = false;
@@ -122,7 +122,7 @@ export class Forwarder {
     let found: HeldBack | undefined;
     for (const { name, hold, ...settings } of this.#file?.current ?? []) {
       if (!hold || !appliesTo(settings, deployment)) continue;
-      const fromSeq = this.#forwarded.get(deployment)?.links.get(name)?.options.ledger.floorSeq ?? 1;
+      const fromSeq = this.#journalPipes.get(deployment)?.pipes.get(name)?.ledger.floorSeq ?? 1;
       if (found !== undefined && found.fromSeq <= fromSeq) continue;
       const reason = `the destination ${name} has not received event ${fromSeq} yet; see assetlog forward status`;
       found = { fromSeq, reason };
@@ -135,23 +135,23 @@ export class Forwarder {
    * @throws NotRemovableError
    */
   async removing(deployment: Deployment, gone: SeqRange): Promise<void> {
-    for (const link of this.#forwarded.get(deployment)?.links.values() ?? []) await link.removing(gone);
+    for (const pipe of this.#journalPipes.get(deployment)?.pipes.values() ?? []) await pipe.removing(gone);
   }
 
   /** The ids of the journals that the events of a journal go to, as far as its destinations have said: what a hub replies to its senders. */
   viaOf(deployment: Deployment): readonly string[] {
-    return [...(this.#forwarded.get(deployment)?.links.values() ?? [])].flatMap(({ via }) => via);
+    return [...(this.#journalPipes.get(deployment)?.pipes.values() ?? [])].flatMap(({ via }) => via);
   }
 
-  /** Reads the file of destinations again, and lets senders that wait or are stopped try, and idle ones ask, at once. Never rejects. */
+  /** Reads the file of destinations again, and lets pipes that wait or are stopped try, and idle ones ask, at once. Never rejects. */
   async reload(): Promise<void> {
     await this.#file?.reload();
-    for (const link of this.#links()) link.tryNow();
+    for (const pipe of this.#pipes()) pipe.tryNow();
   }
 
   /**
-   * Called when there might be other destinations or deployments: begins links that are new, and ends links that are gone.
-   * @returns resolves when the links that are gone have ended. Never rejects
+   * Called when there might be other destinations or deployments: begins pipes that are new, and ends pipes that are gone.
+   * @returns resolves when the pipes that are gone have ended. Never rejects
    */
   async update(): Promise<void> {
     if (this.#isClosed || this.#file === undefined) return;
@@ -172,31 +172,31 @@ export class Forwarder {
     this.#warnOfNames();
     this.#warnOfAck(this.#file.current);
     for (const deployment of wanted.keys()) this.#add(deployment);
-    for (const [deployment, forwarded] of this.#forwarded) forwarded.update(wanted.get(deployment) ?? new Map());
-    for (const link of this.#links()) await link.readFloor();
+    for (const [deployment, journal] of this.#journalPipes) journal.update(wanted.get(deployment) ?? new Map());
+    for (const pipe of this.#pipes()) await pipe.readFloor();
     await this.#ended();
   }
 
   /** The metrics of each destination, of all deployments together. */
   figures(): ForwardFigures[] {
     return (this.#file?.current ?? []).map(({ name }) => {
-      const of = [...this.#forwarded.values()].filter(({ links }) => links.has(name));
-      const links = of.map(({ links }) => links.get(name) as Link);
-      const statuses = links.map(({ status }) => status);
+      const of = [...this.#journalPipes.values()].filter(({ pipes }) => pipes.has(name));
+      const pipes = of.map(({ pipes }) => pipes.get(name) as Pipe);
+      const statuses = pipes.map(({ status }) => status);
       const sum = (values: readonly number[]) => values.reduce((all, one) => all + one, 0);
       const successes = statuses.map(({ last_success }) => Date.parse(last_success ?? '') / 1000).filter(Boolean);
       return {
         destination: name,
         lagEvents: sum(statuses.map(({ lag_events }) => lag_events ?? 0)),
         lagSeconds: Math.max(0, ...statuses.map(({ lag_seconds }) => lag_seconds ?? 0)),
-        outcomes: total(links.map(({ sender }) => sender.outcomes)),
-        answers: total(links.map(({ sender }) => sender.answers)),
+        outcomes: total(pipes.map(({ outcomes }) => outcomes)),
+        answers: total(pipes.map(({ traffic }) => traffic.answers)),
         states: total([NO_STATES, ...statuses.map(({ state }) => new Map([[state, 1]]))]),
         lastSuccessSeconds: successes.length > 0 ? Math.max(...successes) : undefined,
         deadLetters: sum(statuses.map(({ dead_letters }) => dead_letters ?? 0)),
-        lostEvents: sum(links.map(({ options }) => options.ledger.letters?.lostTotal ?? 0)),
+        lostEvents: sum(pipes.map(({ ledger }) => ledger.letters?.lostTotal ?? 0)),
         missingEvents: sum(statuses.map(({ lost_events }) => lost_events ?? 0)),
-        heldBytes: sum(of.map((forwarded, at) => forwarded.heldBytes(links[at] as Link))),
+        heldBytes: sum(of.map((journal, at) => journal.heldBytes(pipes[at] as Pipe))),
       };
     });
   }
@@ -225,7 +225,7 @@ export class Forwarder {
     this.#loggedAck = problem;
   }
 
-  /** Ends all senders, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  /** Ends all pipes, each after its request in flight, which has `limits.forwardStopMs`. Never rejects. */
   close(): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;
@@ -236,22 +236,22 @@ export class Forwarder {
     clearInterval(this.#timer);
     this.#file?.stop();
     // They stay in the map: retention ends later, and still names what it removes in their dead letters.
-    await Promise.all([...this.#links()].map((link) => link.close()));
+    await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
     await this.#ended();
   }
 
-  /** Resolves when the links that were to end have ended. */
+  /** Resolves when the pipes that were to end have ended. */
   async #ended(): Promise<void> {
-    await Promise.all([...this.#forwarded.values()].map((forwarded) => forwarded.ended()));
-    for (const [deployment, { isOver }] of this.#forwarded) if (isOver) this.#forwarded.delete(deployment);
+    await Promise.all([...this.#journalPipes.values()].map((journal) => journal.ended()));
+    for (const [deployment, { isOver }] of this.#journalPipes) if (isOver) this.#journalPipes.delete(deployment);
   }
 
-  *#links(): Generator<Link> {
-    for (const { links } of this.#forwarded.values()) yield* links.values();
+  *#pipes(): Generator<Pipe> {
+    for (const { pipes } of this.#journalPipes.values()) yield* pipes.values();
   }
 
   #add(deployment: Deployment): void {
-    if (this.#forwarded.has(deployment)) return;
+    if (this.#journalPipes.has(deployment)) return;
     const { diskOf, hub, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
     const ack = this.acks?.of(deployment);
@@ -261,23 +261,23 @@ export class Forwarder {
       source: () => hub().receiverOf(deployment).source(),
       through: () => hub().receiverOf(deployment).through(),
     };
-    this.#forwarded.set(deployment, new Forwarded({ ...shared, ...journal, notices: own, ack }));
+    this.#journalPipes.set(deployment, new JournalPipes({ ...shared, ...journal, notices: own, ack }));
   }
 
   async #check(): Promise<void> {
     if (this.#isChecking) return;
     this.#isChecking = true;
-    for (const [deployment, forwarded] of this.#forwarded) {
+    for (const [deployment, journal] of this.#journalPipes) {
       if (this.#isClosed) break;
-      if (forwarded.links.size > 0) await this.#checkOne(deployment, forwarded);
+      if (journal.pipes.size > 0) await this.#checkOne(deployment, journal);
     }
     this.#isChecking = false;
   }
 
-  async #checkOne(deployment: Deployment, forwarded: Forwarded): Promise<void> {
+  async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {
     this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
     try {
-      const mayRemoveMore = await forwarded.check(() => this.heldBack(deployment)?.fromSeq);
+      const mayRemoveMore = await journal.check(() => this.heldBack(deployment)?.fromSeq);
       if (mayRemoveMore) this.#journals?.retain(deployment);
     } catch (error) {
       // The journal has the same folder, and reports it.

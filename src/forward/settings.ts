@@ -5,7 +5,7 @@ import type { Filter } from '../event/search.ts';
 /** Undefined in a service without deployments. */
 export type Deployment = string | undefined;
 
-/** For each deployment that it applies to there is one sender. */
+/** For each deployment that it applies to there is one pipe. */
 export interface DestinationSettings {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
   readonly name: string;

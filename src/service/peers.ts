@@ -109,7 +109,7 @@ export class Peers {
     } catch (error) {
       throw new StartError(exitCodes.configuration, (error as Error).message);
     }
-    // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a sender.
+    // Meanwhile the listener finishes the requests that were read; with --ack their replies wait for a pipe.
     shutdown.add((cause) => {
       if (acks === undefined) void this.#forwarding?.close();
       else acks.end(cause === 'journal failed' ? 0 : limits.forwardStopMs);

@@ -37,7 +37,7 @@ export interface ForwardFigures {
   readonly outcomes: ReadonlyMap<string, number>;
   /** Number of requests by answer. */
   readonly answers: ReadonlyMap<string, number>;
-  /** Number of journals by the state of their senders: `idle`. */
+  /** Number of journals by the state of their pipes: `idle`. */
   readonly states: ReadonlyMap<string, number>;
   /** When the destination last accepted an event, in seconds since 1970; undefined if it never did. */
   readonly lastSuccessSeconds: number | undefined;

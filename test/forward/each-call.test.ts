@@ -19,7 +19,7 @@ import { type NatsStub, startNatsStub } from '../support/nats-stub.ts';
 import { diskWith, FIRST } from '../support/segments.ts';
 import { type Got, linesOf, listenOn } from '../support/sent-lines.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
-import { lettersOf, limits, startSender, UPSTREAM } from './scripted.ts';
+import { lettersOf, limits, startPipe, UPSTREAM } from './scripted.ts';
 
 const NEVER = new Promise<never>(() => {});
 const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
@@ -138,13 +138,13 @@ async function live(engine: Engine, disk: SimulatedDisk, lastSeq: number): Promi
     opened.push(one);
     return one;
   };
-  const { sender, ledger } = startSender(disk, lastSeq, open, { destination: { to, ratePerSecond: 1_000_000 } });
-  const isSettled = () => sender.status().state === 'idle' && ledger.value.seq === lastSeq;
+  const { pipe, ledger } = startPipe(disk, lastSeq, open, { destination: { to, ratePerSecond: 1_000_000 } });
+  const isSettled = () => pipe.status.state === 'idle' && ledger.value.seq === lastSeq;
   for (let left = 10_000; !calls.isOver && !isSettled(); left -= 1) {
-    assert.ok(left > 0, JSON.stringify(sender.status()));
+    assert.ok(left > 0, JSON.stringify(pipe.status));
     await sleep(1);
   }
-  await Promise.race([calls.ended, sender.close()]);
+  await Promise.race([calls.ended, pipe.close()]);
   for (const one of opened) one.close();
 }
 

@@ -1,4 +1,4 @@
-/** Destinations that answer as a script says, and a sender to one of them on a disk that can lose its power. */
+/** Destinations that answer as a script says, and a pipe to one of them on a disk that can lose its power. */
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
@@ -8,19 +8,20 @@ import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forw
 import { Ledger } from '../../src/forward/ledger/ledger.ts';
 import type { DeadLetter } from '../../src/forward/ledger/letter.ts';
 import { DeadLetters, readDeadLetters } from '../../src/forward/ledger/letters.ts';
-import { Link } from '../../src/forward/pipe/link.ts';
+import { Pipe, type PipeOptions } from '../../src/forward/pipe/pipe.ts';
 import { type RetryResult, takeRetry } from '../../src/forward/pipe/retry.ts';
-import { Sender } from '../../src/forward/pipe/sender.ts';
 import { type DestinationStatus, type WrittenStatus, writeState } from '../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../src/forward/settings.ts';
 import type { Disk } from '../../src/journal/disk.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
+import { createNotices, type Notices } from '../../src/telemetry/log.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { diskWith, segment } from '../support/segments.ts';
 import type { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+
+const SILENT = createNotices('error', false, () => {});
 
 /** Waits are as short as they can be. */
 export const limits: Limits = {
@@ -181,7 +182,7 @@ export async function loseCursor(disk: SimulatedDisk): Promise<void> {
   await disk.remove(cursorName(UPSTREAM.name));
 }
 
-/** What is shown of a destination that was stopped, as its link writes it. */
+/** What is shown of a destination that was stopped, as its pipe writes it. */
 export async function writeStopped(disk: SimulatedDisk, why: WrittenStatus['why']): Promise<void> {
   const to = { kind: null, to: 'http://x', last_success: null, last_error: null };
   await writeState(disk, 'upstream', { state: 'stopped', why, reason: '', since: '', next_try: null, pid: 0, ...to });
@@ -209,8 +210,13 @@ export function hubAt(
 }
 
 /** @returns the ledger of a destination, without a limit of its dead letters unless there is one */
-export function ledgerOf(disk: Disk, name = UPSTREAM.name, letterBytesMax = Number.POSITIVE_INFINITY): Ledger {
-  return new Ledger({ disk, name, letterBytesMax, limits });
+export function ledgerOf(
+  disk: Disk,
+  name = UPSTREAM.name,
+  letterBytesMax = Number.POSITIVE_INFINITY,
+  notices: Notices = SILENT,
+): Ledger {
+  return new Ledger({ disk, name, letterBytesMax, limits, notices });
 }
 
 /** Takes up the retry that an operator asked for, if there is one, as a service does. */
@@ -224,13 +230,13 @@ export function takeAsked(
 }
 
 export interface Bench {
-  readonly sender: Sender;
+  readonly pipe: Pipe;
   readonly ledger: Ledger;
   readonly disk: SimulatedDisk;
   readonly progress: OwnProgress;
   /** Log lines, parsed. */
   readonly log: Record<string, unknown>[];
-  /** Waits until the sender is in a state. */
+  /** Waits until the pipe is in a state. */
   until(state: string): Promise<void>;
   /** Waits until all events are settled. */
   untilDone(): Promise<void>;
@@ -238,75 +244,73 @@ export interface Bench {
   finish(): Promise<void>;
 }
 
-/** Starts a sender of a journal that ends with `lastSeq`. */
-export function startSender(
+interface BenchOptions {
+  /** Opens the real destination if it is absent. */
+  readonly openAs?: PipeOptions['openAs'];
+  readonly destination?: Partial<DestinationSettings>;
+  readonly limits?: Partial<Limits>;
+  readonly journalIsOpen?: boolean;
+  readonly ledger?: Ledger;
+  readonly source?: () => Promise<string>;
+}
+
+/** Starts a pipe of a journal that ends with `lastSeq`. */
+export function startPipe(
   disk: SimulatedDisk,
   lastSeq: number,
-  open: (kind: DestinationKind) => Destination,
+  openAs: PipeOptions['openAs'],
+  options: BenchOptions = {},
+): Bench {
+  const bench = createPipe(disk, lastSeq, { openAs, ...options });
+  void bench.pipe.check([]);
+  return bench;
+}
+
+/** A pipe of a journal that ends with `lastSeq`. Nothing is sent before `check`. */
+export function createPipe(
+  disk: SimulatedDisk,
+  lastSeq: number,
   {
+    openAs,
     destination = {},
     limits: own = {},
     journalIsOpen = true,
-    ledger = ledgerOf(disk, destination.name),
-  }: {
-    destination?: Partial<DestinationSettings>;
-    limits?: Partial<Limits>;
-    journalIsOpen?: boolean;
-    ledger?: Ledger;
-  } = {},
+    ledger,
+    source = async () => SOURCE,
+  }: BenchOptions = {},
 ): Bench {
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
-  const sender = new Sender({
-    settings: { ...UPSTREAM, ...destination },
+  const notices = createNotices('info', false, (line) => log.push(JSON.parse(line)));
+  const settings = { ...UPSTREAM, ...destination };
+  const pipe = new Pipe({
+    deployment: undefined,
+    settings,
     disk,
     progress,
-    open,
-    ledger,
-    notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
+    source,
+    openAs,
+    ledger: ledger ?? ledgerOf(disk, settings.name, undefined, notices.with({ destination: settings.name })),
+    notices,
     limits: { ...limits, ...own },
   });
-  sender.start();
   if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
   const waitFor = (what: string, isSo: (status: DestinationStatus) => boolean) =>
-    eventually(`${what}; now ${JSON.stringify(sender.status())}`, () => isSo(sender.status()));
+    eventually(`${what}; now ${JSON.stringify(pipe.status)}`, () => isSo(pipe.status));
   const untilDone = () => waitFor('all is settled', ({ state, lag_events }) => state === 'idle' && lag_events === 0);
   return {
-    ...{ sender, ledger, disk, progress, log, untilDone },
+    ...{ pipe, ledger: pipe.ledger, disk, progress, log, untilDone },
     until: (wanted) => waitFor(`it is ${wanted}`, ({ state }) => state === wanted),
     finish: async () => {
       await untilDone();
-      await sender.close();
+      await pipe.close();
     },
   };
 }
 
-/** A link of a journal that ends with `lastSeq`, and its log lines, parsed. Nothing is sent before `check`. */
-export function createLink(
-  disk: SimulatedDisk,
-  lastSeq: number,
-  destination: Partial<DestinationSettings> = {},
-  { limits: own = {}, source = async () => SOURCE }: { limits?: Partial<Limits>; source?: () => Promise<string> } = {},
-) {
-  const progress = new OwnProgress();
-  progress.recorded(disk.folder, lastSeq + 1);
-  const log: Record<string, unknown>[] = [];
-  const link = new Link({
-    settings: { ...UPSTREAM, ...destination },
-    deployment: undefined,
-    disk,
-    progress,
-    source,
-    ledger: ledgerOf(disk),
-    limits: { ...limits, ...own },
-    notices: createNotices('info', false, (line) => log.push(JSON.parse(line))),
-  });
-  return { link, log };
-}
-
 /** Sends all events of a journal that ends with `lastSeq`, and stops. */
-export async function sendAll(...args: Parameters<typeof startSender>): Promise<Bench> {
-  const bench = startSender(...args);
+export async function sendAll(...args: Parameters<typeof startPipe>): Promise<Bench> {
+  const bench = startPipe(...args);
   await bench.finish();
   return bench;
 }

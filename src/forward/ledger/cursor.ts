@@ -1,5 +1,5 @@
 /**
- * How far one destination of a journal is, as the sender knows it: `forward-<name>.cursor`.
+ * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
  *
  * The file has two slots of 512 bytes, one sector each, which are written in turn, in place and synced: a save that is torn by a
  * power cut leaves the other slot, and a full disk has the space already. The valid slot with the larger number counts.

@@ -29,11 +29,23 @@ export interface LedgerOptions {
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
   readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax'>;
+  /** With the name of the destination. */
+  readonly notices: Notices;
 }
 
+/** What became of consecutive events. */
+export type Step =
+  /** The destination has them; one that was in doubt before has a letter. */
+  | { readonly kind: 'recorded'; readonly lines: readonly Line[]; readonly letter?: Outcome | undefined }
+  /** The destination does not get the event. */
+  | { readonly kind: 'given up'; readonly line: Line; readonly outcome: Outcome }
+  /** The journal does not have them any more, since retention removed them or a repair did not find them. */
+  | { readonly kind: 'gap'; readonly gone: SeqRange; readonly reason: string }
+  /** Events up to this one that the destination does not want. */
+  | { readonly kind: 'unwanted'; readonly last: Line };
+
 export class Ledger {
-  /** How far the destination is. The file of the cursor might have an earlier value. */
-  value: CursorValue = { seq: 0, id: null, sending: undefined, kind: undefined, to: '' };
+  #value: CursorValue = { seq: 0, id: null, sending: undefined, kind: undefined, to: '' };
   /** Why the cursor is lost; undefined if it is known, or not open yet. */
   lostReason: string | undefined;
   /** Events up to this seq that the destination does not get already have dead letters. */
@@ -61,6 +73,11 @@ export class Ledger {
     this.#options = options;
   }
 
+  /** How far the destination is. The file of the cursor might have an earlier value. */
+  get value(): CursorValue {
+    return this.#value;
+  }
+
   /** The first seq that the destination might still need, by the cursor on the disk; 1 until the cursor is known. */
   get floorSeq(): number {
     return (this.#saved?.seq ?? this.#foundSeq) + 1;
@@ -68,7 +85,7 @@ export class Ledger {
 
   /** The last seq that is settled, as far as it is known. */
   get seq(): number {
-    return this.isKnown ? this.value.seq : this.#foundSeq;
+    return this.isKnown ? this.#value.seq : this.#foundSeq;
   }
 
   /** Whether it is known how far the destination is. */
@@ -78,7 +95,7 @@ export class Ledger {
 
   /** The kind as which the destination is asked until it has answered. */
   get kind(): DestinationKind {
-    return this.value.kind ?? kindOf(this.#to, 'destination');
+    return this.#value.kind ?? kindOf(this.#to, 'destination');
   }
 
   get traits(): KindTraits {
@@ -101,9 +118,9 @@ export class Ledger {
    * @param firstSeq returns the first event of a destination that is new
    * @throws the error of a system call
    */
-  async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>, notices: Notices): Promise<void> {
+  async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>): Promise<void> {
     if (this.#cursor !== undefined && this.#saved !== undefined) return;
-    const { disk, name } = this.#options;
+    const { disk, name, notices } = this.#options;
     await this.#mutex.run(() => this.#openLetters());
     await this.#cursor?.close();
     this.#cursor = undefined;
@@ -115,23 +132,25 @@ export class Ledger {
     this.lostReason = opened.kind === 'lost' ? opened.reason : undefined;
     this.#to = to;
     const url = storedUrl(to);
+    const asked = kindOf(to, 'destination');
+    const kind = traitsOf[asked].truth === 'cursor' ? asked : undefined; // of a hook, its scheme says it
     if (opened.kind === 'found') {
       const { value } = opened;
       this.namedSeq = await this.namedAfter(value.seq);
-      if (!traitsOf[value.kind ?? kindOf(to, 'destination')].repeatsBatches) {
+      if (!traitsOf[value.kind ?? asked].repeatsBatches) {
         for (let seq = value.seq + 1; seq <= (value.sending ?? 0); seq += 1) this.doubts.set(seq, CRASHED);
       }
       // A cursor that an operator made has no URL.
       if (value.to !== '' && value.to !== url)
         notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
-      this.value = { ...value, to: url };
+      this.#value = { ...value, kind: value.kind ?? kind, to: url };
       this.#saved = value; // last: until then all of this is repeated after an error
       return;
     }
-    this.value = { seq: 0, id: null, sending: undefined, kind: undefined, to: url };
+    this.#value = { seq: 0, id: null, sending: undefined, kind, to: url };
     if (opened.kind === 'lost') return; // also if it begins later: what the destination lacks is not known
     const seq = await firstSeq();
-    await this.save({ ...this.value, seq: seq - 1 });
+    await this.#save({ ...this.#value, seq: seq - 1 });
     notices.info('forwarding begins', { to: url, seq });
   }
 
@@ -147,65 +166,114 @@ export class Ledger {
   }
 
   /** Saves a value, in memory after the disk. @throws the error of a system call; then it may be called again */
-  async save(value: CursorValue): Promise<void> {
+  async #save(value: CursorValue): Promise<void> {
     if (this.#saved === undefined || !isSame(value, this.#saved)) {
       await this.#cursor?.save(value);
       this.#savedMs = performance.now();
     }
-    this.value = this.#saved = value;
+    this.#value = this.#saved = value;
   }
 
-  /** Saves the position that the destination reports, and closes the letters of retention about events that it has. */
-  saveReported(value: CursorValue): Promise<void> {
-    return this.#mutex.run(async () => {
-      await this.save(value);
-      for (const { first, last } of this.#namedBlindly) {
-        if (first <= value.seq) await this.#letters!.closeTaken({ first, last: Math.min(last, value.seq) });
-      }
-      this.#namedBlindly = [];
-    });
+  /** Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
+  get #settled(): CursorValue {
+    const { sending, seq } = this.#value;
+    const isSending = this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > seq);
+    return { ...this.#value, sending: isSending ? sending : undefined };
   }
 
-  /** Before a request: after a crash the destination might have the events up to this one. */
-  async begin(seq: number): Promise<void> {
-    // What is there after a crash is known to such a destination alone, or to none.
-    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
-      await this.save({ ...this.value, sending: Math.max(seq, ...this.doubts.keys()) });
+  /** Saves how far the destination is, and closes the letters about events that it has. @throws the error of a system call */
+  async save(): Promise<void> {
+    await this.#save(this.#settled);
+    await this.#closeTaken();
+  }
+
+  /** The destination has answered as one of this kind; undefined if that is open again. @throws the error of a system call */
+  decideKind(kind: DestinationKind | undefined): Promise<void> {
+    return this.#save({ ...this.#settled, kind });
   }
 
   /**
-   * Saves how far the destination is, and closes the letters about events that it has. Still being sent are only events in doubt, and
-   * the rest of a request that goes again as it was.
+   * The destination has said how far it is: saves that, and closes the letters of retention about events that it has.
+   * @throws the error of a system call
    */
-  async saveSettled(): Promise<void> {
-    const { sending, ...rest } = this.value;
-    const isSending =
-      this.doubts.size > 0 || (this.traits.repeatsBatches && sending !== undefined && sending > rest.seq);
-    await this.save({ ...rest, sending: isSending ? sending : undefined });
-    await this.#closeTaken();
+  moveTo({ seq, id }: Position): Promise<void> {
+    return this.#mutex.run(async () => {
+      const { sending = 0, ...value } = this.#value;
+      // With the events before it, a request would have any size.
+      const isSentAgain = value.seq <= seq && seq < sending;
+      const at = seq === value.seq ? {} : { seq, id };
+      await this.#save({ ...value, ...at, kind: this.kind, sending: isSentAgain ? sending : undefined });
+      for (const { first, last } of this.#namedBlindly) {
+        if (first <= seq) await this.#letters!.closeTaken({ first, last: Math.min(last, seq) });
+      }
+      this.#namedBlindly = [];
+      if (this.lostReason !== undefined)
+        this.#options.notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
+      this.lostReason = undefined;
+    });
+  }
+
+  /** Before a request: after a crash the destination might have the events up to this one. @throws the error of a system call */
+  async begin(seq: number): Promise<void> {
+    // What is there after a crash is known to such a destination alone, or to none.
+    if (this.traits.repeatsBatches || this.traits.truth === 'cursor')
+      await this.#save({ ...this.#value, sending: Math.max(seq, ...this.doubts.keys()) });
   }
 
   /** @returns for how long a position that passed only unwanted events is not worth a sync yet, in milliseconds */
   unwantedWaitMs(everyMs: number): number {
-    if (this.value === this.#saved || this.#saved?.sending !== undefined) return 0;
+    if (this.#value === this.#saved || this.#saved?.sending !== undefined) return 0;
     return Math.max(0, this.#savedMs + everyMs - performance.now());
   }
 
+  /**
+   * Makes durable what became of events: first the dead letters, then the position passes them. After an error it may be called again
+   * with the same step.
+   * @returns the last event of the step @throws as `append`
+   */
+  async record(step: Step): Promise<Position> {
+    const last = endOf(step);
+    const isAsked = this.traits.truth === 'destination';
+    switch (step.kind) {
+      case 'recorded':
+        await this.confirmed({ first: step.lines[0]!.seq, last: last.seq });
+        if (step.letter !== undefined) await this.#addLetter(step.lines[0]!, step.letter);
+        this.#passTo(last);
+        if (isAsked) await this.save(); // else with the next request
+        break;
+      case 'given up':
+        if (last.seq > this.namedSeq || !isAsked) await this.#addLetter(step.line, step.outcome);
+        this.#passLost(last);
+        break;
+      case 'gap':
+        // Retention has named them before it removed them, unless the service did not have this destination then.
+        if (last.seq > this.namedSeq)
+          await this.#withLetters((letters) => this.#nameGone(letters, step.gone, step.reason));
+        this.#passLost(last);
+        break;
+      case 'unwanted':
+        this.#passTo(last);
+        break;
+    }
+    return last;
+  }
+
   /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
-  passTo({ seq, id }: Position): void {
+  #passTo({ seq, id }: Position): void {
     for (const one of this.doubts.keys()) if (one <= seq) this.doubts.delete(one);
-    this.value = { ...this.value, seq, id };
+    const inDoubt = this.doubts.size > 0 ? Math.max(...this.doubts.keys()) : undefined;
+    const sending = this.traits.truth === 'cursor' ? inDoubt : this.#value.sending;
+    this.#value = { ...this.#value, seq, id, sending };
   }
 
   /** All up to a position is lost, or was passed before, and the dead letters name what is lost. */
-  passLost(position: Position): void {
+  #passLost(position: Position): void {
     this.namedSeq = Math.max(this.namedSeq, position.seq);
-    if (!this.traits.namesLost) this.passTo(position); // else the cursor passes it with the next event that is taken
+    if (!this.traits.namesLost) this.#passTo(position); // else the cursor passes it with the next event that is taken
   }
 
-  /** Appends the dead letter of an event. @throws as `DeadLetters.append` */
-  addLetter(line: Line, result: Outcome): Promise<void> {
-    return this.append({ time: new Date().toISOString(), ...result, line: line.text });
+  #addLetter(line: Line, outcome: Outcome): Promise<void> {
+    return this.append({ time: new Date().toISOString(), ...outcome, line: line.text });
   }
 
   /** Appends a dead letter. @throws as `DeadLetters.append` */
@@ -224,37 +292,35 @@ export class Ledger {
   }
 
   /**
-   * Events are to be passed that the journal does not have any more. Retention has named them before it removed them, unless the
-   * service did not have this destination then.
-   * @returns the ranges that were named now @throws as `append`
-   */
-  nameGap(gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
-    return this.#withLetters((letters) => letters.nameRemoved(gone, reason));
-  }
-
-  /**
    * Names the events that retention is about to remove and the destination has not confirmed. A new destination that begins with a
    * later event gets none of them.
-   * @returns the ranges that were named now, and what the destination does not have of the events; undefined if it has them all
+   * @returns what the destination does not have of the events; undefined if it has them all
    * @throws as `append`
    */
   nameRemoved(
     gone: SeqRange,
     reason: string,
     { begin }: Pick<DestinationSettings, 'begin'>,
-  ): Promise<{ readonly named: readonly SeqRange[]; readonly lacked: SeqRange } | undefined> {
+  ): Promise<SeqRange | undefined> {
     return this.#mutex.run(async () => {
       const cursor = await readCursor(this.#options.disk, this.#options.name);
       if (cursor.kind === 'new' && begin === 'now') return undefined;
       // Without a cursor, what retention removed before has a letter, or was not promised.
       const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
-      const lackedNow = () => ({ first: Math.max(savedSeq, this.isKnown ? this.value.seq : 0) + 1, last: gone.last });
+      const lackedNow = () => ({ first: Math.max(savedSeq, this.isKnown ? this.#value.seq : 0) + 1, last: gone.last });
       const lacked = lackedNow();
       if (lacked.first > lacked.last) return undefined;
-      const named = await (await this.#openLetters()).nameRemoved(lacked, reason);
+      const named = await this.#nameGone(await this.#openLetters(), lacked, reason);
       if (cursor.kind !== 'found') this.#namedBlindly.push(...named);
-      return { named, lacked: lackedNow() };
+      return lackedNow();
     });
+  }
+
+  /** @returns the ranges that had no letter yet */
+  async #nameGone(letters: DeadLetters, gone: SeqRange, reason: string): Promise<readonly SeqRange[]> {
+    const named = await letters.nameRemoved(gone, reason);
+    for (const range of named) this.#options.notices.warn(LOST, { ...range, reason });
+    return named;
   }
 
   /**
@@ -284,13 +350,22 @@ export class Ledger {
   async close(isSettled: boolean): Promise<void> {
     try {
       if (this.#cursor === undefined || this.#saved === undefined) return;
-      await (isSettled ? this.saveSettled() : this.save({ ...this.value, sending: this.#saved.sending }));
+      await (isSettled ? this.save() : this.#save({ ...this.#value, sending: this.#saved.sending }));
     } finally {
       const cursor = this.#cursor;
       this.#cursor = undefined;
       await cursor?.close();
     }
   }
+}
+
+/** Log message about events that a destination does not get. */
+const LOST = 'events are gone that a destination has not confirmed; a dead letter names them';
+
+function endOf(step: Step): Position {
+  if (step.kind === 'gap') return { seq: step.gone.last, id: null };
+  const line = step.kind === 'recorded' ? step.lines.at(-1)! : step.kind === 'given up' ? step.line : step.last;
+  return { seq: line.seq, id: line.event.id };
 }
 
 const CRASHED: Outcome = {

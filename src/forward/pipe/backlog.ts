@@ -7,20 +7,21 @@ import { type Line, linesBefore, type Reading, sizeOf } from '../../journal/look
 import { traceOf } from '../../journal/look/trace.ts';
 import type { Progress } from '../../journal/progress.ts';
 import { shellWord } from '../../telemetry/printable.ts';
+import type { Step } from '../ledger/ledger.ts';
 import type { SeqRange } from '../position.ts';
 
 /** What comes next after a seq. */
 export type BacklogHead =
   /** At least one, with consecutive seqs. With `UnsentSource.only` the first one is wanted. */
   | { readonly kind: 'lines'; readonly lines: readonly Line[] }
-  /** Events up to this one that the destination does not want. */
-  | { readonly kind: 'unwanted'; readonly last: Line }
-  /** Events that the journal does not have any more, since retention removed them or a repair did not find them. */
-  | { readonly kind: 'gap'; readonly gone: SeqRange; readonly reason: string }
+  | Passed
   /** Events that cannot be read: a repair or a backup might still bring them back, so an operator decides. */
   | { readonly kind: 'damage'; readonly reason: string }
   /** The folder has another journal now. */
   | { readonly kind: 'another journal' };
+
+/** Events that are not sent: the destination does not want them, or the journal does not have them any more. */
+type Passed = Extract<Step, { kind: 'unwanted' | 'gap' }>;
 
 export interface BacklogSource {
   readonly disk: ReadableDisk;
@@ -84,11 +85,18 @@ export class Backlog {
     return this.#unreadable(after + 1, first.seq - 1, this.#damage);
   }
 
-  /** @returns what comes after a line that is loaded, without gaps and unwanted events; undefined if that is not read yet */
-  nextAfter(seq: number): Exclude<BacklogHead, { kind: 'gap' | 'unwanted' }> | undefined {
-    const next = this.head(0, seq);
-    if (next?.kind === 'unwanted') return this.nextAfter(next.last.seq);
-    return next?.kind === 'gap' ? this.nextAfter(next.gone.last) : next;
+  /** @returns what comes after a line that is loaded, and what is to be passed before it; undefined if that is not read yet */
+  nextAfter(seq: number): {
+    readonly between: readonly Passed[];
+    readonly next: Exclude<BacklogHead, Passed> | undefined;
+  } {
+    const between: Passed[] = [];
+    for (let after = seq; ; ) {
+      const next = this.head(0, after);
+      if (next?.kind !== 'gap' && next?.kind !== 'unwanted') return { between, next };
+      between.push(next);
+      after = next.kind === 'gap' ? next.gone.last : next.last.seq;
+    }
   }
 
   /**
@@ -154,6 +162,20 @@ export class Backlog {
     }
   }
 
+  /**
+   * Reads one line beside the backlog.
+   * @returns the line with a seq, or the first one up to `untilSeq`, as it is in the journal now; undefined if it is not there, or
+   *   damaged
+   * @throws the error of a system call
+   */
+  async lineAt(seq: number, untilSeq = seq): Promise<Line | undefined> {
+    const { disk, progress, limits } = this.#source;
+    const filter = { afterSeq: seq - 1, untilSeq };
+    const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
+    for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
+    return undefined;
+  }
+
   /** Retention removes events, and dead letters name them: they are a gap from now on, also if they are read already. */
   remove(gone: SeqRange, text: string): void {
     this.#gone.push({ gone, text, isDamage: false });
@@ -167,7 +189,7 @@ export class Backlog {
 
   #unreadable(first: number, last: number, text: string): BacklogHead {
     const which = first === last ? `event ${first}` : `the events ${first} to ${last}`;
-    return { kind: 'damage', reason: `${which} cannot be read: ${text}; ${commandText(this.#source, 'repair')}` };
+    return { kind: 'damage', reason: `${which} cannot be read: ${text}; ${commandText(this.#source.disk, 'repair')}` };
   }
 
   #after(seq: number): readonly Line[] {
@@ -199,24 +221,8 @@ export class Backlog {
 }
 
 /** @returns what an operator does: the command ends the sentence, so that `forward status` can print it on a line of its own */
-export function commandText({ disk }: Pick<BacklogSource, 'disk'>, command: string): string {
+export function commandText(disk: Pick<ReadableDisk, 'folder'>, command: string): string {
   return `stop the service and run assetlog ${command} --data ${shellWord(disk.folder)}`;
-}
-
-/**
- * @returns the line with a seq, or the first one up to `untilSeq`, as it is in the journal now; undefined if it is not there, or
- *   damaged
- * @throws the error of a system call
- */
-export async function lineAt(
-  { disk, progress, limits }: BacklogSource,
-  seq: number,
-  untilSeq = seq,
-): Promise<Line | undefined> {
-  const filter = { afterSeq: seq - 1, untilSeq };
-  const reading = { filter, seek: true, follow: AbortSignal.abort(), progress: progress(), limits }; // reads once
-  for await (const [line] of readJournal(disk, reading, () => {})) if (line !== undefined) return line;
-  return undefined;
 }
 
 function wantedBy(only: Filter): (line: Line) => boolean {

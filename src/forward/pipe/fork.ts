@@ -2,52 +2,54 @@
 
 import { idTimeMs } from '../../journal/line/uuid.ts';
 import type { Position } from '../position.ts';
-import { commandText, lineAt } from './backlog.ts';
-import type { Outbox } from './outbox.ts';
+import { commandText } from './backlog.ts';
+import type { SendingContext } from './context.ts';
 import { type State, stop } from './states.ts';
 
 /**
  * @returns whether the journal has the same event at that seq; also `true` if retention removed the line after the destination
  *   answered, as the cursor shows
  */
-export async function hasEvent({ journal, ledger: { value } }: Outbox, at: Position): Promise<boolean> {
-  const line = await lineAt(journal, at.seq);
+export async function hasEvent({ backlog, ledger: { value } }: SendingContext, at: Position): Promise<boolean> {
+  const line = await backlog.lineAt(at.seq);
   if (line === undefined && value.kind === undefined) return false; // nothing shows what was sent
   const own = line?.event.id ?? (at.seq === value.seq ? value.id : null);
   return own === null || own === at.id;
 }
 
-export async function stopAtFork(outbox: Outbox, problem: string, id: string | null, next: State): Promise<State> {
-  const { ledger, traits, lastSeq, settings } = outbox;
+export async function stopAtFork(
+  pipe: SendingContext,
+  problem: string,
+  id: string | null,
+  next: State,
+): Promise<State> {
+  const { ledger, traits, lastSeq, settings, disk } = pipe;
   const why = `${problem}: the folder was restored or copied`;
   // A copy continues after its own cursor.
   if (traits.truth === 'destination' && ledger.value.kind !== undefined && ledger.value.seq <= lastSeq)
-    return stop('fork', `${why}; ${commandText(outbox.journal, 'forward identity --new')}`, next);
-  const first = (await firstAfter(outbox, id)) ?? 'N';
+    return stop('fork', `${why}; ${commandText(disk, 'forward identity --new')}`, next);
+  const first = (await firstAfter(pipe, id)) ?? 'N';
   const command = traits.truth === 'destination' ? 'identity --new' : `from ${settings.name}`;
   const which = `${first} is the first event recorded after that one, by the clock: a lower number sends events twice, a higher one leaves events out`;
-  return stop('fork', `${why}; ${which}; ${commandText(outbox.journal, `forward ${command} --seq ${first}`)}`, next);
+  return stop('fork', `${why}; ${which}; ${commandText(disk, `forward ${command} --seq ${first}`)}`, next);
 }
 
 /** @param problem what is wrong with the cursor of a destination that cannot be asked */
-export function stopAtLostCursor(outbox: Outbox, problem: string, next: State): State {
-  const { name, to } = outbox.settings;
-  return stop(
-    'cursor lost',
-    `${problem}, and ${to} cannot be asked; ${commandText(outbox.journal, `forward from ${name} --seq N`)}`,
-    next,
-  );
+export function stopAtLostCursor({ settings, disk }: SendingContext, problem: string, next: State): State {
+  const { name, to } = settings;
+  const command = commandText(disk, `forward from ${name} --seq N`);
+  return stop('cursor lost', `${problem}, and ${to} cannot be asked; ${command}`, next);
 }
 
 /** @returns the first seq that was recorded after the event with this id; 1 if all there are were; undefined if the id has no time */
-async function firstAfter(outbox: Outbox, id: string | null): Promise<number | undefined> {
+async function firstAfter(pipe: SendingContext, id: string | null): Promise<number | undefined> {
   const atMs = idTimeMs(id);
   if (atMs === undefined) return undefined;
-  const first = await outbox.firstSeq();
-  let [low, high] = [first, outbox.lastSeq + 1];
+  const first = await pipe.firstSeq();
+  let [low, high] = [first, pipe.lastSeq + 1];
   while (low < high) {
     const seq = Math.floor((low + high) / 2);
-    const line = await lineAt(outbox.journal, seq, high - 1); // some might be lost
+    const line = await pipe.backlog.lineAt(seq, high - 1); // some might be lost
     if (line === undefined || Date.parse(line.event.time) > atMs) high = seq;
     else low = line.seq + 1;
   }

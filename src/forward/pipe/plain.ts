@@ -6,109 +6,98 @@
 import type { Line } from '../../journal/look/reading.ts';
 import type { Sent } from '../destinations/destination.ts';
 import { onlyKindOf } from '../destinations/kinds.ts';
+import type { Step } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
+import type { SendingContext } from './context.ts';
 import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
-import type { Outbox } from './outbox.ts';
-import { IDLE, STARTING, type State, type Suspect, stop, type Write } from './states.ts';
+import { IDLE, OPENING, type State, type Suspect, settle, stop } from './states.ts';
 
 type InDoubt = Extract<Sent, { kind: 'in doubt' }>;
 
 export class PlainSending {
-  readonly #outbox: Outbox;
+  readonly #pipe: SendingContext;
   /** Requests that left the first event in doubt. */
   #tries = 0;
   /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
   #failingMs: number | undefined;
 
-  constructor(outbox: Outbox) {
-    this.#outbox = outbox;
+  constructor(pipe: SendingContext) {
+    this.#pipe = pipe;
   }
 
   /** Only the cursor says how far the upstream is, so the cursor has to be about this journal. */
   async begin(): Promise<State> {
-    const outbox = this.#outbox;
-    const { ledger, lastSeq } = outbox;
-    const { value, lostReason, kind } = ledger;
+    const pipe = this.#pipe;
+    const { ledger, lastSeq } = pipe;
+    const { value, lostReason } = ledger;
     const { seq, id } = value;
-    if (lostReason !== undefined) return stopAtLostCursor(outbox, lostReason, STARTING);
-    ledger.value = { ...value, kind }; // of a new hook, only its scheme says it
-    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(outbox, value)))) return IDLE;
+    if (lostReason !== undefined) return stopAtLostCursor(pipe, lostReason, OPENING);
+    if (seq <= lastSeq && (seq === 0 || id === null || (await hasEvent(pipe, value)))) return IDLE;
     const problem = `event ${seq} was sent, and this journal, which ends with ${lastSeq}, does not have it`;
-    return stopAtFork(outbox, problem, id, STARTING);
+    return stopAtFork(pipe, problem, id, OPENING);
   }
 
   async send(): Promise<State> {
-    const outbox = this.#outbox;
-    const { inDoubt } = outbox.settings;
-    const head = outbox.backlog.head(outbox.traits.requestBytesMax(outbox.limits));
+    const { settings, backlog, traits, limits, ledger, notices, traffic } = this.#pipe;
+    const head = backlog.head(traits.requestBytesMax(limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    const doubt = outbox.ledger.doubts.get(line.seq);
-    if (doubt !== undefined && inDoubt === 'once') return this.#settled(line, doubt, () => IDLE);
-    if (outbox.traits.sends?.(line.event, outbox.limits) === false) {
-      const { seq } = line;
-      outbox.notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq });
-      return this.#settled(line, doubt, () => IDLE);
+    if (ledger.doubts.has(line.seq) && settings.inDoubt === 'once') return this.#giveUp(line);
+    if (traits.sends?.(line.event, limits) === false) {
+      notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq: line.seq });
+      return this.#giveUp(line);
     }
-    const sent = await outbox.request({ lines: [line], lost: undefined });
+    const sent = await this.#pipe.request({ lines: [line], lost: undefined });
     if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
     if (sent.kind !== 'in doubt' || sent.isFinal) return this.#settle(line, sent);
     this.#tries += 1;
     this.#doubt(line, sent);
-    if (outbox.traits.passesFailed) return this.#failed(line, sent);
-    return this.#tries < outbox.limits.forwardTriesMax || inDoubt === 'once'
-      ? outbox.waiting(sent, IDLE)
+    if (traits.passesFailed) return this.#failed(line, sent);
+    return this.#tries < limits.forwardTriesMax || settings.inDoubt === 'once'
+      ? traffic.waiting(sent, IDLE)
       : { kind: 'suspect', reason: sent.reason, wasLast: false };
   }
 
   /** Gives an event up that was answered with failures for long. Without an answer it is an outage, which gives nothing up. */
   #failed(line: Line, sent: InDoubt): State {
-    const { ledger, limits } = this.#outbox;
+    const { limits, traffic } = this.#pipe;
     const nowMs = performance.now();
     if (sent.status !== undefined) this.#failingMs ??= nowMs;
-    return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs
-      ? this.#outbox.waiting(sent, IDLE)
-      : this.#settled(line, ledger.doubts.get(line.seq), () => IDLE);
+    return nowMs - (this.#failingMs ?? nowMs) < limits.hookFailingMs ? traffic.waiting(sent, IDLE) : this.#giveUp(line);
   }
 
   /** What an answer means that leaves no doubt, or is final. */
   async #settle(line: Line, sent: Sent): Promise<State> {
-    const outbox = this.#outbox;
-    const doubt = outbox.ledger.doubts.get(line.seq);
+    const { ledger, traffic } = this.#pipe;
+    const doubt = ledger.doubts.get(line.seq);
     switch (sent.kind) {
-      case 'recorded': {
-        const confirm = () => outbox.ledger.confirmed({ first: line.seq, last: line.seq });
-        const taken = () => {
-          outbox.taken([line]);
-          return IDLE;
-        };
-        return this.#settled(line, takenAfter(doubt), taken, [confirm]);
+      case 'recorded':
+        return this.#settled({ kind: 'recorded', lines: [line], letter: takenAfter(doubt) });
+      case 'refused': {
+        const state = this.#pipe.refused(sent, line, refusalOf(sent, doubt));
+        if (state.kind !== 'settling') return state;
+        traffic.pace.succeeded();
+        this.#passes();
+        return state;
       }
-      case 'refused':
-        if (outbox.isOneRefusalTooMany) return outbox.tooManyRefusals(line, sent.reason);
-        outbox.refusals += 1;
-        outbox.pace.succeeded();
-        return this.#settled(line, refusalOf(sent, doubt), () => IDLE);
       case 'in doubt':
-        outbox.pace.succeeded();
+        traffic.pace.succeeded();
         this.#doubt(line, sent); // so that a stop before its dead letter leaves it as being sent
-        return this.#settled(line, outbox.ledger.doubts.get(line.seq), () => IDLE);
+        return this.#giveUp(line);
       case 'stopped':
         return { ...sent, next: await this.#untilTaken() };
       default:
-        return outbox.waiting(sent, await this.#untilTaken());
+        return traffic.waiting(sent, await this.#untilTaken());
     }
   }
 
   /** A proxy's page looks like the answer of a plain upstream. So the destination is asked again until it has taken an event. */
   async #untilTaken(): Promise<State> {
-    const outbox = this.#outbox;
-    const isCertain = onlyKindOf(outbox.settings.to) !== undefined;
-    const { ledger } = outbox;
+    const { ledger, settings } = this.#pipe;
+    const isCertain = onlyKindOf(settings.to) !== undefined;
     if (ledger.value.id !== null || ledger.doubts.size > 0 || isCertain) return IDLE;
-    ledger.value = { ...ledger.value, kind: undefined };
-    await ledger.saveSettled();
-    return STARTING;
+    await ledger.decideKind(undefined);
+    return OPENING;
   }
 
   /**
@@ -116,53 +105,55 @@ export class PlainSending {
    * an outage.
    */
   async lookFurther(state: Suspect): Promise<State> {
-    const outbox = this.#outbox;
-    const head = outbox.backlog.head(0);
+    const { backlog, limits, lastSeq, traffic } = this.#pipe;
+    const head = backlog.head(0);
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
-    this.#tries = outbox.limits.forwardTriesMax - 1; // after an outage, once before looking further again
-    const wasLast = state.wasLast || outbox.lastSeq === line.seq;
-    const next = outbox.backlog.nextAfter(line.seq);
+    this.#tries = limits.forwardTriesMax - 1; // after an outage, once before looking further again
+    const wasLast = state.wasLast || lastSeq === line.seq;
+    const { between, next } = backlog.nextAfter(line.seq);
     if (next === undefined) {
-      await outbox.backlog.more();
+      await backlog.more();
       return { ...state, wasLast };
     }
     if (wasLast) return IDLE; // while there was nothing else to send, the outage might have ended
-    if (next.kind === 'another journal') return STARTING;
+    if (next.kind === 'another journal') return OPENING;
     if (next.kind === 'damage') return stop('damage', next.reason, state);
     const [second] = next.lines as [Line];
-    const sent = await outbox.request({ lines: [second], lost: undefined });
+    const sent = await this.#pipe.request({ lines: [second], lost: undefined });
     if (sent.kind === 'in doubt' && !sent.isFinal) {
       this.#doubt(second, sent);
-      return outbox.waiting(sent, IDLE);
+      return traffic.waiting(sent, IDLE);
     }
     if (sent.kind !== 'recorded' && sent.kind !== 'refused' && sent.kind !== 'in doubt')
       return this.#settle(second, sent);
-    const settle = () => outbox.passOthers(() => this.#settle(second, sent));
-    return this.#settled(line, outbox.ledger.doubts.get(line.seq), settle);
+    this.#passes();
+    return settle([this.#givenUp(line), ...between], await this.#settle(second, sent));
   }
 
   #doubt({ seq }: Line, { status, reason }: InDoubt): void {
-    this.#outbox.ledger.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
+    this.#pipe.ledger.doubts.set(seq, { outcome: 'in doubt', became: 'given up', status, reason });
   }
 
-  /** The dead letter of an event is durable before the event is passed. */
-  #settled(line: Line, result: Outcome | undefined, finish: () => State | Promise<State>, writes: Write[] = []): State {
-    const outbox = this.#outbox;
-    const addLetter = (outcome: Outcome) => () => outbox.addLetter(line, outcome);
-    return {
-      kind: 'settling',
-      writes: result === undefined ? writes : [...writes, addLetter(result)],
-      finish: () => {
-        this.#tries = 0;
-        this.#failingMs = undefined;
-        outbox.passTo({ seq: line.seq, id: line.event.id });
-        const { ledger } = outbox;
-        const sending = ledger.doubts.size > 0 ? Math.max(...ledger.doubts.keys()) : undefined;
-        ledger.value = { ...ledger.value, sending };
-        return finish();
-      },
-    };
+  #giveUp(line: Line): State {
+    return this.#settled(this.#givenUp(line));
+  }
+
+  /** An event that was never sent needs no dead letter. */
+  #givenUp(line: Line): Step {
+    const outcome = this.#pipe.ledger.doubts.get(line.seq);
+    return outcome === undefined ? { kind: 'unwanted', last: line } : { kind: 'given up', line, outcome };
+  }
+
+  #settled(step: Step): State {
+    this.#passes();
+    return settle([step]);
+  }
+
+  /** The next event is another one. */
+  #passes(): void {
+    this.#tries = 0;
+    this.#failingMs = undefined;
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Sends dead letters again because an operator asked for it. `assetlog forward retry` leaves a file `forward-<name>.retry`, which
  * the service takes up, and removes when it has tried all. So the events pass through the process that has the token, and beside
- * the sender, which is not held up.
+ * the pipe, which is not held up.
  *
  * Before an event is sent, its letter says that it is in doubt, and after it what became of it. So a crash between leaves it in
  * doubt, and it is sent a second time only if an operator names it. The file may also say that letters are given up: only the
@@ -10,9 +10,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../../config/limits.ts';
-import { type Disk, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
+import { type Disk, describe, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import { Line } from '../../journal/look/reading.ts';
+import type { Notices } from '../../telemetry/log.ts';
 import { recordedUpTo } from '../destinations/answers.ts';
 import type { Destination, Sent } from '../destinations/destination.ts';
 import type { Ledger } from '../ledger/ledger.ts';
@@ -48,7 +49,7 @@ export interface RetryParts {
   readonly disk: Disk;
   /** Of the destination. */
   readonly name: string;
-  /** That of the sender: only one may append at a time. */
+  /** That of the pipe: only one may append at a time. */
   readonly ledger: Pick<Ledger, 'append'>;
   /** @returns a destination that was opened with `openForRetry` */
   readonly open: () => Destination;
@@ -79,6 +80,25 @@ export async function writeRetry(disk: Disk, name: string, retry: Retry): Promis
 export function isWanted({ first, last, outcome }: LetterState, seqs: SeqRange | undefined): boolean {
   if (seqs === undefined) return outcome === 'refused';
   return outcome !== 'removed' && first >= seqs.first && last <= seqs.last;
+}
+
+/**
+ * Like `takeRetry`, and logs what became of it. Never rejects.
+ * @returns whether there is space for other dead letters now
+ */
+export async function runRetry(parts: RetryParts, notices: Pick<Notices, 'info' | 'warn'>): Promise<boolean> {
+  try {
+    const result = await takeRetry(parts);
+    if (result === undefined) return false;
+    const { givenUp, ...counts } = result;
+    if (givenUp === undefined) notices.info('dead letters were sent again', counts);
+    else notices.info('dead letters were given up', { count: givenUp });
+    return counts.sent > 0 || givenUp !== undefined;
+  } catch (error) {
+    const problem = describe(error as Error);
+    notices.warn('dead letters could not be sent again or given up', { problem });
+    return false;
+  }
 }
 
 /**

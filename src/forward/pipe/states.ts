@@ -1,9 +1,10 @@
-/** The states of a sender: `sender.ts` runs them, and says how they follow each other. */
+/** The states of a pipe: `pipe.ts` runs them, and says how they follow each other. */
 
 import type { Again, StopKind } from '../destinations/destination.ts';
+import type { Step } from '../ledger/ledger.ts';
 
 export type State =
-  | { readonly kind: 'starting' | 'asking' | 'idle' | 'sending' }
+  | { readonly kind: 'opening' | 'asking' | 'idle' | 'sending' }
   | Settling
   | Suspect
   | { readonly kind: 'waiting'; readonly reason: string; readonly waitMs: number; readonly next: State }
@@ -12,16 +13,12 @@ export type State =
 /** A state in which no event passes. */
 export type BlockedState = Extract<State, { reason: string }>;
 
-/** What an answer means is made durable. A write that fails is repeated, and the writes before it are not. */
+/** What an answer means is made durable, step by step: one that fails is repeated, and those before it are not. */
 export interface Settling {
   readonly kind: 'settling';
-  readonly writes: readonly Write[];
-  /** Called after the last write, and again if it rejects. */
-  readonly finish: () => State | Promise<State>;
+  readonly steps: readonly Step[];
+  readonly next: State;
 }
-
-/** May be called again after a rejection. */
-export type Write = () => Promise<unknown>;
 
 /** An event is in doubt: the next one shows whether this is about the event or an outage. */
 export interface Suspect {
@@ -31,7 +28,7 @@ export interface Suspect {
   readonly wasLast: boolean;
 }
 
-export const STARTING: State = { kind: 'starting' };
+export const OPENING: State = { kind: 'opening' };
 export const ASKING: State = { kind: 'asking' };
 export const IDLE: State = { kind: 'idle' };
 
@@ -40,4 +37,9 @@ export type Failure = Pick<Again, 'reason' | 'afterMs'>;
 
 export function stop(why: StopKind | null, reason: string, next: State): State {
   return { kind: 'stopped', why, reason, next };
+}
+
+/** @returns the state that settles the steps, and before `next` what that has to settle */
+export function settle(steps: readonly Step[], next: State = IDLE): State {
+  return next.kind === 'settling' ? { ...next, steps: [...steps, ...next.steps] } : { kind: 'settling', steps, next };
 }

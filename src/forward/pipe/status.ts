@@ -8,10 +8,12 @@
 
 import { readObject } from '../../config/json-file.ts';
 import type { Limits } from '../../config/limits.ts';
-import type { Disk, ReadableDisk } from '../../journal/disk.ts';
+import { Mutex } from '../../config/mutex.ts';
+import { type Disk, describe, type ReadableDisk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import type { Holder } from '../../journal/lock.ts';
 import { askDurable, pollProgress } from '../../journal/progress.ts';
+import type { Notices } from '../../telemetry/log.ts';
 import type { StopKind } from '../destinations/destination.ts';
 import { type DestinationKind, onlyKindOf } from '../destinations/kinds.ts';
 import { readLastSeq, readLines, readNames } from '../folder.ts';
@@ -124,6 +126,60 @@ export async function writeState(disk: Disk, name: string, written: WrittenStatu
   await disk.replace(stateName(name), Buffer.from(`${JSON.stringify(written)}\n`));
 }
 
+interface StateFileOptions {
+  readonly limits: Limits;
+  readonly notices: Pick<Notices, 'debug'>;
+}
+
+/** The state file of a destination, as its pipe writes it. */
+export class StateFile {
+  readonly #disk: Disk;
+  readonly #name: string;
+  readonly #status: () => DestinationStatus;
+  readonly #options: StateFileOptions;
+  readonly #mutex = new Mutex();
+  #written = { text: '', state: '', atMs: Number.NEGATIVE_INFINITY };
+
+  /** @param name of the destination */
+  constructor(disk: Disk, name: string, status: () => DestinationStatus, options: StateFileOptions) {
+    this.#disk = disk;
+    this.#name = name;
+    this.#status = status;
+    this.#options = options;
+  }
+
+  /** @returns the time of the last success before this start; null if it is not known. It is a hint, so that an error delays nothing */
+  async lastSuccess(): Promise<string | null> {
+    const written = await readState(this.#disk, this.#name, this.#options.limits).catch(() => undefined);
+    const time: unknown = written?.last_success;
+    return typeof time === 'string' && !Number.isNaN(Date.parse(time)) ? time : null;
+  }
+
+  /**
+   * Writes the state if it is another one, or else at most every `limits.forwardStateMs`. Never rejects.
+   * @param isLast whether the pipe has ended: the service can continue without the destination
+   */
+  write(isLast = false): Promise<void> {
+    return this.#mutex.run(async () => {
+      const { limits, notices } = this.#options;
+      const written = writtenOf(this.#status(), isLast ? NO_PROCESS : process.pid);
+      const { state, reason, last_success } = written;
+      const text = JSON.stringify(written);
+      if (text === this.#written.text) return;
+      const isSoon = performance.now() - this.#written.atMs < limits.forwardStateMs;
+      const shown = `${state} ${reason} ${last_success === null}`;
+      const before = [shown, shown.replace('sending', 'idle')]; // a pipe that works sends now and then
+      if (!isLast && isSoon && before.includes(this.#written.state)) return;
+      this.#written = { text, state: shown, atMs: performance.now() };
+      try {
+        await writeState(this.#disk, this.#name, written);
+      } catch (error) {
+        notices.debug('the state of a destination could not be written', { problem: describe(error as Error) });
+      }
+    });
+  }
+}
+
 /**
  * Reads the state file of a destination beside a running or a stopped service.
  * @returns undefined if there is none, or only what a power cut left of it
@@ -176,7 +232,7 @@ async function readFacts(
   const isAsWritten = state === written?.state;
   const isUnsaid = cursor.kind === 'lost' && state !== 'stopped';
   const lost = isUnsaid
-    ? `${cursor.reason}; unless it can be asked, ${commandText({ disk }, `forward from ${name} --seq N`)}`
+    ? `${cursor.reason}; unless it can be asked, ${commandText(disk, `forward from ${name} --seq N`)}`
     : undefined;
   return {
     to: written?.to || value?.to || null,
@@ -214,3 +270,5 @@ async function readOldest(disk: ReadableDisk, seq: number, last: number, limits:
   for await (const { event } of readLines(disk, { first: seq + 1, last }, limits)) return event.time;
   return undefined;
 }
+
+const NO_PROCESS = 0;

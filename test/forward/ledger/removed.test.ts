@@ -8,7 +8,7 @@ import { Forwarder } from '../../../src/forward/forwarder.ts';
 import { cursorName } from '../../../src/forward/ledger/cursor.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
-import type { Link } from '../../../src/forward/pipe/link.ts';
+import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
 import { type JournalHooks, NotRemovableError } from '../../../src/journal/hooks.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
@@ -22,7 +22,7 @@ import { listenOn, startScripted } from '../../support/sent-lines.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
-  createLink,
+  createPipe,
   diskFrom,
   gone,
   idOf,
@@ -34,7 +34,7 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
-  startSender,
+  startPipe,
   UPSTREAM,
   upTo,
 } from '../scripted.ts';
@@ -58,12 +58,12 @@ function removeTen(disk: SimulatedDisk): void {
 test('what the cursor has not passed is named once, with a warning, and counted [removed-2]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4, kind: 'hub' });
-  const { link, log } = createLink(disk, 30);
-  await link.removing({ first: 1, last: 3 });
+  const { pipe, log } = createPipe(disk, 30);
+  await pipe.removing({ first: 1, last: 3 });
   assert.deepEqual(await lettersOf(disk), []);
-  await link.removing({ first: 1, last: 10 });
-  await link.removing({ first: 1, last: 10 });
-  await link.removing({ first: 11, last: 20 });
+  await pipe.removing({ first: 1, last: 10 });
+  await pipe.removing({ first: 1, last: 10 });
+  await pipe.removing({ first: 11, last: 20 });
   const letters = (await lettersOf(disk)).map(({ outcome, reason, first, last }) => [outcome, reason, first, last]);
   const reason = 'retention removed them, and http://127.0.0.1:3000 had not confirmed them';
   assert.deepEqual(letters, [
@@ -77,7 +77,7 @@ test('what the cursor has not passed is named once, with a warning, and counted 
       ['warn', 11, 20],
     ],
   );
-  assert.deepEqual([link.status.dead_letters, link.status.lost_events], [2, 16]);
+  assert.deepEqual([pipe.status.dead_letters, pipe.status.lost_events], [2, 16]);
 });
 
 // In a stop, retention ends after forwarding.
@@ -104,13 +104,13 @@ test('what is removed after forwarding has ended is named as well [removed-5]', 
 
 test('with a cursor that is lost or new, all that is removed is named, unless the destination begins later', async () => {
   const disk = diskFrom(11, 30);
-  await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 11, last: 15 });
+  await createPipe(disk, 30, { destination: { begin: 'now' } }).pipe.removing({ first: 11, last: 15 });
   assert.deepEqual(await lettersOf(disk), []);
-  await createLink(disk, 30).link.removing({ first: 11, last: 15 });
+  await createPipe(disk, 30).pipe.removing({ first: 11, last: 15 });
   assert.deepEqual(await lostIn(disk), upTo(15, 11));
   await saveCursor(disk, { seq: 12, kind: 'hub' });
   await disk.remove(cursorName('upstream'));
-  await createLink(disk, 30, { begin: 'now' }).link.removing({ first: 16, last: 20 });
+  await createPipe(disk, 30, { destination: { begin: 'now' } }).pipe.removing({ first: 16, last: 20 });
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
 });
 
@@ -120,14 +120,14 @@ test('a destination whose cursor was lost has events that retention named meanwh
   await disk.remove(cursorName('upstream'));
   const position = JSON.stringify({ seq: 15, id: idOf(disk, 15), via: [] });
   const { url: to } = await startScripted(t, ({ method }) => (method === 'GET' ? [200, position] : [503, '{}']));
-  const { link } = createLink(disk, 40, { to });
-  t.after(() => link.close());
-  await link.removing({ first: 11, last: 20 });
+  const { pipe } = createPipe(disk, 40, { destination: { to } });
+  t.after(() => pipe.close());
+  await pipe.removing({ first: 11, last: 20 });
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
-  await link.check([]);
+  await pipe.check([]);
   await eventually('the letters are closed', async () => (await lostIn(disk)).length === 5);
   assert.deepEqual(await lostIn(disk), upTo(20, 16));
-  await link.removing({ first: 11, last: 20 });
+  await pipe.removing({ first: 11, last: 20 });
   assert.deepEqual(await lostIn(disk), upTo(20, 16));
 });
 
@@ -135,18 +135,15 @@ test('letters wait for a position that is being saved, and name only what is not
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 2, kind: 'hub' });
   const ledger = ledgerOf(disk);
-  await ledger.open(
-    UPSTREAM,
-    () => assert.fail('it is not new'),
-    createNotices('error', false, () => {}),
-  );
+  await ledger.open(UPSTREAM, () => assert.fail('it is not new'));
   const save = hold(disk, 'write');
-  const saving = ledger.saveReported({ ...ledger.value, seq: 5 });
+  const saving = ledger.moveTo({ seq: 5, id: null });
   const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
   for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
   save();
   await saving;
-  assert.deepEqual(await naming, { named: [{ first: 6, last: 10 }], lacked: { first: 6, last: 10 } });
+  assert.deepEqual(await naming, { first: 6, last: 10 });
+  assert.deepEqual(await lostIn(disk), upTo(10, 6));
   assert.equal(await ledger.nameRemoved({ first: 1, last: 5 }, 'retention', UPSTREAM), undefined);
   await ledger.close(true);
 });
@@ -161,11 +158,7 @@ test('retention and a start look at the letters of another process one after the
     const disk = before.afterCrash();
     const ledger = ledgerOf(disk);
     const goOn = hold(disk, held);
-    const opening = ledger.open(
-      UPSTREAM,
-      () => assert.fail('it is not new'),
-      createNotices('error', false, () => {}),
-    );
+    const opening = ledger.open(UPSTREAM, () => assert.fail('it is not new'));
     const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
     for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
     goOn();
@@ -181,7 +174,7 @@ test('events that have a letter already are not named again [removed-4]', async 
   const letters = await openLetters(disk);
   const line = `${makeLines(6).lines[5]}`.trimEnd();
   await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 413, reason: 'no', line });
-  await createLink(disk, 30).link.removing({ first: 1, last: 10 });
+  await createPipe(disk, 30).pipe.removing({ first: 1, last: 10 });
   assert.deepEqual(
     (await lettersOf(disk)).map((letter) => seqsOf([letter])),
     [[6], [5], upTo(10, 7)],
@@ -197,19 +190,19 @@ for (const kind of ['hub', 'api'] as const) {
     destination.answer = async (what, seq) => {
       if (what === 'send' && seq > 2 && !isNamed) {
         isNamed = true;
-        await ledger.nameGap({ first: seq, last: 10 }, 'retention');
+        await ledger.nameRemoved({ first: seq, last: 10 }, 'retention', UPSTREAM);
         return kind === 'hub' ? 'lost' : 'record';
       }
       return 'record';
     };
     if (kind === 'api') await saveCursor(disk, { kind });
-    const bench = startSender(disk, 20, () => destination, {
+    const bench = startPipe(disk, 20, () => destination, {
       ledger,
       limits: { forwardBatchBytes: 600 },
     });
     await bench.untilDone();
-    const { dead_letters, lost_events } = bench.sender.status();
-    await bench.sender.close();
+    const { dead_letters, lost_events } = bench.pipe.status;
+    await bench.pipe.close();
     assert.deepEqual(destination.recorded, upTo(20), 'what is in the journal is sent though it was named');
     assert.deepEqual([isNamed, await lostIn(disk), dead_letters, lost_events], [true, [], 0, 0]);
   });
@@ -223,18 +216,17 @@ test('what retention has named is not sent any more, but for the event on its wa
   const gone = { first: 1, last: 200 };
   upstream.answer = async (_, seq) => {
     if (seq !== 1 || upstream.requests.length > 1) return 'record';
-    await ledger.nameGap(gone, 'retention');
-    bench.sender.removed(gone, 'retention');
+    await bench.pipe.removing(gone);
     return 'in doubt';
   };
-  const bench = startSender(disk, 300, () => upstream, { ledger });
+  const bench = startPipe(disk, 300, () => upstream, { ledger });
   await bench.finish();
   assert.deepEqual(upstream.requests, [1, 1, ...upTo(300, 201)]);
   assert.deepEqual(await lostIn(disk), upTo(200, 2));
   assert.equal(disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length, 1, 'by this test');
 });
 
-test('a link lets its sender leave out what retention removes [removed-7]', async (t) => {
+test('a pipe leaves out what retention removes [removed-7]', async (t) => {
   let requests = 0;
   let goOn = () => {};
   const held = new Promise<void>((resolve) => {
@@ -249,13 +241,13 @@ test('a link lets its sender leave out what retention removes [removed-7]', asyn
   });
   const to = `http://127.0.0.1:${await listenOn(t, server)}`;
   const disk = diskWith({ [FIRST]: segment(1, 30) });
-  const { link } = createLink(disk, 30, { to });
-  t.after(() => link.close());
-  await link.check([]);
+  const { pipe } = createPipe(disk, 30, { destination: { to } });
+  t.after(() => pipe.close());
+  await pipe.check([]);
   await eventually('the first event is on its way', () => requests === 1);
-  await link.removing({ first: 1, last: 20 });
+  await pipe.removing({ first: 1, last: 20 });
   goOn();
-  await eventually('all is settled', () => link.status.seq === 30);
+  await eventually('all is settled', () => pipe.status.seq === 30);
   assert.equal(requests, 1 + 10);
   assert.deepEqual(await lostIn(disk), upTo(20, 2));
 });
@@ -265,7 +257,7 @@ test('events that were named, are still there, and are taken in a row share lett
   const disk = diskWith({ [FIRST]: segment(1, count + 50) });
   await saveCursor(disk, { kind: 'api' });
   const ledger = ledgerOf(disk);
-  await ledger.nameGap({ first: 1, last: count }, 'retention');
+  await ledger.nameRemoved({ first: 1, last: count }, 'retention', UPSTREAM);
   const reads = () => disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length;
   const before = reads();
   const upstream = new Model('api');
@@ -289,11 +281,11 @@ test('a hub that took the last request closes what was named of it, and no more'
     if (isDown) return 'again';
     if (what === 'ask') return 'record';
     isDown = true;
-    await ledger.nameGap({ first: 1, last: 10 }, 'retention');
+    await ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
     removeTen(disk);
     return 'lost';
   };
-  const bench = startSender(disk, 30, () => hub, {
+  const bench = startPipe(disk, 30, () => hub, {
     ledger,
     limits: { forwardBatchBytes: 600 },
   });
@@ -302,7 +294,7 @@ test('a hub that took the last request closes what was named of it, and no more'
   assert.ok(tookSeq > 0 && tookSeq < 10, `${tookSeq}`);
   isDown = false;
   hub.answer = () => 'record';
-  bench.sender.tryNow();
+  bench.pipe.tryNow();
   await bench.finish();
   assert.deepEqual(hub.lost, upTo(10, tookSeq + 1));
   assert.deepEqual(await lostIn(disk), hub.lost);
@@ -312,8 +304,8 @@ test('a hub that took the last request closes what was named of it, and no more'
 test('while no letter can be written no file is removed, and reports are refused with the reason [removed-1]', async () => {
   const disk = new SimulatedDisk();
   await saveCursor(disk, { kind: 'hub' });
-  const { link } = createLink(disk, 30);
-  const opened = await open(disk, link, RETAIN);
+  const { pipe } = createPipe(disk, 30);
+  const opened = await open(disk, pipe, RETAIN);
   let isFull = true;
   disk.fault = (call, name) =>
     isFull && name === 'dead-upstream.jsonl' && (call === 'create' || call === 'write')
@@ -338,18 +330,18 @@ test('while no letter can be written no file is removed, and reports are refused
   await opened.journal.close();
   await assert.rejects(async () => {
     disk.fault = () => systemError('EIO');
-    await link.removing({ first: 1, last: 99 });
+    await pipe.removing({ first: 1, last: 99 });
   }, NotRemovableError);
 });
 
 const RETAIN: Retain = { retainBytes: 2_000 };
 const TEXT = 'x'.repeat(100);
 
-function open(disk: SimulatedDisk, link: Link, retain: Retain): Promise<TestJournal> {
+function open(disk: SimulatedDisk, pipe: Pipe, retain: Retain): Promise<TestJournal> {
   const hooks: JournalHooks = {
     heldBack: () => undefined,
     opened: () => {},
-    removing: (last, first) => link.removing({ first, last }),
+    removing: (last, first) => pipe.removing({ first, last }),
     closed: async () => {},
   };
   const quick = { ...limits, spaceCheckMs: 5 };
@@ -363,7 +355,7 @@ for (const kind of ['hub', 'api'] as const) {
       await saveCursor(disk, { kind });
       let recorded = 0;
       await trial.run(disk, async () => {
-        const { journal, report } = await open(disk, createLink(disk, 30).link, { retainBytes: 1_000 });
+        const { journal, report } = await open(disk, createPipe(disk, 30).pipe, { retainBytes: 1_000 });
         for (let count = 0; count < 9; count += 1) {
           if ((await report(TEXT)) === undefined) recorded += 1;
           await settled(1);
@@ -376,7 +368,7 @@ for (const kind of ['hub', 'api'] as const) {
       for (const [at, after] of remains.entries()) {
         const when = `${trial.when}, remains ${at}`;
         // Without a limit the files that are still there stay, although their letter is written.
-        const { journal } = await open(after, createLink(after, 30).link, at % 2 === 0 ? {} : { retainBytes: 1_000 });
+        const { journal } = await open(after, createPipe(after, 30).pipe, at % 2 === 0 ? {} : { retainBytes: 1_000 });
         await settled();
         const { lastSeq } = journal;
         assert.ok(lastSeq >= recorded, when);

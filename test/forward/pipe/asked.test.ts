@@ -14,7 +14,7 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
-  startSender,
+  startPipe,
   upTo,
 } from '../scripted.ts';
 
@@ -22,21 +22,21 @@ test('a new hub gets all there is, in order, and what comes later', async () => 
   const { lines } = makeLines(300);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 200)) });
   const hub = new Model('hub');
-  const bench = startSender(disk, 200, () => hub);
+  const bench = startPipe(disk, 200, () => hub);
   await bench.untilDone();
   disk.put(FIRST, Buffer.concat(lines));
   bench.progress.recorded(disk.folder, 301);
   await bench.untilDone();
   assert.deepEqual(hub.recorded, upTo(300));
-  const { seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters, last_success } = bench.sender.status();
+  const { seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters, last_success } = bench.pipe.status;
   assert.deepEqual(
     [seq, kind, state, last_seq, lag_events, lag_seconds, dead_letters],
     [300, 'hub', 'idle', 300, 0, 0, 0],
   );
   assert.ok(last_success !== null);
   assert.equal(bench.ledger.floorSeq, 301);
-  assert.equal(bench.sender.outcomes.get('recorded'), 300);
-  await bench.sender.close();
+  assert.equal(bench.pipe.outcomes.get('recorded'), 300);
+  await bench.pipe.close();
 });
 
 test('a journal that has less than its hub, or another event there, is a fork [forwarder-8]', async () => {
@@ -44,13 +44,13 @@ test('a journal that has less than its hub, or another event there, is a fork [f
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     if (cursor === 'known') await saveCursor(disk, { seq: 3, kind: 'hub' });
     for (const hub of [hubAt(disk, 11, 'x'), hubAt(disk, 5, idOf(disk, 6))]) {
-      const bench = startSender(disk, 10, () => hub);
+      const bench = startPipe(disk, 10, () => hub);
       await bench.until('stopped');
-      const { why, reason } = bench.sender.status();
+      const { why, reason } = bench.pipe.status;
       assert.equal(why, 'fork', cursor);
       assert.match(reason ?? '', new RegExp(`has event ${hub.seq} .*identity --new`));
       await eventually('it is asked again', () => hub.asked > 3);
-      await bench.sender.close();
+      await bench.pipe.close();
       assert.deepEqual(hub.requests, []);
       assert.equal(bench.log.filter(({ level }) => level === 'warn').length, 1, 'logged once');
     }
@@ -72,14 +72,14 @@ test('a copy that such a hub has taken events of, as many as it has lost, is no 
   const { lines } = makeLines(30);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
   const hub = hubAt(disk, 10);
-  const bench = startSender(disk, 20, () => hub);
+  const bench = startPipe(disk, 20, () => hub);
   await bench.untilDone();
   hub.id = 'that of the copy';
   bench.progress.recorded(disk.folder, 31);
   await bench.until('stopped');
-  assert.equal(bench.sender.status().why, 'fork');
+  assert.equal(bench.pipe.status.why, 'fork');
   assert.deepEqual(hub.recorded, upTo(20, 11));
-  await bench.sender.close();
+  await bench.pipe.close();
 });
 
 test('what retention removed is in the dead letters if the hub lost the events that it had [forwarder-1]', async () => {
@@ -96,13 +96,13 @@ test('a hub that answers like something else later is stopped, and gets no plain
   await saveCursor(disk, { kind: 'hub' });
   const opened: string[] = [];
   const hub = new Model('hub', () => 'no hub');
-  const bench = startSender(disk, 10, (kind) => {
+  const bench = startPipe(disk, 10, (kind) => {
     opened.push(kind);
     return hub;
   });
   await bench.until('stopped');
   await eventually('it is asked again', () => hub.asked > 3);
-  assert.equal(bench.sender.status().why, 'not understood');
+  assert.equal(bench.pipe.status.why, 'not understood');
   hub.answer = () => 'record';
   await bench.finish();
   assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
@@ -129,11 +129,11 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
   hub.answer = (what, seq) => (what === 'ask' ? 'at' : seq < 23 ? 'refused' : isDown ? 'again' : 'record');
   for (const isLast of [false, false, true]) {
     isDown = !isLast;
-    const bench = startSender(disk, 26, () => hub, { limits: { forwardBatchBytes: 1 } });
+    const bench = startPipe(disk, 26, () => hub, { limits: { forwardBatchBytes: 1 } });
     if (isLast) await bench.untilDone();
     else await bench.until('waiting');
-    assert.equal(bench.sender.status().dead_letters, 3);
-    await bench.sender.close();
+    assert.equal(bench.pipe.status.dead_letters, 3);
+    await bench.pipe.close();
   }
   assert.deepEqual([hub.recorded, hub.lost], [upTo(26, 23), upTo(22, 16)]);
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
@@ -142,7 +142,7 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
 test('while a request is in flight the next one is read, and a stuck destination has no more read than that, and is not passed [forwarder-21]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record'));
-  const bench = startSender(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
+  const bench = startPipe(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });
   await eventually('40 tries', () => hub.requests.length > 40);
   assert.equal((await cursorOf(disk)).seq, 0);
   assert.ok(hub.largest <= 5, `the first page has 1,000 bytes, so at most 5 lines, and a request had ${hub.largest}`);

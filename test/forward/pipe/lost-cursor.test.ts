@@ -24,7 +24,7 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
-  startSender,
+  startPipe,
   upTo,
   writeStopped,
 } from '../scripted.ts';
@@ -43,12 +43,12 @@ function modelAt(kind: 'hub' | 'api', seq: number, id: string | null = createUui
   return Object.assign(new Model(kind), { seq, id });
 }
 
-/** @returns why a sender of a journal that ends with `lastSeq` is stopped; it has sent nothing */
+/** @returns why a pipe of a journal that ends with `lastSeq` is stopped; it has sent nothing */
 async function forkOf(disk: SimulatedDisk, lastSeq: number, model: Model): Promise<string> {
-  const bench = startSender(disk, lastSeq, () => model);
+  const bench = startPipe(disk, lastSeq, () => model);
   await bench.until('stopped');
-  const { why, reason } = bench.sender.status();
-  await bench.sender.close();
+  const { why, reason } = bench.pipe.status;
+  await bench.pipe.close();
   assert.deepEqual([why, model.requests, await lettersOf(disk)], ['fork', [], []]);
   await writeStopped(disk, why);
   return `${reason}`;

@@ -15,7 +15,7 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
-  startSender,
+  startPipe,
   upTo,
 } from '../scripted.ts';
 
@@ -30,11 +30,11 @@ test('a cursor of a plain upstream that is ahead of its journal, or that of anot
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     await saveCursor(disk, { seq, id: 'x', kind: 'api' });
     const upstream = new Model('api');
-    const bench = startSender(disk, 10, () => upstream);
+    const bench = startPipe(disk, 10, () => upstream);
     await bench.until('stopped');
-    assert.equal(bench.sender.status().why, 'fork');
-    assert.match(bench.sender.status().reason ?? '', /assetlog forward from upstream --seq N/);
-    await bench.sender.close();
+    assert.equal(bench.pipe.status.why, 'fork');
+    assert.match(bench.pipe.status.reason ?? '', /assetlog forward from upstream --seq N/);
+    await bench.pipe.close();
     assert.deepEqual(upstream.requests, []);
   }
 });
@@ -42,8 +42,8 @@ test('a cursor of a plain upstream that is ahead of its journal, or that of anot
 test('an event that was refused is in the dead letters as it is in the journal, and the next one is sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'refused' : 'record'));
-  const { sender } = await sendAll(disk, 5, () => upstream);
-  assert.equal(sender.status().dead_letters, 1);
+  const { pipe } = await sendAll(disk, 5, () => upstream);
+  assert.equal(pipe.status.dead_letters, 1);
   assert.deepEqual([upstream.requests, upstream.recorded], [upTo(5), [1, 2, 4, 5]]);
   const [{ time, ...letter } = assert.fail('there is no letter')] = await lettersOf(disk);
   const line = disk.text(FIRST).split('\n')[2]!;
@@ -60,19 +60,19 @@ test('an event is not passed before its dead letter is written [forwarder-23]', 
     isWriting = true;
     return new Promise<never>(() => {});
   };
-  startSender(disk, 5, () => upstream);
+  startPipe(disk, 5, () => upstream);
   await eventually('the letter is being written', () => isWriting);
   assert.equal((await cursorOf(disk)).seq, 2);
 });
 
-test('at 20 refusals in a row the sender stops with the last one; SIGHUP lets it continue', async () => {
+test('at 20 refusals in a row the pipe stops with the last one; SIGHUP lets it continue', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', (_, seq) => (seq > 1 && seq < 26 ? 'refused' : 'record'));
-  const bench = startSender(disk, 30, () => upstream, { limits: { forwardStoppedMs: 60_000 } });
+  const bench = startPipe(disk, 30, () => upstream, { limits: { forwardStoppedMs: 60_000 } });
   await bench.until('stopped');
-  assert.deepEqual([bench.sender.status().why, bench.sender.status().seq], ['refusals', 20]);
-  assert.match(bench.sender.status().reason ?? '', /20 events in a row were refused, the last one is 21/);
-  bench.sender.tryNow();
+  assert.deepEqual([bench.pipe.status.why, bench.pipe.status.seq], ['refusals', 20]);
+  assert.match(bench.pipe.status.reason ?? '', /20 events in a row were refused, the last one is 21/);
+  bench.pipe.tryNow();
   await bench.finish();
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(25, 2));
   assert.deepEqual(upstream.recorded, [1, ...upTo(30, 26)]);
@@ -110,13 +110,13 @@ test('a letter of an event in doubt says whether the event was taken later or gi
     if (seq === 2 && upstream.requests.filter((other) => other === 2).length === 1) return 'in doubt';
     return seq === 4 ? 'lost' : 'record';
   };
-  const { sender, log } = await sendAll(disk, 6, () => upstream);
+  const { pipe, log } = await sendAll(disk, 6, () => upstream);
   const letters = (await lettersOf(disk)).map((letter) => [...seqsOf([letter]), letter.outcome, letter.became]);
   assert.deepEqual(letters, [
     [2, 'in doubt', 'taken'],
     [4, 'in doubt', 'given up'],
   ]);
-  assert.deepEqual([sender.status().dead_letters, (await openLetters(disk)).open], [1, 1]);
+  assert.deepEqual([pipe.status.dead_letters, (await openLetters(disk)).open], [1, 1]);
   const logged = log.filter(({ message }) => /dead letters/.test(`${message}`));
   assert.doesNotMatch(JSON.stringify(logged), /answers 502/);
 });
@@ -138,7 +138,7 @@ test('in an outage with answers in doubt nothing is given up', async () => {
 test('without a next event, one in doubt is not sent again until there is one', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const upstream = new Model('api', (_, seq) => (seq === 3 && upstream.requests.length < 6 ? 'in doubt' : 'record'));
-  const bench = startSender(disk, 3, () => upstream);
+  const bench = startPipe(disk, 3, () => upstream);
   await bench.until('suspect');
   await new Promise((resolve) => setTimeout(resolve, 30));
   assert.deepEqual(upstream.requests, [1, 2, 3, 3, 3]);
@@ -174,7 +174,7 @@ test('an event that was sent to look further is named too when the process dies 
     if (seq === 4) disk.fault = () => new Promise<never>(() => {});
     return seq === 3 ? 'in doubt' : 'record';
   };
-  startSender(disk, 6, () => upstream);
+  startPipe(disk, 6, () => upstream);
   await eventually('4 is recorded', () => upstream.recorded.includes(4));
   const [after, next] = [disk.afterCrash(), new Model('api')];
   await sendAll(after, 6, () => next);
@@ -205,9 +205,9 @@ test('a stop gives the request in flight some time, and then its event stays as 
     const signal = upstream.signals.at(-1)!;
     return new Promise((resolve) => signal.addEventListener('abort', () => resolve('in doubt')));
   };
-  const bench = startSender(disk, 5, () => upstream);
+  const bench = startPipe(disk, 5, () => upstream);
   await eventually('3 is on its way', () => upstream.requests.at(-1) === 3);
-  await bench.sender.close();
+  await bench.pipe.close();
   const cursor = await cursorOf(disk);
   assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
 });
@@ -225,9 +225,9 @@ test('a stop while the disk takes no dead letter leaves what was recorded as bei
       writes += 1;
       return writes > writesMax ? systemError('ENOSPC', name) : undefined;
     };
-    const bench = startSender(disk, 6, () => upstream);
+    const bench = startPipe(disk, 6, () => upstream);
     await eventually('a letter was tried again', () => writes > writesMax + 1);
-    await bench.sender.close();
+    await bench.pipe.close();
     const { seq, sending } = await cursorOf(disk);
     assert.deepEqual([seq, sending], [writesMax + 2, 4]);
   }
@@ -236,12 +236,12 @@ test('a stop while the disk takes no dead letter leaves what was recorded as bei
 test('a stop after an answer that recorded nothing leaves no event as being sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const upstream = new Model('api', (what) => (what === 'send' ? 'again' : 'record'));
-  const bench = startSender(disk, 5, () => upstream, {
+  const bench = startPipe(disk, 5, () => upstream, {
     limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
   });
   await bench.until('waiting');
-  assert.match(bench.sender.status().reason ?? '', /answers 503/);
-  await bench.sender.close();
+  assert.match(bench.pipe.status.reason ?? '', /answers 503/);
+  await bench.pipe.close();
   const cursor = await cursorOf(disk);
   assert.deepEqual([cursor.seq, cursor.sending], [0, undefined]);
 });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { cursorOf, hubAt, idOf, lettersOf, Model, saveCursor, startSender, upTo } from '../scripted.ts';
+import { cursorOf, hubAt, idOf, lettersOf, Model, saveCursor, startPipe, upTo } from '../scripted.ts';
 
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
@@ -11,9 +11,9 @@ const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.eve
 test('the URL says the kind, and the cursor has it before anything is sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const engine = new Model('nats', () => 'again');
-  const bench = startSender(disk, 5, () => engine, NATS);
+  const bench = startPipe(disk, 5, () => engine, NATS);
   await bench.until('waiting');
-  assert.equal(bench.sender.status().kind, 'nats');
+  assert.equal(bench.pipe.status.kind, 'nats');
   engine.answer = async (what) => {
     if (what === 'send') assert.equal((await cursorOf(disk)).kind, 'nats');
     return 'record' as const;
@@ -26,7 +26,7 @@ test('an engine that has removed all events of a journal gets the next ones, and
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { seq: 6, kind: 'nats' });
   const engine = new Model('nats');
-  const bench = startSender(disk, 10, () => engine, NATS);
+  const bench = startPipe(disk, 10, () => engine, NATS);
   await bench.untilDone();
   assert.deepEqual(engine.recorded, upTo(10, 7));
   const [warning, ...others] = bench.log.filter(({ level }) => level === 'warn');
@@ -35,16 +35,16 @@ test('an engine that has removed all events of a journal gets the next ones, and
     /assetlog forward from upstream --seq 1 --data .*, before the destination has a later event$/,
   );
   assert.deepEqual(others, []);
-  await bench.sender.close();
+  await bench.pipe.close();
 });
 
 test('what an engine refuses gets one dead letter, and is not sent again after it was asked again [to-engine-2]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
-  const first = startSender(disk, 3, () => engine, { ...NATS, limits: { forwardBatchBytes: 1 } });
+  const first = startPipe(disk, 3, () => engine, { ...NATS, limits: { forwardBatchBytes: 1 } });
   await first.finish();
   assert.deepEqual([engine.recorded, (await cursorOf(disk)).seq], [[1, 2], 3]);
-  const second = startSender(disk, 3, () => engine, NATS);
+  const second = startPipe(disk, 3, () => engine, NATS);
   await second.finish();
   assert.deepEqual(engine.requests, [1, 2, 3], 'the letter is in place of the event');
   assert.deepEqual(
@@ -58,7 +58,7 @@ test('after a crash the same lines are sent again, though more have come [to-eng
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await saveCursor(disk, { seq: 2, kind: 'clickhouse', sending: 7 });
   const engine = hubAt(disk, 2, idOf(disk, 2), 'clickhouse');
-  const bench = startSender(disk, 20, () => engine, CLICKHOUSE);
+  const bench = startPipe(disk, 20, () => engine, CLICKHOUSE);
   await bench.finish();
   assert.deepEqual(
     [engine.requests.slice(0, 2), engine.ends.slice(0, 2)],
@@ -84,7 +84,7 @@ test('a request without an answer is sent again with the same lines, and not wit
     }
     return 'record';
   });
-  const bench = startSender(disk, 2, () => engine, CLICKHOUSE);
+  const bench = startPipe(disk, 2, () => engine, CLICKHOUSE);
   await bench.finish();
   assert.deepEqual(
     [engine.requests.slice(0, 3), engine.ends.slice(0, 3)],
@@ -104,7 +104,7 @@ test('a table that has the lines of the last request, or some, gets the rest of 
     const disk = diskWith({ [FIRST]: segment(1, 20) });
     await saveCursor(disk, { seq: 2, kind: 'clickhouse', sending: 7 });
     const engine = hubAt(disk, has, idOf(disk, has), 'clickhouse');
-    const bench = startSender(disk, 20, () => engine, CLICKHOUSE);
+    const bench = startPipe(disk, 20, () => engine, CLICKHOUSE);
     await bench.finish();
     assert.deepEqual([engine.requests[0], engine.ends[0]], first, `${has}`);
     assert.deepEqual(engine.recorded, upTo(20, has + 1));
@@ -115,7 +115,7 @@ test('an engine that was restored while a request was in flight gets what it lac
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await saveCursor(disk, { seq: 15, kind: 'clickhouse', sending: 18 });
   const engine = hubAt(disk, 3, idOf(disk, 3), 'clickhouse');
-  const bench = startSender(disk, 20, () => engine, { ...CLICKHOUSE, limits: { insertBytes: 1 } });
+  const bench = startPipe(disk, 20, () => engine, { ...CLICKHOUSE, limits: { insertBytes: 1 } });
   await bench.finish();
   assert.deepEqual([engine.recorded, engine.largest], [upTo(20, 4), 1]);
 });
@@ -126,7 +126,7 @@ test('an engine that is at another seq than expected is asked at once, and waite
     const engine = new Model('nats', (what) =>
       what === 'send' && engine.requests.length <= times ? 'elsewhere' : 'record',
     );
-    const bench = startSender(disk, 3, () => engine, NATS);
+    const bench = startPipe(disk, 3, () => engine, NATS);
     await bench.finish();
     assert.deepEqual([engine.recorded, engine.asked], [upTo(3), 1 + times]);
     const warnings = bench.log.filter(({ level }) => level === 'warn');
@@ -138,9 +138,9 @@ test('a destination of another kind under the same name is stopped, and gets not
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 3, kind: 'hub' });
   const engine = new Model('nats');
-  const bench = startSender(disk, 5, () => engine, NATS);
+  const bench = startPipe(disk, 5, () => engine, NATS);
   await bench.until('stopped');
-  assert.match(bench.sender.status().reason ?? '', /of the kind hub, and nats:.* give it a name of its own$/);
-  await bench.sender.close();
+  assert.match(bench.pipe.status.reason ?? '', /of the kind hub, and nats:.* give it a name of its own$/);
+  await bench.pipe.close();
   assert.deepEqual([engine.asked, engine.requests], [0, []]);
 });

@@ -6,7 +6,7 @@ import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
-import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, seqsOf, startSender, upTo } from '../scripted.ts';
+import { cursorOf, lettersOf, loseCursor, Model, saveCursor, sendAll, seqsOf, startPipe, upTo } from '../scripted.ts';
 
 const destination = {
   to: 'hook+http://127.0.0.1:3000/…',
@@ -144,18 +144,18 @@ test('after a crash only the event that was being sent is in doubt, and a lost c
   const { seq, sending } = await cursorOf(disk);
   assert.deepEqual([seq, sending], [10, undefined]);
   await loseCursor(disk);
-  const bench = startSender(disk, 10, () => hook, { destination });
+  const bench = startPipe(disk, 10, () => hook, { destination });
   await bench.until('stopped');
-  const { why, reason } = bench.sender.status();
+  const { why, reason } = bench.pipe.status;
   assert.deepEqual([why, hook.requests.length], ['cursor lost', 2]);
   assert.match(`${reason}`, /run assetlog forward from upstream --seq N/);
-  await bench.sender.close();
+  await bench.pipe.close();
 });
 
 test('events that a hook does not want cost at most one sync a second [hook-6]', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([], 5_000) });
   const hook = new Model('hook');
-  const bench = startSender(disk, 10, () => hook, { destination, limits: { forwardCheckMs: 60_000 } });
+  const bench = startPipe(disk, 10, () => hook, { destination, limits: { forwardCheckMs: 60_000 } });
   await bench.until('idle');
   await eventually('a part is passed', () => bench.ledger.value.seq >= 10);
   for (let seq = 11; seq < 200; seq += 10) {
@@ -163,7 +163,7 @@ test('events that a hook does not want cost at most one sync a second [hook-6]',
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
   assert.ok((await cursorOf(disk)).seq <= 10);
-  await bench.sender.close();
+  await bench.pipe.close();
   assert.ok((await cursorOf(disk)).seq >= 10, 'a stop saves what was passed');
   assert.deepEqual(hook.requests, []);
 });

@@ -36,7 +36,7 @@ interface Tried {
 export async function tryMutants(word: string, steps: number): Promise<number> {
   const mutants = allMutants().filter(({ file, breaks }) => FOLDERS.test(file) && `${file}: ${breaks}`.includes(word));
   const lived = mutants.filter(({ file }) => !NOT_LIVED.test(file));
-  const chosen = lived.filter(({ file, breaks }) => !unseen.has(`${file}: ${breaks}`));
+  const chosen = lived.filter(({ breaks }) => !unseen.has(breaks));
   const counts = { died: 0, survived: 0, stale: 0 };
   const survivors: Mutant[] = [];
   const needed = new Set<FaultKind>();

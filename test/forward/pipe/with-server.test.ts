@@ -6,7 +6,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Link } from '../../../src/forward/pipe/link.ts';
+import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
 import { retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { readState, readStatus, writeState } from '../../../src/forward/pipe/status.ts';
 import type { DestinationSettings } from '../../../src/forward/settings.ts';
@@ -16,20 +16,20 @@ import { diskWith, FIRST, segment } from '../../support/segments.ts';
 import { listenOn, startScripted } from '../../support/sent-lines.ts';
 import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
-import { createLink, idOf, limits } from '../scripted.ts';
+import { createPipe, idOf, limits } from '../scripted.ts';
 
-/** A link of a journal with 5 events. */
-function linkOf(
+/** A pipe of a journal with 5 events. */
+function pipeOf(
   t: TestContext,
   destination: Partial<DestinationSettings>,
   {
     disk = diskWith({ [FIRST]: segment(1, 5) }),
     ...options
-  }: Parameters<typeof createLink>[3] & { disk?: SimulatedDisk } = {},
-): Link {
-  const { link } = createLink(disk, 5, destination, options);
-  t.after(() => link.close());
-  return link;
+  }: Parameters<typeof createPipe>[2] & { disk?: SimulatedDisk } = {},
+): Pipe {
+  const { pipe } = createPipe(disk, 5, { destination, ...options });
+  t.after(() => pipe.close());
+  return pipe;
 }
 
 test('a token file that changes while its request is in flight is tried at once after the stop [link-3]', async (t) => {
@@ -42,13 +42,13 @@ test('a token file that changes while its request is in flight is tried at once 
     if (tokens.length === 1) writeFileSync(tokenFile, 'new one');
     return [tokens.at(-1) === 'old' ? 401 : 200, method === 'GET' ? '{"error":"no"}' : '{}'];
   });
-  const link = linkOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
-  await link.check([]);
-  await eventually('it is stopped', () => link.status.state === 'stopped');
+  const pipe = pipeOf(t, { to, tokenFile }, { limits: { forwardStoppedMs: 60_000, keptMs: 60_000 } });
+  await pipe.check([]);
+  await eventually('it is stopped', () => pipe.status.state === 'stopped');
   await sleep(100); // a check that finds the new file is not the first thing after the stop
   await eventually('the new token is used', async () => {
-    await link.check([]);
-    return link.status.seq === 5;
+    await pipe.check([]);
+    return pipe.status.seq === 5;
   });
   assert.deepEqual([...new Set(tokens)], ['old', 'new one']);
   assert.equal(tokens.filter((token) => token === 'old').length, 1, 'and the old one is not used again');
@@ -62,15 +62,15 @@ test('which journals a hub says it is and forwards to is durable before an event
     if (method === 'PUT') cut ??= disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
     return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
   });
-  const link = linkOf(t, { to }, { disk });
-  assert.deepEqual(link.via, []);
-  await link.check([]);
+  const pipe = pipeOf(t, { to }, { disk });
+  assert.deepEqual(pipe.via, []);
+  await pipe.check([]);
   await eventually('lines are sent', () => cut !== undefined);
-  const again = linkOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
+  const again = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk: cut! });
   await again.readFloor();
   assert.deepEqual(again.via, via);
   cut!.put('forward-upstream.via', Buffer.from('x'));
-  const other = linkOf(t, { to }, { disk: cut! });
+  const other = pipeOf(t, { to }, { disk: cut! });
   await other.readFloor();
   assert.deepEqual(other.via, [], 'a file that may be another one is not believed');
 });
@@ -84,22 +84,22 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
     methods.push(method);
     return method === 'GET' ? [200, JSON.stringify({ seq: 0, id: null, via })] : [503, '{}'];
   });
-  const link = linkOf(t, { to }, { disk });
-  await link.check([]);
-  await eventually('it has asked again', () => methods.length > 3 && link.status.state === 'waiting');
-  assert.match(`${link.status.reason}`, /EIO/);
-  assert.deepEqual([new Set(methods), link.via], [new Set(['GET']), []]);
+  const pipe = pipeOf(t, { to }, { disk });
+  await pipe.check([]);
+  await eventually('it has asked again', () => methods.length > 3 && pipe.status.state === 'waiting');
+  assert.match(`${pipe.status.reason}`, /EIO/);
+  assert.deepEqual([new Set(methods), pipe.via], [new Set(['GET']), []]);
   disk.fault = () => undefined;
   await eventually('lines are sent', () => methods.includes('PUT'));
-  assert.deepEqual(link.via, via);
+  assert.deepEqual(pipe.via, via);
 });
 
 test('what status shows is written when it changes: no state that is older than the cursor [link-2]', async (t) => {
   const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const link = linkOf(t, { to }, { disk });
-  await link.check([]); // as about once a second: nothing writes after it but a change
-  await eventually('all is sent', () => link.status.seq === 5);
+  const pipe = pipeOf(t, { to }, { disk });
+  await pipe.check([]); // as about once a second: nothing writes after it but a change
+  await eventually('all is sent', () => pipe.status.seq === 5);
   await eventually('the state file has caught up', async () => {
     const written = await readState(disk, 'upstream', limits);
     return written?.state === 'idle' && written.last_success !== null;
@@ -114,28 +114,28 @@ test('a restart keeps the time of the last success, and what has no time is none
   ] as const) {
     const before = { state: 'idle', why: null, reason: null, since: '', next_try: null, kind: null } as const;
     await writeState(disk, 'upstream', { ...before, to: '', last_success, last_error: null, pid: 1 });
-    const link = linkOf(t, { to: 'http://127.0.0.1:9' }, { disk });
-    await link.check([]);
-    await eventually('it waits', () => link.status.state === 'waiting');
-    await link.close();
+    const pipe = pipeOf(t, { to: 'http://127.0.0.1:9' }, { disk });
+    await pipe.check([]);
+    await eventually('it waits', () => pipe.status.state === 'waiting');
+    await pipe.close();
     const written = await readState(disk, 'upstream', limits);
-    assert.deepEqual([link.status.last_success, written?.last_success], [expected, expected]);
+    assert.deepEqual([pipe.status.last_success, written?.last_success], [expected, expected]);
   }
 });
 
 test('one that is stopped says when it tries again, and a change of its state is written at once', async (t) => {
   const { url: to } = await startScripted(t, () => [403, '{"error":"no"}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
+  const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000 } });
   const [status] = await readStatus(disk, null, undefined, limits);
   assert.equal(status, undefined);
-  await link.check([]);
-  await eventually('it is stopped', () => link.status.state === 'stopped');
-  const inMs = Date.parse(link.status.next_try ?? '') - Date.now();
-  assert.ok(inMs > 50_000 && inMs <= 60_000, `${link.status.next_try}`);
+  await pipe.check([]);
+  await eventually('it is stopped', () => pipe.status.state === 'stopped');
+  const inMs = Date.parse(pipe.status.next_try ?? '') - Date.now();
+  assert.ok(inMs > 50_000 && inMs <= 60_000, `${pipe.status.next_try}`);
   const shown = async () => (await readStatus(disk, null, { pid: process.pid }, limits))[0];
-  await eventually('the file has it', async () => (await shown())?.next_try === link.status.next_try);
-  await link.close();
+  await eventually('the file has it', async () => (await shown())?.next_try === pipe.status.next_try);
+  await pipe.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.next_try, null, 'without a service it does not');
 });
 
@@ -146,18 +146,18 @@ test('a service shows of a destination what its files show, when all is sent and
   ] as const) {
     const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : status, '{}']);
     const disk = diskWith({ [FIRST]: segment(1, 5) });
-    const link = linkOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0 } });
-    await link.check([]);
+    const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0 } });
+    await pipe.check([]);
     await eventually(
       'it is so',
-      () => link.status.state === (isDone ? 'idle' : 'stopped') && link.status.seq === (isDone ? 5 : 0),
+      () => pipe.status.state === (isDone ? 'idle' : 'stopped') && pipe.status.seq === (isDone ? 5 : 0),
     );
     await eventually('the files say the same', async () => {
-      await link.check([]);
+      await pipe.check([]);
       const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
-      return JSON.stringify(shown) === JSON.stringify(link.status);
+      return JSON.stringify(shown) === JSON.stringify(pipe.status);
     });
-    const { lag_events, dead_letters, lost_events, deployment } = link.status;
+    const { lag_events, dead_letters, lost_events, deployment } = pipe.status;
     assert.deepEqual([lag_events, dead_letters, lost_events, deployment], [isDone ? 0 : 5, 0, 0, null]);
   }
 });
@@ -169,21 +169,21 @@ test('a request that is not answered for some time is said to be, also in the fi
     createServer((socket) => void sockets.push(socket.on('error', () => {}))),
   );
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const link = linkOf(t, { to: `http://127.0.0.1:${port}` }, { disk, limits: { forwardSlowMs: 100 } });
+  const pipe = pipeOf(t, { to: `http://127.0.0.1:${port}` }, { disk, limits: { forwardSlowMs: 100 } });
   const isSaid = (state: string) =>
     eventually(`it is ${state} without an answer`, async () => {
-      await link.check([]);
+      await pipe.check([]);
       const [shown] = await readStatus(disk, null, { pid: process.pid }, limits);
       return shown?.state === state && /^no answer for \d+ s$/.test(`${shown.reason}`);
     });
   await isSaid('asking');
   const answer = '{"seq":0,"id":null}';
   sockets[0]?.write(`HTTP/1.1 200 OK\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`);
-  await eventually('it sends', () => link.status.state === 'sending');
-  assert.equal(link.status.reason, null);
+  await eventually('it sends', () => pipe.status.state === 'sending');
+  assert.equal(pipe.status.reason, null);
   await isSaid('sending');
   for (const socket of sockets) socket.destroy();
-  await eventually('it waits', () => link.status.state === 'waiting');
+  await eventually('it waits', () => pipe.status.state === 'waiting');
 });
 
 test('a retry sends a hub what it refused as a report of its own, so that the hub stays at its event [link-4]', async (t) => {
@@ -195,26 +195,26 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
     const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1)!);
     return [200, JSON.stringify({ seq, id })];
   });
-  const link = linkOf(t, { to }, { disk });
-  await link.check([]);
-  await eventually('the first event is refused, and all others are taken', () => link.status.seq === 5);
-  assert.equal(link.status.dead_letters, 1);
+  const pipe = pipeOf(t, { to }, { disk });
+  await pipe.check([]);
+  await eventually('the first event is refused, and all others are taken', () => pipe.status.seq === 5);
+  assert.equal(pipe.status.dead_letters, 1);
   const sent = got.length;
   await writeRetry(disk, 'upstream', {});
-  await link.check([retryName('upstream')]);
-  await eventually('its letter is closed', () => link.status.dead_letters === 0);
+  await pipe.check([retryName('upstream')]);
+  await eventually('its letter is closed', () => pipe.status.dead_letters === 0);
   const [{ method, headers }, ...more] = got.slice(sent) as [(typeof got)[0]];
   assert.deepEqual([method, headers['idempotency-key'], more], ['POST', `"${idOf(disk, 1)}"`, []]);
-  assert.deepEqual([link.status.kind, link.status.seq], ['hub', 5]);
+  assert.deepEqual([pipe.status.kind, pipe.status.seq], ['hub', 5]);
 });
 
 test('the scheme of an engine says its kind before it was reached, also without a service', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const link = linkOf(t, { to: 'nats://127.0.0.1:1/ASSETLOG' }, { disk });
-  assert.equal(link.status.kind, 'nats');
-  await link.check([]);
-  await eventually('it is tried', () => link.status.state === 'waiting');
-  await link.close();
+  const pipe = pipeOf(t, { to: 'nats://127.0.0.1:1/ASSETLOG' }, { disk });
+  assert.equal(pipe.status.kind, 'nats');
+  await pipe.check([]);
+  await eventually('it is tried', () => pipe.status.state === 'waiting');
+  await pipe.close();
   assert.equal((await readStatus(disk, null, undefined, limits))[0]?.kind, 'nats');
 });
 
@@ -223,9 +223,9 @@ test('one that cannot begin says when it tries again', async (t) => {
   const source = async () => {
     throw new Error('.journal-id was removed');
   };
-  const link = linkOf(t, {}, { disk, source });
-  await link.check([]);
-  assert.equal(link.status.reason, '.journal-id was removed; it is tried again every 1 s');
+  const pipe = pipeOf(t, {}, { disk, source });
+  await pipe.check([]);
+  assert.equal(pipe.status.reason, '.journal-id was removed; it is tried again every 1 s');
 });
 
 test('every reason to stop is in the handbook, and the handbook has no other', () => {

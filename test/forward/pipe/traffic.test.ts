@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { Pace } from '../../../src/forward/pipe/pace.ts';
+import { Pace } from '../../../src/forward/pipe/traffic.ts';
 
 function paceAt({ random = () => 1, ratePerSecond }: { random?: () => number; ratePerSecond?: number } = {}) {
   const clock = { nowMs: 1_000_000 };

@@ -1,4 +1,4 @@
-/** The states of a sender, with destinations that answer as a script says. */
+/** The states of a pipe, with destinations that answer as a script says. */
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -20,7 +20,7 @@ import {
   saveCursor,
   sendAll,
   seqsOf,
-  startSender,
+  startPipe,
   upTo,
 } from '../scripted.ts';
 
@@ -39,7 +39,7 @@ test('a new destination begins with the first event there is, or with the next o
     await sendAll(disk, 20, () => all);
     assert.deepEqual(all.recorded, upTo(20, 11));
     const next = new Model(kind);
-    const now = startSender(disk, 15, () => next, { destination: { name: 'now', begin: 'now' } });
+    const now = startPipe(disk, 15, () => next, { destination: { name: 'now', begin: 'now' } });
     await now.untilDone();
     now.progress.recorded(disk.folder, 21);
     await now.finish();
@@ -56,7 +56,7 @@ test('nothing is sent or asked before the journal is readable, and before the cu
     found ||= (await readCursor(disk.afterPowerCut(NOTHING_MORE), 'upstream')).kind;
     return 'record' as const;
   };
-  const bench = startSender(disk, 3, () => hub, { journalIsOpen: false });
+  const bench = startPipe(disk, 3, () => hub, { journalIsOpen: false });
   await new Promise((resolve) => setTimeout(resolve, 20));
   assert.equal(hub.asked, 0);
   assert.equal(bench.ledger.floorSeq, 1, 'retention waits until the cursor is known');
@@ -74,13 +74,13 @@ test('a hub is asked where a lost cursor was; a plain upstream is stopped and ne
 
   await disk.remove(cursorName('upstream'));
   const upstream = new Model('api');
-  const stopped = startSender(disk, 20, () => upstream);
+  const stopped = startPipe(disk, 20, () => upstream);
   await stopped.until('stopped');
-  const { why, reason } = stopped.sender.status();
+  const { why, reason } = stopped.pipe.status;
   assert.equal(why, 'cursor lost');
   assert.match(reason ?? '', /is missing.*assetlog forward from upstream --seq N/);
-  await eventually('it is tried again', () => stopped.sender.answers.get('no hub')! > 3);
-  await stopped.sender.close();
+  await eventually('it is tried again', () => stopped.pipe.traffic.answers.get('no hub')! > 3);
+  await stopped.pipe.close();
   assert.deepEqual(upstream.requests, []);
   const { kind } = await readCursor(disk, 'upstream');
   assert.equal(kind, 'lost', 'a stop does not make up a cursor');
@@ -104,20 +104,20 @@ for (const kind of ['hub', 'api'] as const) {
     if (kind === 'hub') assert.deepEqual(destination.lost, [...upTo(10, 3), ...upTo(20, 16)]);
   });
 
-  test(`${kind}: a damaged line stops the sender after the events before it, and is not given up [forwarder-12]`, async () => {
+  test(`${kind}: a damaged line stops the pipe after the events before it, and is not given up [forwarder-12]`, async () => {
     const withoutEnd = diskWith({ [FIRST]: segment(1, 10).subarray(0, -9), [segmentName(12)]: segment(12, 5) });
     for (const [disk, lastSeq, sent, problem] of [
       [diskWithBadFifth(), 10, 4, /event 5 cannot be read: events-0+1.jsonl, line 5, byte .*assetlog repair/],
       [withoutEnd, 16, 9, /events 10 to 11 cannot be read: events-0+1.jsonl, line 10, byte .*assetlog repair/],
     ] as const) {
       const destination = new Model(kind);
-      const bench = startSender(disk, lastSeq, () => destination);
+      const bench = startPipe(disk, lastSeq, () => destination);
       await bench.until('stopped');
-      await eventually('what can be read is sent', () => bench.sender.status().seq === sent);
-      const { why, reason } = bench.sender.status();
+      await eventually('what can be read is sent', () => bench.pipe.status.seq === sent);
+      const { why, reason } = bench.pipe.status;
       assert.equal(why, 'damage');
       assert.match(reason ?? '', problem);
-      await bench.sender.close();
+      await bench.pipe.close();
       assert.deepEqual([destination.recorded, await lettersOf(disk)], [upTo(sent), []]);
     }
   });
@@ -134,13 +134,13 @@ for (const kind of ['hub', 'api'] as const) {
 test('another journal in the folder is not sent in place of the one before [forwarder-17]', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const upstream = new Model('api');
-  const bench = startSender(disk, 10, () => upstream);
+  const bench = startPipe(disk, 10, () => upstream);
   await bench.untilDone();
   disk.put(FIRST, segment(1, 12));
   bench.progress.recorded(disk.folder, 13);
   await bench.until('stopped');
-  assert.equal(bench.sender.status().why, 'fork');
-  await bench.sender.close();
+  assert.equal(bench.pipe.status.why, 'fork');
+  await bench.pipe.close();
   assert.deepEqual(upstream.recorded, upTo(10));
 });
 
@@ -164,10 +164,10 @@ test('a proxy that answers in place of a hub at first does not decide for good t
     const models = { hub: new Model('hub'), api: new Model('api') };
     models.hub.answer = () => (models.hub.asked < 4 ? 'no hub' : 'record');
     models.api.answer = () => answer;
-    const bench = startSender(disk, 10, byKind(models));
+    const bench = startPipe(disk, 10, byKind(models));
     await bench.untilDone();
-    assert.equal(bench.sender.status().kind, 'hub');
-    await bench.sender.close();
+    assert.equal(bench.pipe.status.kind, 'hub');
+    await bench.pipe.close();
     assert.deepEqual([models.hub.recorded, models.api.recorded], [upTo(10), []]);
   }
   // One that has taken an event stays what it is.
@@ -190,33 +190,33 @@ test('a destination whose dead letters have reached their limit stops, and conti
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   const upstream = new Model('api', () => 'refused');
   const ledger = ledgerOf(disk, 'upstream', 4_000);
-  const bench = startSender(disk, 30, () => upstream, {
+  const bench = startPipe(disk, 30, () => upstream, {
     ledger,
     limits: { forwardStoppedMs: 60_000, forwardRefusalsMax: 100 },
   });
   await bench.until('stopped');
-  const { why, reason, seq, dead_letters } = bench.sender.status();
+  const { why, reason, seq, dead_letters } = bench.pipe.status;
   assert.equal(why, 'dead letters');
   assert.match(reason ?? '', /of at most 4000 bytes; give some up .* run assetlog forward retry upstream$/);
   assert.ok(seq !== null && seq === dead_letters, 'nothing passes that has no letter');
   upstream.answer = () => 'record';
   for (const one of upTo(seq))
     await ledger.append({ time: '', outcome: 'sent again', reason: '', first: one, last: one });
-  bench.sender.tryNow();
+  bench.pipe.tryNow();
   await bench.finish();
   assert.deepEqual(upstream.recorded, upTo(30, seq + 2));
-  assert.equal(bench.sender.status().dead_letters, 1, 'that of the event that was refused when there was no space');
+  assert.equal(bench.pipe.status.dead_letters, 1, 'that of the event that was refused when there was no space');
 });
 
 test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 2 ? 'again' : 'record'));
   hub.afterMs = 60_000;
-  const bench = startSender(disk, 5, () => hub);
+  const bench = startPipe(disk, 5, () => hub);
   await bench.until('waiting');
   await new Promise((resolve) => setTimeout(resolve, 30));
   assert.equal(hub.requests.length, 1);
-  bench.sender.tryNow();
+  bench.pipe.tryNow();
   await bench.finish();
 });
 
@@ -233,9 +233,9 @@ test('a full disk: nothing passes that is not in the dead letters, and nothing i
       return systemError('ENOSPC');
     };
     let failed = 0;
-    const bench = startSender(disk, 8, () => upstream);
-    await eventually('the disk is full', () => bench.sender.status().reason?.includes('ENOSPC') === true);
-    assert.equal(bench.sender.status().state, 'waiting');
+    const bench = startPipe(disk, 8, () => upstream);
+    await eventually('the disk is full', () => bench.pipe.status.reason?.includes('ENOSPC') === true);
+    assert.equal(bench.pipe.status.state, 'waiting');
     await bench.finish();
     assert.deepEqual([upstream.requests, seqsOf(await lettersOf(disk))], [upTo(8), [3, 5]], file);
   }
@@ -244,14 +244,14 @@ test('a full disk: nothing passes that is not in the dead letters, and nothing i
 test('how far it lags is said in events and seconds, before the first answer and with a clock of 1970', async (t) => {
   const disk = diskWith({ [FIRST]: aged(1, 5, 90_000) });
   const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 2 ? 'again' : 'stopped'));
-  const bench = startSender(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
+  const bench = startPipe(disk, 5, () => hub, { limits: { forwardStoppedMs: 60_000 } });
   await bench.until('stopped');
-  const { lag_events, lag_seconds, last_seq } = bench.sender.status();
+  const { lag_events, lag_seconds, last_seq } = bench.pipe.status;
   assert.deepEqual([lag_events, last_seq], [5, 5]);
   assert.ok(lag_seconds !== null && lag_seconds >= 90 && lag_seconds < 150, `${lag_seconds}`);
   t.mock.method(Date, 'now', () => 0);
-  assert.equal(bench.sender.status().lag_seconds, 0);
-  await bench.sender.close();
+  assert.equal(bench.pipe.status.lag_seconds, 0);
+  await bench.pipe.close();
 });
 
 test('an outage is logged once, with its end', async () => {
@@ -273,22 +273,22 @@ test('an outage ends also if the last event is lost, and none follows it [forwar
   await saveCursor(disk, { seq: 2, kind: 'hub' });
   const hub = hubAt(disk, 2);
   hub.answer = (what) => (what === 'ask' && hub.asked < 3 ? 'stopped' : 'record');
-  const bench = startSender(disk, 3, () => hub);
+  const bench = startPipe(disk, 3, () => hub);
   await eventually('it has answered', () => hub.asked === 3);
   await bench.until('idle');
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3]);
-  await bench.sender.close();
+  await bench.pipe.close();
 });
 
 test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>
     call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;
-  const bench = startSender(disk, 15, () => new Model('hub'), {
+  const bench = startPipe(disk, 15, () => new Model('hub'), {
     limits: { forwardRetryMs: 60_000, forwardRetryMsMax: 60_000 },
   });
   await bench.until('waiting');
-  await bench.sender.close();
+  await bench.pipe.close();
   disk.fault = () => undefined;
   assert.equal((await readCursor(disk, 'upstream')).kind, 'new');
 });

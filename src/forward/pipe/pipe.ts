@@ -1,0 +1,465 @@
+/**
+ * One journal and one destination. The journal is the queue, one request is in flight, and every step is a state:
+ *
+ *     opening → asking → idle → sending → settling → idle …    only one that can be asked: a hub, an engine
+ *                ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?
+ *                └────────┴───────┴→ waiting, stopped          backoff, or an operator has to do something; then again
+ *
+ * A step that fails is repeated after a pause. `settling` makes durable what an answer means: of its steps, only the one that failed
+ * and those after it are repeated.
+ */
+
+import type { OpenClient } from '../../client/connection.ts';
+import type { Limits } from '../../config/limits.ts';
+import { type Disk, describe } from '../../journal/disk.ts';
+import { NotRemovableError } from '../../journal/hooks.ts';
+import { type Line, sizeOf } from '../../journal/look/reading.ts';
+import type { OwnProgress, Progress } from '../../journal/progress.ts';
+import { contentsOf } from '../../journal/segments.ts';
+import type { Notices } from '../../telemetry/log.ts';
+import type { Ack } from '../acks.ts';
+import type { Batch, Destination, Opening, Sent } from '../destinations/destination.ts';
+import { type DestinationKind, type KindTraits, kindOf, kindsWith, traitsOf } from '../destinations/kinds.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+import type { Outcome } from '../ledger/letter.ts';
+import { LettersFullError } from '../ledger/letters.ts';
+import type { SeqRange } from '../position.ts';
+import type { Deployment, DestinationSettings } from '../settings.ts';
+import { readBegin, readVia, type Through, writeVia } from '../source.ts';
+import { AskedSending, stopForAck } from './asked.ts';
+import { Backlog } from './backlog.ts';
+import type { SendingContext } from './context.ts';
+import { PlainSending } from './plain.ts';
+import { retryName, runRetry } from './retry.ts';
+import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
+import { type DestinationStatus, StateFile, statusOf } from './status.ts';
+import { count, Traffic } from './traffic.ts';
+import { Trouble } from './trouble.ts';
+
+export interface PipeOptions {
+  /** That of the journal. */
+  readonly deployment: Deployment;
+  /** Its `to` is that of the deployment. */
+  readonly settings: DestinationSettings;
+  /** The folder of the journal. */
+  readonly disk: Disk;
+  readonly progress: OwnProgress;
+  /** Resolves when the pipe that this one replaces has ended: both write the same files. */
+  readonly after?: Promise<void> | undefined;
+  /** @returns the id of the journal, which is made if there is none. @throws the error of a system call */
+  readonly source: () => Promise<string>;
+  /** Like `Opening.through`. */
+  readonly through?: (() => Promise<Through>) | undefined;
+  /** Like `Opening.sourceName`. */
+  readonly sourceName?: string | undefined;
+  readonly openClient?: OpenClient | undefined;
+  /** Opens the destination; that of its kind if it is absent. */
+  readonly openAs?: ((kind: DestinationKind, opening: Opening) => Destination) | undefined;
+  /** Of the destination. */
+  readonly ledger: Ledger;
+  readonly notices: Notices;
+  readonly limits: Limits;
+  /** Called with the bytes of lines that were taken. */
+  readonly onForwarded?: ((bytes: number) => void) | undefined;
+  /** Of the destination of `--ack`: hears what it has. */
+  readonly ack?: Ack | undefined;
+}
+
+/** Nothing is sent before the first `check`. */
+export class Pipe implements SendingContext {
+  readonly settings: DestinationSettings;
+  readonly disk: Disk;
+  readonly limits: Limits;
+  readonly notices: Notices;
+  readonly ledger: Ledger;
+  readonly backlog: Backlog;
+  readonly traffic: Traffic;
+  readonly ack: Ack | undefined;
+  /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
+  via: readonly string[] = [];
+  /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
+  readonly outcomes = new Map<string, number>();
+  beginSeq = 1;
+
+  readonly #options: PipeOptions;
+  readonly #progress: Progress;
+  readonly #asked: AskedSending = new AskedSending(this);
+  readonly #plain: PlainSending = new PlainSending(this);
+  readonly #stateFile: StateFile;
+  /** The first event of a new destination that begins `now`: what is recorded while the cursor is being made counts as well. */
+  readonly #nowSeq: number | undefined;
+  /** The id of the journal, once it is known. */
+  #source = '';
+  #destination: { readonly kind: DestinationKind; readonly opened: Destination } | undefined;
+
+  #running: Promise<void> | undefined;
+  #checking: Promise<void> = Promise.resolve();
+  #retrying: Promise<void> | undefined;
+
+  #state: State = OPENING;
+  readonly #trouble: Trouble;
+  /** The first event that was not settled at the start. */
+  #oldest: { readonly seq: number; readonly time: string } | undefined;
+  /** Refusals since the last event that was taken. */
+  #refusals = 0;
+  /** Time of the last event that was taken, also before this start; null if it is not known. */
+  #lastSuccess: string | null = null;
+
+  constructor(options: PipeOptions) {
+    const { settings, disk, progress, notices, ledger, ack } = options;
+    this.#options = options;
+    this.settings = settings;
+    this.disk = disk;
+    this.ledger = ledger;
+    this.ack = ack;
+    this.notices = notices.with({ destination: settings.name });
+    this.traffic = new Traffic(options.limits, settings, ack !== undefined);
+    this.limits = this.traffic.limits;
+    this.#progress = progress.of(disk.folder);
+    this.backlog = new Backlog({
+      disk,
+      progress: () => progress.of(disk.folder),
+      limits: this.limits,
+      only: settings.only,
+      signal: this.traffic.closing,
+    });
+    this.#stateFile = new StateFile(disk, settings.name, () => this.status, options);
+    this.#trouble = new Trouble({
+      notices: this.notices,
+      progress: () => this.#how(),
+      onChange: () => this.#changed(),
+    });
+    this.#nowSeq = progress.nextSeq(disk.folder);
+  }
+
+  /** Until the destination has answered, of the kind as which it is asked. */
+  get traits(): KindTraits {
+    return traitsOf[this.ledger.value.kind ?? kindOf(this.settings.to, 'destination')];
+  }
+
+  get destination(): Destination {
+    return this.#destination!.opened;
+  }
+
+  get lastSeq(): number {
+    return (this.#options.progress.nextSeq(this.disk.folder) ?? 1) - 1;
+  }
+
+  async firstSeq(): Promise<number> {
+    return contentsOf(await this.disk.list()).segments[0]?.firstSeq ?? 1;
+  }
+
+  /** Reads no file. */
+  get status(): DestinationStatus {
+    const { settings, ledger, lastSeq } = this;
+    const { name, to } = settings;
+    const { seq } = ledger;
+    const last_seq = Math.max(lastSeq, seq);
+    return statusOf({
+      ...this.#trouble.facts(this.#state, this.traffic.unanswered),
+      name,
+      deployment: this.#options.deployment ?? null,
+      to,
+      kind: ledger.value.kind,
+      seq,
+      last_seq,
+      oldest: last_seq === seq ? undefined : this.#oldestTime(),
+      letters: ledger.letters,
+      last_success: this.#lastSuccess,
+    });
+  }
+
+  /** @returns the time of the first event that is not settled; undefined if it is not known */
+  #oldestTime(): string | undefined {
+    const head = this.backlog.head(0);
+    const loaded = head?.kind === 'lines' ? head.lines[0]?.event.time : undefined;
+    return loaded ?? (this.#oldest?.seq === this.ledger.value.seq + 1 ? this.#oldest.time : undefined);
+  }
+
+  /** Finds out before the journal is opened what must not be removed from it, and what its events reach. */
+  async readFloor(): Promise<void> {
+    if (this.#running !== undefined) return;
+    try {
+      this.via = await readVia(this.disk, this.settings.name);
+      await this.ledger.readFloor();
+    } catch {
+      // There is no folder yet, or the pipe will report why it cannot be read. Until then nothing is removed.
+    }
+  }
+
+  /**
+   * Like `JournalHooks.removing`: names in the dead letters what of it the destination has not confirmed.
+   * @throws NotRemovableError if that is not possible now
+   */
+  async removing(gone: SeqRange): Promise<void> {
+    const { name, to } = this.settings;
+    try {
+      const reason = `retention removed them, and ${to} had not confirmed them`;
+      const lacked = await this.ledger.nameRemoved(gone, reason, this.settings);
+      if (lacked === undefined) return;
+      // What is on its way is still sent.
+      const first = Math.max(lacked.first, (this.ledger.value.sending ?? 0) + 1);
+      if (first <= lacked.last) this.backlog.remove({ first, last: lacked.last }, reason);
+    } catch (error) {
+      const problem = describe(error as Error);
+      throw new NotRemovableError(
+        `the oldest events would be removed, and no dead letter can name them for the destination ${name}: ${problem}`,
+      );
+    }
+  }
+
+  /** Called about once a second, and once at first. Never rejects. */
+  check(names: readonly string[]): Promise<void> {
+    this.#checking = this.traffic.closing.aborted ? Promise.resolve() : this.#check(names);
+    return this.#checking;
+  }
+
+  async #check(names: readonly string[]): Promise<void> {
+    const { settings, ledger, traffic } = this;
+    if (this.#running === undefined) {
+      this.#lastSuccess = await this.#stateFile.lastSuccess();
+      this.#running = this.#run();
+    }
+    // It might wait for another token or CA.
+    else if (this.status.state === 'stopped' && (await this.#destination?.opened.haveFilesChanged(traffic.closing)))
+      this.tryNow();
+    const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
+    if (this.#source !== '' && isAsked) this.#retrying ??= this.#retry();
+    await this.#stateFile.write();
+  }
+
+  /** Sends dead letters again, beside the pipe and the checks. Never rejects. */
+  async #retry(): Promise<void> {
+    const { disk, settings, ledger, limits, notices, traffic } = this;
+    const open = () => this.traits.openForRetry(this.#opening);
+    const own = { open, turnMs: () => traffic.pace.turnMs(), signal: traffic.closing };
+    const hasMadeSpace = await runRetry({ disk, name: settings.name, ledger, limits, ...own }, notices);
+    if (hasMadeSpace) this.tryNow();
+    this.#retrying = undefined;
+  }
+
+  /** Ends a pause: what waits or is stopped tries again at once, and a hub that has all events is asked, as it can name another way of them. */
+  tryNow(): void {
+    this.#refusals = 0;
+    this.traffic.wake();
+  }
+
+  /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
+  async close(): Promise<void> {
+    const { traffic, ledger, backlog, notices } = this;
+    const ended = async () => {
+      await this.#checking;
+      await this.#running;
+    };
+    await Promise.all([traffic.close(ended()), this.#retrying]);
+    this.#destination?.opened.close();
+    const warn = (error: Error) => notices.warn('the cursor could not be saved', { reason: describe(error) });
+    await backlog.moveTo(ledger.value.seq).catch(warn);
+    const last = 'next' in this.#state ? [this.#state, this.#state.next] : [this.#state];
+    const isSettled = last.every(({ kind }) => kind !== 'settling');
+    await ledger.close(isSettled).catch(warn);
+    this.ack?.reset();
+    await this.#stateFile.write(true);
+  }
+
+  async #run(): Promise<void> {
+    const { closing } = this.traffic;
+    // A stop still settles the last answer.
+    while (!closing.aborted || this.#state.kind === 'settling') {
+      const state = this.#state;
+      const next = await this.#step(state).catch((error: Error) => this.#failed(error, state));
+      this.#state = next;
+      if (closing.aborted) continue;
+      if (state.kind === 'asking' && next.kind === 'idle') this.#changed();
+      if ('reason' in next && next.kind !== state.kind) this.#trouble.report(next, this.#waitMs(next));
+    }
+  }
+
+  async #step(state: State): Promise<State> {
+    switch (state.kind) {
+      case 'opening':
+        return this.#open();
+      case 'asking':
+        return this.#asked.ask();
+      case 'idle':
+        return this.#next();
+      case 'sending':
+        return this.traits.truth === 'destination' ? this.#asked.send() : this.#plain.send();
+      case 'settling':
+        return this.#settle(state);
+      case 'suspect':
+        return this.#plain.lookFurther(state);
+      case 'waiting':
+      case 'stopped':
+        await this.traffic.pause(this.#waitMs(state)!);
+        this.#trouble.tries();
+        return state.next;
+    }
+  }
+
+  #failed(error: Error, state: State): State {
+    if (error instanceof LettersFullError) return stop('dead letters', error.message, state);
+    return this.traffic.waiting({ reason: describe(error) }, state);
+  }
+
+  /** @returns how long the state lasts; undefined if until something happens */
+  #waitMs(state: State): number | undefined {
+    const { forwardCheckMs, forwardStoppedMs } = this.limits;
+    if (state.kind === 'stopped') return state.why === null ? forwardCheckMs : forwardStoppedMs;
+    return state.kind === 'waiting' ? state.waitMs : undefined;
+  }
+
+  async #open(): Promise<State> {
+    const { settings, disk, ledger, backlog, limits } = this;
+    const { closing } = this.traffic;
+    if ((await this.#progress.durable()).kind === 'unsaid') {
+      await this.#progress.more(closing);
+      return OPENING;
+    }
+    await this.#options.after;
+    try {
+      const source = await this.#options.source();
+      this.beginSeq = await readBegin(disk, source);
+      this.#source = source;
+    } catch (error) {
+      const again = `it is tried again every ${limits.forwardCheckMs / 1000} s`;
+      return stop(null, `${describe(error as Error)}; ${again}`, OPENING);
+    }
+    if (closing.aborted) return OPENING;
+    const nowSeq = () => this.#nowSeq ?? this.#options.progress.openedSeq(disk.folder) ?? this.lastSeq + 1;
+    await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => this.firstSeq());
+    const { kind, value } = ledger;
+    if (!kindsWith(settings.to).includes(kind)) return this.#stopAtOtherKind();
+    const { truth } = this.traits;
+    if (this.ack !== undefined && truth === 'cursor') return stopForAck(settings);
+    const { seq } = value;
+    await backlog.moveTo(seq);
+    const oldest = this.lastSeq > seq ? await backlog.lineAt(seq + 1) : undefined;
+    this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
+    if (this.#destination?.kind !== kind) {
+      this.#destination?.opened.close();
+      const { openAs = (one, opening) => traitsOf[one].open(opening) } = this.#options;
+      this.#destination = { kind, opened: openAs(kind, this.#opening) };
+    }
+    return truth === 'destination' ? ASKING : this.#plain.begin();
+  }
+
+  get #opening(): Opening {
+    const { settings, beginSeq, limits } = this;
+    const { deployment, sourceName, through, openClient } = this.#options;
+    const own = { deployment, source: this.#source, sourceName, beginSeq };
+    return { ...settings, ...own, through, limits, openClient, onVia: this.#onVia };
+  }
+
+  /** Durable before an event is sent: it might come back by the hub after a crash, before the hub is heard again. */
+  readonly #onVia = async (via: readonly string[]): Promise<void> => {
+    if (`${via}` === `${this.via}`) return;
+    await writeVia(this.disk, this.settings.name, via);
+    this.via = via;
+  };
+
+  /** A cursor says nothing of a destination of another kind, which has none of the events. */
+  #stopAtOtherKind(): State {
+    const { name, to } = this.settings;
+    const reason = `${name} has had events as a destination of the kind ${this.ledger.kind}, and ${to} is of another one; give it a name of its own`;
+    return stop('not understood', reason, OPENING);
+  }
+
+  async #next(): Promise<State> {
+    const { ledger, backlog, lastSeq } = this;
+    const head = backlog.head(0);
+    if (head === undefined) {
+      await this.#saveIdle();
+      if (Math.max(ledger.value.seq, ledger.namedSeq) >= lastSeq) this.#trouble.end();
+      this.#changed();
+      return (await this.#isQuiet()) ? ASKING : IDLE;
+    }
+    switch (head.kind) {
+      case 'lines':
+        return { kind: 'sending' };
+      case 'gap':
+      case 'unwanted':
+        return settle([head]);
+      case 'damage':
+        await backlog.moveTo(ledger.value.seq); // it is read again, since it might have been repaired
+        return stop('damage', head.reason, IDLE);
+      case 'another journal':
+        return OPENING;
+    }
+  }
+
+  /** Unwanted events are not worth a sync each: while all are, about one a second is saved. */
+  async #saveIdle(): Promise<void> {
+    const { ledger, settings, limits, traffic } = this;
+    const waitMs = settings.only === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
+    if (waitMs > 0 && ledger.value.seq < this.lastSeq) return;
+    await traffic.pause(waitMs);
+    await ledger.save();
+  }
+
+  /**
+   * Waits for events.
+   * @returns whether there was none for so long that a destination that lists its sources is to hear of this one
+   * @throws as `Backlog.more`
+   */
+  async #isQuiet(): Promise<boolean> {
+    const more = this.backlog.more();
+    if (this.traits.listsSources) return this.traffic.isLate(more, this.limits.forwardIdleMs);
+    await more;
+    return false;
+  }
+
+  request(batch: Batch): Promise<Sent> {
+    return this.traffic.send(this.destination, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq));
+  }
+
+  refused(sent: Extract<Sent, { kind: 'refused' }>, line: Line, outcome: Outcome): State {
+    const refusals = this.#refusals + 1;
+    if (this.traits.passesFailed || refusals < this.limits.forwardRefusalsMax)
+      return settle([{ kind: 'given up', line, outcome }]);
+    const reason = `${refusals} events in a row were refused, the last one is ${line.seq}: ${sent.reason}; if they are wrong, continue with SIGHUP`;
+    return stop('refusals', reason, IDLE);
+  }
+
+  async #settle(state: Settling): Promise<State> {
+    const [step, ...steps] = state.steps;
+    if (step === undefined) return state.next;
+    const { seq } = await this.ledger.record(step);
+    this.#trouble.endIfAt(state);
+    this.backlog.pass(seq);
+    if (step.kind === 'recorded') this.#taken(step.lines);
+    if (step.kind === 'given up') this.#givenUp(step.outcome);
+    if (step.kind === 'given up' || step.kind === 'gap') this.ack?.lacks(seq);
+    return { ...state, steps };
+  }
+
+  #givenUp({ outcome, reason }: Outcome): void {
+    if (!this.outcomes.has(outcome))
+      this.notices.warn('there are new dead letters; this is the first', { outcome, reason });
+    count(this.outcomes, outcome);
+    if (outcome === 'refused') this.#refusals += 1;
+  }
+
+  #taken(lines: readonly Line[]): void {
+    this.#refusals = 0;
+    this.traffic.pace.succeeded();
+    const isFirst = this.#lastSuccess === null;
+    this.#lastSuccess = new Date().toISOString();
+    count(this.outcomes, 'recorded', lines.length);
+    this.#options.onForwarded?.(sizeOf(lines));
+    this.#trouble.end();
+    if (isFirst) this.#changed();
+  }
+
+  /** How far it is, for the log. */
+  #how(): { readonly seq: number; readonly lag: number } {
+    const { seq } = this.ledger.value;
+    return { seq, lag: Math.max(0, this.lastSeq - seq) };
+  }
+
+  /** `status` says something else; not called for each event. */
+  #changed(): void {
+    void this.#stateFile.write();
+    this.ack?.setStopped(this.status.state === 'stopped');
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * The requests of one pipe, one at a time: when they are sent (exponential backoff with full jitter, slow start after an outage, the rate
+ * limit), the one in flight, and how a stop ends them.
+ */
+
+import type { Limits } from '../../config/limits.ts';
+import { Waiters } from '../../config/waiters.ts';
+import type { Asked, Batch, Destination, Sent } from '../destinations/destination.ts';
+import { kindOf, traitsOf } from '../destinations/kinds.ts';
+import type { DestinationSettings } from '../settings.ts';
+import type { Failure, State } from './states.ts';
+
+export class Traffic {
+  readonly pace: Pace;
+  /** Requests by their answers, since the start: the kinds of `Asked` and `Sent`. */
+  readonly answers = new Map<string, number>();
+  /** Of the pipe. */
+  readonly limits: Limits;
+  readonly #closing = new AbortController();
+  readonly #abort = new AbortController();
+  readonly #pauses = new Waiters();
+  /** When the request in flight was sent. */
+  #requestMs = Number.POSITIVE_INFINITY;
+
+  /** @param isAwaited whether reports wait for the destination */
+  constructor(limits: Limits, { to, ratePerSecond }: DestinationSettings, isAwaited: boolean) {
+    this.limits = isAwaited ? withShortPauses(limits) : limits;
+    const traits = traitsOf[kindOf(to, 'destination')];
+    const near = { forwardRetryMsMax: limits.nearRetryMsMax, forwardOutageMs: Number.POSITIVE_INFINITY };
+    const own = { ...this.limits, ...((traits.isNear || isAwaited) && near) };
+    this.pace = new Pace(own, ratePerSecond ?? traits.ratePerSecond);
+  }
+
+  /** Aborts when a stop begins: no wait is longer then, and no request is sent. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /** Aborts when a stop has waited long enough for the request in flight. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** How long a request has not been answered; null if none is in flight, or not for long. */
+  get unanswered(): string | null {
+    const waitedMs = performance.now() - this.#requestMs;
+    return waitedMs < this.limits.forwardSlowMs ? null : `no answer for ${Math.floor(waitedMs / 1000)} s`;
+  }
+
+  /**
+   * Sends in turn, unless a stop has begun.
+   * @param before called when the turn has come. @throws what it throws, and the error of a system call
+   */
+  async send(destination: Destination, batch: Batch, before: () => Promise<void>): Promise<Sent> {
+    const turn = () => this.pause(this.pace.turnMs());
+    await turn();
+    if (this.closing.aborted) return { kind: 'again', reason: 'the service stops' };
+    await before();
+    return this.answered(destination.send({ ...batch, turn }, this.signal));
+  }
+
+  /** Waits for the answer to a request, and counts it. @throws the error of a system call */
+  async answered<Answer extends Asked | Sent>(request: Promise<Answer>): Promise<Answer> {
+    this.#requestMs = performance.now();
+    const answer = await request.finally(() => {
+      this.#requestMs = Number.POSITIVE_INFINITY;
+    });
+    count(this.answers, answer.kind);
+    return answer;
+  }
+
+  /** @returns the wait after a request that did nothing */
+  waiting({ reason, afterMs }: Failure, next: State): State {
+    return { kind: 'waiting', reason, waitMs: this.pace.failed(afterMs), next };
+  }
+
+  /** Waits, until `wake` or `close`. */
+  async pause(ms: number): Promise<void> {
+    if (ms > 0 && !this.closing.aborted) await this.#pauses.wait(undefined, ms);
+  }
+
+  /** Ends a pause. */
+  wake(): void {
+    this.#pauses.wake();
+  }
+
+  /**
+   * Waits for something else, but not for long.
+   * @returns whether it took longer than `ms`, or a pause was ended meanwhile
+   */
+  async isLate(other: Promise<void>, ms: number): Promise<boolean> {
+    const found = new AbortController();
+    const late = this.#pauses.wait(found.signal, ms).then(() => true);
+    return Promise.race([other.then(() => false), late]).finally(() => found.abort());
+  }
+
+  /** Sends no further request. @param ended resolves after the one in flight, which has `forwardStopMs` to end */
+  async close(ended: Promise<void>): Promise<void> {
+    this.#closing.abort();
+    this.wake();
+    const late = setTimeout(() => this.#abort.abort(), this.limits.forwardStopMs);
+    await ended;
+    clearTimeout(late);
+  }
+}
+
+/** While reports wait for a destination, nothing that it answers pauses them for longer than the 5 s of the handbook. */
+function withShortPauses(limits: Limits): Limits {
+  const { nearRetryMsMax, forwardRetryMs, forwardStoppedMs } = limits;
+  return {
+    ...limits,
+    forwardRetryAfterMsMax: Math.max(0, nearRetryMsMax - forwardRetryMs), // up to forwardRetryMs is added by chance
+    forwardStoppedMs: Math.min(nearRetryMsMax, forwardStoppedMs),
+  };
+}
+
+export function count(counts: Map<string, number>, name: string, more = 1): void {
+  counts.set(name, (counts.get(name) ?? 0) + more);
+}
+
+type PaceLimits = Pick<
+  Limits,
+  'forwardRetryMs' | 'forwardRetryMsMax' | 'forwardRetryAfterMsMax' | 'forwardOutageMs' | 'forwardSpreadMsMax'
+>;
+
+/**
+ * The pace of one pipe. It knows only the monotonic clock, so a time of day that is wrong or changed delays nothing.
+ */
+export class Pace {
+  readonly #limits: PaceLimits;
+  readonly #ratePerSecond: number;
+  readonly #random: () => number;
+  readonly #clock: () => number;
+  /** Failures since the last event that was taken. */
+  #failures = 0;
+  /** When the destination was found unreachable; undefined if it is reachable. */
+  #outageMs: number | undefined;
+  /** When the slow start after the last long outage begins. */
+  #rampMs = Number.NEGATIVE_INFINITY;
+  /** The earliest time of the next request. */
+  #nextMs = Number.NEGATIVE_INFINITY;
+
+  /**
+   * @param ratePerSecond most requests a second
+   * @param random from 0 up to but not including 1
+   * @param clock monotonic, in milliseconds
+   */
+  constructor(
+    limits: PaceLimits,
+    ratePerSecond = Number.POSITIVE_INFINITY,
+    random: () => number = Math.random,
+    clock: () => number = () => performance.now(),
+  ) {
+    this.#limits = limits;
+    this.#ratePerSecond = ratePerSecond;
+    this.#random = random;
+    this.#clock = clock;
+  }
+
+  /**
+   * A request failed.
+   * @param afterMs what the destination asked for with `Retry-After`
+   * @returns how long to wait, in milliseconds: up to 500 by chance after the first failure. A `Retry-After` is the least, and
+   *   chance is added to it, since many pipes might have got the same
+   */
+  failed(afterMs = 0): number {
+    const { forwardRetryMs, forwardRetryMsMax, forwardRetryAfterMsMax } = this.#limits;
+    this.#outageMs ??= this.#clock();
+    const backoffMs = Math.min(forwardRetryMsMax, forwardRetryMs * 2 ** this.#failures);
+    this.#failures += 1;
+    return Math.min(afterMs, forwardRetryAfterMsMax) + this.#random() * (afterMs > 0 ? forwardRetryMs : backoffMs);
+  }
+
+  /** The destination answered. After a long outage the slow start begins. */
+  reached(): void {
+    const { forwardOutageMs, forwardSpreadMsMax } = this.#limits;
+    const nowMs = this.#clock();
+    if (this.#outageMs !== undefined && nowMs - this.#outageMs > forwardOutageMs) {
+      this.#rampMs = this.#nextMs = nowMs + this.#random() * forwardSpreadMsMax;
+    }
+    this.#outageMs = undefined;
+  }
+
+  /** The destination took an event. */
+  succeeded(): void {
+    this.reached();
+    this.#failures = 0;
+  }
+
+  /**
+   * @returns how long to wait before the next request, in milliseconds, mostly 0. Call it once a request. In a slow start it is
+   *   1 request a second, and twice as many in each further second
+   */
+  turnMs(): number {
+    const nowMs = this.#clock();
+    const startMs = Math.max(nowMs, this.#nextMs);
+    const rampPerSecond = 2 ** Math.floor((startMs - this.#rampMs) / 1000);
+    this.#nextMs = startMs + 1000 / Math.min(this.#ratePerSecond, rampPerSecond);
+    return Math.min(startMs - nowMs, TIMER_MS_MAX);
+  }
+}
+
+/** Timers of Node that are longer end at once: 24 days. */
+const TIMER_MS_MAX = 2 ** 31 - 1;

@@ -1,0 +1,91 @@
+/** What is wrong with a pipe: since when, what is logged of it, and what is shown. */
+
+import type { Notices } from '../../telemetry/log.ts';
+import type { BlockedState, State } from './states.ts';
+import type { ShownState, StatusFacts } from './status.ts';
+
+export interface TroubleOptions {
+  readonly notices: Pick<Notices, 'info' | 'warn'>;
+  /** @returns how far the pipe is, for the log */
+  readonly progress: () => { readonly seq: number; readonly lag: number };
+  /** Called when there is a trouble, another one, or none any more. */
+  readonly onChange: () => void;
+}
+
+export class Trouble {
+  readonly #options: TroubleOptions;
+  /** Undefined while events pass. */
+  #state: BlockedState | undefined;
+  /** What was logged since events passed last. */
+  readonly #logged = new Set<string>();
+  #since = new Date().toISOString();
+  #lastError: string | null = null;
+  /** When the present pause ends. */
+  #nextTry: string | null = null;
+
+  constructor(options: TroubleOptions) {
+    this.#options = options;
+  }
+
+  /** @param state of the pipe @param unanswered why nothing is heard from the destination, if nothing is wrong */
+  facts(state: State, unanswered: string | null): Pick<StatusFacts, Shown> {
+    const shown = this.#state ?? state;
+    return {
+      state: shownAs(shown),
+      why: shown.kind === 'stopped' ? shown.why : null,
+      reason: 'reason' in shown ? shown.reason : unanswered,
+      since: this.#since,
+      next_try: this.#state === undefined ? null : this.#nextTry,
+      last_error: this.#lastError,
+    };
+  }
+
+  /** Logs what is wrong, once until events pass again. @param waitMs until the next try; undefined if it waits for an event */
+  report(state: BlockedState, waitMs: number | undefined): void {
+    const { notices, progress, onChange } = this.#options;
+    const { kind, reason } = state;
+    if (this.#state === undefined) this.#since = new Date().toISOString();
+    this.#state = state;
+    this.#lastError = reason;
+    this.#nextTry = waitMs === undefined ? null : new Date(Date.now() + waitMs).toISOString();
+    onChange();
+    const name = kind === 'stopped' ? (state.why ?? reason) : kind;
+    if (this.#logged.has(name)) return;
+    this.#logged.add(name);
+    if (name === reason) notices.warn('forwarding cannot begin', { reason });
+    else notices.warn(messages[kind], { reason, ...progress() });
+  }
+
+  /** The pause has ended, and it is tried again. */
+  tries(): void {
+    this.#nextTry = null;
+  }
+
+  /** Events pass again. */
+  end(): void {
+    if (this.#state === undefined) return;
+    this.#state = undefined;
+    this.#logged.clear();
+    this.#options.notices.info('events are forwarded again', { ...this.#options.progress(), since: this.#since });
+    this.#since = new Date().toISOString();
+    this.#options.onChange();
+  }
+
+  /** What could not be settled is settled. */
+  endIfAt(state: State): void {
+    if (this.#state !== undefined && 'next' in this.#state && this.#state.next === state) this.end();
+  }
+}
+
+type Shown = 'state' | 'why' | 'reason' | 'since' | 'next_try' | 'last_error';
+
+const messages = {
+  waiting: 'events cannot be forwarded now',
+  suspect: 'an event is in doubt: the next one shows whether it is an outage',
+  stopped: 'forwarding is stopped',
+};
+
+function shownAs({ kind }: State): ShownState {
+  if (kind === 'opening') return 'asking';
+  return kind === 'settling' ? 'sending' : kind;
+}
