@@ -9,6 +9,7 @@
  * removes also after forwarding has ended.
  */
 
+import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
 import { Mutex } from '../../config/mutex.ts';
 import type { Disk } from '../../journal/disk.ts';
@@ -229,10 +230,11 @@ export class Ledger {
   /**
    * Makes durable what became of events: first the dead letters, then the position passes them. After an error it may be called again
    * with the same step.
-   * @returns the last event of the step @throws as `append`
+   * @returns the last event of the step @throws as `append`, or Defect if it would pass events before it of which nothing is known
    */
   async record(step: Step): Promise<Position> {
     const last = endOf(step);
+    this.#checkNext(step);
     const isAsked = this.traits.truth === 'destination';
     switch (step.kind) {
       case 'recorded':
@@ -256,6 +258,13 @@ export class Ledger {
         break;
     }
     return last;
+  }
+
+  #checkNext(step: Step): void {
+    const first = startOf(step);
+    const settledSeq = Math.max(this.#value.seq, this.namedSeq);
+    if (first === undefined || first <= settledSeq + 1) return;
+    throw new Defect(`events ${settledSeq + 1} to ${first - 1} would be passed, and no dead letter names them`);
   }
 
   /** All up to a position is settled: recorded by the destination, in the dead letters, or unwanted. */
@@ -361,6 +370,13 @@ export class Ledger {
 
 /** Log message about events that a destination does not get. */
 const LOST = 'events are gone that a destination has not confirmed; a dead letter names them';
+
+/** @returns the first seq, if the step says it */
+function startOf(step: Step): number | undefined {
+  if (step.kind === 'gap') return step.gone.first;
+  if (step.kind === 'recorded') return step.lines[0]!.seq;
+  return step.kind === 'given up' ? step.line.seq : undefined;
+}
 
 function endOf(step: Step): Position {
   if (step.kind === 'gap') return { seq: step.gone.last, id: null };

@@ -10,6 +10,7 @@
  */
 
 import type { OpenClient } from '../../client/connection.ts';
+import { Defect } from '../../config/defect.ts';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, describe } from '../../journal/disk.ts';
 import { NotRemovableError } from '../../journal/hooks.ts';
@@ -299,6 +300,7 @@ export class Pipe implements SendingContext {
 
   #failed(error: Error, state: State): State {
     if (error instanceof LettersFullError) return stop('dead letters', error.message, state);
+    if (error instanceof Defect) return stop('damage', error.message, state);
     return this.traffic.waiting({ reason: describe(error) }, state);
   }
 

@@ -1,0 +1,59 @@
+/** What is settled of a destination passes no event of which nothing is known. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Defect } from '../../../src/config/defect.ts';
+import type { Ledger, Step } from '../../../src/forward/ledger/ledger.ts';
+import { Line } from '../../../src/journal/look/reading.ts';
+import { diskWith, FIRST, segment } from '../../support/segments.ts';
+import { cursorOf, ledgerOf, lettersOf, Model, saveCursor, startPipe, UPSTREAM } from '../scripted.ts';
+
+/** A ledger that is told other steps than its pipe says. */
+function withSteps(ledger: Ledger, told: (step: Step) => Step): Ledger {
+  const record = ledger.record.bind(ledger);
+  return Object.assign(ledger, { record: (step: Step) => record(told(step)) });
+}
+
+for (const kind of ['hub', 'api'] as const) {
+  test(`${kind}: a step that leaves events out stops the destination and moves no cursor [ledger-1]`, async () => {
+    const disk = diskWith({ [FIRST]: segment(1, 10) });
+    await saveCursor(disk, { seq: 2, kind });
+    const skipping = withSteps(ledgerOf(disk), (step) =>
+      step.kind === 'recorded' && step.lines[0]!.seq === 3 ? { ...step, lines: laterThan(step.lines) } : step,
+    );
+    const destination = Object.assign(new Model(kind), { seq: 2, id: null });
+    const bench = startPipe(disk, 10, () => destination, { ledger: skipping, limits: { forwardStoppedMs: 60_000 } });
+    await bench.until('stopped');
+    const { why, reason, seq } = bench.pipe.status;
+    assert.deepEqual([why, seq], ['damage', 2]);
+    assert.match(`${reason}`, /^events 3 to 4 would be passed, and no dead letter names them$/);
+    await bench.pipe.close();
+    assert.equal((await cursorOf(disk)).seq, 2);
+    assert.deepEqual(await lettersOf(disk), []);
+  });
+}
+
+/** A line that is not the next one. */
+function laterThan([first]: readonly Line[]): readonly Line[] {
+  const { bytes, start, end } = first!;
+  return [new Line(bytes, start, end, 5)];
+}
+
+test('a ledger takes steps that follow each other', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10) });
+  await saveCursor(disk, { seq: 2, kind: 'hub' });
+  const ledger = ledgerOf(disk);
+  await ledger.open(UPSTREAM, () => assert.fail('it is not new'));
+  const gap = (first: number, last: number): Step => ({ kind: 'gap', gone: { first, last }, reason: 'retention' });
+  await assert.rejects(ledger.record(gap(4, 5)), Defect);
+  await ledger.record(gap(3, 5));
+  await ledger.record(gap(6, 6));
+  await ledger.close(true);
+  assert.deepEqual(
+    (await lettersOf(disk)).map(({ first, last }) => [first, last]),
+    [
+      [3, 5],
+      [6, 6],
+    ],
+  );
+});
