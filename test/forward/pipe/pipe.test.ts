@@ -220,6 +220,18 @@ test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
   await bench.finish();
 });
 
+test('SIGHUP ends the pause after a long outage, in which no request is sent [pipe-1]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 5) });
+  const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 3 ? 'again' : 'record'));
+  const bench = startPipe(disk, 5, () => hub, { limits: { forwardOutageMs: 0, forwardSpreadMsMax: 1e9 } });
+  await eventually('it has an answer', () => hub.asked === 3);
+  await new Promise((resolve) => setTimeout(resolve, 30));
+  assert.deepEqual(hub.requests, []);
+  bench.pipe.tryNow();
+  await bench.finish();
+  assert.deepEqual(hub.recorded, upTo(5));
+});
+
 test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
   for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
     const disk = diskWith({ [FIRST]: segment(1, 8) });
