@@ -80,6 +80,7 @@ export class Pipe implements SendingContext {
   via: readonly string[] = [];
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
   readonly outcomes = new Map<string, number>();
+  /** Known when it is open. */
   beginSeq = 1;
 
   readonly #options: PipeOptions;
@@ -250,9 +251,9 @@ export class Pipe implements SendingContext {
     const { traffic, ledger, backlog, notices } = this;
     const ended = async () => {
       await this.#checking;
-      await this.#running;
+      await Promise.all([this.#running, this.#retrying]);
     };
-    await Promise.all([traffic.close(ended()), this.#retrying]);
+    await traffic.close(ended());
     this.#destination?.opened.close();
     const warn = (error: Error) => notices.warn('the cursor could not be saved', { reason: describe(error) });
     await backlog.moveTo(ledger.value.seq).catch(warn);

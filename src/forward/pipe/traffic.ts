@@ -79,8 +79,9 @@ export class Traffic {
     if (ms > 0 && !this.closing.aborted) await this.#pauses.wait(undefined, ms);
   }
 
-  /** Ends a pause. */
+  /** Ends a pause, and the wait for a turn. */
   wake(): void {
+    this.pace.hurry();
     this.#pauses.wake();
   }
 
@@ -185,6 +186,13 @@ export class Pace {
   succeeded(): void {
     this.reached();
     this.#failures = 0;
+  }
+
+  /** The next turn is now; a slow start begins with it. */
+  hurry(): void {
+    const nowMs = this.#clock();
+    this.#rampMs = Math.min(this.#rampMs, nowMs);
+    this.#nextMs = Math.min(this.#nextMs, nowMs);
   }
 
   /**

@@ -6,7 +6,7 @@ import { Defect } from '../../../src/config/defect.ts';
 import type { Ledger, Step } from '../../../src/forward/ledger/ledger.ts';
 import { Line } from '../../../src/journal/look/reading.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { cursorOf, ledgerOf, lettersOf, Model, saveCursor, startPipe, UPSTREAM } from '../scripted.ts';
+import { cursorOf, idOf, ledgerOf, lettersOf, Model, saveCursor, startPipe, UPSTREAM } from '../scripted.ts';
 
 /** A ledger that is told other steps than its pipe says. */
 function withSteps(ledger: Ledger, told: (step: Step) => Step): Ledger {
@@ -21,7 +21,7 @@ for (const kind of ['hub', 'api'] as const) {
     const skipping = withSteps(ledgerOf(disk), (step) =>
       step.kind === 'recorded' && step.lines[0]!.seq === 3 ? { ...step, lines: laterThan(step.lines) } : step,
     );
-    const destination = Object.assign(new Model(kind), { seq: 2, id: null });
+    const destination = Object.assign(new Model(kind), { seq: 2, id: idOf(disk, 2) });
     const bench = startPipe(disk, 10, () => destination, { ledger: skipping, limits: { forwardStoppedMs: 60_000 } });
     await bench.until('stopped');
     const { why, reason, seq } = bench.pipe.status;
