@@ -236,7 +236,7 @@ export class Pipe implements SendingContext {
     const open = () => this.traits.openForRetry(this.#opening);
     const own = { open, turnMs: () => traffic.pace.turnMs(), signal: traffic.closing };
     const hasMadeSpace = await runRetry({ disk, name: settings.name, ledger, limits, ...own }, notices);
-    if (hasMadeSpace) this.tryNow();
+    if (hasMadeSpace && this.status.state === 'stopped') this.tryNow();
     this.#retrying = undefined;
   }
 
