@@ -102,11 +102,10 @@ function defaultOf({ help, initial, argument }: Option<unknown>): string {
     : (standard ?? 'none');
 }
 
-test('each option has a row with its flag, variable, value, default, and whether a reload takes it', () => {
+test('each option has a row with its flag, variable, value and default', () => {
   const rows = Object.entries<Option<unknown>>(options as never).map(([name, option]) => {
     const variable = hasVariable(option) ? code(variableOf(name)) : 'none';
-    const reload = option.argument === 'FILE' ? 'content' : 'no';
-    return [code(`--${flagOf(name)}`), variable, typeOf(option), defaultOf(option), reload];
+    return [code(`--${flagOf(name)}`), variable, typeOf(option), defaultOf(option)];
   });
   checkRows('Options of serve', rows);
 });
