@@ -15,11 +15,12 @@ export interface Column {
 
 /**
  * A table that is printed in pages, before the last row is known. A column becomes wider when a later page needs it, and the rows
- * from there on are aligned with each other. On a narrow terminal each value has its own line.
+ * from there on are aligned with each other. On a terminal that is too narrow each value has its own line.
  */
 export class Table {
   readonly #columns: readonly Column[];
   readonly #width: number;
+  readonly #isStacked: boolean;
   /** For each column, the width of its widest cell before cutting; at most the width of the terminal. */
   #wanted: number[];
   #widths: readonly number[] = [];
@@ -29,6 +30,8 @@ export class Table {
   constructor(columns: readonly Column[], width: number = PIPE_COLUMNS) {
     this.#columns = columns;
     this.#width = width;
+    const needed = columns.reduce((sum, { whole = NARROWEST }) => sum + whole + GAP.length, -GAP.length);
+    this.#isStacked = width < Math.max(SIDE_BY_SIDE_MIN, needed);
     this.#wanted = columns.map(({ title, whole = 0 }) => Math.max(widthOf(title), whole));
   }
 
@@ -40,7 +43,7 @@ export class Table {
     const cells = rows.map((row) => row.map((cell) => printable(cell.slice(0, lengthMax))));
     const isFirst = this.#isFirst;
     this.#isFirst = false;
-    if (this.#width < SIDE_BY_SIDE_MIN) return this.#stack(cells, isFirst);
+    if (this.#isStacked) return this.#stack(cells, isFirst);
     this.#grow(cells, isFirst);
     const titles = this.#columns.map(({ title }) => title);
     return (isFirst ? [titles, ...cells] : cells).map((row) => `${this.#line(row)}\n`).join('');

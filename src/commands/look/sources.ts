@@ -99,7 +99,7 @@ const forms: Forms<SourceState> = {
     { title: 'last seq', whole: 8 },
     { title: 'lag', whole: 3 },
     { title: 'lost', whole: 4 },
-    { title: 'id' },
+    { title: 'id', whole: 36 },
   ],
   row: ({ id, name, last_seq, last_event, last_seen, lost_events, lag_events }) => [
     secondOf(last_seen ?? '-'),

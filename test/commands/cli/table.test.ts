@@ -40,6 +40,13 @@ test('below 80 columns each value that is not empty has its own line, and at mos
   assert.equal(long, `\nn     3\nname  ${'x'.repeat(119)}…\n`);
 });
 
+test('on a terminal that is too narrow for the columns that are not cut, each value has its own line', () => {
+  const columns = [{ title: 'name' }, { title: 'time', whole: 40 }, { title: 'id', whole: 36 }];
+  const print = (width: number) => new Table(columns, width).print([['roof-17', 'now', 'x'.repeat(36)]]);
+  assert.equal(print(85), `name  roof-17\ntime  now\nid    ${'x'.repeat(36)}\n`);
+  assert.ok(print(86).endsWith(`  ${'x'.repeat(36)}\n`), print(86));
+});
+
 test('the end of a too long key is shown', () => {
   const table = new Table([{ title: 'key', shownPart: 'end' }, { title: 'rest' }], 80);
   const [, line] = table.print([[`warehouse/${'x'.repeat(90)}/orders`, 'y'.repeat(30)]]).split('\n');
