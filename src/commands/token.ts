@@ -54,12 +54,13 @@ export const token = defineCommand<TokenValues>(
         },
       ),
       may: {
-        ...flagOption(
-          'RIGHTS',
-          'what its clients may do: report, read, forward, or several of them [report,forward]',
-          readRights,
-        ),
+        argument: 'RIGHTS',
+        help: 'what its clients may do: report, read, forward, or several of them [report,forward]',
+        initial: undefined,
+        flagOnly: true,
+        repeated: true,
         choices: [...rights, rights.join(',')],
+        parse: readRights,
       },
       out: flagOption(
         'FILE',
@@ -83,10 +84,10 @@ export const token = defineCommand<TokenValues>(
   },
 );
 
-/** @throws Error if a word is not a right */
-function readRights(text: string): readonly Right[] {
+/** @param before the rights of the flags before this one @throws Error if a word is not a right */
+function readRights(text: string, before: readonly Right[] = []): readonly Right[] {
   const words = text.split(',');
   const may = rights.filter((right) => words.includes(right));
   if (may.length < words.length) throw new Error(`is not a list of rights; use ${rights.join(', ')} or ${rights}`);
-  return may;
+  return rights.filter((right) => before.includes(right) || may.includes(right));
 }

@@ -105,6 +105,7 @@ test('a token is printed with its rights', async () => {
   assert.equal(await mayOf(), undefined);
   assert.deepEqual(await mayOf('--may', 'read'), ['read']);
   assert.deepEqual(await mayOf('--may', 'forward,read,report'), ['report', 'read', 'forward']);
+  assert.deepEqual(await mayOf('--may', 'read', '--may', 'report,read'), ['report', 'read']);
   for (const words of ['write', 'report read', 'read,', 'read,read']) {
     assert.deepEqual(await mayOf('--may', words), [
       2,
