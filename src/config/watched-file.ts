@@ -18,6 +18,8 @@ export interface WatchedFile<Value> {
 }
 
 export interface FileUse<Value> {
+  /** The option that has the path: the error of a first read that fails begins with it. */
+  readonly option: string;
   /** @returns the value of the text, or every problem as a clause that starts with its line */
   readonly read: (text: string) => { readonly kind: 'valid'; readonly value: Value } | Invalid;
   /** Called with each valid new version, but not with the first one. It may throw to refuse the version. */
@@ -44,7 +46,10 @@ export async function watchFile<Value>(
     if (found.kind === 'valid') return found.value;
     throw new Error(found.problems.map((problem) => `${path}, ${problem}`).join('\n'));
   };
-  let text = await readFile();
+  let text = await readFile().catch((error: Error) => {
+    error.message = `${use.option}: ${error.message}`;
+    throw error;
+  });
   let current = parse(text);
   let good = text;
   let reportedProblem = '';

@@ -119,6 +119,7 @@ export function watchDeployments(
   onChange: (deployments: Deployments) => void,
 ): Promise<DeploymentsFile> {
   return watchFile(path, limits, {
+    option: '--deployments',
     read: readDeployments,
     changed: (current) => {
       onChange(current);

@@ -95,6 +95,7 @@ export async function watchDestinations(
     return own.length === 0 ? undefined : { current: own, reload: async () => {}, stop: () => {} };
   }
   return watchFile(config.forward, limits, {
+    option: '--forward',
     read: (text) => {
       const found = readDestinations(text, config);
       if (found.kind === 'invalid') return found;

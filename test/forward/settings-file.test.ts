@@ -308,6 +308,11 @@ test('--forward-to is a destination, and without one there is nothing to watch',
   );
 });
 
+test('a file that is missing at the start is named with its option', async (t) => {
+  const path = join(newFolder(t), 'none');
+  await assert.rejects(watch(configOf('--forward', path)), { message: /^--forward: ENOENT.*none'$/, code: 'ENOENT' });
+});
+
 test('a file that turns bad changes nothing, and more senders than there may be are a problem', async (t) => {
   const path = join(newFolder(t), 'forward.json');
   const entry = (name: string) => ({ name, to: 'http://127.0.0.1:1' });

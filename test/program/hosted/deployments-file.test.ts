@@ -213,7 +213,7 @@ test('a start warns of a data folder or a deployments file that others may write
 test('a start with a bad deployments file ends with 2, SIGHUP reads the file again, and a printed token works', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod']);
   for (const [text, problem] of [
-    [undefined, /^assetlog: ENOENT[^\n]*deployments\.json'\n$/m],
+    [undefined, /^assetlog: --deployments: ENOENT[^\n]*deployments\.json'\n$/m],
     ['', /deployments\.json, line 1, column 1: /],
     [
       '{"deployments": [{"name": "a b", "tokens": []}]}',
