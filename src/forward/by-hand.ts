@@ -105,7 +105,7 @@ export async function newIdentity(disk: Disk, seq: number | undefined, limits: L
   }
   const done = `the journal has the id ${await replaceSource(disk, begin)} now`;
   if (old === undefined || begin === undefined) return done;
-  return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old}`;
+  return `${done}; a hub still lists the old one. If no other copy of the folder has that, end it at the hub:\nassetlog sources forget ${old} --data FOLDER`;
 }
 
 async function giveUp(letters: DeadLetters, name: string, seqs: SeqRange, open: number): Promise<string> {

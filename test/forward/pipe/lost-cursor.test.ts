@@ -176,7 +176,8 @@ test('a device that is restored from a backup continues with the command that it
   const words = command.match(/'[^']*'|\S+/g)!.map((word) => word.replaceAll("'", ''));
   const done = await run(words);
   assert.deepEqual([done.code, done.stderr], [0, '']);
-  const [, forget = ''] = /\nassetlog (sources forget \S+)\n$/.exec(done.stdout) ?? assert.fail(done.stdout);
+  const [, forget = ''] =
+    /\nassetlog (sources forget \S+) --data FOLDER\n$/.exec(done.stdout) ?? assert.fail(done.stdout);
   const again = await startService(t, { data, args });
   assert.deepEqual(await report(again, ['d']), [200]);
   const keys = () => eventsIn(hub.data).map(({ asset_key }) => `${asset_key}`);
