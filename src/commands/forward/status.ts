@@ -86,7 +86,7 @@ function screenOf(all: readonly ShownDestination[], width: number): string {
 function notesOf({ status, folder }: ShownDestination, width: number): string {
   const { name, to, kind, seq, last_seq, reason, next_try, dead_letters, lost_events, last_success } = status;
   const at = `event ${seq ?? '?'} of ${last_seq}, last success ${shownMinute(last_success)}`;
-  const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind})`}, ${at}`];
+  const notes = [`${titleOf(status)}: ${to}${kind === null ? '' : ` (${kind === 'api' ? 'plain' : kind})`}, ${at}`];
   if (reason !== null) notes.push(...reason.split(LAST_COMMAND));
   if (next_try !== null && Date.parse(next_try) > Date.now())
     notes.push(`tries again at ${next_try.slice(11, 19)} UTC, or on SIGHUP`);

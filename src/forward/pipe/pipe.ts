@@ -364,7 +364,7 @@ export class Pipe implements SendingContext {
   /** A cursor says nothing of a destination of another kind, which has none of the events. */
   #stopAtOtherKind(): State {
     const { name, to } = this.settings;
-    const reason = `${name} has had events as a destination of the kind ${this.ledger.kind}, and ${to} is of another one; give it a name of its own`;
+    const reason = `${name} was a destination of another kind than ${to}; give it a name of its own`;
     return stop('not understood', reason, OPENING);
   }
 

@@ -254,7 +254,7 @@ test('on a terminal a status has at most 80 columns, and no control characters o
     `destination  state        since (UTC)       behind  oldest  dead
 upstream     waiting      2026-11-20 15:04  4       2 h     1
 
-upstream: http://upstream.example:3000 (api), event 8 of 12, last success
+upstream: http://upstream.example:3000 (plain), event 8 of 12, last success
   2026-11-20 16:04
   answers 403: \\u001b[31mred\\u001b[0m; check the URL, and what the token may do,
   and whether a proxy in front of it lets this through
