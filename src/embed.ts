@@ -31,11 +31,11 @@ export interface StartOptions<Deployment extends string = string> {
   /** Prefix of every path of the service, such as `/some/path`. */
   readonly pathPrefix?: string | undefined;
   /**
-   * Turns on hosted mode: names of deployments, such as `['prod', 'staging']`, whose tokens are then in `service.tokens`; or the path
-   * of a file with deployments and the SHA-256 of their tokens.
+   * Names of deployments, such as `['prod', 'staging']`, whose tokens are then in `service.tokens`; or the path of a file with
+   * deployments and the SHA-256 of their tokens.
    */
   readonly deployments?: string | readonly (Deployment | DeploymentOptions<Deployment>)[] | undefined;
-  /** Makes the service a stand-in that fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
+  /** Turns on test mode, in which the service fails on purpose: see `fail` and `reset`. An unknown parameter of a report is then refused. */
   readonly test?: boolean | undefined;
   /** The least severe level of notices that is reported. The default is `error`. */
   readonly logLevel?: 'error' | 'warn' | 'info' | 'debug' | undefined;
@@ -64,7 +64,7 @@ export interface Notice {
 export interface RunningService<Deployment extends string = string> {
   /** The base address for clients, with the path prefix and without a trailing slash, such as `http://127.0.0.1:3000`. */
   readonly url: string;
-  /** The journal's folder. In hosted mode it holds a folder for each deployment. */
+  /** The journal's folder. With deployments it holds a folder for each deployment. */
   readonly data: string;
   /**
    * A token for each deployment that was given by name, such as `asl_Zc6b…` in `tokens.prod`. A client sends it in the header
@@ -236,7 +236,7 @@ export interface EventFilter<Type extends EventType | EventName = EventType | Ev
    * `1.0`); a bigint matches an integer with exactly its digits, which a number might round: `12345678901234567890n`.
    */
   readonly metadata?: MetadataFilter | undefined;
-  /** The deployment whose events are read. Required in hosted mode, otherwise not allowed. */
+  /** The deployment whose events are read. Required with deployments, otherwise not allowed. */
   readonly deployment?: string | undefined;
 }
 

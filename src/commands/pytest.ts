@@ -6,7 +6,7 @@ import { defineCommand } from './cli/command.ts';
 
 export const pytest = defineCommand<object>(
   {
-    summary: 'print fixtures for pytest that start a service for tests',
+    summary: 'print fixtures for pytest that start a service',
     about: 'Prints fixtures for a conftest.py. They match this version, and need only pytest and the standard library.',
     notes: [
       'Examples:',

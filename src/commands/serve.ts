@@ -39,7 +39,7 @@ export const serveNotes: readonly string[] = [
   `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
   `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
   `  a keep-alive connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
-  `  in hosted mode ${limits.failuresMax} requests without a valid token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
+  `  with deployments ${limits.failuresMax} requests without a valid token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
   '',
   'Exit codes:',
   '  0 stopped cleanly, 1 unexpected, 2 flags or configuration, 3 the journal is damaged,',
@@ -58,7 +58,7 @@ export const serve = defineCommand(
     summary: 'accept reports and write them to the journal (the default)',
     about:
       'Accepts reports over HTTP and appends each to the journal as one JSON line. A reply of 200 means that the line\n' +
-      'is on the disk. Prints one line on standard output when it is ready; logs go to standard error.',
+      'is written and synced. Prints one line on standard output when it is ready; logs go to standard error.',
     notes: serveNotes,
     // Empty by default, so that a service for tests does not write into the folder of another service.
     options: { ...options, data: { ...options.data, initial: '', standard: options.data.initial } },

@@ -137,23 +137,23 @@ export const options: Options<Config> = {
     ],
   },
   segmentBytes: sizeOption(
-    'size of a closed file [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
+    'size of a segment [64 MiB, or a quarter of a smaller --retain-bytes or --keep-free]',
     limits.leastSegmentBytes,
     1024 * MIB,
   ),
   minFreeBytes: sizeOption('free space below which it is not ready; 0 for never [64 MiB, or 5 % of a smaller disk]', 0),
   retainBytes: sizeOption(
-    'remove the oldest closed files of a journal beyond this size (300MB); per deployment',
+    'remove the oldest segments of a journal beyond this size (300MB); per deployment',
     LEAST_KEPT_BYTES,
   ),
   retainDays: {
     argument: 'DAYS',
-    help: 'remove closed files whose last event is older; of a deployment while its journal is open',
+    help: 'remove segments whose last event is older; of a deployment while its journal is open',
     initial: undefined,
     parse: (text) => integer(text, 1, 36_500),
   },
   keepFree: sizeOption(
-    'remove the oldest closed files while the disk has less free; more than --min-free-bytes',
+    'remove the oldest segments while the disk has less free; more than --min-free-bytes',
     LEAST_KEPT_BYTES,
   ),
   forwardTo: {
@@ -211,13 +211,13 @@ export const options: Options<Config> = {
     parse: (text) => matching(text, destinationName, 'is not the name of a destination'),
   },
   deployments: fileOption(
-    'hosted mode: the deployments and their tokens; reports go to /NAME/… and need a token',
+    'the deployments and their tokens; reports go to /NAME/… and need a token',
     'the file with the deployments',
   ),
-  tokenHeader: tokenHeaderOption('hosted: token header beside Dagster-Cloud-Api-Token and Bearer'),
+  tokenHeader: tokenHeaderOption('token header beside Dagster-Cloud-Api-Token and Bearer'),
   trustedProxy: {
     argument: 'NETWORK',
-    help: 'hosted mode: ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
+    help: 'ADDRESS[/BITS] of proxies whose X-Forwarded-For is used; may be repeated',
     initial: [],
     repeated: true,
     parse: (text, before) => [...before, readNetwork(text)],
@@ -235,7 +235,7 @@ export const options: Options<Config> = {
     parse: (text) => integer(text, 0, 16_777_216),
   },
   read: {
-    ...switchOption('let clients read events over HTTP [on loopback]; in hosted mode the tokens decide'),
+    ...switchOption('let clients read events over HTTP [on loopback]; with --deployments the tokens decide'),
     variable: true,
     parse: trueOrFalse,
   },
@@ -252,7 +252,7 @@ export const options: Options<Config> = {
     parse: (text) => oneOf(logLevels, text, `is not a level; use one of ${logLevels.join(', ')}`),
   },
   quiet: switchOption('on a terminal, show no line for each recorded event; elsewhere there is none'),
-  test: switchOption('for tests: a temporary folder unless --data is given, faults, a reset, and --strict'),
+  test: switchOption('test mode: a temporary folder unless --data is given, faults, a reset, and --strict'),
   strict: switchOption('refuse a report with an unknown parameter, which is ignored otherwise'),
   exitWithStdin: switchOption('stop when standard input is closed, such as at the end of the program that started it'),
 };

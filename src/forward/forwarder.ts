@@ -209,7 +209,7 @@ export class Forwarder {
     );
     const names = listed.join(', ');
     if (names !== this.#loggedNames && names !== '') {
-      this.#options.notices.warn('the file of --forward lists deployments that there are not', { names });
+      this.#options.notices.warn('the file of --forward lists unknown deployments', { names });
     }
     this.#loggedNames = names;
   }

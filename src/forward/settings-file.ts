@@ -151,7 +151,7 @@ function ownOf(config: DestinationOptions): DestinationSettings[] {
 
 /** @returns what to do about more senders than there may be, as a clause */
 export function tooMany(count: number, { sendersMax }: Pick<Limits, 'sendersMax'>): string {
-  return `needs ${count} senders, one for each destination of each deployment, and there are at most ${sendersMax}; list fewer in deployments`;
+  return `has ${count} destinations, counted for each deployment, and at most ${sendersMax} are allowed; list fewer in deployments`;
 }
 
 /** @throws as `upstreamOf` */

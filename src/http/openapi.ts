@@ -99,7 +99,7 @@ export function openApi({
 function introduction(limits: Limits, acceptsKeys: boolean, strict: boolean): string {
   const { bodyBytesMax, bodyMembersMax, jsonDepthMax, headBytesMax, headersMax, keyBytesMax } = limits;
   return [
-    'Records reports about data assets. A 200 is sent only after the report is on stable storage. A 4xx was not recorded. ' +
+    'Records reports about data assets. A 200 is sent only after the report is written and synced. A 4xx was not recorded. ' +
       `After a 503, a 408 or a broken connection it might have been recorded; sending it again can record it twice${acceptsKeys ? ', unless it has an Idempotency-Key' : ''}.`,
     'A parameter is read from the first place that has it: the path (the key only), the JSON body, the query. ' +
       'Null in the body means "not given" and hides the query. A required parameter can be in any of them, which JSON ' +
@@ -170,7 +170,7 @@ function reportPaths({ hosted, acceptsKeys, strict, limits }: ReportPathOptions,
           requestBody: { content: json(schema, example) },
           responses: {
             200: {
-              ...response('Recorded: the event is on stable storage.', { type: 'object', maxProperties: 0 }, {}),
+              ...response('The event is recorded.', { type: 'object', maxProperties: 0 }, {}),
               ...(acceptsKeys && { headers }),
             },
             ...refused,
@@ -224,11 +224,8 @@ function batchPaths({ hosted, acceptsKeys, limits }: ReportPathOptions, refused:
           },
         },
         responses: {
-          200: response('All events are on stable storage.', all, { recorded: 2 }),
-          207: response(
-            'Some events are on stable storage, others were refused; only with Prefer: handling=lenient.',
-            some,
-          ),
+          200: response('All events are recorded.', all, { recorded: 2 }),
+          207: response('Some events are recorded, others were refused; only with Prefer: handling=lenient.', some),
           ...refused,
         },
         ...(hosted && { security: needing('report') }),

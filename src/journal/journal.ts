@@ -420,7 +420,7 @@ export class Journal implements JournalFigures {
     this.#state = { ...(this.#state as OpenState), segment: { file, bytes: 0, chain: { seq, crc: 0 } } };
     this.files += 1;
     await full.file.close();
-    notices.info('journal file closed', { file: full.file.name, next: file.name });
+    notices.info('segment closed', { file: full.file.name, next: file.name });
     this.#keys?.closed(full);
     void this.#callClosed(seq - 1);
     this.#retention.run();

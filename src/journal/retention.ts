@@ -188,7 +188,7 @@ export class Retention {
         await disk.remove(file);
         this.#journal.files -= 1;
         this.#removed += 1;
-        notices.info('journal file removed', fields);
+        notices.info('segment removed', fields);
       } catch (error) {
         this.#logFailure(error as Error, file);
       }
@@ -304,7 +304,7 @@ export class Retention {
     const nowMs = performance.now();
     if (text === this.#logged.text && nowMs - this.#logged.atMs < this.#options.limits.notAcceptedNoticeMs) return;
     this.#logged = { text, atMs: nowMs };
-    this.#options.notices.warn('old journal files could not be removed', { file, problem: error.message, again });
+    this.#options.notices.warn('old segments could not be removed', { file, problem: error.message, again });
   }
 }
 

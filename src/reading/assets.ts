@@ -31,7 +31,7 @@ interface AssetsQuery {
 export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
   return {
     key_prefix: described('only assets whose key begins with these parts', keyParameter),
-    key_begins_with: described('the same, of which the last part may be incomplete', keyStartParameter),
+    key_begins_with: described('the same, whose last part may be incomplete', keyStartParameter),
     failing: described('only assets with a check whose latest result is that it failed', booleanParameter(false)),
     stale: described('only assets without an event for so long', durationParameter),
     after_key: described('only assets after this one', keyParameter),

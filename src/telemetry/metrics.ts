@@ -187,8 +187,8 @@ export class Metrics {
     );
     const events = Object.entries(this.events).map(([type, count]) => `{type="${type}"} ${count}`);
     add('http_requests_total', 'counter', 'Replies by path and status.', requests);
-    add('events_total', 'counter', 'Events on the disk.', events);
-    add('written_bytes_total', 'counter', 'Bytes of lines on the disk.', [` ${this.#writtenBytes}`]);
+    add('events_total', 'counter', 'Recorded events.', events);
+    add('written_bytes_total', 'counter', 'Bytes of recorded lines.', [` ${this.#writtenBytes}`]);
     add('batch_events', 'histogram', 'Events that shared a write and sync.', this.#batchEvents.samples());
     add('request_items', 'histogram', 'Events in one request of the batch endpoint.', this.#requestItems.samples());
     add('sync_seconds', 'histogram', 'Time to write and sync a batch.', this.#syncSeconds.samples());
@@ -288,7 +288,7 @@ export class Metrics {
       'Events that were removed unconfirmed and are missing now.',
       lost(({ missingEvents }) => missingEvents),
     );
-    counts('state', 'Deployments by the state of their sender.', 'state', (one) => one.states);
+    counts('state', 'Deployments by the state of forwarding.', 'state', (one) => one.states);
     counts('events_total', 'Events by their outcome at a destination.', 'outcome', (one) => one.outcomes);
     counts('requests_total', 'Requests to a destination by their answer.', 'answer', (one) => one.answers);
   }

@@ -545,7 +545,7 @@ test(
   async (t) => {
     const service = await startService(t, { args: ['--test'] });
     const page = await open(service.url);
-    await sees(page, has('#tests', 'Service for tests: no faults'));
+    await sees(page, has('#tests', 'Test mode: no faults'));
     const faults =
       '[{"match":{"type":"check","check_name":"<b>\u202e"},"then":{"status":503}},{"then":{"status":500}}]';
     const set = await fetch(`${service.url}/test/faults`, {

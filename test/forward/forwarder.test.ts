@@ -63,7 +63,7 @@ test('each deployment goes to its own URL, with the token of the destination [fo
   const hasAll = (name: string, count: number) => () =>
     existsSync(join(hub.data, name)) && eventsIn(join(hub.data, name)).length === count;
   await eventually('the events of prod', hasAll('prod', 5));
-  assert.match(edge.stderr(), /lists deployments that there are not","names":"eu \(destination b\)"/);
+  assert.match(edge.stderr(), /lists unknown deployments","names":"eu \(destination b\)"/);
   // A deployment that is added is forwarded as well, also what was recorded before a restart.
   rewrite(edgeFile, prod, eu);
   process.kill(edge.pid, 'SIGHUP');

@@ -333,7 +333,7 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   assert.equal(found.length, 2, 'each problem once');
   assert.match(
     found[1] ?? '',
-    /line 1: needs 65 senders, one for each destination of each deployment, and there are at most 64; list fewer/,
+    /line 1: has 65 destinations, counted for each deployment, and at most 64 are allowed; list fewer/,
   );
   await write(fileOf(...many.slice(1)));
   assert.deepEqual(
@@ -341,6 +341,6 @@ test('a file that turns bad changes nothing, and more senders than there may be 
     [64],
   );
   await assert.rejects(watch(configOf('--forward-to', 'http://a/{deployment}', '--deployments', 'f'), 65), {
-    message: /^--forward-to needs 65 senders/,
+    message: /^--forward-to has 65 destinations/,
   });
 });

@@ -182,7 +182,7 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   for (let count = 0; count < 6; count += 1) assert.equal(await opened.report(TEXT), undefined);
   await settled();
   assert.equal(firstSeqs(disk)[0], kept);
-  assert.ok(opened.notices.some((line) => /old journal files could not be removed.*ENOSPC/.test(line)));
+  assert.ok(opened.notices.some((line) => /old segments could not be removed.*ENOSPC/.test(line)));
   hooks.onRemoving = async () => {};
   opened.journal.retain();
   await settled();

@@ -93,7 +93,7 @@ test('the oldest files beyond any limit are removed, but never the newest [progr
       assert.ok(Number(bytes) > 1_000);
       return fields;
     });
-    const [level, message] = ['info', 'journal file removed'];
+    const [level, message] = ['info', 'segment removed'];
     const expected = gone.map((first) => ({
       level,
       message,
@@ -196,7 +196,7 @@ test('a missing first file without a marker is damage, and so is a missing file 
   // Retention never removes the newest file, so it never leaves a marker alone.
   await assert.rejects(
     recover(diskWith({ [removed(40)]: Buffer.alloc(0) }), quiet),
-    /all journal files are missing: the events from 41 on/,
+    /all segments are missing: the events from 41 on/,
   );
 });
 

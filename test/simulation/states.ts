@@ -66,7 +66,7 @@ export class States {
   logged(line: string): void {
     const { message, why } = JSON.parse(line);
     for (const [words, state] of Object.entries(logged)) if (message.startsWith(words)) this.#count(state);
-    if (message === 'journal file removed') this.#count(`retention ${why as '--retain-bytes'}`);
+    if (message === 'segment removed') this.#count(`retention ${why as '--retain-bytes'}`);
   }
 
   /** A process has written to a file of its disk. */

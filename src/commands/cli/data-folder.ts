@@ -43,7 +43,7 @@ export const folderOperand: Operands = {
 
 export const folderOption: Option<string> = {
   ...options.data,
-  help: 'as FOLDER; in hosted mode all deployments, or FOLDER/NAME for one',
+  help: 'as FOLDER; with deployments all of them, or FOLDER/NAME for one',
 };
 
 /** Finds the journals in a folder without reading them. @throws the error of a system call, except for a missing folder */

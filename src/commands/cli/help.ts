@@ -34,7 +34,7 @@ export function generalHelp(groups: CommandGroups, notes: readonly string[]): st
   return [
     'Usage: assetlog [command] [options]',
     '',
-    'Records reports about data assets: one POST, one JSON line on disk, 200 only when it is on stable storage.',
+    'Records reports about data assets: one POST, one JSON line, 200 only when it is written and synced.',
     '',
     ...rows,
     '  assetlog COMMAND --help   its options, examples and exit codes',

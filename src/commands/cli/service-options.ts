@@ -32,9 +32,9 @@ export const serviceOptions = {
   } satisfies Option<string> as Option<string>,
   tokenFile: {
     ...options.deployments,
-    help: 'hosted service: file that contains the token and nothing else',
+    help: 'file that contains the token and nothing else',
   },
-  tokenHeader: { ...options.tokenHeader, help: 'hosted service: name of the header with the token' },
+  tokenHeader: { ...options.tokenHeader, help: 'name of the header with the token' },
   timeout: {
     argument: 'TIME',
     help: 'how long one attempt may take: connecting, sending and the whole reply',

@@ -41,7 +41,7 @@ export const forward = defineCommand<ForwardValues & TryValues>(
       'test      try each destination of these options, and print what works or what to do; nothing changes at the\n' +
       '          destination, and the journal need not exist\n' +
       'dead      the dead letters of a destination: events that it refused, or might have twice, and why; --seq N prints\n' +
-      '          the letters of one event with its original line, and --json the whole file\n' +
+      '          those of one event with its original line, and --json the whole file\n' +
       'retry     send dead letters again: the refused ones, or the ones of --seq\n' +
       'skip      give up the event that a stopped destination would get next (--seq N), or open dead letters\n' +
       'from      let a destination continue with event --seq N; the events left out are in the dead letters\n' +
@@ -55,15 +55,15 @@ export const forward = defineCommand<ForwardValues & TryValues>(
       '  assetlog forward status --data /var/lib/assetlog',
       "  assetlog forward status --json | jq '.destinations[] | select(.lag_seconds > 3600) | .name'",
       '  assetlog forward test --forward-to https://hub.example/prod --forward-token-file hub.token',
-      '  assetlog forward retry upstream --seq 54-60  after the upstream was repaired',
+      '  assetlog forward retry upstream --seq 54-60  after its server was repaired',
       '  assetlog forward from upstream --seq 1208    after its cursor was lost',
       '',
-      'Hosted mode:',
+      'Deployments:',
       '  status shows all deployments. The others need the folder of one: --data FOLDER/NAME.',
       '',
       'Dead letters:',
-      '  A letter that was refused, is in doubt (the destination might have the event, once or twice) or was removed by',
-      '  retention is open until it is sent again or given up. retry skips letters in doubt unless --seq names them.',
+      '  The dead letter of an event that was refused, removed by retention, or is in doubt (the destination might have it,',
+      '  once or twice) is open until the event is sent again or given up. retry leaves out events in doubt without --seq.',
       '  A hub, which has later events by then, gets the event as a report, with a new seq and id.',
       '',
       'Exit codes:',
@@ -73,7 +73,7 @@ export const forward = defineCommand<ForwardValues & TryValues>(
     ],
     operands: { max: 2, text: `${names.join('|')} [NAME]`, choices: names },
     options: {
-      data: { ...folderOption, help: 'folder of the journal; for status also the folder of all deployments' },
+      data: { ...folderOption, help: 'folder of the journal; for status also the data folder' },
       seq,
       new: switchOption('identity: make a new id'),
       replicated: switchOption('ddl: for a table that several servers have'),

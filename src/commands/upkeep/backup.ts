@@ -23,9 +23,9 @@ export const backup = defineCommand<BackupValues>(
   {
     summary: 'copy a journal into another folder while a service runs; each run adds the new events',
     about:
-      'Copies the events that are on stable storage when it starts, checks the crc and seq of each line, and keeps the\n' +
-      'events that retention removes at the source. A closed file is copied once; the newest file again when it has grown.\n' +
-      'You can interrupt it at any moment and run it again. In hosted mode each deployment gets a folder with its name.',
+      'Copies the events that are recorded when it starts, checks the crc and seq of each line, and keeps the\n' +
+      'events that retention removes at the source. A closed segment is copied once; the newest one again when it has grown.\n' +
+      'You can interrupt it at any moment and run it again. Each deployment gets a folder with its name.',
     notes: [
       'The backup is a journal: verify, events, assets and serve work on it. To restore, start a service on a copy of it.',
       '',
@@ -41,7 +41,7 @@ export const backup = defineCommand<BackupValues>(
     ],
     operands: folderOperand,
     options: {
-      data: { ...folderOption, help: 'as FOLDER; in hosted mode all deployments' },
+      data: { ...folderOption, help: 'as FOLDER; with deployments all of them' },
       to,
     },
   },

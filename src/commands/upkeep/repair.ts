@@ -40,7 +40,7 @@ export const repairCommand = defineCommand(
     options: {
       data: {
         ...folderOption,
-        help: 'as FOLDER; in hosted mode the folder of one deployment, FOLDER/NAME',
+        help: 'as FOLDER; with deployments the folder of one, FOLDER/NAME',
       },
       json: switchOption('print one JSON object instead of text'),
       yes: switchOption('repair the journal; without this nothing is changed'),

@@ -138,9 +138,7 @@ function judgeRefusal(answer: Answered): Extract<Sent, { kind: 'refused' }> | St
   const { status, said, reason } = answer;
   if (said !== undefined && 'error' in said && REFUSED.has(status)) return { kind: 'refused', status, reason };
   if (!REFUSED.has(status) || status === 200) return otherwise(answer);
-  return turnedAway(
-    `${reason}; this is no JSON with an "error", so it is not from the upstream; check the proxy in front of it`,
-  );
+  return turnedAway(`${reason}; this is no JSON with an "error"; check the proxy in front of it`);
 }
 
 /** Statuses that refuse one event if there is a JSON `error`: it would be refused again. The reference answers 200 to some. */

@@ -42,12 +42,12 @@ export function describedHub({
           'The crc of the line before the first one; 00000000 at the beginning of a file.',
         ),
         inHeader('Assetlog-Last', SEQ, 'The last seq of the journal.'),
-        inHeader('Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'What the sender calls itself, percent-encoded.'),
+        inHeader('Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
         inHeader('Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'),
         inHeader(
           'Assetlog-Lost',
           '^[1-9][0-9]*-[1-9][0-9]*$',
-          'Seqs up to the first line that the sender does not have any more.',
+          'Seqs that the device no longer has, up to the first line.',
         ),
         inHeader('Assetlog-Begins', SEQ, 'The first event of the journal under its id; those before it are not lost.'),
         inHeader(

@@ -214,7 +214,7 @@ export class JournalKeys {
       return await scanKeys(disk, segment, endSeq, collector, { bytesMax, lineBytesMax: limits.lineBytesMax });
     } catch (error) {
       const problem = (error as Error).message;
-      notices.warn('a journal file cannot be read for its idempotency keys', { file: segment.name, problem });
+      notices.warn('a segment cannot be read for its idempotency keys', { file: segment.name, problem });
       return undefined;
     }
   }
@@ -266,7 +266,7 @@ export class JournalKeys {
     this.#writing = this.#writing
       .then(() => writeSidecar(disk, file, this.#table, keyCount))
       .catch((error: Error) => {
-        notices.warn('idempotency keys could not be written beside a journal file; the next start reads the file', {
+        notices.warn('idempotency keys could not be written beside a segment; the next start reads it', {
           file: sidecarName(file.firstSeq),
           problem: error.message,
         });

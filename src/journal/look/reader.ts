@@ -68,7 +68,7 @@ class JournalReader {
     }
   }
 
-  /** Reports that all journal files are missing, if markers show it. Not with `follow`: the journal may be created later. */
+  /** Reports that all segments are missing, if markers show it. Not with `follow`: the journal may be created later. */
   async #remarkMissing(contents: Contents): Promise<void> {
     if (this.#reading.follow !== undefined) return;
     const lastStop = await readLastStop(this.#disk, await this.#disk.list());

@@ -255,12 +255,12 @@ export function findMissingFiles({ segments, renamed, lost, removedLast, gone }:
   const found = { kind, decision: decisions[kind].afterCrash, line: 1, byte: 0 } as const;
   if (end !== undefined && end.chain.seq > due) {
     const missing = `the events ${due} to ${end.chain.seq - 1}`;
-    return [{ ...found, file: end.file, problem: `all journal files are missing: ${missing}` }];
+    return [{ ...found, file: end.file, problem: `all segments are missing: ${missing}` }];
   }
   const last = lost.at(-1);
   const marker = last === undefined ? goneName({ first: 1, last: removedLast }, 'removed') : goneName(last, 'lost');
   if (last === undefined && removedLast === 0) return [];
-  return [{ ...found, file: marker, problem: `all journal files are missing: the events from ${due} on, if not more` }];
+  return [{ ...found, file: marker, problem: `all segments are missing: the events from ${due} on, if not more` }];
 }
 
 /** @returns the finding about a file that exists only under another name */

@@ -149,7 +149,7 @@ test('a file that holds a watermark stays until the snapshot has it, also if the
   for (let count = 0; count < 9; count += 1) await next.report();
   await settled();
   assert.deepEqual(forwardedIn(next.disk).get(sent.source), upTo(9), 'nothing is removed before the snapshot is there');
-  assert.ok(next.notices.some((line) => line.includes('old journal files could not be removed')));
+  assert.ok(next.notices.some((line) => line.includes('old segments could not be removed')));
   next.disk.fault = () => undefined;
   await next.journal.makeSpace();
   for (let count = 0; count < 9; count += 1) await next.report();

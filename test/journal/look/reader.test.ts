@@ -610,7 +610,7 @@ test('a folder in which only a marker shows that there was a journal is damaged,
   const { file, problem } = (await verify(disk)).findings[0] as { file: string; problem: string };
   assert.deepEqual(seqs, []);
   assert.deepEqual(remarks, [{ kind: 'damage', text: `${file}: ${problem}` }]);
-  assert.match(problem, /^all journal files are missing: the events from 4 on, if not more$/);
+  assert.match(problem, /^all segments are missing: the events from 4 on, if not more$/);
 });
 
 test('a line that is not durable is not shown, though its file counts as closed [defect-4]', async () => {

@@ -254,7 +254,7 @@ test('a folder without journal files, but with markers of gone events, has missi
       const { finding, message } = await refusal(disk);
       assert.deepEqual([finding.kind, finding.file], ['missing file', names[0]]);
       const due = names.length === 1 ? 4 : 7;
-      assert.match(message, new RegExp(`all journal files are missing: the events from ${due} on, if not more`));
+      assert.match(message, new RegExp(`all segments are missing: the events from ${due} on, if not more`));
       assert.deepEqual(filesOf(disk), files);
       assert.deepEqual((await verify(disk)).findings, [finding]);
     }
@@ -333,7 +333,7 @@ test('after a clean stop a journal that was truncated at a line end, or lost its
       one.length,
       /^the events 2 to 3 are missing.*, in events-0{19}1/,
     ],
-    [{ ...stoppedAfterThree }, FIRST, 1, 0, /^all journal files are missing: the events 1 to 3$/],
+    [{ ...stoppedAfterThree }, FIRST, 1, 0, /^all segments are missing: the events 1 to 3$/],
     [
       { ...stoppedAfterThree, [FIRST]: makeLines(3).bytes },
       FIRST,

@@ -73,7 +73,7 @@ test('a backup of a hosted service copies each deployment, also after a damaged 
   writeFileSync(join(data, 'lost', goneName({ first: 1, last: 9 }, 'removed')), '');
   const third = await backup(data, to);
   assert.equal(third.code, 3);
-  assert.match(third.stderr, /\/lost\/\S+, line 1, byte 0: all journal files are missing: the events from 10 on/);
+  assert.match(third.stderr, /\/lost\/\S+, line 1, byte 0: all segments are missing: the events from 10 on/);
   assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
 });
 

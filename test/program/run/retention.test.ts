@@ -28,7 +28,7 @@ test('the program keeps to its budget under load, and logs removed files; verify
   assert.equal(code, 0, stderr);
   assert.ok(total() <= 24_096 && total() > 10_000, `${total()} bytes`);
 
-  const removals = entriesOf(stderr, 'journal file removed');
+  const removals = entriesOf(stderr, 'segment removed');
   const first = Math.min(...names().map((name) => segmentFirstSeq(name) ?? 0));
   assert.equal(removals[0]?.['first_seq'], 1);
   assert.equal(removals.at(-1)?.['last_seq'], first - 1);
@@ -71,6 +71,6 @@ test('files are removed by days at the start, and in hosted mode for each deploy
   assert.deepEqual(list('young'), [segmentName(1), segmentName(4)]);
   assert.match(
     stderr,
-    /"journal file removed","deployment":"old","file":"events-0+1\.jsonl","first_seq":1,"last_seq":3,"bytes":\d+,"why":"--retain-days"/,
+    /"segment removed","deployment":"old","file":"events-0+1\.jsonl","first_seq":1,"last_seq":3,"bytes":\d+,"why":"--retain-days"/,
   );
 });

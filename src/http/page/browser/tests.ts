@@ -25,7 +25,7 @@ export async function watchTests(service: Service, signal: AbortSignal, line: HT
     const shown = faults.slice(0, FAULTS_MAX).map((fault) => element('span', {}, visible(textOf(fault))));
     const more = faults.length > shown.length ? [element('span', {}, `${faults.length - shown.length} more`)] : [];
     const none = faults.length === 0 ? ['no faults'] : [];
-    line.firstElementChild?.replaceChildren('Service for tests: ', ...none, ...shown, ...more);
+    line.firstElementChild?.replaceChildren('Test mode: ', ...none, ...shown, ...more);
   }
 }
 
