@@ -19,6 +19,11 @@ export function readMemoryBytesMax(
 /** Share of a process's memory that V8's heap may use: the bodies of reports are buffers for most of their lifetime. */
 const HEAP_SHARE = 0.5;
 
+/** @param text of Latin-1 characters. @returns a copy: a part of a text keeps the whole text in memory */
+export function detach(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
+}
+
 /**
  * Makes V8 use little memory. By default V8 lets the young generation grow to 32 MiB and more, and collects buffers only after
  * 64 MiB of them, whatever the cgroup allows.

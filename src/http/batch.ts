@@ -4,6 +4,7 @@
  */
 
 import type { Limits } from '../config/limits.ts';
+import { detach } from '../config/memory.ts';
 import type { Event } from '../event/event.ts';
 import { ItemError, isAbsent, readItem, readItemMembers } from '../event/item.ts';
 import { type Json, stringOf } from '../event/json.ts';
@@ -217,7 +218,7 @@ function readKey(value: Json, charactersMax: number): string {
   if (!VISIBLE.test(key) || key.length > charactersMax + ITEM_SUFFIX_CHARACTERS_MAX) {
     throw new ItemError(`idempotency_key is ${shown(key)}; ${wanted}`);
   }
-  return Buffer.from(key, 'latin1').toString('latin1'); // a slice of the body's text would keep the body in memory
+  return detach(key);
 }
 
 const NO_QUERY: ReadonlyMap<string, string> = new Map();
