@@ -1,4 +1,4 @@
-/** How far something is with the events of a journal. */
+/** A position in the events of a journal, and a range of them. */
 
 /** All events of a journal up to one of them. */
 export interface Position {
@@ -15,5 +15,5 @@ export interface SeqRange {
   readonly last: number;
 }
 
-/** What a destination says that has no event of the journal. */
+/** The position of a hub or a destination that has no event of the journal. */
 export const START: Position = { seq: 0, id: null };

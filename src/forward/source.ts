@@ -1,5 +1,5 @@
 /**
- * The id of a journal that forwards or takes events of others, by which a hub or an engine knows it: the source. It is made once and
+ * The id of a journal that forwards or receives events: the source, by which a hub or an engine knows the journal. It is made once and
  * kept in `.journal-id`, so that it is the same after a restart, on another address and in a restored backup.
  */
 
@@ -7,27 +7,28 @@ import type { Disk, ReadableDisk } from '../journal/disk.ts';
 import { readSmall, replaceDurably } from '../journal/file-io.ts';
 import { createUuids, ID_FORM } from '../journal/line/uuid.ts';
 
-export const ID = new RegExp(`^${ID_FORM}$`);
-
 /** Name of the file with the id. */
 export const SOURCE_FILE = '.journal-id';
 
-/**
- * @returns the id of the journal; undefined if it never forwarded, and never took events of others
- * @throws Error if the file holds something else, or the error of a system call
- */
-export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
-  const text = (await readSmall(disk, SOURCE_FILE, ID_BYTES + 2))?.toString('latin1');
-  if (text === undefined) return undefined;
-  if (!ID.test(text.replace(/\n$/, '')))
-    throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
-  return text.trim();
+/** Whether a value is an id of a journal or of an event. */
+export function isId(value: unknown): value is string {
+  return typeof value === 'string' && ID.test(value);
 }
 
 /**
- * Reads the id, or makes one. It is durable when this resolves: a hub or a sender never hears of an id that a power cut takes back.
- * One call at a time for a journal.
- * @throws Error if the id is not readable or was removed: another one would make a hub record all events again
+ * @returns undefined if the journal never forwarded or received events
+ * @throws Error if the file holds something else, or the error of a system call
+ */
+export async function readSource(disk: ReadableDisk): Promise<string | undefined> {
+  const text = (await readSmall(disk, SOURCE_FILE, ID_BYTES + 2))?.toString('latin1').replace(/\n$/, '');
+  if (text === undefined || isId(text)) return text;
+  throw new Error(`${disk.folder}/${SOURCE_FILE} does not hold the id of a journal; ${WAYS_OUT}`);
+}
+
+/**
+ * Reads the id, or makes one, durably: a hub or a sender never hears of an id that a power cut takes back. One call at a time for a
+ * journal.
+ * @throws Error if the id cannot be read or was removed: another id would make a hub record all events again
  */
 export async function openSource(disk: Disk): Promise<string> {
   const source = await readSource(disk);
@@ -43,7 +44,7 @@ export async function openSource(disk: Disk): Promise<string> {
 
 /**
  * Gives the journal a new id, durably, for a copy that continues beside its original.
- * @param beginSeq the first event of the journal under that id: the events before it are elsewhere, under another one
+ * @param beginSeq the first event of the journal under that id: hubs have the events before it under another one
  * @throws the error of a system call, after which the file holds the old id or the new one
  */
 export async function replaceSource(disk: Disk, beginSeq?: number): Promise<string> {
@@ -60,13 +61,12 @@ export async function readBegin(disk: ReadableDisk, source: string): Promise<num
   return id === source ? Number(seq) : 1;
 }
 
-/** Name of the file with an id and the first event under it: `38 0193e0c2-…`. The id of another journal counts for nothing. */
+/** Name of the file with a first event and the id that it belongs to, `38 0193e0c2-…`. Under another id it says nothing. */
 const BEGIN_FILE = '.journal-begin';
 
 /**
- * Files that say that a destination was sent to: `.forwarded-hub`. A missing cursor beside one was lost, and without one its
- * destination is new. They are files of their own, since destinations are added to a journal that forwards already, and creating
- * an empty file is atomic.
+ * Prefix of an empty file for each destination that was sent to: `.forwarded-hub`. A missing cursor beside it was lost; without it the
+ * destination is new. Creating an empty file is atomic.
  */
 export const KNOWN_PREFIX = '.forwarded-';
 
@@ -74,8 +74,8 @@ export const KNOWN_PREFIX = '.forwarded-';
 export type Through = ReadonlyMap<string, readonly string[]>;
 
 /**
- * The ids of the journals that a hub said its events reach, its own first: `forward-hub.via`. Events that were sent might come back by it
- * after a crash, before it says that again.
+ * The journals that the events of a hub reach, its own first, as it said last: `forward-hub.via`. After a crash, events that were sent
+ * might come back before the hub says that again.
  * @throws the error of a system call
  */
 export async function readVia(disk: ReadableDisk, name: string): Promise<readonly string[]> {
@@ -87,14 +87,10 @@ export function writeVia(disk: Disk, name: string, via: readonly string[]): Prom
   return replaceDurably(disk, viaName(name), [Buffer.from(`${via.join('\n')}\n`)]);
 }
 
-/** Whether a value is an id of a journal or of an event. */
-export function isId(value: unknown): value is string {
-  return typeof value === 'string' && ID.test(value);
-}
-
 const viaName = (name: string) => `forward-${name}.via`;
+const ID = new RegExp(`^${ID_FORM}$`);
 const IDS = new RegExp(ID_FORM, 'g');
 const ID_BYTES = 36;
-/** Of more ids than a hub may say. */
+/** More than the ids of `limits.forwardViaMax` journals have. */
 const VIA_BYTES_MAX = 65_536;
 const WAYS_OUT = 'restore it from a backup, or give the journal a new id with assetlog forward identity --new';

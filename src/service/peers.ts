@@ -25,10 +25,7 @@ export class Peers {
     this.#setup = setup;
     const viaOf = (deployment: string | undefined) => this.#forwarding?.viaOf(deployment) ?? [];
     this.hub = new Hub({ data: disk.folder, openDisk, progress, limits, notices, viaOf });
-    metrics.hubSources = () => this.hub.sourceCount;
-    metrics.hubSourcesShare = () => this.hub.sourcesShare;
-    metrics.hubSilentSeconds = () => this.hub.silentSeconds;
-    metrics.hubLostEvents = () => this.hub.lostEvents;
+    metrics.hub = () => this.hub.figures();
   }
 
   /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */

@@ -49,6 +49,17 @@ export interface ForwardFigures {
   readonly heldBytes: number;
 }
 
+/** The journals that forward to a service, its sources. */
+export interface HubFigures {
+  readonly sources: number;
+  /** Number of sources of a journal, as a share of the largest accepted number; the largest of all journals. */
+  readonly sourcesShare: number;
+  /** Time since the last request of the most silent source; undefined while no source is known. */
+  readonly silentSeconds: number | undefined;
+  /** Number of events that sources reported as lost since the start. */
+  readonly lostEvents: number;
+}
+
 /** The assets of `--watch-asset`. */
 export interface WatchedFigures {
   /** Reads the events recorded since the last call, for a limited time. Never rejects. */
@@ -102,14 +113,8 @@ export class Metrics {
   waitingReplies: () => number = () => 0;
   /** Returns the destinations that events are forwarded to; none unless the service forwards. */
   forwarding: () => readonly ForwardFigures[] = () => [];
-  /** Returns the number of journals that forward to this service (sources); 0 until the first request of one since the start. */
-  hubSources: () => number = () => 0;
-  /** Returns the number of sources of a journal, as a share of the largest accepted number; the largest of all journals. */
-  hubSourcesShare: () => number = () => 0;
-  /** Returns the time since the last request of the most silent source; undefined while no source is known. */
-  hubSilentSeconds: () => number | undefined = () => undefined;
-  /** Returns the number of events that sources reported as lost since the start. */
-  hubLostEvents: () => number = () => 0;
+  /** Returns the sources of the journals that were asked by one since the start. */
+  hub: () => HubFigures = () => ({ sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0 });
   /** Undefined without `--watch-asset`. */
   watched: WatchedFigures | undefined;
   /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
@@ -225,11 +230,11 @@ export class Metrics {
     const tokens = Object.entries(this.tokens()).map(([state, count]) => `{state="${state}"} ${count}`);
     add('tokens', 'gauge', 'Tokens of the deployments file by state; expiring: within 14 days.', tokens);
     gauge('deployments_in_trouble', 'Deployments that cannot record now.', this.deploymentsInTrouble());
-    this.#addForwarding(add);
-    gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', this.hubSources());
-    gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', this.hubSourcesShare());
-    const silent = this.hubSilentSeconds();
-    const silence = silent === undefined ? [] : [` ${silent}`];
+    const { sources, sourcesShare, silentSeconds, lostEvents } = this.hub();
+    this.#addForwarding(add, lostEvents);
+    gauge('hub_sources', 'Journals whose forwarded events are here; a sum.', sources);
+    gauge('hub_sources_ratio', 'Share of the sources that one journal accepts; the largest.', sourcesShare);
+    const silence = silentSeconds === undefined ? [] : [` ${silentSeconds}`];
     add('hub_silent_seconds', 'gauge', 'Time since the last request of the most silent journal.', silence);
     gauge('ready', '1 while /readyz answers 200.', Number(ready));
     add('build_info', 'gauge', 'Version of assetlog and of Node.', [
@@ -240,8 +245,14 @@ export class Metrics {
     return text;
   }
 
-  /** One sample for each destination: a sum over its journals, or their largest value. */
-  #addForwarding(add: (own: string, type: string, help: string, samples: readonly string[]) => void): void {
+  /**
+   * One sample for each destination: a sum over its journals, or their largest value.
+   * @param hubLostEvents number of events that sources reported as lost
+   */
+  #addForwarding(
+    add: (own: string, type: string, help: string, samples: readonly string[]) => void,
+    hubLostEvents: number,
+  ): void {
     const all = this.forwarding();
     const gauge = (name: string, help: string, figure: (one: ForwardFigures) => number | undefined) => {
       const samples = all.filter((one) => figure(one) !== undefined);
@@ -273,7 +284,7 @@ export class Metrics {
       (one) => one.lastSuccessSeconds,
     );
     const lost = (figure: (one: ForwardFigures) => number) => [
-      ` ${this.hubLostEvents()}`,
+      ` ${hubLostEvents}`,
       ...all.map((one) => `{destination="${one.destination}"} ${figure(one)}`),
     ];
     add(

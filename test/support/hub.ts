@@ -1,12 +1,11 @@
 /** A hub on a simulated disk: its journal and its receiver, without HTTP. */
 
 import { limits as standardLimits } from '../../src/config/limits.ts';
-import { type Received, readForwarded } from '../../src/forward/hub/received.ts';
+import type { ForwardRequest } from '../../src/forward/hub/received.ts';
 import { Receiver } from '../../src/forward/hub/receiver.ts';
 import { SOURCE_FILE } from '../../src/forward/source.ts';
 import { itemReader } from '../../src/http/batch.ts';
 import { type Recorder, Refusal, type Reply } from '../../src/http/message.ts';
-import type { JournalHooks } from '../../src/journal/hooks.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
@@ -43,14 +42,8 @@ export class TestHub {
     const notices = createNotices('info', false, (line) => this.notices.push(line), all);
     const progress = new OwnProgress();
     const options = { disk, limits: all, notices };
-    this.receiver = new Receiver({ ...options, progress: () => progress.of(disk.folder), via: () => via });
-    const { sources } = this.receiver;
-    const hooks: JournalHooks = {
-      heldBack: () => undefined,
-      opened: (lastSeq) => sources.opened(lastSeq),
-      removing: (lastSeq) => sources.removing(lastSeq),
-      closed: (lastSeq) => sources.closed(lastSeq),
-    };
+    this.receiver = new Receiver({ ...options, readItem, progress: () => progress.of(disk.folder), via: () => via });
+    const hooks = this.receiver.reopen();
     const onRecorded = (nextSeq: number) => progress.recorded(disk.folder, nextSeq);
     const journal = new Journal({ ...options, hooks, retain, segmentBytes, onRecorded, onFailed: () => {} });
     this.journal = journal;
@@ -73,18 +66,11 @@ export class TestHub {
     sent: SentJournal,
     first: number,
     last: number,
-    headers: Partial<Pick<Received, 'lost' | 'throughSources'>> = {},
+    headers: Pick<ForwardRequest, 'lost' | 'throughSources'> = {},
   ): Promise<Said> {
-    const body = sent.bytes(first, last);
     const { source } = sent;
-    const events = readForwarded(body, { source, firstSeq: first }, undefined, readItem, standardLimits);
-    return saidBy(
-      this.receiver.take(
-        { source, firstSeq: first, lost: undefined, ...headers, read: () => events },
-        body.length,
-        this.recorder,
-      ),
-    );
+    const request = { source, firstSeq: first, ...headers, body: sent.bytes(first, last) };
+    return saidBy(this.receiver.take(request, this.recorder));
   }
 
   ask(source: string): Promise<Said> {

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import type { Filter } from '../../event/search.ts';
-import { type ListedJournal, listSources } from '../../forward/hub/listed.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
 import { Sources } from '../../forward/hub/sources.ts';
 import { type Disk, openDisk } from '../../journal/disk.ts';
@@ -111,8 +110,9 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     },
     newest: (count, filter) => newestOf(disk, source, count, filter),
     sources: async (wanted) => {
-      const lastSeq = await lastSeqOf(disk, source);
-      return [...(await listSources({ ...openHubFiles(disk), deployment, lastSeq }, wanted))];
+      const { sources, sightings } = openHubFiles(disk);
+      await sightings.load();
+      return [...sightings.list(await sources.view(await lastSeqOf(disk, source)), deployment, wanted)];
     },
   };
   return source;
@@ -152,7 +152,7 @@ async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Pro
 }
 
 /** @returns the files about the sources of a hub, in the folder of its journal */
-function openHubFiles(disk: Disk): Pick<ListedJournal, 'sources' | 'sightings'> {
+function openHubFiles(disk: Disk): { readonly sources: Sources; readonly sightings: Sightings } {
   const notices = createNotices('error', false, () => {}); // the reader of the journal reports its damage
   const options = { disk, progress: () => pollProgress(disk.folder, limits), limits, notices };
   return { sources: new Sources(options), sightings: new Sightings(options) };
@@ -160,7 +160,7 @@ function openHubFiles(disk: Disk): Pick<ListedJournal, 'sources' | 'sightings'> 
 
 /** @returns whether a hub knows a source. @throws the error of a system call */
 export async function hasSource(disk: Disk, id: string): Promise<boolean> {
-  return (await openHubFiles(disk).sources.view(await lastSeqIn(disk))).has(id);
+  return (await openHubFiles(disk).sources.view(await lastSeqIn(disk))).sources.has(id);
 }
 
 /** Forgets a source of a hub, if it is known. The caller holds the lock of the folder. @throws the error of a system call */

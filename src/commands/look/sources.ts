@@ -6,7 +6,6 @@ import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
 import { readForget, removeForget, writeForget } from '../../forward/hub/forget.ts';
-import { bySilence } from '../../forward/hub/listed.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
@@ -76,6 +75,11 @@ async function list(
   if (rows.length > 0) return silentMs === undefined ? undefined : exitCodes.refused;
   complain(silentMs === undefined ? 'no journal forwards to this one' : 'no source was silent for that long');
   return undefined;
+}
+
+/** Sorts the source with the oldest request first, after sources whose last request is not known. */
+function bySilence({ last_seen: one }: SourceState, { last_seen: other }: SourceState): number {
+  return (one ?? '') < (other ?? '') ? -1 : 1;
 }
 
 const minutes = limits.forwardIdleMs / 60_000;

@@ -1,12 +1,12 @@
-/** Bounds the bytes of the requests that are handled at a time; others wait, in the order in which they came. */
+/** Bounds the bytes of the requests that are handled at a time; other requests wait, in the order of their arrival. */
 
-/** As many requests at a time as fit `bytesMax` together, and at least one. */
+/** Handles as many requests at a time as `bytesMax` allows, and at least one. */
 export class Budget {
   readonly #bytesMax: number;
   readonly #waiting: { readonly bytes: number; readonly begin: () => void }[] = [];
   #bytes = 0;
 
-  /** @param bytesMax at work at a time */
+  /** @param bytesMax bytes of the requests that are handled at a time */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }

@@ -14,6 +14,11 @@ export function describedHub({
 }: Pick<Limits, 'batchItemsMax' | 'forwardBodyBytesMax' | 'forwardThroughMax'>): readonly DescribedRoute[] {
   const source = pathParameter('source', { type: 'string', pattern: `^${ID_FORM}$` }, SOURCE);
   const firstSeq = pathParameter('first_seq', { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }, 7);
+  const sources = `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`;
+  const headers = [
+    ...otherHeaders,
+    ['Assetlog-Through', sources, 'The journals that the lines came through.'],
+  ] as const;
   const lines = `Lines of a journal as they are, with consecutive seqs: at most ${batchItemsMax} lines and ${forwardBodyBytesMax} bytes.`;
   const content = { 'application/json': position };
   return [
@@ -33,29 +38,7 @@ export function describedHub({
       description:
         'Each event is recorded once, in the order of its journal: what is here already is not recorded again. All of a request ' +
         'is recorded or nothing. A 409 says where to continue.',
-      parameters: [
-        source,
-        firstSeq,
-        inHeader(
-          'Assetlog-Crc',
-          '^[0-9a-f]{8}$',
-          'The crc of the line before the first one; 00000000 at the beginning of a file.',
-        ),
-        inHeader('Assetlog-Last', SEQ, 'The last seq of the journal.'),
-        inHeader('Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'),
-        inHeader('Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'),
-        inHeader(
-          'Assetlog-Lost',
-          '^[1-9][0-9]*-[1-9][0-9]*$',
-          'Seqs that the device no longer has, up to the first line.',
-        ),
-        inHeader('Assetlog-Begins', SEQ, 'The first event of the journal under its id; those before it are not lost.'),
-        inHeader(
-          'Assetlog-Through',
-          `^${ID_FORM}(?:, ${ID_FORM}){0,${forwardThroughMax - 1}}$`,
-          'The journals that the lines came through.',
-        ),
-      ],
+      parameters: [source, firstSeq, ...headers.map(inHeader)],
       body: { schema: { type: 'string', description: lines }, types: lineTypes },
       content,
       also: [409],
@@ -65,6 +48,18 @@ export function describedHub({
 
 const SEQ = '^[1-9][0-9]{0,15}$';
 const SOURCE = '0193e0c2-8d1f-7c5e-9a41-2b7f5d3c6e90';
+
+/** Name, pattern and description. */
+type Header = readonly [string, string, string];
+
+const otherHeaders: readonly Header[] = [
+  ['Assetlog-Crc', '^[0-9a-f]{8}$', 'The crc of the line before the first one; 00000000 at the beginning of a file.'],
+  ['Assetlog-Last', SEQ, 'The last seq of the journal.'],
+  ['Assetlog-Name', '^(?:[!-$&-~]|%[0-9A-F]{2})+$', 'The name of the device, percent-encoded.'],
+  ['Assetlog-After', `^${ID_FORM}$`, 'The id of the event before the first line.'],
+  ['Assetlog-Lost', '^[1-9][0-9]*-[1-9][0-9]*$', 'Seqs that the device no longer has, up to the first line.'],
+  ['Assetlog-Begins', SEQ, 'The first event of the journal under its id; those before it are not lost.'],
+];
 
 const position: Schema = {
   type: 'object',
@@ -84,6 +79,6 @@ const position: Schema = {
   required: ['seq', 'id', 'via'],
 };
 
-function inHeader(name: string, pattern: string, description: string): Schema {
+function inHeader([name, pattern, description]: Header): Schema {
   return { name, in: 'header', description, schema: { type: 'string', pattern } };
 }

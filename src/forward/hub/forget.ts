@@ -1,32 +1,31 @@
 /**
- * Forgets a source because an operator asked for it beside a service: `assetlog sources forget` leaves the id in the file
- * `forward-sources.forget`, which the service takes up, and removes when it is done.
+ * Forgets a source because an operator asked for it beside a service: `assetlog sources forget` writes the id into the file
+ * `forward-sources.forget`; the service forgets the source, and removes the file.
  */
 
 import { type Disk, describe, type ReadableDisk, unlessAbsent } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
 import type { Notices } from '../../telemetry/log.ts';
 
-/** Name of the file. */
-export const FORGET_FILE = 'forward-sources.forget';
+const NAME = 'forward-sources.forget';
 
-/** @returns the id in the file, or what an operator wrote there; undefined if there is no file. @throws the error of a system call */
+/** @returns the id in the file, or another text; undefined if there is no file. @throws the error of a system call */
 export async function readForget(disk: ReadableDisk): Promise<string | undefined> {
-  return (await readSmall(disk, FORGET_FILE, ID_BYTES))?.toString();
+  return (await readSmall(disk, NAME, ID_BYTES))?.toString();
 }
 
 /** Replaces the file. @throws the error of a system call */
 export function writeForget(disk: Disk, source: string): Promise<void> {
-  return disk.replace(FORGET_FILE, Buffer.from(source));
+  return disk.replace(NAME, Buffer.from(source));
 }
 
 /** @throws the error of a system call */
 export function removeForget(disk: Disk): Promise<void> {
-  return disk.remove(FORGET_FILE).catch(unlessAbsent(undefined));
+  return disk.remove(NAME).catch(unlessAbsent(undefined));
 }
 
 /**
- * For the service, now and then for each open journal, one call at a time. Never rejects.
+ * For the service, at an interval for each open journal. One call at a time; never rejects.
  * @param forget forgets a source durably. @returns whether it was known
  */
 export async function takeForget(

@@ -1,8 +1,10 @@
-/** Takes forwarded events into one journal of a hub, each once and in the order of its source. */
+/** Records the forwarded events of other journals in one journal of a hub, each once and in the order of its source. */
 
 import { once } from 'node:events';
+import { detach } from '../../config/memory.ts';
 import { Mutex } from '../../config/mutex.ts';
 import type { RecordResult } from '../../event/record-result.ts';
+import type { ReadItem } from '../../http/batch.ts';
 import {
   type BodyReply,
   type ErrorReply,
@@ -11,43 +13,42 @@ import {
   unavailable,
   unavailableRefusal,
 } from '../../http/message.ts';
+import type { JournalHooks } from '../../journal/hooks.ts';
+import { type Position, START } from '../position.ts';
 import { openSource, type Through } from '../source.ts';
 import { Budget } from './budget.ts';
-import type { Received, SaidOfSource, Unparsed } from './received.ts';
-import { apart, Sightings } from './sightings.ts';
+import { type ForwardedEvent, type ForwardRequest, readForwarded, type SaidOfSource } from './received.ts';
+import { Sightings } from './sightings.ts';
+import type { Snapshot } from './snapshot.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
-import { heard } from './through.ts';
-import { advanced, decide, type Watermark } from './watermark.ts';
+import { addNames } from './through.ts';
+import { advance, decide, type Watermark } from './watermark.ts';
 
 export interface ReceiverOptions extends SourcesOptions {
+  /** For the limits of the service. */
+  readonly readItem: ReadItem;
   /** @returns the journals that the events of this one reach, as far as its destinations have said */
   readonly via: () => readonly string[];
 }
 
-/** The requests of one source, which are handled one after the other. */
-interface SourceQueue {
-  count: number;
-  readonly mutex: Mutex;
-}
-
-/** The events of other journals that one journal takes. */
+/** The receiving side of one journal. */
 export class Receiver {
-  /** Its snapshot is written when the journal says so. */
   readonly sources: Sources;
   readonly sightings: Sightings;
-  /** Number of events that journals said are lost, since the start. */
+  /** Number of events that sources reported as lost, since the start. */
   lostEvents = 0;
   readonly #options: ReceiverOptions;
-  readonly #queues = new Map<string, SourceQueue>();
-  /** Of the bodies that are parsed and not recorded yet. */
+  /** By source: its requests, which are handled one after the other. */
+  readonly #queues = new Map<string, Mutex>();
+  /** For the bodies that are parsed and not recorded yet. */
   readonly #parsing: Budget;
-  /** The id of the journal, once the watermarks are loaded. A source hears it before it sends its first event. */
-  #source: string | undefined;
-  /** For the id. */
+  /** The id of the journal, empty before `#load`. A source hears it before it sends its first event. */
+  #source = '';
+  /** For the file with the id. */
   readonly #mutex = new Mutex();
-  /** Whether it was logged that there are nearly as many sources as there may be. */
+  /** Whether it was logged that there are nearly as many sources as the limit allows. */
   #hasWarned = false;
-  /** Requests that are being handled and whose sources are new. */
+  /** Requests of new sources that are being recorded. */
   #newcomers = 0;
 
   constructor(options: ReceiverOptions) {
@@ -57,156 +58,162 @@ export class Receiver {
     this.sightings = new Sightings(options);
   }
 
-  /** @returns the id of the journal, which is made if there is none. @throws as `openSource` */
+  /** Forgets the journal that was open before. @returns the hooks of the journal that is opened now, which hold nothing back */
+  reopen(): JournalHooks {
+    const { sources, sightings } = this;
+    sources.forget();
+    sightings.forget();
+    return {
+      heldBack: () => undefined,
+      opened: (lastSeq) => sources.opened(lastSeq),
+      removing: (lastSeq) => sources.removing(lastSeq),
+      closed: async (lastSeq) => {
+        await sightings.write();
+        await sources.closed(lastSeq);
+      },
+    };
+  }
+
+  /** @returns the id of the journal, which is made if there is none. @throws Error like `openSource` */
   source(): Promise<string> {
     return this.#mutex.run(() => openSource(this.#options.disk));
   }
 
-  /** @returns what the lines of each source came through. @throws Error if the journal is not open, or the error of a system call */
+  /** @throws Error if the journal is not open, or the error of a system call */
   async through(): Promise<Through> {
-    if (this.sources.loaded === undefined) await this.#load();
-    return this.sources.through;
+    return (await this.#load()).through;
   }
 
-  /**
-   * @param said of the source
-   * @returns the reply to a source that asks how far the hub is: `{"seq":7,"id":"…","via":[]}`
-   * @throws Refusal 503
-   */
+  /** @returns the last event of a source that is here: `{"seq":7,"id":"…","via":[]}`. @throws Refusal 503 */
   async ask(source: string, journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
-    const marks = await this.#ready(journal);
-    if (marks.has(source)) this.sightings.add(source, said);
-    return this.#at(marks.get(source));
+    const { sources } = await this.#ready(journal);
+    if (sources.has(source)) this.sightings.add(source, said);
+    return this.#at(sources.get(source));
   }
 
-  /** Records what is new of the lines. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
-  async take(unparsed: Unparsed, bodyBytes: number, journal: Recorder): Promise<Reply> {
-    const { limits } = this.#options;
-    const { source } = unparsed;
-    if ((this.#queues.get(source)?.count ?? 0) > limits.forwardWaitingMax) {
+  /** Records the events of a request that are not here yet. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */
+  async take(request: ForwardRequest, journal: Recorder): Promise<Reply> {
+    const { limits, readItem } = this.#options;
+    const { source, body } = request;
+    if ((this.#queues.get(source)?.size ?? 0) > limits.forwardWaitingMax) {
       return unavailable('requests of this journal wait for earlier ones; wait for their replies');
     }
-    const { read, said = {}, ...rest } = unparsed;
-    const next = async () => this.#takeNext({ ...rest, events: read() }, said, journal);
-    return this.#inTurn(source, () => this.#parsing.run(bodyBytes, next));
+    const next = async () => this.#takeNext(request, readForwarded(request, readItem, limits), journal);
+    return this.#inTurn(source, () => this.#parsing.run(body.length, next));
   }
 
-  /** Forgets a source, durably and between its requests. @returns whether it was known. @throws Error if the journal is not open, or the error of a system call */
+  /** Forgets a source, durably and between its requests. @returns whether it was known. @throws Error like `through` */
   async forget(source: string): Promise<boolean> {
-    if (this.sources.loaded === undefined) await this.#load();
+    await this.#load();
     return this.#inTurn(source, async () => {
-      const said = await this.#options.progress().durable();
-      const isForgotten = said.kind === 'before' && (await this.sources.remove(source, said.seq - 1));
+      const durable = await this.#options.progress().durable();
+      const isForgotten = durable.kind === 'before' && (await this.sources.remove(source, durable.seq - 1));
       if (isForgotten) await this.sightings.remove(source);
       return isForgotten;
     });
   }
 
-  /** Runs a task after those of the same source before it. */
+  /** Runs a task after the earlier tasks of the same source. */
   async #inTurn<Result>(source: string, task: () => Promise<Result>): Promise<Result> {
-    const queue = this.#queues.get(source) ?? { count: 0, mutex: new Mutex() };
+    const queue = this.#queues.get(source) ?? new Mutex();
     this.#queues.set(source, queue);
-    queue.count += 1;
     try {
-      return await queue.mutex.run(task);
+      return await queue.run(task);
     } finally {
-      queue.count -= 1;
-      if (queue.count === 0) this.#queues.delete(source);
+      if (queue.size === 0) this.#queues.delete(source);
     }
   }
 
-  async #takeNext(received: Received, said: SaidOfSource, journal: Recorder): Promise<Reply> {
-    const { limits } = this.#options;
-    const { source, events } = received;
-    let marks = await this.#ready(journal);
-    let refusal = journal.refusal(0);
-    // A journal that was closed or has failed since is opened again before anything is decided: its lines say what it has.
-    for (journal.begin(); this.sources.loaded !== marks; journal.begin()) {
-      marks = await this.#ready(journal);
+  async #takeNext(request: ForwardRequest, events: readonly ForwardedEvent[], journal: Recorder): Promise<Reply> {
+    const { source, firstSeq } = request;
+    let known: Snapshot;
+    let refusal: string | undefined;
+    do {
+      known = await this.#ready(journal);
       refusal = journal.refusal(0);
-    }
-    if (marks.has(source)) this.sightings.add(source, said);
-    const known = marks.get(source);
-    const via = new Set(this.#via);
-    if (via.has(source)) return this.#conflict('loop', cameBack(received.firstSeq, source, this.#source), known);
-    const decision = decide(known, received);
-    if (decision.kind !== 'record')
-      return this.#conflict(decision.kind, explained(decision.kind, received, known), known);
-    const { fresh } = decision;
-    const last = events.at(-1)!.origin;
-    const mark = last.seq > (known?.seq ?? 0) ? advanced(known, { seq: last.seq, id: apart(last.id) }) : known!;
+      // Opens a journal that was closed or has failed since: its lines are read before anything is decided.
+      journal.begin();
+    } while (this.sources.loaded !== known);
+    const mark = known.sources.get(source);
+    if (mark !== undefined) this.sightings.add(source, request);
+    const via = this.#via;
+    if (via.has(source)) return this.#conflict('loop', this.#explainLoop(firstSeq, source), mark);
+    const fresh = decide(mark, request, events);
+    if (typeof fresh === 'string') return this.#conflict(fresh, explain(fresh, firstSeq, mark), mark);
+    const { seq, id } = events.at(-1)!.origin;
+    const next = advance(mark, { seq, id: detach(id) });
     if (fresh.length === 0) {
-      if (mark !== known) marks.set(source, mark); // what was missing before these is lost for good
-      return this.#at(mark);
+      known.sources.set(source, next); // the events that were missing before these are lost for good
+      return this.#at(next);
     }
-    const named = received.throughSources?.find((one) => via.has(one));
-    const back = fresh.find(
-      ({ origin: { throughSource } }) => named !== undefined || (throughSource !== undefined && via.has(throughSource)),
-    );
-    if (back !== undefined) {
-      const { seq, throughSource } = back.origin;
-      return this.#conflict('loop', cameBack(seq, named ?? throughSource!, this.#source), known);
-    }
+    const named = request.throughSources?.find((one) => via.has(one));
+    const wayOf = ({ origin }: ForwardedEvent) => named ?? origin.throughSource ?? '';
+    const back = fresh.find((event) => via.has(wayOf(event)));
+    if (back !== undefined) return this.#conflict('loop', this.#explainLoop(back.origin.seq, wayOf(back)), mark);
     if (refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
-    const { forwardSourcesMax: sourcesMax } = limits;
-    const most = Math.max(marks.size + this.#newcomers, this.sources.throughBeside(source));
-    if (known === undefined && most >= sourcesMax) {
+    const { forwardSourcesMax: sourcesMax, forwardThroughMax } = this.#options.limits;
+    const most = Math.max(known.sources.size + this.#newcomers, this.sources.throughBeside(source));
+    if (mark === undefined && most >= sourcesMax) {
       return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`);
     }
-    const before = this.sources.through.get(source) ?? NONE;
-    const names = heard(before, received, limits.forwardThroughMax);
-    if (names !== before) {
-      const isHeard = await this.sources.hear(source, names).catch(this.#refuse);
-      if (!isHeard) return unavailable('what lines came through is written once a second; send these again');
-      return this.#takeNext(received, said, journal); // the journal might have been closed by now
-    }
-    const first = Math.max((known?.seq ?? 0) + 1, received.begins ?? 1);
-    const lostCount = Math.max(0, received.firstSeq - first);
-    if (lostCount > 0) {
-      const last = received.firstSeq - 1;
+    const names = addNames(known.through.get(source), request, events, forwardThroughMax);
+    if (names === undefined) return this.#record(request, fresh, next, known, journal);
+    const isDurable = await this.sources.hear(source, names).catch(this.#refuse);
+    if (!isDurable) return unavailable('what lines came through is written once a second; send these again');
+    return this.#takeNext(request, events, journal); // the journal might have been closed by now
+  }
+
+  /** @param next the watermark after the events */
+  async #record(
+    request: ForwardRequest,
+    events: readonly ForwardedEvent[],
+    next: Watermark,
+    known: Snapshot,
+    journal: Recorder,
+  ): Promise<Reply> {
+    const { source, firstSeq, begins = 1 } = request;
+    const mark = known.sources.get(source);
+    const isNew = mark === undefined;
+    const first = Math.max((mark?.seq ?? 0) + 1, begins);
+    const lost = Math.max(0, firstSeq - first);
+    if (lost > 0) {
       const message = 'a source has lost events, and its later ones are recorded';
-      this.#options.notices.rated.warn(message, { source, first, last });
+      this.#options.notices.rated.warn(message, { source, first, last: firstSeq - 1 });
     }
-    if (known === undefined) this.#newcomers += 1;
+    if (isNew) this.#newcomers += 1;
     const recorded = new Promise<RecordResult>((resolve) => {
       const done = (result: RecordResult) => {
-        // At once: the next call of the journal might be that its file is closed. Marks that are forgotten are read from its lines.
-        if (result.kind === 'recorded' && this.sources.loaded === marks) marks.set(apart(source), mark);
+        // At once: the next call of the journal might be that its file is closed. If it was opened again, its lines are read later.
+        if (result.kind === 'recorded' && this.sources.loaded === known) known.sources.set(source, next);
         resolve(result);
       };
-      journal.append(fresh, done, 'refuse all');
+      journal.append(events, done, 'refuse all');
     });
     const result = await this.sources.waitFor(recorded);
-    if (known === undefined) this.#newcomers -= 1;
-    if (result.kind === 'recorded') {
-      this.lostEvents += lostCount;
-      if (known === undefined) this.#warnIfFull(marks);
-      if (known === undefined || lostCount > 0) this.sightings.add(source, said, lostCount);
-      return this.#at(mark);
-    }
+    if (isNew) this.#newcomers -= 1;
     if (result.kind === 'too large') return { kind: 'error', status: 413, error: result.reason };
-    return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
+    if (result.kind !== 'recorded')
+      return unavailable(result.kind === 'refused' ? result.reason : 'keys are not looked up here');
+    this.lostEvents += lost;
+    if (isNew) this.#warnIfFull(known);
+    if (isNew || lost > 0) this.sightings.add(source, request, lost);
+    return this.#at(next);
   }
 
   /**
-   * Opens the journal if it is not open, and reads the watermarks if they are not known.
+   * Opens the journal and loads the watermarks, unless both was done before.
    * @throws Refusal 503 if that takes longer than `limits.openWaitMs`
    */
-  async #ready(journal: Recorder): Promise<Map<string, Watermark>> {
-    const { limits } = this.#options;
-    let known = this.sources.loaded;
-    if (known !== undefined) return known;
+  async #ready(journal: Recorder): Promise<Snapshot> {
+    const { loaded } = this.sources;
+    if (loaded !== undefined) return loaded;
     const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), limits.openWaitMs);
+    const timer = setTimeout(() => late.abort(), this.#options.limits.openWaitMs);
     const passed = once(late.signal, 'abort');
     try {
-      await this.#opened(journal, late.signal);
-      while (known === undefined) {
-        const loading = this.#load().catch(this.#refuse);
-        await Promise.race([loading, passed]);
-        if (late.signal.aborted) throw unavailableRefusal('what this hub has of other journals is being read');
-        known = this.sources.loaded;
-      }
+      await this.#waitUntilOpen(journal, late.signal);
+      const known = await Promise.race([this.#load().catch(this.#refuse), passed.then(() => undefined)]);
+      if (known === undefined) throw unavailableRefusal('what this hub has of other journals is being read');
       return known;
     } finally {
       clearTimeout(timer);
@@ -220,45 +227,42 @@ export class Receiver {
     throw unavailableRefusal(reason);
   };
 
-  async #load(): Promise<void> {
+  async #load(): Promise<Snapshot> {
     const { disk, notices } = this.#options;
+    if (this.sources.loaded !== undefined) return this.sources.loaded;
     this.#source = await this.source();
     await this.sightings.load().catch(({ message }: Error) => {
       notices.warn('what the devices said of themselves cannot be read', { folder: disk.folder, reason: message });
     });
-    const marks = await this.sources.load();
-    this.sightings.complete(marks, this.sources.times);
-    this.#warnIfFull(marks);
+    const known = await this.sources.load();
+    this.sightings.complete(known);
+    this.#warnIfFull(known);
+    return known;
   }
 
   /** Until a start has recovered the journal, its last lines can be truncated. */
-  async #opened(journal: Recorder, late: AbortSignal): Promise<void> {
-    const { progress } = this.#options;
+  async #waitUntilOpen(journal: Recorder, late: AbortSignal): Promise<void> {
+    const progress = this.#options.progress();
     journal.begin();
-    const refuse = (reason = 'the journal is being opened') => {
-      throw unavailableRefusal(reason);
-    };
-    const reason = journal.refusal(0);
-    if (reason !== undefined) refuse(reason);
-    const own = progress();
-    const isOpen = async () => (await own.durable()).kind === 'before';
-    if (await isOpen()) return;
-    await own.more(late);
-    if (!(await isOpen())) refuse(journal.refusal(0));
+    const refusal = journal.refusal(0);
+    if (refusal !== undefined) throw unavailableRefusal(refusal);
+    await progress.more(late); // resolves at once if the journal is open
+    if ((await progress.durable()).kind === 'before') return;
+    throw unavailableRefusal(journal.refusal(0) ?? 'the journal is being opened');
   }
 
-  #warnIfFull({ size }: ReadonlyMap<string, Watermark>): void {
+  #warnIfFull({ sources }: Snapshot): void {
     const { disk, limits, notices } = this.#options;
     const { forwardSourcesMax: most, forwardSourcesWarnedPercent } = limits;
-    if (this.#hasWarned || 100 * size < forwardSourcesWarnedPercent * most) return;
+    if (this.#hasWarned || 100 * sources.size < forwardSourcesWarnedPercent * most) return;
     this.#hasWarned = true;
     const message = 'soon no further journal is taken; assetlog sources forget ID makes space';
-    notices.warn(message, { folder: disk.folder, journals: size, most });
+    notices.warn(message, { folder: disk.folder, journals: sources.size, most });
   }
 
-  get #via(): readonly string[] {
-    const via = this.#options.via();
-    return [...new Set(this.#source === undefined ? via : [this.#source, ...via])];
+  /** The journals that the events reach, this one first. */
+  get #via(): ReadonlySet<string> {
+    return new Set([this.#source, ...this.#options.via()]);
   }
 
   #at(mark: Watermark | undefined): BodyReply {
@@ -269,21 +273,19 @@ export class Receiver {
     return { kind: 'error', status: 409, error, members: { reason, ...this.#position(mark) } };
   }
 
-  #position(mark: Watermark | undefined): Readonly<Record<string, unknown>> {
-    return { seq: mark?.seq ?? 0, id: mark?.id ?? null, via: this.#via };
+  #position({ seq, id }: Position = START): Readonly<Record<string, unknown>> {
+    return { seq, id, via: [...this.#via] };
+  }
+
+  #explainLoop(seq: number, name: string): string {
+    const way =
+      name === this.#source ? 'was here before' : `came through the journal ${name}, which this hub forwards to`;
+    return `event ${seq} of this journal ${way}: it would be here twice`;
   }
 }
 
-function cameBack(seq: number, name: string, own: string | undefined): string {
-  const way = name === own ? 'was here before' : `came through the journal ${name}, which this hub forwards to`;
-  return `event ${seq} of this journal ${way}: it would be here twice`;
-}
-
-function explained(kind: 'fork' | 'gap', { firstSeq }: Received, known: Watermark | undefined): string {
-  if (kind === 'fork')
-    return `event ${known!.seq} of this journal is here with the id ${known!.id}, and the request has another one`;
-  const next = (known?.seq ?? 0) + 1;
+function explain(kind: 'fork' | 'gap', firstSeq: number, { seq, id }: Position = START): string {
+  if (kind === 'fork') return `event ${seq} of this journal is here with the id ${id}, and the request has another one`;
+  const next = seq + 1;
   return `the next event that this hub needs of this journal is ${next}, and the request begins with ${firstSeq}; send from ${next}, or say which are lost with Assetlog-Lost: ${next}-${firstSeq - 1}`;
 }
-
-const NONE: readonly string[] = [];

@@ -3,19 +3,22 @@
  *
  *     {"sources":[["0193e0c2-…",{"name":"device-17","tokenName":"edge","seenMs":1795447185266,"lost":0,"lastSeq":1208}],…],"crc":"9ae0daaf"}
  *
- * It is a hint and not synced: no request waits for it. A crash can lose the last `limits.seenWriteMs` of it, and a power cut all.
+ * It is not synced, and no request waits for it: a crash can lose what was seen in the last `limits.seenWriteMs`, a power cut all.
  */
 
-import type { Limits } from '../../config/limits.ts';
+import { Mutex } from '../../config/mutex.ts';
 import type { SourceFilter } from '../../event/search.ts';
-import type { Disk } from '../../journal/disk.ts';
 import { readSmall } from '../../journal/file-io.ts';
+import { idTimeMs } from '../../journal/line/uuid.ts';
+import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
 import { isId } from '../source.ts';
 import type { SaidOfSource } from './received.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { SourcesOptions } from './sources.ts';
 
 const NAME = 'forward-seen.json';
-/** Of the name of a token, which an operator chose. */
+/** An operator chose the name of a token, so it can have any length. */
 const NAME_CHARACTERS_MAX = 64;
 
 /** What the requests of a source said. */
@@ -23,89 +26,52 @@ export interface Sighting {
   name?: string | undefined;
   tokenName?: string | undefined;
   lastSeq?: number | undefined;
-  /** When the last one came, in ms since 1970, as far as that is known: 0 if it is not. */
+  /** When the last request arrived, in ms since 1970; 0 if that is not known. */
   seenMs: number;
-  /** Number of events that it said are lost. */
+  /** Number of events reported as lost. */
   lost: number;
-  /** How many sources were known before it. */
+  /** Number of sources that were known before this one. */
   number: number;
-}
-
-interface SightingsOptions {
-  /** The folder of the journal. */
-  readonly disk: Disk;
-  readonly limits: Pick<Limits, 'forwardSourcesMax' | 'seenBytesMax' | 'seenWriteMs'>;
 }
 
 /** The sources of one journal of a hub. Only sources with events are added, so that their number is bounded. */
 export class Sightings {
-  readonly #options: SightingsOptions;
-  /** Undefined before they are loaded. After `complete` the source with the oldest request is the first one. */
+  readonly #options: Pick<SourcesOptions, 'disk' | 'limits'>;
+  /** Undefined before `load`. After `complete` the source with the oldest request is the first one. */
   #known: Map<string, Sighting> | undefined;
-  /** The sources that have events, as of `complete`. */
-  #completed: ReadonlyMap<string, unknown> | undefined;
+  /** The sources with events of the last `complete`. */
+  #completed: Snapshot['sources'] | undefined;
   #count = 0;
   #timer: NodeJS.Timeout | undefined;
-  /** One write at a time: both would use the same file. */
-  #writing = Promise.resolve();
+  readonly #writes = new Mutex();
 
-  constructor(options: SightingsOptions) {
+  constructor(options: Pick<SourcesOptions, 'disk' | 'limits'>) {
     this.#options = options;
   }
 
-  get(source: string): Readonly<Sighting> | undefined {
-    return this.#known?.get(source);
-  }
-
-  /** Of all sources, in ms since 1970; undefined if none is known. */
-  get firstSeenMs(): number | undefined {
+  /** The time of the oldest last request of a source, in ms since 1970; Infinity if none is known. */
+  get firstSeenMs(): number {
     let firstMs = Number.POSITIVE_INFINITY;
     for (const { seenMs } of this.#known?.values() ?? []) if (seenMs > 0 && seenMs < firstMs) firstMs = seenMs;
-    return firstMs === Number.POSITIVE_INFINITY ? undefined : firstMs;
+    return firstMs;
   }
 
   /**
-   * Keeps what is known of the sources that have events, and of these alone.
-   * @param times of the last event of sources: a crash might have come between a request and the write of what was seen
-   * @returns what is known then
+   * Keeps only sources with events, and adds missing ones: a crash might have come before their requests were written. Then the time of
+   * the last event counts.
    */
-  complete(
-    sources: ReadonlyMap<string, unknown>,
-    times: ReadonlyMap<string, string>,
-  ): ReadonlyMap<string, Readonly<Sighting>> {
+  complete({ sources, times }: Pick<Snapshot, 'sources' | 'times'>): ReadonlyMap<string, Readonly<Sighting>> {
     if (this.#known !== undefined && this.#completed === sources) return this.#known;
-    const found = Array.from(sources.keys(), (id): [string, Sighting] => {
-      const said = this.#known?.get(id);
-      const seenMs = Math.max(said?.seenMs ?? 0, Date.parse(times.get(id) ?? EPOCH));
-      return [id, { ...said, seenMs, lost: said?.lost ?? 0, number: 0 }];
-    }).sort(([, one], [, other]) => one.seenMs - other.seenMs);
-    for (const [at, [, said]] of found.entries()) said.number = at;
-    this.#count = found.length;
-    const known = new Map(found);
-    if (this.#known === undefined) return known; // another journal took the place of this one
+    const found = Array.from(sources.keys(), (source) => {
+      const said = this.#known?.get(source) ?? { seenMs: 0, lost: 0 };
+      return { source, said: { ...said, seenMs: Math.max(said.seenMs, Date.parse(times.get(source) ?? '1970')) } };
+    }).sort((one, other) => one.said.seenMs - other.said.seenMs);
+    const known = new Map(found.map(({ source, said }, number) => [source, { ...said, number }]));
+    this.#count = known.size;
+    if (this.#known === undefined) return known; // the journal was opened again
     this.#completed = sources;
     this.#known = known;
     return known;
-  }
-
-  /**
-   * Yields each source once, the one with the oldest request first. A request during the iteration puts its source at the end; a new
-   * source is left out.
-   * @param sources those with events, see `complete`
-   * @param times of their last events, see `complete`
-   */
-  *inOrder(
-    sources: ReadonlyMap<string, unknown>,
-    times: ReadonlyMap<string, string>,
-  ): Generator<[string, Readonly<Sighting>]> {
-    const known = this.complete(sources, times);
-    const isShown = new Uint8Array(this.#count);
-    for (const one of known) {
-      const { number } = one[1];
-      if (isShown[number] !== 0) continue;
-      isShown[number] = 1;
-      yield one;
-    }
   }
 
   /** @throws the error of a system call */
@@ -118,22 +84,63 @@ export class Sightings {
   }
 
   /**
-   * @param text the id of a source, or the name of any number of them; what has the form of an id is no name
+   * Yields each wanted source once, the one with the oldest request first. A request during the iteration puts its source at the end;
+   * a new source is left out.
+   * @param deployment undefined in local mode
+   */
+  *list(
+    snapshot: Snapshot,
+    deployment: string | undefined,
+    { silentMs = Number.NEGATIVE_INFINITY, after, limit = Number.POSITIVE_INFINITY }: SourceQuery,
+  ): Generator<SourceState> {
+    const untilMs = Date.now() - silentMs;
+    const known = this.complete(snapshot);
+    const isPassed = new Uint8Array(this.#count);
+    const isThere = after !== undefined && known.get(after.id)?.seenMs === after.seenMs;
+    let isAfter = after === undefined;
+    let left = limit;
+    for (const [id, { name, tokenName, lastSeq, seenMs, lost, number }] of known) {
+      if (isPassed[number] !== 0) continue;
+      isPassed[number] = 1;
+      if (!isAfter) {
+        isAfter = isThere ? id === after.id : seenMs >= after!.seenMs; // a request has put it at the end
+        if (isThere || !isAfter) continue;
+      }
+      const mark = snapshot.sources.get(id);
+      if (mark === undefined || seenMs > untilMs) continue;
+      yield {
+        id,
+        name: name ?? null,
+        token_name: tokenName ?? null,
+        deployment: deployment ?? null,
+        last_seq: mark.seq,
+        last_event: timeText(idTimeMs(mark.id)),
+        last_seen: timeText(seenMs),
+        lost_events: lost,
+        lag_events: lastSeq === undefined ? null : Math.max(0, lastSeq - mark.seq),
+      };
+      left -= 1;
+      if (left === 0) return;
+    }
+  }
+
+  /**
+   * @param text the id of a source, or the name of any number of them; a text in the form of an id is no name
    * @throws the error of a system call
    */
   async filterFor(text: string): Promise<SourceFilter> {
     await this.load();
-    const has = isId(text) ? (id: string) => id === text : (id: string) => this.get(id)?.name === text;
+    const has = isId(text) ? (id: string) => id === text : (id: string) => this.#known?.get(id)?.name === text;
     return { text, has };
   }
 
-  /** A request of a source has come; it is not kept before `load`. @param lost events that the request says are lost */
+  /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */
   add(source: string, { name, tokenName, lastSeq }: SaidOfSource, lost = 0): void {
     const all = this.#known;
     if (all === undefined) return;
     const known = all.get(source) ?? { seenMs: 0, lost: 0, number: this.#count++ };
     all.delete(source);
-    all.set(apart(source), known); // at the end
+    all.set(source, known); // at the end
     known.name = name ?? known.name;
     known.tokenName = tokenName?.slice(0, NAME_CHARACTERS_MAX) ?? known.tokenName;
     known.lastSeq = lastSeq ?? known.lastSeq;
@@ -148,28 +155,25 @@ export class Sightings {
     return this.write();
   }
 
-  /** Another journal, or the same one opened again, takes the place of this one. */
+  /** Call before the journal is opened, also if another one takes its place. */
   forget(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#known = this.#completed = undefined;
   }
 
-  /** Writes what is known of sources, if anything is. Never rejects. */
+  /** Writes the file, unless no source is known. Never rejects. */
   write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    if (!this.#known?.size) return this.#writing;
-    const listed = Array.from(this.#known, ([source, { number, ...said }]) => [source, said]);
-    const bytes = sealedFile(`{"sources":${JSON.stringify(listed)}`);
-    const replace = () => this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write has it
-    this.#writing = this.#writing.then(replace);
-    return this.#writing;
+    const listed = Array.from(this.#known ?? [], ([source, { number, ...said }]) => [source, said]);
+    return this.#writes.run(async () => {
+      if (listed.length === 0) return;
+      const bytes = sealedFile(`{"sources":${JSON.stringify(listed)}`);
+      await this.#options.disk.replace(NAME, bytes).catch(() => {}); // the next write has it
+    });
   }
 }
 
-const EPOCH = '1970-01-01T00:00:00Z';
-
-/** @returns a copy: a part of a text keeps all of it alive, here the path of a request */
-export function apart(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
+function timeText(ms = 0): string | null {
+  return ms === 0 ? null : new Date(ms).toISOString();
 }

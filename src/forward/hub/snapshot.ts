@@ -1,32 +1,40 @@
 /**
- * The file with the watermarks of a hub, `forward-sources.json`, so that a start need not read the whole journal:
+ * The file with the watermarks of a hub, `forward-sources.json`: with it a start reads only the last lines of the journal.
  *
  *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],["…",7,"…",[[10,12,"…"]]],…],"through":[["0193e0c2-…",["…","…"]],…],"crc":"9ae0daaf"}
  *
- * The last member of a source, its `ahead`, is there only after a repair that has lost events of it, and `through` only if a source
- * has sent events of others. No line says what that has.
- * `seq` is one of the hub's own journal: the file covers all of its lines up to there. `crc` is the CRC-32 of the text before
- * `,"crc"`. The file is replaced atomically.
+ * `seq` belongs to the hub's own journal: the file covers all of its lines up to there. The last member of a source, `ahead`, is
+ * present only after a repair that lost events of it. `through` is present only if a source has sent events of other journals; no
+ * line of the hub has these names. The file is replaced atomically.
  */
 
 import type { Limits } from '../../config/limits.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { readSmall, replaceDurably } from '../../journal/file-io.ts';
 import { sealedFile, unsealedFile } from '../../journal/sealed.ts';
-import type { Through } from '../source.ts';
 import type { Watermark } from './watermark.ts';
 
 const NAME = 'forward-sources.json';
 
-/** The watermarks by source, the own seq up to which they cover the journal, and what the sources said of their lines. */
+/** What is known of the sources of one journal of a hub. */
 export interface Snapshot {
+  /** The own seq up to which the lines of the journal are covered. */
   readonly seq: number;
+  /** The watermark of each source. */
   readonly sources: Map<string, Watermark>;
-  readonly through: Through;
+  /** See `Through`. */
+  readonly through: Map<string, readonly string[]>;
+  /** The time of the last line of each source whose lines were read after the file. It is not in the file. */
+  readonly times: Map<string, string>;
+}
+
+/** @returns the snapshot of a journal without lines */
+export function createSnapshot(through: Snapshot['through'] = new Map()): Snapshot {
+  return { seq: 0, sources: new Map(), through, times: new Map() };
 }
 
 /**
- * @returns what the file says; `absent` if there is none, `bad` if it is not whole
+ * @returns `absent` if there is no file, `bad` if it is not whole
  * @throws the error of a system call
  */
 export async function readSnapshot(
@@ -41,28 +49,29 @@ export async function readSnapshot(
   const text = unsealedFile(bytes);
   if (text === undefined) return 'bad';
   const { seq, sources, through = [] } = JSON.parse(text); // the crc shows that assetlog wrote it
-  const marks = sources.map(([source, ...mark]: [string, ...StoredMark]) => [source, markOf(mark)]);
-  return { seq, sources: new Map(marks), through: new Map(through) };
+  const marks = sources.map(([source, seq, id, parts]: StoredMark): [string, Watermark] => {
+    const ahead = parts?.map(([first, last, id]) => ({ first, last, id }));
+    return [source, ahead === undefined ? { seq, id } : { seq, id, ahead }];
+  });
+  return { seq, sources: new Map(marks), through: new Map(through), times: new Map() };
 }
 
 /** Replaces the file, durably. @throws the error of a system call, after which the old file is there, or the new one */
-export async function writeSnapshot(disk: Disk, { seq, sources, through }: Snapshot): Promise<void> {
-  const listed = Array.from(sources, ([source, mark]) => JSON.stringify([source, ...storedOf(mark)]));
+export async function writeSnapshot(disk: Disk, { seq, sources, through }: Omit<Snapshot, 'times'>): Promise<void> {
+  const marks = Array.from(sources, ([source, { seq, id, ahead }]) => {
+    const parts = ahead?.map(({ first, last, id }) => [first, last, id]);
+    return JSON.stringify(parts === undefined ? [source, seq, id] : [source, seq, id, parts]);
+  });
   const named = through.size === 0 ? '' : `,"through":${JSON.stringify([...through])}`;
-  await replaceDurably(disk, NAME, [sealedFile(`{"seq":${seq},"sources":[${listed}]${named}`)]);
+  await replaceDurably(disk, NAME, [sealedFile(`{"seq":${seq},"sources":[${marks}]${named}`)]);
 }
 
-type StoredMark = [seq: number, id: string | null, ahead?: readonly [first: number, last: number, id: string][]];
-
-function storedOf({ seq, id, ahead }: Watermark): StoredMark {
-  return ahead === undefined ? [seq, id] : [seq, id, ahead.map(({ first, last, id }) => [first, last, id])];
-}
-
-function markOf([seq, id, ahead]: StoredMark): Watermark {
-  return ahead === undefined
-    ? { seq, id }
-    : { seq, id, ahead: ahead.map(([first, last, id]) => ({ first, last, id })) };
-}
+type StoredMark = [
+  source: string,
+  seq: number,
+  id: string | null,
+  ahead?: readonly (readonly [first: number, last: number, id: string | null])[],
+];
 
 /** `["0193e0c2-…",9007199254740991,"01a1fb95-…",[]],` has 101; the rest of the file has fewer. */
 const SOURCE_BYTES_MAX = 101;

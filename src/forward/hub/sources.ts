@@ -1,21 +1,21 @@
 /**
  * The watermarks of one journal of a hub: of each source the last event that is recorded here. They follow from the lines of the
- * journal itself, so they always agree with it. They are read at the first request, from a snapshot and from
- * the lines after it. What the lines of a source came through is in the snapshot alone.
+ * journal itself, so they always agree with it. The first request reads them, from the snapshot and from the lines after it. Only
+ * the snapshot has the journals that the lines of a source came through.
  */
 
 import type { Limits } from '../../config/limits.ts';
+import { detach } from '../../config/memory.ts';
 import { Mutex } from '../../config/mutex.ts';
 import { type Disk, SyncError } from '../../journal/disk.ts';
 import { originAtEnd, timeOf } from '../../journal/line/members.ts';
 import { readJournal } from '../../journal/look/reader.ts';
+import type { Line } from '../../journal/look/reading.ts';
 import type { Progress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { type Notices, oncePerName } from '../../telemetry/log.ts';
-import type { Through } from '../source.ts';
-import { apart } from './sightings.ts';
-import { readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
-import { continued, type Watermark } from './watermark.ts';
+import { createSnapshot, readSnapshot, type Snapshot, writeSnapshot } from './snapshot.ts';
+import { addLine, type Watermark } from './watermark.ts';
 
 export interface SourcesOptions {
   /** The folder of the journal. */
@@ -26,73 +26,55 @@ export interface SourcesOptions {
   readonly notices: Notices;
 }
 
-/** What is known of the sources of one journal. */
-type Known = Omit<Snapshot, 'seq'>;
+/** What is known since the journal was opened. A call during which the journal is opened again keeps its own object. */
+interface Opening {
+  /** The last seq of the journal then. Undefined before it is open, and if no file is ever removed. */
+  lastSeq?: number;
+  /** The own seq that the snapshot on the disk covers; 0 before it was read. */
+  writtenSeq: number;
+  /** All lines; each event is added when it is recorded. While this is undefined no forwarded event is recorded. */
+  loaded?: Snapshot;
+  /** The lines that `view` has read. */
+  viewed?: Snapshot;
+}
 
 /** The watermarks of one journal, by source. */
 export class Sources {
   readonly #options: SourcesOptions;
   readonly #isNewDamage: (problem: string) => boolean;
-  /** The time of the last line of each source whose lines were read, as a lower bound of when it was heard of. */
-  readonly times = new Map<string, string>();
-  /** Undefined before it is loaded. */
-  #known: Known | undefined;
-  #loading: Promise<Map<string, Watermark>> | undefined;
-  /** Records that began while the marks were known, and might still become durable. */
+  #opening: Opening = { writtenSeq: 0 };
+  readonly #reads = new Mutex();
+  readonly #writes = new Mutex();
+  /** Records that started while the watermarks were loaded, and might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
-  /**
-   * The last seq of the journal when it was opened: of the lines after it, only those recorded while the marks are known are
-   * forwarded events. Undefined before, and if no file is ever removed.
-   */
-  #openedSeq: number | undefined;
-  /** How often they were forgotten. */
-  #generation = 0;
-  /** The own seq that the snapshot on the disk covers. */
-  #writtenSeq = 0;
-  /** For the snapshot. */
-  readonly #mutex = new Mutex();
-  /** What was heard since the last write, the next one if it is due, and when it may begin. */
+  /** By source, the names for the next write; that write, if it is due; and when it may start. */
   #heard = new Map<string, readonly string[]>();
   #hearing: Promise<boolean> | undefined;
   #hearsMs = 0;
-  /** What was read for those who only look. */
-  #viewed: Snapshot | undefined;
-  readonly #viewing = new Mutex();
 
   constructor(options: SourcesOptions) {
     this.#options = options;
     this.#isNewDamage = oncePerName(options.limits.damageReportsMax);
   }
 
-  /** The watermarks, once `load` has read them. */
-  get loaded(): Map<string, Watermark> | undefined {
-    return this.#known?.sources;
+  /** The result of `load`, from then on. */
+  get loaded(): Snapshot | undefined {
+    return this.#opening.loaded;
   }
 
-  /** What the lines of each source came through, once `load` has read it. */
-  get through(): Through {
-    return this.#known?.through ?? NO_NAMES;
-  }
-
-  /** @returns the number of sources whose names are written, plus the others that wait for the next write, except this one */
+  /** @returns the number of sources whose names are stored or wait for the next write, without this source if it waits */
   throughBeside(source: string): number {
-    return this.through.size + this.#heard.size - Number(this.#heard.has(source));
+    return (this.loaded?.through.size ?? 0) + this.#heard.size - Number(this.#heard.has(source));
   }
 
-  /** Another journal, or the same one opened again, takes the place of this one: what is known of it is read again when it is needed. */
+  /** Call before the journal is opened, also if another one takes its place. */
   forget(): void {
-    this.#known = undefined;
-    this.#loading = undefined;
-    this.#openedSeq = undefined;
-    this.#writtenSeq = 0;
-    this.#viewed = undefined;
-    this.times.clear();
-    this.#generation += 1;
+    this.#opening = { writtenSeq: 0 };
   }
 
   /** Like `JournalHooks.opened`. */
   opened(lastSeq: number): void {
-    this.#openedSeq = lastSeq;
+    this.#opening.lastSeq = lastSeq;
   }
 
   /** Waits for a record; so does the next `load`, since its lines might become durable. @param recorded never rejects */
@@ -103,203 +85,181 @@ export class Sources {
     return result;
   }
 
-  /**
-   * @returns the watermarks, the same object until `forget`
-   * @throws the error of a system call
-   */
-  load(): Promise<Map<string, Watermark>> {
-    if (this.#loading !== undefined) return this.#loading;
-    const loading = this.#load().then(
-      (known) => {
-        if (this.#loading === loading) this.#known = known;
-        this.#viewed = undefined;
-        return known.sources;
-      },
-      (error) => {
-        if (this.#loading === loading) this.#loading = undefined;
-        throw error;
-      },
-    );
-    this.#loading = loading;
-    return loading;
-  }
-
-  /**
-   * The watermarks for those who only look: nothing is written, and of a journal without a snapshot, which is no hub, no line is
-   * read.
-   * @param lastSeq the last seq that is durable
-   * @throws the error of a system call
-   */
-  view(lastSeq: number): Promise<ReadonlyMap<string, Watermark>> {
-    return this.#viewing.run(async () => {
-      if (this.#known !== undefined) return this.#known.sources;
-      const generation = this.#generation;
-      const found = this.#viewed ?? (await readSnapshot(this.#options.disk, this.#options.limits));
-      if (found === 'absent') return new Map();
-      const read = await this.#read(found, lastSeq);
-      if (generation === this.#generation) this.#viewed = { ...read, seq: lastSeq };
-      return read.sources;
+  /** @returns the same object until `forget`. @throws Error if the journal is not open, or the error of a system call */
+  load(): Promise<Snapshot> {
+    return this.#reads.run(async () => {
+      const opening = this.#opening;
+      if (opening.loaded !== undefined) return opening.loaded;
+      await Promise.all(this.#recording);
+      const durable = await this.#options.progress().durable();
+      if (durable.kind !== 'before') throw new Error('the journal is not open');
+      const lastSeq = durable.seq - 1;
+      const found = await this.#readFile();
+      const known = await this.#read(opening, found, lastSeq);
+      this.#reportLost(known.sources);
+      if (known === found) opening.writtenSeq = known.seq;
+      else await this.#write(opening, known, lastSeq);
+      opening.loaded = known;
+      return known;
     });
   }
 
   /**
-   * Forgets a source, durably. In the process that has the journal open, the marks are loaded and no request of the source is
+   * For callers that only look: nothing is written. Without a snapshot no line is read, since the journal receives no events.
+   * @param lastSeq the last durable seq
+   * @throws the error of a system call
+   */
+  view(lastSeq: number): Promise<Snapshot> {
+    return this.#reads.run(async () => {
+      const opening = this.#opening;
+      const { loaded, viewed } = opening;
+      if (loaded !== undefined) return loaded;
+      if (viewed !== undefined && viewed.seq >= lastSeq) return viewed;
+      const found = viewed ?? (await this.#readFile());
+      if (found === 'absent') return createSnapshot();
+      opening.viewed = { ...(await this.#read(opening, found, lastSeq)), seq: lastSeq };
+      return opening.viewed;
+    });
+  }
+
+  /**
+   * Forgets a source, durably. In the process that has the journal open, the watermarks are loaded and no request of the source is
    * being handled.
-   * @param lastSeq as for `view`
+   * @param lastSeq the last durable seq
    * @returns false if it is not known
    * @throws the error of a system call, after which it is still known
    */
   async remove(source: string, lastSeq: number): Promise<boolean> {
-    const generation = this.#generation;
-    const sources = (await this.view(lastSeq)) as Map<string, Watermark>;
-    await Promise.all(this.#recording); // the marks then have the lines up to `lastSeq`
-    return this.#mutex.run(async () => {
-      const kept = new Map(sources);
-      if (generation !== this.#generation || !kept.delete(source)) return false;
-      const seq = Math.max(lastSeq, this.#writtenSeq);
-      await writeSnapshot(this.#options.disk, { seq, sources: kept, through: this.#viewed?.through ?? this.through });
-      this.#writtenSeq = seq;
-      return sources.delete(source);
+    const opening = this.#opening;
+    const known = await this.view(lastSeq);
+    await Promise.all(this.#recording); // the watermarks then have the lines up to `lastSeq`
+    return this.#writes.run(async () => {
+      const sources = new Map(known.sources);
+      if (opening !== this.#opening || !sources.delete(source)) return false;
+      const seq = Math.max(lastSeq, opening.writtenSeq);
+      await writeSnapshot(this.#options.disk, { ...known, sources, seq });
+      opening.writtenSeq = seq;
+      return known.sources.delete(source);
     });
   }
 
   /**
-   * Keeps what the lines of a source came through, durably: a crash after the next lines of it must not lose that. All that is heard
-   * within `limits.hearMs` is one write, of the whole file.
-   * @returns false if that is not written yet: it is with the next one
-   * @throws the error of a system call, after which it is not known
+   * Stores the journals that the lines of a source came through, durably: they must outlive a crash after its next lines. All names
+   * within `limits.hearMs` are one write, of the whole file.
+   * @returns false if they are not stored yet, but by the next write
+   * @throws the error of a system call, after which the names are not known
    */
   hear(source: string, names: readonly string[]): Promise<boolean> {
-    this.#heard.set(apart(source), names.map(apart));
+    this.#heard.set(source, names.map(detach));
     if (this.#hearing === undefined && performance.now() < this.#hearsMs) return Promise.resolve(false);
-    this.#hearing ??= this.#mutex.run(() => this.#writeHeard());
+    this.#hearing ??= this.#writes.run(() => this.#writeHeard());
     return this.#hearing;
   }
 
   async #writeHeard(): Promise<true> {
-    const known = this.#known;
+    const { loaded, writtenSeq } = this.#opening;
     const heard = this.#heard;
     this.#heard = new Map();
     this.#hearing = undefined;
     this.#hearsMs = performance.now() + this.#options.limits.hearMs;
-    if (known === undefined) return true; // the caller has it read again
-    const through = new Map([...known.through, ...heard]);
-    await writeSnapshot(this.#options.disk, { ...known, through, seq: this.#writtenSeq });
-    if (known === this.#known) this.#known = { ...known, through };
+    if (loaded === undefined) return true; // the caller loads it again, and finds the names missing
+    const through = new Map([...loaded.through, ...heard]);
+    await writeSnapshot(this.#options.disk, { ...loaded, through, seq: writtenSeq });
+    for (const [source, names] of heard) loaded.through.set(source, names);
     return true;
   }
 
   /**
-   * Like `JournalHooks.removing`: the lines that hold a watermark may go only after the snapshot has it. A journal without a
-   * snapshot might be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has one.
+   * Like `JournalHooks.removing`: the lines with a watermark may go only after the snapshot has it. A journal without a snapshot
+   * might be a copy of a hub's files, or of an older program, so all its lines are read: once, since then it has a snapshot.
    */
   async removing(lastSeq: number): Promise<void> {
-    if (this.#writtenSeq >= lastSeq) return;
-    let known = this.#known;
-    let seq = lastSeq;
+    const opening = this.#opening;
+    if (opening.writtenSeq >= lastSeq) return;
+    const seq = Math.max(lastSeq, opening.lastSeq ?? 0);
+    let known = opening.loaded;
     if (known === undefined) {
-      const { disk, limits } = this.#options;
-      const found = await readSnapshot(disk, limits);
-      // A full disk gets its space before the journal is open, and its end is not known: one that covers more is not replaced.
-      if (this.#openedSeq === undefined && typeof found === 'object' && found.seq >= lastSeq) return;
-      const until = this.#openedSeq ?? lastSeq;
-      known = await this.#read(found, until);
-      seq = Math.max(lastSeq, until);
+      const found = await this.#readFile();
+      // On a full disk files are removed before the journal is open, and its end is not known: a snapshot that covers more stays.
+      if (opening.lastSeq === undefined && typeof found === 'object' && found.seq >= lastSeq) return;
+      known = await this.#read(opening, found, seq);
     }
-    const { sources } = known;
-    await this.#write({ ...known, seq }).catch((error: Error) => {
+    const { size } = known.sources;
+    await this.#write(opening, known, seq).catch((error: Error) => {
       // A full disk gets its space: without watermarks, the lines may go without a snapshot.
-      if (sources.size > 0 || error instanceof SyncError) throw error;
+      if (size > 0 || error instanceof SyncError) throw error;
     });
   }
 
-  /** Like `JournalHooks.closed`: the next start reads the lines after the snapshot only. */
+  /** Like `JournalHooks.closed`: the next start reads only the lines after the snapshot. */
   async closed(lastSeq: number): Promise<void> {
-    const known = this.#known ?? (await this.#unchanged());
-    if (known !== undefined) await this.#write({ ...known, seq: lastSeq });
+    const opening = this.#opening;
+    const known = opening.loaded ?? (await this.#readUnchanged(opening));
+    if (known !== undefined) await this.#write(opening, known, lastSeq);
   }
 
   /**
-   * While the marks are not known no forwarded event is recorded, so a snapshot that covers the journal as it was opened covers
-   * all of it: a journal that is no hub keeps its snapshot up to date without reading a line.
-   * @returns what it has; undefined if lines would have to be read
+   * While the watermarks are not loaded, a snapshot that covers the journal as it was opened covers all of it: a journal that
+   * receives no events keeps its snapshot up to date without reading a line.
+   * @returns undefined if lines would have to be read
    */
-  async #unchanged(): Promise<Known | undefined> {
-    const { disk, limits } = this.#options;
-    const openedSeq = this.#openedSeq;
-    if (openedSeq === undefined) return undefined;
-    const found = await readSnapshot(disk, limits);
-    if (found === 'absent') return openedSeq === 0 ? { sources: new Map(), through: NO_NAMES } : undefined;
-    return this.#isGood(found, openedSeq) && found.seq >= openedSeq ? found : undefined;
+  async #readUnchanged({ lastSeq, writtenSeq }: Opening): Promise<Snapshot | undefined> {
+    if (lastSeq === undefined) return undefined;
+    const found = await this.#readFile();
+    if (found === 'absent') return lastSeq === 0 ? createSnapshot() : undefined;
+    const isCurrent = found !== 'bad' && found.seq >= lastSeq && found.seq <= Math.max(lastSeq, writtenSeq);
+    return isCurrent ? found : undefined;
   }
 
-  /** Whether a snapshot is of this journal, which has the seq `lastSeq`, and not ahead of it. */
-  #isGood(found: Snapshot | 'absent' | 'bad', lastSeq: number): found is Snapshot {
-    return typeof found === 'object' && found.seq <= Math.max(lastSeq, this.#writtenSeq);
-  }
-
-  async #load(): Promise<Snapshot> {
-    const { disk, limits, progress } = this.#options;
-    const generation = this.#generation;
-    await Promise.all(this.#recording);
-    const said = await progress().durable();
-    if (said.kind !== 'before') throw new Error('the journal is not open');
-    const found = await readSnapshot(disk, limits);
-    const snapshot = await this.#read(found, said.seq - 1);
-    if (generation !== this.#generation) throw new Error('the journal was opened again meanwhile');
-    this.#reportLost(snapshot.sources);
-    if (snapshot === found) this.#writtenSeq = snapshot.seq;
-    else await this.#write({ ...snapshot, seq: said.seq - 1 });
-    return snapshot;
+  #readFile(): Promise<Snapshot | 'absent' | 'bad'> {
+    return readSnapshot(this.#options.disk, this.#options.limits);
   }
 
   /**
-   * Adds what the lines after a snapshot say, up to one that is durable.
-   * @returns the snapshot, or a new one if it cannot be used
+   * Adds the lines after a snapshot, up to a durable one.
+   * @returns the snapshot, or another one if it is not valid
    */
-  async #read(found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
+  async #read({ writtenSeq }: Opening, found: Snapshot | 'absent' | 'bad', lastSeq: number): Promise<Snapshot> {
     const { disk, limits, notices } = this.#options;
-    const isGood = this.#isGood(found, lastSeq);
-    const through: Through = typeof found === 'object' ? found.through : NO_NAMES; // no line has it
-    const snapshot: Snapshot = isGood ? found : { seq: 0, sources: new Map(), through };
-    const { seq, sources } = snapshot;
-    if (seq >= lastSeq) return snapshot;
-    const ahead = `it is of seq ${(found as Snapshot).seq}, and the journal ends with ${lastSeq}`;
-    const problem = typeof found === 'object' ? ahead : `it is ${found}`;
+    const whole = typeof found === 'object' ? found : undefined;
+    const isValid = whole !== undefined && whole.seq <= Math.max(lastSeq, writtenSeq); // not ahead of the journal
+    const known = isValid ? whole : createSnapshot(whole?.through);
+    const { seq, sources, times } = known;
+    if (seq >= lastSeq) return known;
+    const problem =
+      typeof found === 'object' ? `it is of seq ${found.seq}, and the journal ends with ${lastSeq}` : `it is ${found}`;
     const message = 'what is here of other journals is read from the whole journal, not from forward-sources.json';
     const report = () => notices.warn(message, { folder: disk.folder, problem });
-    if (!isGood && found !== 'absent') report();
-    const durable = async () => ({ kind: 'before', seq: lastSeq + 1 }) as const;
-    const reading = {
-      filter: { afterSeq: seq, untilSeq: lastSeq },
-      seek: true,
-      progress: { durable, more: async () => {} }, // it is read once
-      limits,
-    };
-    const lines = readJournal(disk, reading, ({ kind, text }) => {
-      if (kind !== 'damage' || !this.#isNewDamage(text)) return;
-      const message = 'a journal is damaged; a source whose last events are lost is asked for them again';
-      notices.error(message, { folder: disk.folder, problem: text });
-    });
+    if (!isValid && found !== 'absent') report();
     const losses = contentsOf(await disk.list()).lost;
     let [loss, lostSeq] = [0, 0];
     /** The own seq of the last line of each source. */
-    const read = new Map<string, number>();
-    for await (const page of lines) {
+    const lineSeqs = new Map<string, number>();
+    for await (const page of this.#linesBetween(seq, lastSeq)) {
       for (const line of page) {
         for (; loss < losses.length && losses[loss]!.first <= line.seq; loss += 1) lostSeq = losses[loss]!.last;
         const origin = originAtEnd(line.bytes, line.start, line.end);
         if (origin === undefined) continue;
         const { source } = origin;
-        const isAfterLoss = lostSeq > (read.get(source) ?? seq);
-        const mark = { seq: origin.seq, id: line.event.id };
-        sources.set(source, continued(sources.get(source), mark, isAfterLoss, limits.forwardPartsMax));
-        read.set(source, line.seq);
-        this.times.set(source, timeOf(line.bytes, line.start, line.seq));
+        const isAfterLoss = lostSeq > (lineSeqs.get(source) ?? seq);
+        const position = { seq: origin.seq, id: line.event.id };
+        sources.set(source, addLine(sources.get(source), position, isAfterLoss, limits.forwardPartsMax));
+        lineSeqs.set(source, line.seq);
+        times.set(source, timeOf(line.bytes, line.start, line.seq));
       }
     }
-    if (found === 'absent' && sources.size > 0) report(); // most journals without the file are no hubs
-    return snapshot;
+    if (found === 'absent' && sources.size > 0) report(); // most journals without the file receive no events
+    return known;
+  }
+
+  #linesBetween(afterSeq: number, untilSeq: number): AsyncIterable<readonly Line[]> {
+    const { disk, limits, notices } = this.#options;
+    const progress = { durable: async () => ({ kind: 'before', seq: untilSeq + 1 }) as const, more: async () => {} };
+    return readJournal(disk, { filter: { afterSeq, untilSeq }, seek: true, progress, limits }, ({ kind, text }) => {
+      if (kind !== 'damage' || !this.#isNewDamage(text)) return;
+      const message = 'a journal is damaged; a source whose last events are lost is asked for them again';
+      notices.error(message, { folder: disk.folder, problem: text });
+    });
   }
 
   #reportLost(sources: ReadonlyMap<string, Watermark>): void {
@@ -312,14 +272,13 @@ export class Sources {
     this.#options.notices.warn(message, fields);
   }
 
-  #write(snapshot: Snapshot): Promise<void> {
-    return this.#mutex.run(async () => {
-      if (snapshot.seq < this.#writtenSeq) return; // `removing` counts on what was written
-      const { through } = this.#known ?? snapshot; // it might have heard more since
-      await writeSnapshot(this.#options.disk, { ...snapshot, through });
-      this.#writtenSeq = snapshot.seq;
+  /** @throws Error if the journal was opened again, or the error of a system call */
+  #write(opening: Opening, known: Snapshot, seq: number): Promise<void> {
+    return this.#writes.run(async () => {
+      if (opening !== this.#opening) throw new Error('the journal was opened again meanwhile');
+      if (seq < opening.writtenSeq) return; // `removing` relies on the written seq
+      await writeSnapshot(this.#options.disk, { ...(opening.loaded ?? known), seq }); // it might have been loaded since
+      opening.writtenSeq = seq;
     });
   }
 }
-
-const NO_NAMES: Through = new Map();

@@ -1,26 +1,26 @@
 /**
- * What the lines of a source came through, so that no hub takes an event a second time however long the circle is. A source says it
- * with each request that has lines of others, and a hub says it with the lines of that source when it sends them on. The functions
- * are pure.
+ * The journals that the lines of a source came through. With them no hub records an event twice, however many hubs a circle has. A
+ * source names them in each request that has lines of other journals, and a hub names them when it forwards the lines of that source.
  */
 
-import type { Received } from './received.ts';
+import type { ForwardedEvent, ForwardRequest } from './received.ts';
 
 /**
- * A device that takes no events has no names, so any number of devices can be behind a hub. A hub of 0.2.0 says nothing, so the
- * journals that it has the lines from are taken instead, as long as they leave its lines a way on: it might have many devices.
- * @param known what the source said before
+ * A device that receives no events names no journal, so any number of devices can be behind a hub. A hub of 0.2.0 names none either:
+ * the journals in its lines are taken instead, if they leave room for others: it might have many devices.
+ * @param known the names that the source has sent before
  * @param max of the names
- * @returns the journals that lines of the source have come through, the source included: `known` itself if that is all of them
+ * @returns all journals that lines of the source have come through, the source included; undefined if there are no new ones
  */
-export function heard(
-  known: readonly string[],
-  { source, throughSources, events }: Pick<Received, 'source' | 'throughSources' | 'events'>,
+export function addNames(
+  known: readonly string[] = [],
+  { source, throughSources }: Pick<ForwardRequest, 'source' | 'throughSources'>,
+  events: readonly ForwardedEvent[],
   max: number,
-): readonly string[] {
+): readonly string[] | undefined {
   const names = throughSources ?? events.flatMap(({ origin }) => origin.throughSource ?? []);
-  if (names.length === 0 || known.length >= max) return known;
+  if (names.length === 0 || known.length >= max) return undefined;
   const all = new Set([...known, source, ...names]);
   const kept = throughSources === undefined && all.size >= max ? new Set([...known, source]) : all;
-  return kept.size === known.length ? known : [...kept].slice(0, max);
+  return kept.size === known.length ? undefined : [...kept].slice(0, max);
 }

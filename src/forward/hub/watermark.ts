@@ -1,104 +1,94 @@
 /**
- * What a hub has of another journal, and what it does with lines of it. A hub that answers a request twice in the same way is what
- * makes forwarding exactly once: a request can be repeated, cut or overtaken, and each event is recorded one time.
+ * What a hub has of another journal, and which lines of a request it records. The decision follows from these two alone, so that
+ * forwarding is exactly once: a request can be repeated, cut or overtaken by another one, and each event is recorded one time.
  */
 
-import { type Position, START } from '../position.ts';
-import type { ForwardedEvent, Received } from './received.ts';
+import { type Position, type SeqRange, START } from '../position.ts';
+import type { ForwardedEvent, ForwardRequest } from './received.ts';
 
 /**
- * The last event of a source up to which the hub has all; seq 0 if the first event is missing. After a repair of the hub, events
- * before others might be missing: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
+ * The last event of a source up to which the hub has all events; seq 0 if the first one is missing. A repair of the hub can lose
+ * events before later ones: `{ seq: 7, id: '…', ahead: [{ first: 10, last: 12, id: '…' }] }` lacks 8 and 9.
  */
 export interface Watermark extends Position {
-  /** What is here of later events, in order, with missing ones before each part. */
+  /** The later events, in order, with missing events before each part. Absent without such events. */
   readonly ahead?: readonly Part[];
 }
 
-/** Consecutive events. */
-interface Part {
-  readonly first: number;
-  readonly last: number;
-  /** Of the last one. */
-  readonly id: string;
-}
-
-/** Of an event in the journal of its source. */
-interface EventPosition extends Position {
-  readonly id: string;
-}
-
-/** What a hub does with a request. */
-export type RequestDecision =
-  /** `fresh`: the events that are not here yet; empty if all are. */
-  | { readonly kind: 'record'; readonly fresh: readonly ForwardedEvent[] }
-  /** The journal, or its copy, has recorded something else since. */
-  | { readonly kind: 'fork' }
-  /** Events are missing between what the hub has and the first line. */
-  | { readonly kind: 'gap' };
-
-/**
- * @param known what the hub has of the source, undefined if nothing
- * @returns for lines from 6 to 9 and the watermark 7 the events 8 and 9, if the line 7 has the id of the watermark
- */
-export function decide(known: Watermark | undefined, { firstSeq, lost, after, events }: Received): RequestDecision {
-  const { seq, id, ahead = [] } = known ?? NOTHING;
-  if (firstSeq > seq + 1) {
-    const isKnownToBeLost = lost !== undefined && lost.first <= seq + 1 && lost.last === firstSeq - 1;
-    if (!isKnownToBeLost) return { kind: 'gap' };
-  }
-  for (const mark of [{ seq, id }, ...ahead.map(({ last, id }) => ({ seq: last, id }))]) {
-    if (mark.seq === 0) continue; // no event is before the first one, whatever the request says
-    // Undefined if the mark is before or after the lines.
-    const id = mark.seq === firstSeq - 1 ? after : events[mark.seq - firstSeq]?.origin.id;
-    if (id !== undefined && id !== mark.id) return { kind: 'fork' };
-  }
-  const from = Math.max(0, Math.min(seq - firstSeq + 1, events.length));
-  const later = from === 0 ? events : events.slice(from);
-  return { kind: 'record', fresh: later.filter(({ origin }) => !ahead.some((part) => isIn(part, origin.seq))) };
+/** Consecutive events of a source. */
+interface Part extends SeqRange {
+  /** Of the last event; null if the part is empty. */
+  readonly id: string | null;
 }
 
 /**
- * @param last the last event that is taken; all before it are here, or the source does not have them any more
- * @returns the watermark then: with what is here ahead of it, as far as nothing is missing between
+ * @param mark undefined if the hub has no event of the source
+ * @param events at least one, with consecutive seqs
+ * @returns the events that the hub does not have yet: for 6 to 9 and the watermark 7 the events 8 and 9. `fork` if an event of the
+ *   hub has another id in the journal of the source, `gap` if events before the first line are missing that might not be lost
  */
-export function advanced({ ahead = [] }: Watermark = NOTHING, { seq, id }: EventPosition): Watermark {
-  const [next, ...more] = ahead.filter((part) => part.last > seq);
-  if (next === undefined) return { seq, id };
-  if (next.first > seq + 1) return { seq, id, ahead: [next, ...more] };
-  return { seq: next.last, id: next.id, ...(more.length > 0 && { ahead: more }) };
+export function decide(
+  mark: Watermark | undefined,
+  { firstSeq, lost, after }: Pick<ForwardRequest, 'firstSeq' | 'lost' | 'after'>,
+  events: readonly ForwardedEvent[],
+): readonly ForwardedEvent[] | 'fork' | 'gap' {
+  const parts = partsOf(mark);
+  const dueSeq = parts[0].last + 1;
+  if (firstSeq > dueSeq) {
+    const isKnownToBeLost = lost !== undefined && lost.first <= dueSeq && lost.last === firstSeq - 1;
+    if (!isKnownToBeLost) return 'gap';
+  }
+  for (const { last, id } of parts) {
+    if (id === null) continue;
+    const sentId = last === firstSeq - 1 ? after : events[last - firstSeq]?.origin.id; // undefined for an event that is not sent
+    if (sentId !== undefined && sentId !== id) return 'fork';
+  }
+  return events.filter(({ origin: { seq } }) => !parts.some(({ first, last }) => first <= seq && seq <= last));
+}
+
+/** @returns the watermark of a hub that has all events up to the position, except those that the source has lost */
+export function advance(mark: Watermark | undefined, { seq, id }: Position): Watermark {
+  const [{ last }, ...ahead] = partsOf(mark);
+  if (seq <= last) return mark!;
+  return watermarkOf([{ first: 1, last: seq, id }, ...ahead.filter((part) => part.last > seq)]);
 }
 
 /**
  * @param line of a source in the journal of the hub, in the order of that journal
- * @param isAfterLoss whether a repair of the hub has lost lines between the line and the one of the same source before it: then
- *   what is missing might be one of those, and otherwise the source had said that it is lost
- * @param partsMax of `Watermark.ahead`: events that are missing later are not asked for again
+ * @param isAfterLoss whether a repair of the hub has lost lines between the previous line of the source and this one: the events
+ *   between the two might be among them. Otherwise the source had reported these events as lost
+ * @param partsMax of `Watermark.ahead`: the events between further parts are not requested again
  * @returns the watermark after the line
  */
-export function continued(
-  known: Watermark | undefined,
-  { seq, id }: EventPosition,
+export function addLine(
+  mark: Watermark | undefined,
+  { seq, id }: Position,
   isAfterLoss: boolean,
   partsMax: number,
 ): Watermark {
-  const { ahead = [], ...mark } = known ?? NOTHING;
-  if (seq <= mark.seq || ahead.some((part) => isIn(part, seq))) return known!;
-  const isMissing = isAfterLoss && ahead.length < partsMax;
-  const before = ahead.findLastIndex(({ last }) => last < seq);
-  if (before === -1 && (seq === mark.seq + 1 || !isMissing)) return advanced(known, { seq, id });
-  const parts = [...ahead];
-  const previous = parts[before];
-  if (previous !== undefined && (seq === previous.last + 1 || !isMissing)) {
-    parts[before] = { first: previous.first, last: seq, id };
-    const next = parts[before + 1];
-    if (next?.first === seq + 1) parts.splice(before, 2, { ...next, first: previous.first });
-  } else parts.splice(before + 1, 0, { first: seq, last: seq, id });
-  return { ...mark, ahead: parts };
+  const parts = partsOf(mark);
+  const at = parts.findLastIndex(({ first }) => first <= seq);
+  const { first, last } = parts[at]!;
+  if (seq <= last) return mark!;
+  const isMissing = isAfterLoss && seq > last + 1 && parts.length <= partsMax;
+  if (isMissing) parts.splice(at + 1, 0, { first: seq, last: seq, id });
+  else parts[at] = { first, last: seq, id };
+  return watermarkOf(parts);
 }
 
-function isIn({ first, last }: Part, seq: number): boolean {
-  return first <= seq && seq <= last;
+/** @returns the events that the hub has, or knows to be lost: the first part starts at 1, and can be empty */
+function partsOf({ seq, id, ahead = [] }: Watermark = START): [Part, ...Part[]] {
+  return [{ first: 1, last: seq, id }, ...ahead];
 }
 
-const NOTHING: Watermark = START;
+/** @param later parts, in order; parts without a missing event between them become one */
+function watermarkOf([start, ...later]: readonly [Part, ...Part[]]): Watermark {
+  const joined: [Part, ...Part[]] = [start];
+  for (const part of later) {
+    const before = joined.at(-1)!;
+    if (part.first > before.last + 1) joined.push(part);
+    else joined[joined.length - 1] = { ...part, first: before.first };
+  }
+  const [{ last: seq, id }, ...ahead] = joined;
+  return ahead.length === 0 ? { seq, id } : { seq, id, ahead };
+}

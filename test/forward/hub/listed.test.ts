@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { type ListedJournal, listSources } from '../../../src/forward/hub/listed.ts';
 import { Sightings } from '../../../src/forward/hub/sightings.ts';
-import type { Sources } from '../../../src/forward/hub/sources.ts';
+import { createSnapshot } from '../../../src/forward/hub/snapshot.ts';
 import type { SourceQuery } from '../../../src/journal/look/source-state.ts';
 import { sourceOf } from '../../support/forwarding.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
@@ -19,16 +18,16 @@ async function listed() {
   const times = new Map(ids.map((id, at) => [id, `2026-11-20T00:00:0${at}.000Z`]));
   times.delete(ids[0]!);
   const sightings = new Sightings({ disk: new SimulatedDisk(), limits });
-  const sources = { view: async () => marks, times } as unknown as Sources;
-  const journal: ListedJournal = { deployment: undefined, sources, sightings, lastSeq: COUNT };
-  const list = (wanted: SourceQuery = {}) => listSources(journal, wanted);
+  await sightings.load();
+  const list = (wanted: SourceQuery = {}) =>
+    sightings.list({ ...createSnapshot(), sources: marks, times }, undefined, wanted);
   return { marks, sightings, list };
 }
 
 test('each source is listed once, the silent ones first, whatever comes between [listed-1]', async () => {
   const { marks, sightings, list } = await listed();
   const found: string[] = [];
-  for (const { id, last_seen } of await list()) {
+  for (const { id, last_seen } of list()) {
     assert.equal(last_seen === null, id === ids[0]);
     found.push(id);
     sightings.add(id, {}); // one that was listed
@@ -43,7 +42,7 @@ test('each source is listed once, the silent ones first, whatever comes between 
     found,
     [0, 1, 2, 3, 4, 7, 8, 5].map((at) => ids[at]),
   );
-  const after = Array.from(await list(), ({ id }) => id);
+  const after = Array.from(list(), ({ id }) => id);
   assert.deepEqual(after, [...[0, 1, 2].map((at) => ids[at]), ids[3], ids[4], sourceOf(99), ids[7], ids[8], ids[5]]);
 });
 
@@ -52,7 +51,7 @@ test('pages have each source, also if the last one of a page makes a request bef
     const { sightings, list } = await listed();
     const found: string[] = [];
     for (let after: SourceQuery['after']; ; ) {
-      const page = [...(await list({ after, limit: 2 }))];
+      const page = [...list({ after, limit: 2 })];
       assert.ok(page.length <= 2);
       const last = page.at(-1);
       if (last === undefined) break;
@@ -66,9 +65,8 @@ test('pages have each source, also if the last one of a page makes a request bef
 
 test('those that are not silent are left out before a page is cut', async () => {
   const { sightings, list } = await listed();
-  await sightings.load();
   for (const wanted of [{ silentMs: 1_000, limit: 3 }, { silentMs: 1_000 }]) {
-    const page = Array.from(await list(wanted), ({ id }) => id);
+    const page = Array.from(list(wanted), ({ id }) => id);
     sightings.add(ids[0]!, {});
     sightings.add(ids[2]!, {});
     assert.deepEqual(page, wanted.limit === undefined ? ids.filter((_, at) => at !== 0 && at !== 2) : ids.slice(0, 3));

@@ -137,13 +137,8 @@ test('what is taken is written in the form of a line, whatever form it came in',
 /** @returns the event of a line and the members that it gets here, or why it is refused, without the column */
 function readingOf(members: string): unknown {
   try {
-    const [event = assert.fail()] = readForwarded(
-      lineOf(members),
-      { source: SOURCE, firstSeq: 1 },
-      0,
-      itemReader(limits),
-      limits,
-    );
+    const request = { source: SOURCE, firstSeq: 1, crc: 0, body: lineOf(members) };
+    const [event = assert.fail()] = readForwarded(request, itemReader(limits), limits);
     const { encoded, origin } = event;
     return [encoded.toString(), origin];
   } catch (error) {

@@ -425,6 +425,18 @@ test('what the lines of a source that is forgotten came through stays known: the
   assert.deepEqual((await again.receiver.through()).get(sent.source), [sent.source, sourceOf(7)]);
 });
 
+test('a reader that knows an earlier end of the journal than the reader before it gets the same watermarks', async () => {
+  const hub = await TestHub.open(new SimulatedDisk());
+  const sent = new SentJournal(9);
+  await hub.put(sent, 1, 9);
+  await hub.journal.close();
+  const { receiver, notices } = new TestHub(hub.disk.afterCrash());
+  for (const lastSeq of [9, 4, 9]) {
+    assert.equal((await receiver.sources.view(lastSeq)).sources.get(sent.source)?.seq, 9, `${lastSeq}`);
+  }
+  assert.deepEqual(notices, [], 'the lines are not read again');
+});
+
 /** What a hub has after a crash of two journals, the first of which it is to have forgotten. */
 async function afterForgetting(disk: SimulatedDisk): Promise<(number | undefined)[]> {
   const again = await TestHub.open(disk.afterPowerCut(REMAINS[0]!));
