@@ -21,7 +21,7 @@ import { type ForwardedEvent, type ForwardRequest, readForwarded, type SaidOfSou
 import { Sightings } from './sightings.ts';
 import type { Snapshot } from './snapshot.ts';
 import { Sources, type SourcesOptions } from './sources.ts';
-import { addNames } from './through.ts';
+import { addThrough } from './through.ts';
 import { advance, decide, type Watermark } from './watermark.ts';
 
 export interface ReceiverOptions extends SourcesOptions {
@@ -146,19 +146,19 @@ export class Receiver {
       known.sources.set(source, next); // the events that were missing before these are lost for good
       return this.#at(next);
     }
-    const named = request.throughSources?.find((one) => via.has(one));
-    const wayOf = ({ origin }: ForwardedEvent) => named ?? origin.throughSource ?? '';
-    const back = fresh.find((event) => via.has(wayOf(event)));
-    if (back !== undefined) return this.#conflict('loop', this.#explainLoop(back.origin.seq, wayOf(back)), mark);
+    const back = request.throughSources?.find((one) => via.has(one));
+    const wayOf = ({ origin }: ForwardedEvent) => back ?? origin.throughSource ?? '';
+    const looped = fresh.find((event) => via.has(wayOf(event)));
+    if (looped !== undefined) return this.#conflict('loop', this.#explainLoop(looped.origin.seq, wayOf(looped)), mark);
     if (refusal !== undefined) return unavailable(refusal); // and `begin` might have opened nothing
     const { forwardSourcesMax: sourcesMax, forwardThroughMax } = this.#options.limits;
     const most = Math.max(known.sources.size + this.#newcomers, this.sources.throughBeside(source));
     if (mark === undefined && most >= sourcesMax) {
       return unavailable(`this hub has events of ${sourcesMax} journals and takes no further one`);
     }
-    const names = addNames(known.through.get(source), request, events, forwardThroughMax);
-    if (names === undefined) return this.#record(request, fresh, next, known, journal);
-    const isDurable = await this.sources.hear(source, names).catch(this.#refuse);
+    const through = addThrough(known.through.get(source), request, events, forwardThroughMax);
+    if (through === undefined) return this.#record(request, fresh, next, known, journal);
+    const isDurable = await this.sources.hear(source, through).catch(this.#refuse);
     if (!isDurable) return unavailable('what lines came through is written once a second; send these again');
     return this.#takeNext(request, events, journal); // the journal might have been closed by now
   }
@@ -277,9 +277,9 @@ export class Receiver {
     return { seq, id, via: [...this.#via] };
   }
 
-  #explainLoop(seq: number, name: string): string {
+  #explainLoop(seq: number, source: string): string {
     const way =
-      name === this.#source ? 'was here before' : `came through the journal ${name}, which this hub forwards to`;
+      source === this.#source ? 'was here before' : `came through the journal ${source}, which this hub forwards to`;
     return `event ${seq} of this journal ${way}: it would be here twice`;
   }
 }

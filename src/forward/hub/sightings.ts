@@ -22,7 +22,7 @@ const NAME = 'forward-seen.json';
 const NAME_CHARACTERS_MAX = 64;
 
 /** What the requests of a source said. */
-export interface Sighting {
+interface Sighting {
   name?: string | undefined;
   tokenName?: string | undefined;
   lastSeq?: number | undefined;
@@ -99,17 +99,17 @@ export class Sightings {
     const isThere = after !== undefined && known.get(after.id)?.seenMs === after.seenMs;
     let isAfter = after === undefined;
     let left = limit;
-    for (const [id, { name, tokenName, lastSeq, seenMs, lost, number }] of known) {
+    for (const [source, { name, tokenName, lastSeq, seenMs, lost, number }] of known) {
       if (isPassed[number] !== 0) continue;
       isPassed[number] = 1;
       if (!isAfter) {
-        isAfter = isThere ? id === after.id : seenMs >= after!.seenMs; // a request has put it at the end
+        isAfter = isThere ? source === after.id : seenMs >= after!.seenMs; // a request has put it at the end
         if (isThere || !isAfter) continue;
       }
-      const mark = snapshot.sources.get(id);
+      const mark = snapshot.sources.get(source);
       if (mark === undefined || seenMs > untilMs) continue;
       yield {
-        id,
+        id: source,
         name: name ?? null,
         token_name: tokenName ?? null,
         deployment: deployment ?? null,
@@ -130,8 +130,8 @@ export class Sightings {
    */
   async filterFor(text: string): Promise<SourceFilter> {
     await this.load();
-    const has = isId(text) ? (id: string) => id === text : (id: string) => this.#known?.get(id)?.name === text;
-    return { text, has };
+    if (isId(text)) return { text, has: (source) => source === text };
+    return { text, has: (source) => this.#known?.get(source)?.name === text };
   }
 
   /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */

@@ -4,8 +4,8 @@
  *     {"seq":1210,"sources":[["0193e0c2-…",7,"01a1fb95-…"],["…",7,"…",[[10,12,"…"]]],…],"through":[["0193e0c2-…",["…","…"]],…],"crc":"9ae0daaf"}
  *
  * `seq` belongs to the hub's own journal: the file covers all of its lines up to there. The last member of a source, `ahead`, is
- * present only after a repair that lost events of it. `through` is present only if a source has sent events of other journals; no
- * line of the hub has these names. The file is replaced atomically.
+ * present only after a repair that lost events of it. `through` is present only if a source has sent events of other journals: no
+ * line of the hub names all journals that it came through. The file is replaced atomically.
  */
 
 import type { Limits } from '../../config/limits.ts';

@@ -47,7 +47,7 @@ export class Sources {
   readonly #writes = new Mutex();
   /** Records that started while the watermarks were loaded, and might still become durable. */
   readonly #recording = new Set<Promise<unknown>>();
-  /** By source, the names for the next write; that write, if it is due; and when it may start. */
+  /** See `hear`: what the next write stores, that write if it is due, and when it may start. */
   #heard = new Map<string, readonly string[]>();
   #hearing: Promise<boolean> | undefined;
   #hearsMs = 0;
@@ -62,7 +62,7 @@ export class Sources {
     return this.#opening.loaded;
   }
 
-  /** @returns the number of sources whose names are stored or wait for the next write, without this source if it waits */
+  /** @returns the number of sources in `Snapshot.through`, with those that wait for the next write, without this source if it waits */
   throughBeside(source: string): number {
     return (this.loaded?.through.size ?? 0) + this.#heard.size - Number(this.#heard.has(source));
   }
@@ -144,13 +144,13 @@ export class Sources {
   }
 
   /**
-   * Stores the journals that the lines of a source came through, durably: they must outlive a crash after its next lines. All names
+   * Stores the journals that the lines of a source came through, durably: they must outlive a crash after its next lines. All calls
    * within `limits.hearMs` are one write, of the whole file.
-   * @returns false if they are not stored yet, but by the next write
-   * @throws the error of a system call, after which the names are not known
+   * @returns false if the next write stores them
+   * @throws the error of a system call, after which they are not known
    */
-  hear(source: string, names: readonly string[]): Promise<boolean> {
-    this.#heard.set(source, names.map(detach));
+  hear(source: string, through: readonly string[]): Promise<boolean> {
+    this.#heard.set(source, through.map(detach));
     if (this.#hearing === undefined && performance.now() < this.#hearsMs) return Promise.resolve(false);
     this.#hearing ??= this.#writes.run(() => this.#writeHeard());
     return this.#hearing;
@@ -162,10 +162,10 @@ export class Sources {
     this.#heard = new Map();
     this.#hearing = undefined;
     this.#hearsMs = performance.now() + this.#options.limits.hearMs;
-    if (loaded === undefined) return true; // the caller loads it again, and finds the names missing
+    if (loaded === undefined) return true; // the caller loads it again, and finds them missing
     const through = new Map([...loaded.through, ...heard]);
     await writeSnapshot(this.#options.disk, { ...loaded, through, seq: writtenSeq });
-    for (const [source, names] of heard) loaded.through.set(source, names);
+    for (const [source, sources] of heard) loaded.through.set(source, sources);
     return true;
   }
 

@@ -8,19 +8,19 @@ import type { ForwardedEvent, ForwardRequest } from './received.ts';
 /**
  * A device that receives no events names no journal, so any number of devices can be behind a hub. A hub of 0.2.0 names none either:
  * the journals in its lines are taken instead, if they leave room for others: it might have many devices.
- * @param known the names that the source has sent before
- * @param max of the names
- * @returns all journals that lines of the source have come through, the source included; undefined if there are no new ones
+ * @param known the journals that earlier lines of the source came through
+ * @param max number of these journals
+ * @returns all journals that lines of the source have come through, the source included; undefined if none of them is new
  */
-export function addNames(
+export function addThrough(
   known: readonly string[] = [],
   { source, throughSources }: Pick<ForwardRequest, 'source' | 'throughSources'>,
   events: readonly ForwardedEvent[],
   max: number,
 ): readonly string[] | undefined {
-  const names = throughSources ?? events.flatMap(({ origin }) => origin.throughSource ?? []);
-  if (names.length === 0 || known.length >= max) return undefined;
-  const all = new Set([...known, source, ...names]);
+  const sources = throughSources ?? events.flatMap(({ origin }) => origin.throughSource ?? []);
+  if (sources.length === 0 || known.length >= max) return undefined;
+  const all = new Set([...known, source, ...sources]);
   const kept = throughSources === undefined && all.size >= max ? new Set([...known, source]) : all;
   return kept.size === known.length ? undefined : [...kept].slice(0, max);
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addNames } from '../../../src/forward/hub/through.ts';
+import { addThrough } from '../../../src/forward/hub/through.ts';
 import { sourceOf } from '../../support/forwarding.ts';
 import { upTo } from '../scripted.ts';
 
@@ -16,7 +16,7 @@ function namesAfter(
 ) {
   const events = from.map((one) => ({ origin: { throughSource: one === undefined ? undefined : sourceOf(one) } }));
   const request = { source: sourceOf(1), throughSources: through?.map(sourceOf) };
-  return addNames(known.map(sourceOf), request, events as never, MAX)?.map((id) => Number(id.slice(-12)));
+  return addThrough(known.map(sourceOf), request, events as never, MAX)?.map((id) => Number(id.slice(-12)));
 }
 
 test('a device has no names, a hub adds what it says, and a hub of 0.2.0 what its lines say as long as they have a way on', () => {
