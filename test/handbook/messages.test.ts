@@ -330,9 +330,10 @@ const excuses: readonly Excuse[] = [
     ],
   },
   {
-    reason: 'it shows a defect of the service, and ends with exit code 1',
+    reason: 'it shows a defect of the service, and ends with exit code 1, or stops the destination',
     paths: [''],
     texts: [
+      'would be passed, and no dead letter names them',
       'the lines of a batch end with',
       'the keys of ',
       'keys are not looked up here',
