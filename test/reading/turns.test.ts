@@ -71,9 +71,12 @@ test('without reports they may use all of it, but let other work in between', as
   const other = setInterval(() => {
     others += 1;
   }, 1);
-  const used = await read(turns, 4, 0.3, 500);
+  const before = performance.eventLoopUtilization();
+  await read(turns, 4, 0.3, 500);
+  const { utilization } = performance.eventLoopUtilization(before);
   clearInterval(other);
-  assert.ok(used.ms > 150, `${used.ms} ms of 500, which are 50 with a tenth of the time`);
+  // Of the event loop: what the machine does for others does not count.
+  assert.ok(utilization > 0.5, `${utilization}, which is 0.1 with a tenth of the time`);
   assert.ok(others > 10, `${others} timers`);
 });
 

@@ -175,7 +175,7 @@ test('the deployments of a pipe stay, and a FIFO, a device and a folder end a st
   execFileSync('mkfifo', [join(folder, 'fifo')]);
   for (const [path, kind] of [[join(folder, 'fifo'), 'FIFO'] as const, ['/dev/zero', 'device'], [folder, 'folder']]) {
     const ended = await run(['--port', '0', '--data', newFolder(t), '--deployments', `${path}`]);
-    assert.deepEqual([ended.code, ended.stderr], [2, `assetlog: ${path} is a ${kind}; give a file\n`]);
+    assert.deepEqual([ended.code, ended.stderr], [2, `assetlog: --deployments: ${path} is a ${kind}; give a file\n`]);
   }
 });
 
