@@ -1,8 +1,9 @@
 /** Wires the parts of a service, and starts and stops them in order: lock, record, listen, open. */
 
+import { AllAssets } from './assets/all-assets.ts';
 import { openClient as standardOpenClient } from './client/connection.ts';
 import { createClientAddress } from './config/client-address.ts';
-import type { Config } from './config/config.ts';
+import { type Config, journalFolder } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
 import { hostOf } from './http/origin.ts';
@@ -13,16 +14,16 @@ import { KeyMemory } from './journal/keys/memory.ts';
 import { lockFolder as standardLockFolder } from './journal/lock.ts';
 import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
-import { AssetMemory } from './reading/assets.ts';
+import { AssetReadings } from './reading/assets.ts';
 import { ReadableJournals } from './reading/journals.ts';
-import { WatchedAssets } from './reading/watched-assets.ts';
 import { DataFolder } from './service/folder.ts';
 import { recordForDeployments } from './service/hosted.ts';
 import { addressToListenAt, leadsTo, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
 import { Peers } from './service/peers.ts';
+import { isReadingOn } from './service/readable.ts';
 import type { Recording } from './service/recording.ts';
-import { createAppFor, type RequestParts } from './service/requests.ts';
+import { createAppFor } from './service/requests.ts';
 import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
 import { exitCodeOf, StartError } from './service/start-error.ts';
@@ -129,7 +130,10 @@ async function start(setup: Setup): Promise<Service> {
   let own: Pick<Listener, 'address' | 'port'> | undefined;
   const isOwnUrl = (url: URL) => own !== undefined && leadsTo(url, own, config.allowedHost);
   const peers = await Peers.create(setup, folder, isOwnUrl);
-  const recording = await createRecording(setup, folder, peers);
+  const journals = createJournals(setup, folder, () => recording);
+  const allAssets = createAssets(setup, folder, journals);
+  const isKept = config.watchAsset.length > 0 || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
+  const recording: Recording = await createRecording(setup, folder, peers, isKept ? allAssets : undefined);
   await peers.open(recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
@@ -140,8 +144,8 @@ async function start(setup: Setup): Promise<Service> {
   // Clients of a passed socket wait in its accept queue while the journal is opened; after openWaitMs they get 503.
   if (fd !== undefined) await resolvesWithin(open(), limits.openWaitMs);
   // Otherwise the listener comes first: during a long recovery /livez answers 200 and /readyz 503.
-  const { journals, assets } = createReadings(setup, folder, recording);
-  const testMode = config.test ? await createTestMode(setup, recording, journals, assets) : undefined;
+  const assets = createAssetReadings(setup, journals, allAssets);
+  const testMode = config.test ? await createTestMode(setup, recording, journals) : undefined;
   const parts = { folder, recording, space, journals, assets, peers, testMode };
   own = await listenAt(at, setup, (bound) => createAppFor(bound, setup, parts));
   const { address, port } = own;
@@ -172,9 +176,14 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 }
 
 /** @throws StartError if the deployments file cannot be read or is invalid */
-async function createRecording(setup: Setup, folder: DataFolder, peers: Peers): Promise<Recording> {
+async function createRecording(
+  setup: Setup,
+  folder: DataFolder,
+  peers: Peers,
+  assets: AllAssets | undefined,
+): Promise<Recording> {
   const { config, notices, limits, refusals, activity, shutdown } = setup;
-  const journals = { folder, hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment) };
+  const journals = { folder, hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment), assets };
   const recording =
     config.deployments === ''
       ? recordLocally(setup, journals)
@@ -222,35 +231,47 @@ async function watchFreeSpace(
   );
 }
 
-/** The parts that the routes for reading share. */
-function createReadings(
-  setup: Setup,
-  { disk }: DataFolder,
-  recording: Recording,
-): Pick<RequestParts, 'journals' | 'assets'> {
-  const { config, limits, notices, metrics, openDisk, progress, collectGarbage, shutdown } = setup;
+/** @param recording returns what is recorded into, when it is there */
+function createJournals(setup: Setup, { disk }: DataFolder, recording: () => Recording): ReadableJournals {
+  const { limits, notices, openDisk, progress, collectGarbage } = setup;
   const open = (deployment: string) => {
-    recording.wake(deployment);
-    return recording.troubles().get(deployment);
+    recording().wake(deployment);
+    return recording().troubles().get(deployment);
   };
-  const journals = new ReadableJournals({
-    data: disk.folder,
-    openDisk,
-    progress,
-    open,
-    limits,
+  return new ReadableJournals({ data: disk.folder, openDisk, progress, open, limits, notices, collectGarbage });
+}
+
+function createAssets(
+  { config, limits, notices, openDisk, progress }: Setup,
+  { disk }: DataFolder,
+  journals: ReadableJournals,
+): AllAssets {
+  return new AllAssets({
+    keys: config.watchAsset,
+    isHosted: config.deployments !== '',
+    openDisk: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
+    journalOf: (deployment) => journals.of(deployment),
+    nextSeq: (folder) => progress.nextSeq(folder),
+    turn: () => journals.shared.turns.take(),
     notices,
-    collectGarbage,
+    limits,
   });
-  const assets = new AssetMemory({ journals, limits });
-  shutdown.add(() => assets.close());
-  const { watchAsset: keys, deployments } = config;
-  if (keys.length > 0) {
-    const watched = new WatchedAssets({ keys, isHosted: deployments !== '', journals, notices, limits });
-    metrics.watched = watched;
-    shutdown.add(() => watched.close());
-  }
-  return { journals, assets };
+}
+
+function createAssetReadings(
+  { config, limits, metrics, shutdown }: Setup,
+  journals: ReadableJournals,
+  assets: AllAssets,
+): AssetReadings {
+  const readings = new AssetReadings({ journals, assets, limits });
+  metrics.assets = assets;
+  assets.begin();
+  if (config.watchAsset.length > 0) metrics.watched = readings;
+  shutdown.add(() => {
+    readings.close();
+    assets.close();
+  });
+  return readings;
 }
 
 /** The test mode. Its reset also empties what is derived from the journal. */
@@ -258,12 +279,10 @@ async function createTestMode(
   { limits, notices, refusals, aroundReset = (reset) => reset() }: Setup,
   recording: Recording,
   journals: ReadableJournals,
-  assets: AssetMemory,
 ): Promise<TestMode> {
   const { TestMode } = await import('./test-mode/test-mode.ts');
   const begin = async () => {
     await journals.of(undefined).startOver(() => recording.startOver());
-    assets.startOver();
     refusals.clear();
   };
   const resets = new Mutex();
@@ -290,3 +309,6 @@ function recoveryFailed({ folder }: Disk, error: Error): StartError {
     : ([exitCodes.diskFailed, ''] as const);
   return new StartError(exitCode, `the journal in ${folder} cannot be opened: ${error.message}${hint}`);
 }
+
+/** A socket that was passed might listen on this address. */
+const LOOPBACK = '127.0.0.1';

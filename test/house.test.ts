@@ -17,6 +17,7 @@ const order: readonly (readonly string[])[] = [
   ['config'],
   ['telemetry'],
   ['journal', 'http', 'client'],
+  ['assets'],
   ['deployments'],
   ['reading', 'test-mode', 'forward'],
   ['service'],

@@ -206,16 +206,18 @@ export const limits = {
   streamStallMs: 30_000,
   /** Assets in one reply of `GET /assets`. */
   readAssetsMax: 1_000,
-  /** Memory for the state of assets, on all journals together, in bytes: about 200,000 assets with two checks each. */
+  /** Memory for the state of assets, of all journals together, in bytes: about 200,000 assets with two checks each. */
   assetBytesMax: 192 * MIB,
-  /** How long a request waits while the state of the assets is built; after that it gets 503. */
+  /** How long a request waits while the state of the assets is read; after that it gets 503. */
   assetsWaitMs: 5_000,
   /** Keys of `--watch-asset`. */
   watchedKeysMax: 20,
   /** How long `/metrics` waits for the state of these keys. */
   watchWaitMs: 1_000,
-  /** Interval of attempts to build a state that needed more than `assetBytesMax`. */
-  assetsAgainMs: 3_600_000,
+  /** Bytes of lines that a start reads for the state of the assets before it writes the state at once: see `segmentBytes`. */
+  assetsSaveBytes: 16 * MIB,
+  /** Interval of attempts to write the state of the assets, after a failure. */
+  assetsSaveMs: 10_000,
   /** Greatest value of `--last`: its search keeps the seq of each of these events in memory. */
   lastEventsMax: 1_000_000,
   /** Events in one reply of `GET /events`, unless it is a stream. */

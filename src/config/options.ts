@@ -36,8 +36,9 @@ export interface Operands {
   readonly choices?: readonly string[];
   /** The operands are paths of files or of folders, for shell completion. */
   readonly paths?: 'files' | 'folders';
-  /** The option, whose value is a path, that the first operand sets. */
+  /** The option, whose value is a path, that the first operand sets, unless it is one of `actions`. */
   readonly option?: string;
+  readonly actions?: readonly string[];
 }
 
 /** @returns the flag of an option, without its dashes: `path-prefix` for `pathPrefix` */
@@ -85,7 +86,7 @@ export function readOptions<Values extends object>(
 ): ValidOptions<Values> | Invalid {
   const names = Object.keys(options) as (keyof Values & string)[];
   const { given, operands: words, problems } = read(args, options, operands);
-  if (operands.option !== undefined && words[0] !== undefined) {
+  if (operands.option !== undefined && words[0] !== undefined && !operands.actions?.includes(words[0])) {
     const flag = `--${flagOf(operands.option)}`;
     const [flagged = words[0]] = given.get(flag) ?? [];
     if (resolve(flagged) !== resolve(words[0])) {

@@ -9,7 +9,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, refused } from '../event/record-result.ts';
 import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
-import type { JournalHooks } from '../journal/hooks.ts';
+import type { AssetHooks, JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, type LockFolder } from '../journal/lock.ts';
@@ -40,6 +40,8 @@ export interface DeploymentJournalsOptions {
   readonly onDefect: (error: Error) => void;
   /** @returns the hooks of a deployment's journal. Called before each opening of the journal. */
   readonly hooksOf?: ((name: string) => JournalHooks | undefined) | undefined;
+  /** @returns see `JournalOptions.assets` */
+  readonly assetsOf?: ((name: string) => AssetHooks | undefined) | undefined;
 }
 
 type LifeCycle =
@@ -355,6 +357,7 @@ export class DeploymentJournal {
       metrics,
       keyMemory: this.#options.keyMemory,
       hooks: this.#options.hooksOf?.(this.#name),
+      assets: this.#options.assetsOf?.(this.#name),
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),

@@ -1,5 +1,8 @@
 /** Asset keys as text: on the command line, in queries and on the page. */
 
+/** Joins the parts of a key to a text that sorts like the key. No key contains it. */
+export const BETWEEN_PARTS = '\0';
+
 /** Lines of the help of commands that take keys. */
 export const keyNotes: readonly string[] = [
   'Keys:',

@@ -25,7 +25,7 @@ export interface LinesToAppend {
 
 /**
  * Appends one batch to the segment, durably.
- * @returns the segment after the write, with the `chain` of the next line
+ * @returns the segment after the write, with the `chain` of the next line and the id of the last one
  * @throws NotEncoded, NotWritten, or another error after which the content of the disk is unknown; Defect if nothing was written,
  *   because the lines do not continue the journal
  */
@@ -35,8 +35,8 @@ export async function appendBatch(
   now: Date,
   scratch: EncodeBuffer,
 ): Promise<Segment> {
-  const { bytes, chain } = encode(batch, segment.chain, now, scratch);
-  const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain };
+  const { bytes, chain, lastId } = encode(batch, segment.chain, now, scratch);
+  const after = { file: segment.file, bytes: segment.bytes + bytes.length, chain, lastId };
   checkContinuation(bytes, segment.chain.seq + batch.lines.length, chain);
   // Before the write, since it would hide that the file was truncated; after it, since no event may get 200 if its file is gone.
   checkUntouched(segment);

@@ -1,10 +1,11 @@
 /**
  * The hooks of forwarding in a journal: they report files that are about to be removed, and hold back files that a destination
- * still needs.
+ * still needs. And the hooks of the state of its assets, which holds nothing back.
  */
 
 import { Mutex } from '../config/mutex.ts';
 import type { Notices } from '../telemetry/log.ts';
+import type { LineMembers } from './line/record.ts';
 
 /** The hooks of one journal. */
 export interface JournalHooks {
@@ -30,6 +31,32 @@ export interface JournalHooks {
    * @param lastSeq the last durable seq
    */
   closed(lastSeq: number): Promise<void>;
+}
+
+/** What a journal tells the state of its assets. Nothing throws or rejects. */
+export interface AssetHooks {
+  /** Called when the journal is open, before it records an event. @param lastSeq its last seq, 0 if it is new */
+  opened(lastSeq: number): void;
+  /** Called when the lines of a batch are durable, before their replies leave. */
+  recorded(batch: RecordedBatch): void;
+  /** Called when a full file was closed. */
+  rotated(): void;
+  /** Called before files are removed, also before the journal is open. They are removed after it resolves. @param lastSeq of the files */
+  removing(lastSeq: number): Promise<void>;
+  /** Called before a clean stop is marked. */
+  closing(): Promise<void>;
+}
+
+/** The lines of one write. */
+export interface RecordedBatch {
+  readonly lines: readonly LineMembers[];
+  readonly firstSeq: number;
+  /** The `time` of the lines. */
+  readonly time: Date;
+  /** Of the last line. */
+  readonly lastId: string;
+  readonly lastCrc: number;
+  readonly bytes: number;
 }
 
 /** The files stay, and reports are refused with the message, until a later call of `removing` resolves. */

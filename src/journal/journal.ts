@@ -15,7 +15,7 @@ import { describe, lacksDescriptors, SyncError } from './disk.ts';
 import { scheduleClosedCalls } from './hooks.ts';
 import { KeyedReports } from './keys/idempotency.ts';
 import { JournalKeys } from './keys/keys.ts';
-import { type EncodeBuffer, type LineMembers, SEQ_MAX } from './line/record.ts';
+import { type EncodeBuffer, SEQ_MAX } from './line/record.ts';
 import { markCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
@@ -24,7 +24,15 @@ import type { Backlog, QueueEntry } from './queue-entry.ts';
 import { encodeEvents, explainOversize, overload } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
-import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
+import {
+  type Batch,
+  type Committing,
+  type JournalState,
+  OPENING,
+  type OpenState,
+  takeBatch,
+  USED_UP,
+} from './state.ts';
 
 /**
  * The writer of one journal. `open` recovers the journal, `append` queues events, `close` writes the queued events. Failures of
@@ -117,6 +125,7 @@ export class Journal implements JournalFigures {
     this.#options.notices.info('journal open', { file: segment.file.name, next_seq: segment.chain.seq });
     this.#continueAt(segment);
     this.#metrics.journals.add(this);
+    this.#options.assets?.opened(segment.chain.seq - 1);
     this.#retention.start(segment.chain.seq - 1);
     const refusal = this.#retention.refusal;
     if (refusal !== undefined) this.#refuseQueue(refusal);
@@ -264,6 +273,7 @@ export class Journal implements JournalFigures {
       await segment.file.close();
       await this.#callClosed(segment.chain.seq - 1);
       this.#checkHeld(); // without the lock the marker would describe a file of another process
+      await this.#options.assets?.closing();
       await markCleanStop(this.#options.disk, { ...segment, file: segment.file.name });
     } catch (error) {
       this.#options.notices.warn('the stop could not be noted; the next start will rewrite the last file', {
@@ -344,32 +354,9 @@ export class Journal implements JournalFigures {
   }
 
   #startBatch(): Committing {
-    const batch = this.#takeBatch();
-    return { batch, committed: this.#commit(batch) };
-  }
-
-  /** Takes whole entries from the queue, up to `batchBytesMax`, but at least one. */
-  #takeBatch(): Batch {
-    const { batchBytesMax } = this.#options.limits;
-    const seqsLeft = this.#seqsLeft;
-    const lines: LineMembers[] = [];
-    let ids: (string | undefined)[] | undefined;
-    let bytes = 0;
-    let count = 0;
-    for (const entry of this.#queue) {
-      bytes += entry.lineBytes;
-      if (count > 0 && (bytes > batchBytesMax || lines.length + entry.lines.length > seqsLeft)) break;
-      if (entry.ids !== undefined) {
-        ids ??= [];
-        for (const [index, id] of entry.ids.entries()) ids[lines.length + index] = id;
-      }
-      for (const members of entry.lines) lines.push(members);
-      count += 1;
-    }
-    const rest = this.#queue.splice(count);
-    const entries = this.#queue;
+    const { batch, rest } = takeBatch(this.#queue, this.#options.limits.batchBytesMax, this.#seqsLeft);
     this.#queue = rest;
-    return { entries, lines, ids };
+    return { batch, committed: this.#commit(batch) };
   }
 
   /** Number of seqs up to SEQ_MAX; 0 unless the journal is open. */
@@ -389,15 +376,15 @@ export class Journal implements JournalFigures {
       if (this.#failure !== undefined) throw this.#failure; // retention might have failed during the rotation
       const { segment } = this.#state;
       const startedMs = performance.now();
+      const time = this.#clock.read();
       const after =
-        lines.length > 0
-          ? await appendBatch(segment, batch, this.#clock.read(), this.#encodeBuffer)
-          : await tryWrite(segment);
+        lines.length > 0 ? await appendBatch(segment, batch, time, this.#encodeBuffer) : await tryWrite(segment);
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
       this.#continueAfterWrite(after);
       this.#keys?.addDurable(entries, segment, after);
+      if (lines.length > 0) this.#tellAssets(lines, time, segment, after);
       return recorded;
     } catch (error) {
       if (error instanceof NotEncoded) return this.#refuseUnencoded(error);
@@ -405,6 +392,11 @@ export class Journal implements JournalFigures {
     } finally {
       clearTimeout(stallTimer);
     }
+  }
+
+  #tellAssets(lines: Batch['lines'], time: Date, before: Segment, { chain, lastId = '', bytes }: Segment): void {
+    const batch = { lines, firstSeq: before.chain.seq, time, lastId, lastCrc: chain.crc, bytes: bytes - before.bytes };
+    this.#callSafely(this.#options.assets?.recorded, batch);
   }
 
   /** Creates the next file. Its directory entry is durable when this resolves, so its first batch may be acknowledged. */
@@ -423,6 +415,7 @@ export class Journal implements JournalFigures {
     notices.info('segment closed', { file: full.file.name, next: file.name });
     this.#keys?.closed(full);
     void this.#callClosed(seq - 1);
+    this.#options.assets?.rotated();
     this.#retention.run();
   }
 

@@ -2,7 +2,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Disk } from './disk.ts';
-import type { JournalHooks } from './hooks.ts';
+import type { AssetHooks, JournalHooks } from './hooks.ts';
 import type { KeyMemory } from './keys/memory.ts';
 import type { HashKey } from './keys/table.ts';
 import type { Backlog } from './queue-entry.ts';
@@ -33,6 +33,8 @@ export interface JournalOptions {
   readonly keyMemory?: KeyMemory | undefined;
   /** Undefined if nothing is forwarded from or to the journal. */
   readonly hooks?: JournalHooks | undefined;
+  /** Undefined if no client may read and no asset is watched. */
+  readonly assets?: AssetHooks | undefined;
   /** `hashKey` by default; only tests pass another function. */
   readonly hashKey?: HashKey | undefined;
   /** Called when no descriptor was free to begin the next file, which is tried again every `limits.probeMs`. */

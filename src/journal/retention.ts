@@ -14,7 +14,7 @@ import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Disk, isFull, SyncError } from './disk.ts';
-import { type JournalHooks, NotRemovableError } from './hooks.ts';
+import { type AssetHooks, type JournalHooks, NotRemovableError } from './hooks.ts';
 import { readTime } from './line/members.ts';
 import { lastLine } from './open/scan.ts';
 import { beforeGone, type Contents, contentsOf, goneName, goneRange, sidecarFirstSeq } from './segments.ts';
@@ -28,6 +28,7 @@ export interface RetentionOptions {
   readonly limits: Limits;
   readonly notices: Notices;
   readonly hooks?: JournalHooks | undefined;
+  readonly assets?: AssetHooks | undefined;
 }
 
 /** Retention of one journal, whose folder is locked. It runs concurrently with the batches, one system call at a time. */
@@ -202,6 +203,7 @@ export class Retention {
     let reason = refusal;
     try {
       await this.#options.hooks?.removing(lastSeq, firstSeq);
+      await this.#options.assets?.removing(lastSeq);
       return true;
     } catch (error) {
       if (!(error instanceof NotRemovableError)) throw error;

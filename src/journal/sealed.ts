@@ -4,15 +4,19 @@ import { crc32 } from 'node:zlib';
 import { LINE_FEED } from '../event/json-bytes.ts';
 import { hex } from './line/record.ts';
 
-/** @param text of an object without its end: `{"seq":7` @returns the whole object: `{"seq":7,"crc":"9ae0daaf"}` */
-export function sealed(text: string): string {
-  return `${text}${CRC_MEMBER}${hex(crc32(text))}"}`;
+/**
+ * @param text of an object without its end: `{"seq":7`
+ * @param before the CRC-32 of the bytes before it
+ * @returns the whole object: `{"seq":7,"crc":"9ae0daaf"}`
+ */
+export function sealed(text: string, before = 0): string {
+  return `${text}${CRC_MEMBER}${hex(crc32(text, before))}"}`;
 }
 
 /** Whether a text is one that `sealed` made. */
-export function isSealed(text: string): boolean {
+export function isSealed(text: string, before = 0): boolean {
   const end = text.lastIndexOf(CRC_MEMBER);
-  return end !== -1 && sealed(text.slice(0, end)) === text;
+  return end !== -1 && sealed(text.slice(0, end), before) === text;
 }
 
 /** @returns the content of a file that is one such object */

@@ -120,10 +120,13 @@ export function sidecarFirstSeq(name: string): number | undefined {
 
 const SIDECAR_NAME = /^keys-([0-9]{20})\.idx(?:\.new)?$/;
 
+/** The state of the assets of a journal. */
+export const STATE_FILE = 'assets.state';
+
 /** Whether assetlog uses this name for a file or folder of a journal. */
 export function isOwnName(name: string): boolean {
   return OWN_NAME.test(name);
 }
 
 const OWN_NAME =
-  /^(\.(un)?lock(ed)?-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|damaged-.*)$/;
+  /^(\.(un)?lock(ed)?-.*|\.journal-.*|\.?forward(ed)?-.*|dead-.*\.jsonl(\..*)?|\.stopped-cleanly|\.made-for-tests|events-[0-9]{20}\.jsonl(\..*)?|events-[0-9-]{41}\.(lost|removed)|keys-[0-9]{20}\.idx(\.new)?|assets\.(state(\.new)?|forget)|damaged-.*)$/;

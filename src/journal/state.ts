@@ -2,7 +2,7 @@
 
 import type { RecordResult } from '../event/record-result.ts';
 import type { LinesToAppend } from './append.ts';
-import { SEQ_MAX } from './line/record.ts';
+import { type LineMembers, SEQ_MAX } from './line/record.ts';
 import type { Segment } from './open/recovery.ts';
 import type { QueueEntry } from './queue-entry.ts';
 
@@ -34,6 +34,34 @@ export const OPENING = 'the journal is being opened';
 /** One write: whole entries, and their lines. */
 export interface Batch extends LinesToAppend {
   readonly entries: readonly QueueEntry[];
+}
+
+/**
+ * Takes whole entries from the beginning of a queue, but at least one.
+ * @param bytesMax of their lines @param linesMax the seqs that are left
+ * @returns the batch, and the rest of the queue
+ */
+export function takeBatch(
+  queue: QueueEntry[],
+  bytesMax: number,
+  linesMax: number,
+): { readonly batch: Batch; readonly rest: QueueEntry[] } {
+  const lines: LineMembers[] = [];
+  let ids: (string | undefined)[] | undefined;
+  let bytes = 0;
+  let count = 0;
+  for (const entry of queue) {
+    bytes += entry.lineBytes;
+    if (count > 0 && (bytes > bytesMax || lines.length + entry.lines.length > linesMax)) break;
+    if (entry.ids !== undefined) {
+      ids ??= [];
+      for (const [index, id] of entry.ids.entries()) ids[lines.length + index] = id;
+    }
+    for (const members of entry.lines) lines.push(members);
+    count += 1;
+  }
+  const rest = queue.splice(count);
+  return { batch: { entries: queue, lines, ids }, rest };
 }
 
 export interface Committing {

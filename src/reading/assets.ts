@@ -1,14 +1,19 @@
 /** `GET /assets`: the state of each asset, as `assetlog assets --json` shows it. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { AllAssets } from '../assets/all-assets.ts';
+import { assetJson } from '../assets/asset-json.ts';
+import { type Asset, isFailing, isStale, keyOf, latestEvent } from '../assets/asset-state.ts';
+import type { Kept } from '../assets/state-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
-import { type Handler, Refusal, type Reply, unavailableRefusal } from '../http/message.ts';
-import { type AssetStates, assetJson, isFailing, isStale, keyOf } from '../journal/look/asset-state.ts';
+import { type Handler, type Reply, unavailableRefusal } from '../http/message.ts';
+import type { GoneRange } from '../journal/segments.ts';
+import type { WatchedFigures } from '../telemetry/metrics.ts';
 import type { ReadableJournals, ReadingParts, SharedByReadings } from './journals.ts';
-import { LiveAssets } from './live-assets.ts';
 import {
   booleanParameter,
+  choiceParameter,
   described,
   durationParameter,
   keyParameter,
@@ -26,6 +31,7 @@ interface AssetsQuery {
   readonly stale: number | undefined;
   readonly after_key: readonly string[] | undefined;
   readonly limit: number;
+  readonly sort: 'key' | 'state';
 }
 
 export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'>): QueryTable<AssetsQuery> {
@@ -36,6 +42,10 @@ export function assetsParameters({ readAssetsMax }: Pick<Limits, 'readAssetsMax'
     stale: described('only assets without an event for so long', durationParameter),
     after_key: described('only assets after this one', keyParameter),
     limit: described('at most so many', numberParameter(readAssetsMax, 1, readAssetsMax)),
+    sort: described(
+      'by state: errors first, then warnings, then the longest silent',
+      choiceParameter(['key', 'state']),
+    ),
   };
 }
 
@@ -49,117 +59,135 @@ export function readAssets({ assets, journals, limits, metrics }: ReadingParts):
       reply: async (ending): Promise<Reply> => {
         journals.shared.checkMemory();
         metrics.read('assets');
-        const states = await assets.upToDate(request.deployment, ending);
+        const kept = await assets.upToDate(request.deployment, ending);
+        const { first } = await journals.of(request.deployment).range();
         const { shared } = journals;
-        return listReply('assets', () => assetsOf(states, query, shared), request.head.fields.accept, shared, limits);
+        const list = () => assetsOf(kept, first, query, shared);
+        return listReply('assets', list, request.head.fields.accept, shared, limits, noteOf(kept));
       },
     };
   };
 }
 
+/** @returns the members of the document beside the assets: what the state lacks, if it lacks something */
+function noteOf({ states, sinceSeq, unseen }: Kept): object {
+  return {
+    ...(sinceSeq > 1 && { since_seq: sinceSeq }),
+    ...(unseen.length > 0 && { unseen: unseen.map(({ first, last }: GoneRange) => ({ first, last })) }),
+    ...(states.refused > 0 && { refused: states.refused }),
+  };
+}
+
 /** Yields assets in their JSON form. Few are looked at in a turn. */
 async function* assetsOf(
-  states: AssetStates,
+  kept: Kept,
+  firstSeq: number,
   query: AssetsQuery,
-  { turns }: Pick<SharedByReadings, 'turns'>,
+  shared: Pick<SharedByReadings, 'turns'>,
 ): AsyncGenerator<object> {
+  const found = matching(kept, query, shared);
   let left = query.limit;
-  let looked = 0;
-  const start = query.key_begins_with;
-  const staleMs = query.stale === undefined ? undefined : Date.now() - query.stale;
-  const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
-  for (const asset of states.inOrder(query.after_key, query.key_prefix ?? whole)) {
-    looked += 1;
-    if (looked % LOOKED_ASSETS === 0) await turns.take();
-    if (query.failing && !isFailing(asset)) continue;
-    if (staleMs !== undefined && !isStale(asset, staleMs)) continue;
-    if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
+  for await (const asset of query.sort === 'key' ? found : byState(found, query.limit)) {
+    yield assetJson(asset, 'time', firstSeq);
     left -= 1;
-    yield assetJson(asset, 'time');
     if (left === 0) return;
   }
 }
 
-const LOOKED_ASSETS = 1_000;
-
-export interface AssetMemoryOptions {
-  readonly journals: ReadableJournals;
-  readonly limits: Limits;
+async function* matching(
+  { states }: Kept,
+  { key_begins_with: start, key_prefix, after_key, failing, stale }: AssetsQuery,
+  { turns }: Pick<SharedByReadings, 'turns'>,
+): AsyncGenerator<Asset> {
+  let looked = 0;
+  const staleMs = stale === undefined ? undefined : Date.now() - stale;
+  const whole = start !== undefined && start.length > 1 ? start.slice(0, -1) : undefined;
+  for (const asset of states.inOrder(after_key, key_prefix ?? whole)) {
+    looked += 1;
+    if (looked % LOOKED_ASSETS === 0) await turns.take();
+    if (failing && !isFailing(asset)) continue;
+    if (staleMs !== undefined && !isStale(asset, staleMs)) continue;
+    if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
+    yield asset;
+  }
 }
 
-/** For all journals that were asked for, in bounded memory. */
-export class AssetMemory {
-  readonly #options: AssetMemoryOptions;
-  /** By deployment; the one that was asked for last is the last one. */
-  readonly #live = new Map<string | undefined, LiveAssets>();
-  /** The deployments whose states do not fit into the memory, and until when they are not tried again. */
-  readonly #tooLarge = new Map<string | undefined, number>();
+/** @returns the first assets in the order of their states, of which few are held at a time */
+async function* byState(assets: AsyncIterable<Asset>, limit: number): AsyncGenerator<Asset> {
+  let first: { readonly asset: Asset; readonly rank: number; readonly seq: number }[] = [];
+  const prune = () => {
+    first = first.sort((a, b) => b.rank - a.rank || a.seq - b.seq).slice(0, limit);
+  };
+  for await (const asset of assets) {
+    first.push({ asset, rank: rankOf(asset), seq: latestEvent(asset).seq });
+    if (first.length >= 2 * limit + LOOKED_ASSETS) prune();
+  }
+  prune();
+  for (const { asset } of first) yield asset;
+}
 
-  constructor(options: AssetMemoryOptions) {
+/** @returns 2 with a check that failed with an error, 1 with another check that failed, 0 otherwise */
+function rankOf({ checks }: Asset): number {
+  let rank = 0;
+  for (const { passed, severity } of checks?.values() ?? [])
+    if (!passed) rank = Math.max(rank, severity === 'WARN' ? 1 : 2);
+  return rank;
+}
+
+const LOOKED_ASSETS = 1_000;
+
+export interface AssetReadingsOptions {
+  readonly journals: ReadableJournals;
+  readonly assets: AllAssets;
+  readonly limits: Pick<Limits, 'assetsWaitMs' | 'watchWaitMs'>;
+}
+
+/** The states for readings, which wait until the journal may be read and its state was read. */
+export class AssetReadings implements WatchedFigures {
+  readonly #options: AssetReadingsOptions;
+  readonly #closing = new AbortController();
+
+  constructor(options: AssetReadingsOptions) {
     this.#options = options;
   }
 
   /**
-   * Resolves to the states of the assets of a journal, with all that was durable when it was called.
+   * Resolves to the state of the assets of a journal, with all that was durable when it was called.
    * @param deployment undefined in local mode
-   * @throws Refusal 503 if they are being built for longer than `limits.assetsWaitMs`, or take more than `limits.assetBytesMax`
+   * @throws Refusal 503 if it is being read for longer than `limits.assetsWaitMs`
    */
-  async upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates> {
-    const { journals, limits } = this.#options;
+  async upToDate(deployment: string | undefined, ending: AbortSignal): Promise<Kept> {
+    const { journals, assets, limits } = this.#options;
     const journal = await journals.whenReadable(deployment, ending);
-    if ((this.#tooLarge.get(deployment) ?? 0) > performance.now()) throw tooLarge(limits);
-    const live =
-      this.#live.get(deployment) ?? new LiveAssets({ journal, onGrowth: () => this.#makeSpace(deployment), limits });
-    this.#live.delete(deployment);
-    this.#live.set(deployment, live);
-    const late = new AbortController();
-    const built = live.upToDate();
-    const waited = sleep(limits.assetsWaitMs, undefined, { signal: AbortSignal.any([ending, late.signal]) }).catch(
-      () => {}, // the request or the service ends, or the states are there
-    );
-    try {
-      const states = await Promise.race([built, waited]);
-      if (states !== undefined) return states;
-    } finally {
-      late.abort();
-      built.catch(() => {}); // of a reading that fails after the reply; the next request reads again
-    }
-    const said = await journal.progress().durable();
-    const share = said.kind === 'before' ? ` (${Math.floor((100 * live.lastSeq) / said.seq)} % so far)` : '';
+    const one = assets.of(deployment);
+    if (one.isLive) return one.current!;
+    await one.whenCurrent(AbortSignal.any([ending, this.#closing.signal, AbortSignal.timeout(limits.assetsWaitMs)]));
+    if (one.current !== undefined) return one.current;
+    const { last } = await journal.range();
+    const share = last > 0 ? ` (${Math.floor((100 * (one.lastSeq ?? 0)) / last)} % so far)` : '';
     throw unavailableRefusal(`the journal is being read to find the state of its assets${share}; ask again`);
   }
 
-  /** Ends what is being read. */
+  async update(): Promise<void> {
+    const { assets, journals, limits } = this.#options;
+    const late = new AbortController();
+    const { signal } = late;
+    const known = assets.watched.map(async (deployment) => {
+      if (assets.of(deployment).current !== undefined) return;
+      await journals.whenReadable(deployment, signal);
+      await assets.of(deployment).whenCurrent(signal);
+    });
+    const waited = sleep(limits.watchWaitMs, undefined, { signal, ref: false });
+    await Promise.race([Promise.allSettled(known), waited]).catch(() => {});
+    late.abort();
+    waited.catch(() => {}); // aborted
+  }
+
+  ages(nowMs: number): ReadonlyMap<string, number> {
+    return this.#options.assets.ages(nowMs);
+  }
+
   close(): void {
-    for (const live of this.#live.values()) live.drop(unavailableRefusal('the service is stopping'));
-    this.#live.clear();
+    this.#closing.abort();
   }
-
-  /** Begins anew with the first lines: the journals that were read were replaced. */
-  startOver(): void {
-    for (const live of this.#live.values()) live.startOver();
-    this.#tooLarge.clear();
-  }
-
-  /** Forgets the states of the journals that were not asked for longest, and at last those of the one that grows. */
-  #makeSpace(growing: string | undefined): void {
-    const { limits } = this.#options;
-    const bytes = () => [...this.#live.values()].reduce((sum, live) => sum + live.bytes, 0);
-    for (const [deployment, live] of this.#live) {
-      if (bytes() <= limits.assetBytesMax) return;
-      if (deployment === growing) continue;
-      live.drop(unavailableRefusal('the state of the assets of other deployments needed the memory; ask again'));
-      this.#live.delete(deployment);
-    }
-    if (bytes() <= limits.assetBytesMax) return;
-    this.#live.get(growing)?.drop(tooLarge(limits));
-    this.#live.delete(growing);
-    this.#tooLarge.set(growing, performance.now() + limits.assetsAgainMs);
-  }
-}
-
-function tooLarge({ assetBytesMax, assetsAgainMs }: Limits): Refusal {
-  const memory = `${Math.floor(assetBytesMax / 1024 / 1024)} MiB`;
-  const error = `the state of the assets takes more than ${memory} of memory; use assetlog assets in the folder of the journal`;
-  return new Refusal(503, error, { headers: ['Retry-After', String(assetsAgainMs / 1000)] });
 }

@@ -35,7 +35,7 @@ export function describedReadings(
       path: '/assets',
       summary: 'Read the state of each asset',
       query: assetsParameters(limits),
-      content: { 'application/json': object({ assets: list(asset) }), [linesType]: text },
+      content: { 'application/json': object({ assets: list(asset) }, lacking), [linesType]: text },
     },
     {
       ...shared,
@@ -58,14 +58,18 @@ const count: Schema = { type: 'integer', minimum: 1 };
 const truth: Schema = { type: 'boolean' };
 
 const latest = { count, seq: count, time: text };
-const latestMore = { partition: text, data_version: text };
+const latestMore = { partition: text, data_version: text, removed: truth };
+const result = { check_name: text, passed: truth, severity: text, ...latest };
+const inARow = { since_seq: count, since: text, in_a_row: count };
 const asset = object(
   {
     asset_key: ref('KeyParts'),
-    checks: list(object({ check_name: text, passed: truth, severity: text, ...latest }, latestMore)),
+    checks: list(object({ ...result, ...inARow }, latestMore)),
   },
   Object.fromEntries(['materialization', 'observation', 'check'].map((kind) => [kind, object(latest, latestMore)])),
 );
+/** What the state of the assets lacks. */
+const lacking = { since_seq: count, unseen: list(object({ first: count, last: count })), refused: count };
 const source = object({
   id: text,
   name: orNull(text),

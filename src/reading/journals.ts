@@ -1,5 +1,6 @@
 /** The journals of a service, for reading over HTTP. Each is read from its files, like a command does, beside its writer. */
 
+import type { Kept } from '../assets/state-file.ts';
 import { journalFolder } from '../config/config.ts';
 import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
@@ -8,7 +9,6 @@ import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
-import type { AssetStates } from '../journal/look/asset-state.ts';
 import type { Line, Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { readLastStop } from '../journal/open/clean-stop.ts';
@@ -26,8 +26,8 @@ import { Turns } from './turns.ts';
 export interface ReadingParts {
   readonly journals: ReadableJournals;
   readonly assets: {
-    /** As `AssetMemory.upToDate`. */
-    upToDate(deployment: string | undefined, ending: AbortSignal): Promise<AssetStates>;
+    /** As `AssetReadings.upToDate`. */
+    upToDate(deployment: string | undefined, ending: AbortSignal): Promise<Kept>;
   };
   readonly refusals: Refusals;
   /** As `Hub.sourcesOf`. */

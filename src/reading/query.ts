@@ -109,6 +109,21 @@ export function booleanParameter<Initial extends boolean | undefined>(
   };
 }
 
+/** @param choices the first is the initial one */
+export function choiceParameter<Choice extends string>(
+  choices: readonly [Choice, ...Choice[]],
+): QueryParameter<Choice> {
+  return {
+    initial: choices[0],
+    schema: { type: 'string', enum: choices, default: choices[0] },
+    parse: (text) => {
+      const choice = choices.find((one) => one === text);
+      if (choice !== undefined) return choice;
+      throw new Error(`send ${choices.join(' or ')}`);
+    },
+  };
+}
+
 export const textParameter: QueryParameter<string | undefined> = {
   initial: undefined,
   schema: { type: 'string', minLength: 1 },

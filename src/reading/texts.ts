@@ -11,6 +11,7 @@ type List = Iterable<unknown> | AsyncIterable<unknown>;
  * @param name of the member that has the list in the document: `assets`
  * @param items begins to list the items
  * @param accept the header: the reply is a document, or JSON lines if the client prefers them
+ * @param more the members of the document after the list
  */
 export function listReply(
   name: string,
@@ -18,10 +19,11 @@ export function listReply(
   accept: string | undefined,
   shared: Pick<SharedByReadings, 'buffers' | 'turns'>,
   limits: Pick<Limits, 'readTurnBytes'>,
+  more: object = {},
 ): Reply {
   const type = acceptedType(accept, ['application/json', linesType]);
   const texts = () =>
-    type === linesType ? linesOf(items(), limits.readTurnBytes) : documentOf(name, items(), limits.readTurnBytes);
+    type === linesType ? linesOf(items(), limits.readTurnBytes) : documentOf(name, items(), more, limits.readTurnBytes);
   return {
     kind: 'stream',
     status: 200,
@@ -37,14 +39,15 @@ async function* linesOf(items: List, charactersMax: number): AsyncGenerator<stri
   }
 }
 
-async function* documentOf(name: string, items: List, charactersMax: number): AsyncGenerator<string> {
+async function* documentOf(name: string, items: List, more: object, charactersMax: number): AsyncGenerator<string> {
   let before = `{"${name}":[`;
   for await (const item of items) {
     yield before;
     yield* jsonTexts(item, charactersMax);
     before = ',';
   }
-  yield `${before === ',' ? '' : before}]}`;
+  const members = JSON.stringify(more).slice(1, -1);
+  yield `${before === ',' ? '' : before}]${members && `,${members}`}}`;
 }
 
 /**

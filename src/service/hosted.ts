@@ -28,13 +28,16 @@ export async function recordForDeployments(
   onDeployments: () => Promise<void>,
 ): Promise<Recording> {
   const { config, notices, limits, metrics, progress, shutdown } = setup;
-  const { folder } = journals;
+  const { folder, assets } = journals;
   const { pathPrefix, tokenHeader } = config;
   const file = await watchDeployments(config.deployments, setup, (current) => {
     reportTokenEnds(current, setup);
     readings.checkAll();
     // Forwarding from a removed deployment ends before its journal is closed.
-    const forget = (name: string) => progress.forget(journalFolder(folder.disk.folder, name));
+    const forget = (name: string) => {
+      progress.forget(journalFolder(folder.disk.folder, name));
+      assets?.forget(name);
+    };
     void onDeployments().then(() => hosted.keepOnly((name) => file.current.tokensOf.has(name), forget));
   }).catch((error: Error) => {
     throw new StartError(exitCodeOf(error), error.message);
@@ -105,7 +108,7 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, hooksOf }: RecordedJournals): DeploymentJournals {
+function openJournals(setup: Setup, { folder, hooksOf, assets }: RecordedJournals): DeploymentJournals {
   const { config, notices, limits, metrics, keyMemory, openDisk, lockFolder, progress } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
@@ -114,6 +117,7 @@ function openJournals(setup: Setup, { folder, hooksOf }: RecordedJournals): Depl
     segmentBytes: segmentBytesOf(config),
     retain: config,
     hooksOf,
+    assetsOf: (name) => assets?.hooksOf(name),
     limits,
     metrics,
     keyMemory,

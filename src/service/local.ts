@@ -14,7 +14,7 @@ import { StartError } from './start-error.ts';
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
   { config, notices, limits, metrics, keyMemory, openDisk, progress, shutdown }: Setup,
-  { folder, hooksOf }: RecordedJournals,
+  { folder, hooksOf, assets }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
@@ -32,6 +32,7 @@ export function recordLocally(
       onRecorded: (nextSeq) => progress.recorded(disk.folder, nextSeq),
       checkHeld: () => folder.lock?.checkHeld(),
       hooks: hooksOf(undefined),
+      assets: assets?.hooksOf(undefined),
       ...waiting,
     });
   const local = new LocalJournal({ disk, create, openWaitMs: limits.openWaitMs, onFailed });

@@ -1,5 +1,6 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
+import type { AllAssets } from '../assets/all-assets.ts';
 import type { AppParts } from '../http/app.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { IsToken } from '../telemetry/masked.ts';
@@ -54,4 +55,6 @@ export interface RecordedJournals {
   readonly folder: DataFolder;
   /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
+  /** The states of their assets; undefined if no client may read and no asset is watched. */
+  readonly assets: AllAssets | undefined;
 }

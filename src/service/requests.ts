@@ -9,7 +9,7 @@ import { createAccess } from '../http/origin.ts';
 import { pageRoutes } from '../http/page/page.ts';
 import { readinessOf } from '../http/routes.ts';
 import type { SpaceWatch } from '../journal/free-space.ts';
-import type { AssetMemory } from '../reading/assets.ts';
+import type { AssetReadings } from '../reading/assets.ts';
 import type { ReadableJournals } from '../reading/journals.ts';
 import { readingRoutes } from '../reading/routes.ts';
 import type { TestMode } from '../test-mode/test-mode.ts';
@@ -25,7 +25,7 @@ export interface RequestParts {
   readonly recording: Recording;
   readonly space: SpaceWatch;
   readonly journals: ReadableJournals;
-  readonly assets: AssetMemory;
+  readonly assets: AssetReadings;
   readonly peers: Peers;
   readonly testMode: TestMode | undefined;
 }

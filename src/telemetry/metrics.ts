@@ -62,7 +62,7 @@ export interface HubFigures {
 
 /** The assets of `--watch-asset`. */
 export interface WatchedFigures {
-  /** Reads the events recorded since the last call, for a limited time. Never rejects. */
+  /** Waits for a limited time until the assets are known. Never rejects. */
   update(): Promise<void>;
   /**
    * @param nowMs in ms since 1970
@@ -70,6 +70,14 @@ export interface WatchedFigures {
    *   is left out until its assets are known
    */
   ages(nowMs: number): ReadonlyMap<string, number>;
+}
+
+/** The state of the assets of all journals. */
+export interface AssetFigures {
+  /** Number of events of new assets that did not fit into the memory. */
+  readonly refused: number;
+  /** Number of journals whose state could not be written. */
+  readonly unsaved: number;
 }
 
 /** Histogram buckets: from a single report to many reports that waited for a slow disk. */
@@ -117,6 +125,8 @@ export class Metrics {
   hub: () => HubFigures = () => ({ sources: 0, sourcesShare: 0, silentSeconds: undefined, lostEvents: 0 });
   /** Undefined without `--watch-asset`. */
   watched: WatchedFigures | undefined;
+  /** Undefined if no state of assets is kept. */
+  assets: AssetFigures | undefined;
   /** The idempotency keys that are remembered; undefined if `Idempotency-Key` is ignored. */
   keys: KeyFigures | undefined;
 
@@ -223,6 +233,12 @@ export class Metrics {
         `{key="${key.replace(/["\\]/g, '\\$&')}"} ${seconds === Number.POSITIVE_INFINITY ? '+Inf' : seconds}`,
     );
     add('watched_asset_age_seconds', 'gauge', 'Time since the last event of the oldest asset under a key.', watched);
+    if (this.assets !== undefined) {
+      const { refused, unsaved } = this.assets;
+      const help = 'Events of new assets that the state of the assets had no memory for.';
+      add('assets_refused_total', 'counter', help, [` ${refused}`]);
+      gauge('assets_unsaved', 'Journals whose state of the assets could not be written.', unsaved);
+    }
     if (freeBytes !== undefined) gauge('disk_free_bytes', 'Free space of the disk.', freeBytes);
     gauge('connections', 'Open connections.', this.connections.size);
     const failures = [` ${this.authFailures}`];

@@ -67,6 +67,7 @@ test('promtool accepts the alert rules, and each fires when it should and not be
       31,
     ],
     AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
+    AssetlogAssetsRefused: [{ assetlog_assets_refused_total: '0x30 3x20' }, 35],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_missing_events: '0x30 100x20' }, 35],

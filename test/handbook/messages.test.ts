@@ -15,6 +15,7 @@ const PAGE = pathOf('messages');
 
 /** The files and folders of `src/` with such messages. */
 const searched = [
+  'assets/',
   'commands/cli/data-folder.ts',
   'commands/cli/end.ts',
   'commands/forward/',

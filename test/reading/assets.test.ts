@@ -1,99 +1,92 @@
-/** The memory for the states of assets, of several journals. */
+/** Readings of the state of assets that wait: for a journal that is being read, or cannot be. */
 
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { type Limits, limits } from '../../src/config/limits.ts';
+import { test } from 'node:test';
+import { AllAssets } from '../../src/assets/all-assets.ts';
+import { limits } from '../../src/config/limits.ts';
 import { Refusal } from '../../src/http/message.ts';
-import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { encodeBatch } from '../../src/journal/line/record.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
-import { AssetMemory } from '../../src/reading/assets.ts';
-import { ReadableJournals } from '../../src/reading/journals.ts';
-import { createNotices } from '../../src/telemetry/log.ts';
-import { encodeMembers } from '../support/plain-event.ts';
-import { newFolder } from '../support/program.ts';
-import { FIRST, START } from '../support/segments.ts';
+import { AssetReadings } from '../../src/reading/assets.ts';
+import type { ReadableJournal, ReadableJournals } from '../../src/reading/journals.ts';
+import { gate } from '../support/gate.ts';
+import { FIRST, makeLines, quiet } from '../support/segments.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { HANG_MS, within } from '../support/tools.ts';
 
 const NEVER = new AbortController().signal;
 
-/** Two deployments with this number of assets each. `reads` counts the readings of their files. */
-function open(t: TestContext, assets: number, other: Partial<Limits>) {
-  const data = newFolder(t);
-  const reads = { a: 0, b: 0 };
+/** A journal at rest with 1,000 events, whose chunks wait for the gate. */
+function waiting(keys: readonly (readonly string[])[], fail?: Error) {
+  const disk = new SimulatedDisk();
+  disk.put(FIRST, makeLines(1_000).bytes);
   const progress = new OwnProgress();
-  for (const name of ['a', 'b']) {
-    mkdirSync(join(data, name));
-    const events = Array.from(
-      { length: assets },
-      (_, n) => ({ type: 'AssetObservation', assetKey: [`${n}`] }) as const,
-    );
-    const { bytes } = encodeBatch(events.map(encodeMembers), START, new Date());
-    writeFileSync(join(data, name, FIRST), bytes);
-    progress.recorded(join(data, name), assets + 1);
-  }
-  const counting = (folder: string): Disk => {
-    const disk = openDisk(folder);
-    const read: Disk['read'] = (...args) => {
-      reads[folder.endsWith('a') ? 'a' : 'b'] += 1;
-      return disk.read(...args);
-    };
-    return { ...disk, read };
+  const turns = gate();
+  let chunks = 0;
+  const readable = {
+    folder: disk.folder,
+    list: () => disk.list(),
+    size: (name: string) => disk.size(name),
+    async *read(name: string, start?: number, end?: number) {
+      for await (const chunk of disk.read(name, start, end)) {
+        if (fail !== undefined) throw fail;
+        chunks += 1;
+        if (chunks > 50) await turns.opened;
+        yield chunk;
+      }
+    },
   };
-  const all: Limits = { ...limits, readIdleMs: -1, ...other };
-  const notices = createNotices('error', false, () => {});
-  const journals = new ReadableJournals({
-    data,
-    openDisk: counting,
-    progress,
-    open: () => undefined,
-    limits: all,
-    notices,
+  const journal = {
+    diskFor: () => readable,
+    progress: () => progress.of(disk.folder),
+    remarks: () => () => {},
+    range: async () => ({ first: 1, last: 1_000 }),
+  };
+  const all = new AllAssets({
+    keys,
+    isHosted: false,
+    openDisk: () => disk,
+    journalOf: () => journal,
+    nextSeq: (folder) => progress.nextSeq(folder),
+    turn: async () => {},
+    notices: quiet,
+    limits,
   });
-  const memory = new AssetMemory({ journals, limits: all });
-  t.after(() => memory.close());
-  return { reads, memory, sizeOf: async (name: string) => (await memory.upToDate(name, NEVER)).size };
+  const journals = { whenReadable: async () => journal as unknown as ReadableJournal } as unknown as ReadableJournals;
+  const readings = new AssetReadings({ journals, assets: all, limits: { assetsWaitMs: 20, watchWaitMs: 20 } });
+  return { readings, open: turns.open };
 }
 
-async function refusalOf(answer: Promise<unknown>): Promise<{ error: string; retryAfter: string | undefined }> {
-  const error = await answer.then(
-    () => assert.fail('it is refused'),
-    (error: unknown) => error,
-  );
-  assert.ok(error instanceof Refusal);
-  assert.equal(error.reply.status, 503);
-  return { error: error.message, retryAfter: error.reply.headers?.[1] };
-}
-
-test('states that were not asked for longest are forgotten, and built again when they are asked for', async (t) => {
-  const ample = open(t, 1_000, {});
-  for (const name of ['a', 'b', 'a', 'b']) assert.equal(await ample.sizeOf(name), 1_000);
-  assert.deepEqual(ample.reads, { a: 1, b: 1 });
-  const oneBytes = (await ample.memory.upToDate('a', NEVER)).bytes;
-  const scarce = open(t, 1_000, { assetBytesMax: 1.5 * oneBytes });
-  for (const name of ['a', 'b', 'b', 'a']) assert.equal(await scarce.sizeOf(name), 1_000);
-  assert.deepEqual(scarce.reads, { a: 2, b: 1 });
-});
-
-test('states that do not fit into the memory are refused, without reading the journal each time', async (t) => {
-  const { memory, reads } = open(t, 1_000, { assetBytesMax: 1_000 });
-  const refused = {
-    error: /^the state of the assets takes more than 0 MiB of memory; use assetlog assets/,
-    retryAfter: '3600',
-  };
-  for (let n = 0; n < 3; n += 1) {
-    const { error, retryAfter } = await refusalOf(memory.upToDate('a', NEVER));
-    assert.match(error, refused.error);
-    assert.equal(retryAfter, refused.retryAfter);
+test('a request does not wait long while the state is read, and says how far it is', async () => {
+  const { readings, open } = waiting([]);
+  for (let asked = 0; asked < 2; asked += 1) {
+    const error: unknown = await within('the wait', HANG_MS, readings.upToDate(undefined, NEVER)).catch((e) => e);
+    assert.ok(error instanceof Refusal);
+    assert.equal(error.reply.status, 503);
+    assert.match(
+      error.message,
+      /^the journal is being read to find the state of its assets \([1-9]\d? % so far\); ask again$/,
+    );
   }
-  assert.deepEqual(reads, { a: 1, b: 0 });
+  open();
+  let kept = await readings.upToDate(undefined, NEVER).catch(() => undefined);
+  while (kept === undefined) kept = await readings.upToDate(undefined, NEVER).catch(() => undefined);
+  assert.deepEqual([kept.seq, kept.states.size], [1_000, 1_000]);
 });
 
-test('a request does not wait long while the states are being built, and they are built all the same', async (t) => {
-  const { memory, sizeOf } = open(t, 20_000, { assetsWaitMs: 0 });
-  const { error, retryAfter } = await refusalOf(memory.upToDate('a', NEVER));
-  assert.match(error, /^the journal is being read to find the state of its assets.*; ask again$/);
-  assert.equal(retryAfter, '1');
-  for (let size = 0; size < 20_000; ) size = await sizeOf('a').catch(() => 0);
+test('the metrics wait for a limited time, and an age that is not known is not there [watched-3]', async () => {
+  const { readings, open } = waiting([['a']]);
+  for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', HANG_MS, readings.update());
+  assert.equal(readings.ages(0).size, 0);
+  open();
+  while (readings.ages(0).size === 0) await readings.update();
+  assert.deepEqual([...readings.ages(Date.now()).keys()], ['a']);
+  readings.close();
+});
+
+test('a state that cannot be read is tried again by the next request', async () => {
+  const { readings } = waiting([['a']], new Error('the disk is broken'));
+  for (let asked = 0; asked < 2; asked += 1)
+    await assert.rejects(readings.upToDate(undefined, NEVER), /the disk is broken/);
+  await readings.update();
+  assert.equal(readings.ages(0).size, 0);
 });

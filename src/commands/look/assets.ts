@@ -1,17 +1,9 @@
 /** `assetlog assets`: shows a summary of each asset in a journal, with its latest events and the state of its checks. */
 
-import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
-import { limits, MIB } from '../../config/limits.ts';
-import { flagOption, switchOption } from '../../config/options.ts';
-import { keyText } from '../../event/asset-key.ts';
-import type { Recorded } from '../../event/event.ts';
-import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
-import { durationMs } from '../../event/moment.ts';
-import { type SourceFilter, searches } from '../../event/search.ts';
+import { assetJson } from '../../assets/asset-json.ts';
 import {
   type Asset,
   AssetStates,
-  assetJson,
   checksOf,
   deploymentOf,
   failingOf,
@@ -21,11 +13,22 @@ import {
   type Latest,
   latestCheck,
   recordedAt,
-} from '../../journal/look/asset-state.ts';
+  reportedIn,
+  withDeploymentName,
+} from '../../assets/asset-state.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits, MIB } from '../../config/limits.ts';
+import { flagOption, switchOption } from '../../config/options.ts';
+import { keyText } from '../../event/asset-key.ts';
+import type { Recorded } from '../../event/event.ts';
+import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
+import { durationMs } from '../../event/moment.ts';
+import { type SourceFilter, searches } from '../../event/search.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { folderOperand } from '../cli/data-folder.ts';
 import { minuteOf } from '../cli/table.ts';
+import { type ForgetValues, forgetAssets } from './forget-assets.ts';
 import {
   chooseJournal,
   type Forms,
@@ -49,7 +52,9 @@ import {
 } from './options.ts';
 import type { JournalSource, JournalSources } from './source.ts';
 
-interface AssetsOptions extends LookOptions {
+const FORGET = 'forget';
+
+interface AssetsOptions extends LookOptions, ForgetValues {
   readonly key: readonly string[] | undefined;
   readonly keyPrefix: readonly string[] | undefined;
   readonly failing: boolean;
@@ -63,19 +68,22 @@ export const assets = defineCommand<AssetsOptions>(
     summary: 'show the latest events and the state of the checks of each asset',
     about:
       'Shows for each asset, ordered by key, the number of events of each kind, the latest of each, and the state of its\n' +
-      'checks: the latest result of each check, in any partition. Reads the whole journal, or with --since and --until the\n' +
-      'events in that range. Needs memory for each asset and check, not for each event. Locks nothing, like assetlog events.',
+      'checks: the latest result of each check, in any partition. Reads the state that a service keeps, which has the events\n' +
+      'that retention removed too; with --since, --until, --source or --by event_time it reads the events. Needs memory for\n' +
+      'each asset and check, not for each event. Locks nothing, like assetlog events. forget ends the state of an asset that\n' +
+      'is gone for good, beside a service or without one: KEY, or --key-prefix with --stale. Its events stay.',
     notes: [
       'Examples:',
       '  assetlog assets --failing',
       '  assetlog assets --key-prefix warehouse --csv',
       '  assetlog assets --stale 26h || echo a load is missing',
       '  assetlog assets --by event_time --until 2026-11-20',
+      '  assetlog assets forget --key-prefix tmp --stale 90d',
       '',
       lookNotes,
       '  with --stale also 1: an asset is stale, or no asset has the key',
     ],
-    operands: folderOperand,
+    operands: { ...folderOperand, max: 2, text: '[FOLDER] | forget [KEY]', actions: [FORGET] },
     options: {
       data: journalOption,
       key: keyOption('only this asset'),
@@ -101,10 +109,12 @@ export const assets = defineCommand<AssetsOptions>(
 async function showAssets(
   given: AssetsOptions,
   output: Output,
-  [folder]: readonly string[],
+  [folder, ...more]: readonly string[],
   env: Environment,
   args: readonly string[],
 ): Promise<ExitCode> {
+  if (folder === FORGET) return forgetAssets(given, output, more[0]);
+  if (more.length > 0) return refuse(output, 'give one folder, or forget KEY');
   const values = problemWith(given, folder) ?? (await chooseJournal(given, env, output));
   if (typeof values === 'string') return refuse(output, values);
   let hasAlarm = false;
@@ -128,13 +138,14 @@ async function listAssets(
   const isInRange = rangeTest(values);
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
   const known = knownAssets(all, values);
-  const states = new AssetStates(by);
+  const states = new AssetStates({ by });
   if (known === undefined) {
     await readEvents(
       all,
       (source) => source.read(filter),
       (event, deployment) => {
-        if (by === 'time' || isInRange(sortKeyOf(happenedAt(event)))) states.take(event, deployment);
+        if (by === 'time' || isInRange(sortKeyOf(happenedAt(event))))
+          states.take(event.seq, Date.parse(event.time), reportedIn(event), deployment);
       },
       () => checkMemory(states, values),
     );
@@ -173,16 +184,35 @@ async function readEvents(
   }
 }
 
-/** @returns the matching assets from the states that a service keeps; undefined if its events must be read for them */
+/** @returns the matching assets from the states that services keep; undefined if events must be read for them */
 function knownAssets(
-  [journal]: readonly JournalSource[],
+  sources: readonly JournalSource[],
   { by, since, until, key, keyPrefix, failing, stale, source }: AssetsOptions,
 ): AsyncGenerator<readonly Asset[]> | undefined {
-  if (by !== 'time' || (since ?? until ?? source) !== undefined || journal?.assets === undefined) return undefined;
-  return key === undefined
-    ? journal.assets({ keyPrefix, failing, stale })
-    : onlyKey(journal.assets({ keyPrefix: key, failing, stale }), key, keyPrefix);
+  if (by !== 'time' || (since ?? until ?? source) !== undefined) return undefined;
+  const assetsIn = (journal: JournalSource) =>
+    key === undefined
+      ? journal.assets({ keyPrefix, failing, stale })
+      : onlyKey(journal.assets({ keyPrefix: key, failing, stale }), key, keyPrefix);
+  const [only, ...others] = sources;
+  return only?.deployment === undefined && others.length === 0 ? assetsIn(only!) : ofDeployments(sources, assetsIn);
 }
+
+/** @returns the assets of all deployments, ordered by key */
+async function* ofDeployments(
+  sources: readonly JournalSource[],
+  assetsIn: (journal: JournalSource) => AsyncGenerator<readonly Asset[]>,
+): AsyncGenerator<readonly Asset[]> {
+  const found: Asset[] = [];
+  for (const source of sources) {
+    for await (const page of assetsIn(source))
+      for (const asset of page) found.push(withDeploymentName(asset, source.deployment ?? ''));
+  }
+  found.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (let at = 0; at < found.length; at += PAGE_ASSETS) yield found.slice(at, at + PAGE_ASSETS);
+}
+
+const PAGE_ASSETS = 1_000;
 
 /** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(
@@ -191,7 +221,8 @@ async function* onlyKey(
   keyPrefix: readonly string[] = [],
 ): AsyncGenerator<readonly Asset[]> {
   for await (const [first] of pages) {
-    if (first !== undefined && keyOf(first).length === key.length && startsWith(first, keyPrefix)) yield [first];
+    if (first === undefined) continue;
+    if (keyOf(first).length === key.length && startsWith(first, keyPrefix)) yield [first];
     return;
   }
 }
@@ -204,10 +235,15 @@ function startsWith(asset: Asset, parts: readonly string[]): boolean {
 async function isKeyUnknown(sources: readonly JournalSource[], values: AssetsOptions): Promise<boolean> {
   const { key, keyPrefix } = values;
   if ((key ?? keyPrefix) === undefined) return false;
-  const all = { failing: false, stale: undefined, since: undefined, until: undefined, source: undefined };
-  const known = knownAssets(sources, { ...values, ...all });
-  const found = known ? [known] : sources.map((source) => source.read({ assetKey: key, keyPrefix }));
-  for (const pages of found) for await (const page of pages) if (page.length > 0) return false;
+  const all = {
+    by: 'time',
+    failing: false,
+    stale: undefined,
+    since: undefined,
+    until: undefined,
+    source: undefined,
+  } as const;
+  for await (const page of knownAssets(sources, { ...values, ...all })!) if (page.length > 0) return false;
   return true;
 }
 

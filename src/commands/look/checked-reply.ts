@@ -1,8 +1,9 @@
 /** Checks the lines of a reply before a command shows them: any server might be at a URL. */
 
+import { type AssetJson, assetOf } from '../../assets/asset-json.ts';
+import type { Asset } from '../../assets/asset-state.ts';
 import { isObject, readObject } from '../../config/json-file.ts';
 import { readForm } from '../../journal/line/chain.ts';
-import { type Asset, assetOf } from '../../journal/look/asset-state.ts';
 import { Line } from '../../journal/look/reading.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
 import type { GoneRange } from '../../journal/segments.ts';
@@ -23,7 +24,7 @@ export function readLine(bytes: Buffer, start: number, end: number): Line | unde
 /** @param text a line of `GET /assets` @returns undefined for anything else */
 export function readAsset(text: string): Asset | undefined {
   const json = readObject(text);
-  return hasMembers(json, ASSET) ? assetOf(json as Parameters<typeof assetOf>[0]) : undefined;
+  return hasMembers(json, ASSET) ? assetOf(json as unknown as AssetJson) : undefined;
 }
 
 /** @param text a line of `GET /sources` @returns undefined for anything else */
@@ -92,13 +93,24 @@ const LATEST: Readonly<Record<string, Test>> = {
   time: isTime,
   partition: optional(isText),
   data_version: optional(isText),
+  removed: optional(isBoolean),
+};
+
+/** An older service does not say since when a result is the same. */
+const RESULT: Readonly<Record<string, Test>> = {
+  check_name: isText,
+  passed: isBoolean,
+  severity: isText,
+  since_seq: optional(isSeq),
+  since: optional(isTime),
+  in_a_row: optional(isCount),
 };
 
 const ASSET: Readonly<Record<string, Test>> = {
   asset_key: isKey,
   materialization: optional(objectWith(LATEST)),
   observation: optional(objectWith(LATEST)),
-  checks: listOf(objectWith({ ...LATEST, check_name: isText, passed: isBoolean, severity: isText })),
+  checks: listOf(objectWith({ ...LATEST, ...RESULT })),
 };
 
 const SOURCE: Readonly<Record<keyof SourceState, Test>> = {

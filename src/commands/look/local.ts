@@ -1,8 +1,12 @@
 /** Opens the journals of a folder for reading, and reports the problems that the reader finds. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Asset, isFailing, isStale } from '../../assets/asset-state.ts';
+import { loadingOf, readKept } from '../../assets/kept.ts';
+import type { Kept } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
+import { durationMs } from '../../event/moment.ts';
 import type { Filter } from '../../event/search.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
 import { Sources } from '../../forward/hub/sources.ts';
@@ -109,6 +113,25 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
       }
     },
     newest: (count, filter) => newestOf(disk, source, count, filter),
+    async *assets({ keyPrefix, failing, stale }) {
+      try {
+        const { kept, firstSeq } = await readKept(
+          loadingOf(disk, limits),
+          pollProgress(disk.folder, limits),
+          remarks.report,
+        );
+        for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
+        const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
+        const found = kept.states.inOrder(undefined, keyPrefix);
+        for (let page = nextPage(found); page.length > 0; page = nextPage(found)) {
+          const isWanted = (asset: Asset) =>
+            (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
+          yield page.filter(isWanted).map((asset) => ({ ...asset, firstSeq }));
+        }
+      } catch (error) {
+        remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+      }
+    },
     sources: async (wanted) => {
       const { sources, sightings } = openHubFiles(disk);
       await sightings.load();
@@ -117,6 +140,28 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
   };
   return source;
 }
+
+/** @returns sentences about events that the state does not count */
+function lackingIn({ sinceSeq, unseen }: Kept): string[] {
+  const first = sinceSeq > 1 ? [`the events before ${sinceSeq} do not count: they were removed`] : [];
+  return [
+    ...first,
+    ...unseen.map(({ first, last }) => `the events ${first} to ${last} do not count: they were removed`),
+  ];
+}
+
+/** @returns up to 1,000 assets; none at the end */
+function nextPage(assets: Generator<Asset>): Asset[] {
+  const page: Asset[] = [];
+  while (page.length < PAGE_ASSETS) {
+    const { value, done } = assets.next();
+    if (done === true) break;
+    page.push(value);
+  }
+  return page;
+}
+
+const PAGE_ASSETS = 1_000;
 
 /** Reads the segments from the newest to the oldest until enough events match. In a large journal the newest is often enough. */
 async function newestOf(

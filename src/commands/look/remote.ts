@@ -1,6 +1,7 @@
 /** Reads the journal of a service over HTTP, for `assetlog events --url` and `assetlog assets --url`. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Asset, keyOf } from '../../assets/asset-state.ts';
 import { readBaseUrl } from '../../client/base-url.ts';
 import { type HttpReply, openReply, type TokenHeader } from '../../client/connection.ts';
 import {
@@ -16,7 +17,6 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { type Filter, queryOf } from '../../event/search.ts';
 import { LineCutter, type OnLine } from '../../journal/line/lines.ts';
-import { type Asset, keyOf } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { type Output, refuse } from '../cli/command.ts';

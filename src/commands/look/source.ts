@@ -1,7 +1,7 @@
 /** A journal that `events` and `assets` read: in a folder (`local.ts`) or of a service (`remote.ts`). */
 
+import type { Asset } from '../../assets/asset-state.ts';
 import type { Filter } from '../../event/search.ts';
-import type { Asset } from '../../journal/look/asset-state.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Progress } from '../../journal/progress.ts';
@@ -22,8 +22,8 @@ export interface JournalSource {
   newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
   /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
-  /** Only for a service, which keeps the states of its assets. @returns the matching assets, ordered by key */
-  assets?(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
+  /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */
+  assets(wanted: AssetQuery): AsyncGenerator<readonly Asset[]>;
 }
 
 export interface AssetQuery {

@@ -1,5 +1,7 @@
 /** `assetlog repair`: repairs a damaged journal, so that a service can start on it. */
 
+import { loadingOf, rebound } from '../../assets/kept.ts';
+import { writeState } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { switchOption } from '../../config/options.ts';
@@ -73,6 +75,8 @@ async function repairJournal(disk: Disk, { json, yes }: RepairOptions, output: O
   const [renamed] = plan.renamed;
   const done = needed && yes && renamed === undefined;
   if (done) await carryOut(disk, plan, side, `${JSON.stringify(planAsJson(plan, side), undefined, 2)}\n`, limits);
+  const kept = yes && renamed === undefined ? await rebound(loadingOf(disk, limits)) : undefined;
+  if (kept !== undefined) await writeState(disk, kept, async () => {});
   const after = done ? await verify(disk, limits) : verdict;
   output.print(
     json

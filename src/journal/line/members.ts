@@ -7,13 +7,16 @@ import type { EventType, Recorded } from '../../event/event.ts';
 import { BACKSLASH, CLOSE_BRACE, CLOSE_BRACKET, COMMA, isDigit, LINE_FEED, QUOTE } from '../../event/json-bytes.ts';
 import {
   CRC_MEMBER_BYTES,
+  CRC_TAIL_BYTES,
   ID_MEMBER_BYTES,
+  type LineMark,
   METADATA_MEMBER,
   SEQ_PREFIX,
   TIME_BYTES,
   TIME_PREFIX_BYTES,
   TIME_SUFFIX_BYTES,
 } from './record.ts';
+import { type Reported, readReportedIn } from './reported.ts';
 import { ID_FORM } from './uuid.ts';
 
 /** @throws SyntaxError only for a line that assetlog did not write */
@@ -51,6 +54,11 @@ export function membersOf(bytes: Buffer, start: number, end: number, seq: number
   return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
 }
 
+/** @returns what the event of a verified line says of its asset */
+export function reportedOf(bytes: Buffer, start: number, end: number, seq: number): Reported {
+  return readReportedIn(bytes, timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
+}
+
 /**
  * @param bytes from `membersOf` or `packMembers`
  * @returns each member with its value as JSON text, in their order: `asset_key` with `["a"]`
@@ -79,6 +87,17 @@ export function timeOf(bytes: Buffer, start: number, seq: number): string {
 export function typeOf(bytes: Buffer, start: number, seq: number): string {
   const at = timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES + TYPE_PREFIX_BYTES;
   return bytes.toString('latin1', at, bytes.indexOf(QUOTE, at));
+}
+
+/** @returns the seq, the id and the crc of a verified line */
+export function markOf(bytes: Buffer, start: number, end: number, seq: number): LineMark {
+  const idEnd = timeStart(start, seq) - TIME_PREFIX_BYTES - QUOTE_BYTES;
+  const crcAt = end - CRC_TAIL_BYTES;
+  return {
+    seq,
+    id: bytes.toString('latin1', idEnd - ID_BYTES, idEnd),
+    crc: bytes.toString('latin1', crcAt, crcAt + 8),
+  };
 }
 
 function timeStart(start: number, seq: number): number {
@@ -161,6 +180,8 @@ export function originAtEnd(bytes: Buffer, start: number, end: number): { source
 /** Number of bytes at the start of a line that include its time. */
 export const TIME_HEAD_BYTES = 256;
 
+const ID_BYTES = 36;
+const QUOTE_BYTES = 1;
 const TYPE_PREFIX_BYTES = '"type":"'.length;
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that can follow the metadata, last first, up to the opening quote of their string. */

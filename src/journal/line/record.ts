@@ -35,6 +35,14 @@ export interface ChainPosition {
   readonly crc: number;
 }
 
+/** Tells a line from all lines of all journals: its crc also depends on the lines before it in its file. */
+export interface LineMark {
+  readonly seq: number;
+  readonly id: string;
+  /** Eight hexadecimal digits. */
+  readonly crc: string;
+}
+
 /** @returns the length in bytes of a line with these members */
 export function lineBytes(members: LineMembers, seq: number): number {
   return lineBytesMax(members) - String(SEQ_MAX).length + String(seq).length;
@@ -59,7 +67,7 @@ export interface EncodeBuffer {
  * @param batch the members of each line, text or bytes
  * @param scratch buffer for the returned bytes, if they fit: it must not be reused until they are written
  * @param ids the id of each line that has one already, with 36 characters; undefined if all get a new one
- * @returns the bytes to append, and the chain position after them
+ * @returns the bytes to append, the chain position after them, and the id of the last line
  */
 export function encodeBatch(
   batch: readonly LineMembers[],
@@ -67,15 +75,16 @@ export function encodeBatch(
   now: Date,
   scratch: EncodeBuffer = { bytes: NO_BYTES },
   ids?: readonly (string | undefined)[],
-): { bytes: Buffer; chain: ChainPosition } {
+): { bytes: Buffer; chain: ChainPosition; lastId: string } {
   const time = now.toISOString();
   const nextId = createUuids(now);
   const parts: LineMembers[] = [];
   let { seq, crc } = chain;
   let text = '';
+  let lastId = '';
   for (const members of batch) {
-    const id = ids?.[seq - chain.seq] ?? nextId();
-    text += `{"seq":${seq},"id":"${id}","time":"${time}",`;
+    lastId = ids?.[seq - chain.seq] ?? nextId();
+    text += `{"seq":${seq},"id":"${lastId}","time":"${time}",`;
     if (typeof members === 'string') {
       text += members;
     } else {
@@ -95,7 +104,7 @@ export function encodeBatch(
     writeHex(crc, bytes, end - CRC_TAIL_BYTES);
     count += 1;
   }
-  return { bytes, chain: { seq: chain.seq + count, crc } };
+  return { bytes, chain: { seq: chain.seq + count, crc }, lastId };
 }
 
 /**

@@ -12,7 +12,7 @@
  * next run: then it would be an empty file before others in the copy, which no crash explains. Such a file of an earlier run, or
  * of an earlier version, is removed.
  *
- * With the journal it copies its id, the marks of the destinations that it is forwarded to, and their dead letters, but not the
+ * With the journal it copies the state of its assets, its id, the marks of the destinations that it is forwarded to, and their dead letters, but not the
  * cursors. A copy that replaces its journal therefore knows that it was forwarded, and not how far: a hub is asked,
  * and a plain destination stops. With a cursor of yesterday it would send again what was sent today, and without the marks
  * everything.
@@ -35,7 +35,7 @@ import {
 } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { askDurable, type Progress } from '../progress.ts';
-import { type Contents, contentsOf, goneName, type SegmentName } from '../segments.ts';
+import { type Contents, contentsOf, goneName, type SegmentName, STATE_FILE } from '../segments.ts';
 import type { OnProgress } from './verify.ts';
 
 /** In bytes the longest line and an interrupted write, and how often a journal that changes during the backup is listed. */
@@ -126,11 +126,14 @@ class BackupRun {
       if (await this.#copyBeside(name)) this.#beside.push(name);
     }
     const hasWatermarks = await this.#copyBeside(WATERMARKS);
+    const hasState = await this.#copyBeside(STATE_FILE);
     const isComplete = await this.#copyFiles();
     await this.#completeBeside();
     await this.#removeEmpty();
     // Only after all events that they count: otherwise a hub would say that it has events which it lacks.
     if (hasWatermarks && isComplete) await this.#complete(WATERMARKS);
+    // A state that is ahead of its journal is not read.
+    if (hasState && isComplete) await this.#complete(STATE_FILE);
     const first = contentsOf(await this.#target.list()).segments[0]?.firstSeq ?? this.#nextSeq;
     const seqs = first < this.#nextSeq ? { first, last: this.#nextSeq - 1 } : undefined;
     return { events: this.#events, bytes: this.#bytes, seqs, remarks: [...this.#remarks], isComplete };
@@ -172,8 +175,8 @@ class BackupRun {
   async #copyBeside(name: string): Promise<boolean> {
     const there = await fingerprint(this.#source, name);
     if (there === undefined || there === (await fingerprint(this.#target, name))) return false;
-    // A hub checks the crc of its watermarks.
-    const chunks = name === WATERMARKS ? this.#source.read(name) : this.#linesOf(name);
+    // A crc shows whether these two are whole.
+    const chunks = name === WATERMARKS || name === STATE_FILE ? this.#source.read(name) : this.#linesOf(name);
     await writeFile(this.#target, `${name}${PARTIAL}`, chunks);
     return true;
   }

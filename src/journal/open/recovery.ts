@@ -120,6 +120,8 @@ export interface Segment {
   readonly bytes: number;
   /** The chain position of the next line. */
   readonly chain: ChainPosition;
+  /** The id of the last line, if this process wrote it. */
+  readonly lastId?: string;
 }
 
 /** The last segment, which a start found or created. */

@@ -20,6 +20,9 @@ const check = (assetKey: string[], checkName: string, passed: boolean): PlainEve
   severity: passed ? 'ERROR' : 'WARN',
 });
 
+/** How many results of a check in a row are the same, and the first of them. */
+const inARow = (in_a_row: number, since_seq: number) => ({ since_seq, since: TIME, in_a_row });
+
 /** A journal in two files. */
 function journal(t: TestContext): string {
   const data = newFolder(t);
@@ -50,7 +53,7 @@ test('the latest event of each kind, the counts and the states of the checks of 
     {
       asset_key: ['a'],
       check: { count: 2, seq: 8, time },
-      checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time }],
+      checks: [{ check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 8, time, ...inARow(1, 8) }],
     },
     { asset_key: ['a', '1'], observation: { count: 1, seq: 4, time }, checks: [] },
     {
@@ -58,8 +61,8 @@ test('the latest event of each kind, the counts and the states of the checks of 
       materialization: { count: 2, seq: 5, time, partition: 'p2' },
       check: { count: 3, seq: 6, time },
       checks: [
-        { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time },
-        { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time },
+        { check_name: 'x', passed: true, severity: 'ERROR', count: 2, seq: 6, time, ...inARow(1, 6) },
+        { check_name: 'y', passed: false, severity: 'WARN', count: 1, seq: 3, time, ...inARow(1, 3) },
       ],
     },
   ]);
@@ -144,7 +147,10 @@ test('by event_time the state of an asset comes from the events that happened la
     materialization: { count: 2, seq: 2, time, partition: 'p0' },
     observation: { count: 2, seq: 4, time, data_version: 'old' },
     check: { count: 4, seq: 8, time },
-    checks: [{ check_name: 'x', passed: false, severity: 'WARN', count: 2, seq: 6, time }, y],
+    checks: [
+      { check_name: 'x', passed: false, severity: 'WARN', count: 2, seq: 6, time, ...inARow(1, 6) },
+      { ...y, ...inARow(1, 8) },
+    ],
   });
   const yHappened = { ...y, event_time: '2026-11-19T10:00:00.250Z' };
   assert.deepEqual(JSON.parse(happened), {

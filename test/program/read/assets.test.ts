@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { segmentFirstSeq } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { rounds } from '../../support/long.ts';
 import { type Running, startService } from '../../support/program.ts';
@@ -18,6 +19,18 @@ async function linesAt(service: Pick<Running, 'url'>, query = '', headers: Recor
   assert.equal(reply.status, 200, text);
   assert.equal(reply.headers.get('content-type'), 'application/x-ndjson');
   return text;
+}
+
+interface ShownLatest {
+  readonly count: number;
+  readonly seq: number;
+  readonly removed?: boolean;
+}
+
+interface Shown {
+  readonly materialization?: ShownLatest;
+  readonly observation?: ShownLatest;
+  readonly checks: readonly ShownLatest[];
 }
 
 const report = (service: Pick<Running, 'url'>, what: string, body?: object) => record(service, what, { body });
@@ -85,7 +98,7 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   assert.deepEqual([none.status, await none.text()], [200, '']);
 });
 
-test('events that retention removed are gone from the state of the assets', async (t) => {
+test('events that retention removed stay in the state of the assets, and are marked [program-assets-1]', async (t) => {
   const service = await startService(t, { args: ['--segment-bytes', '4096', '--retain-bytes', '40000'] });
   const files = () => readdirSync(service.data).filter((name) => name.endsWith('.jsonl'));
   // Files are removed after the reply to a report, so the command might find one less.
@@ -114,4 +127,53 @@ test('events that retention removed are gone from the state of the assets', asyn
   await report(service, 'batch/', many);
   await agree('after several files were removed at once');
   await reportAndRead(800, 1_000);
+  const check = async (running: Pick<Running, 'url'>) => {
+    const reply = (await (await fetch(`${running.url}/assets?limit=1000`)).json()) as { assets: Shown[] };
+    const latest = reply.assets.flatMap(({ materialization, observation, checks }) => [
+      materialization,
+      observation,
+      ...checks,
+    ]);
+    const found = latest.filter((one) => one !== undefined);
+    assert.equal(
+      found.reduce((sum, { count }) => sum + count, 0),
+      1_300,
+    );
+    const firstSeq = segmentFirstSeq(files()[0]!)!;
+    for (const { seq, removed } of found) assert.equal(removed === true, seq < firstSeq, `${seq}`);
+    assert.ok(found.some(({ removed }) => removed));
+    assert.deepEqual(Object.keys(reply), ['assets']);
+  };
+  await check(service);
+  await service.kill('SIGKILL');
+  await check(await startService(t, { data: service.data }));
+});
+
+test('what failed is first in the order of states, then what was silent for longest [program-assets-2]', async (t) => {
+  const service = await startService(t);
+  const failing = (key: string, severity: string) =>
+    report(service, 'check', { asset_key: key, check_name: 'c', passed: false, severity });
+  await report(service, 'observation/old');
+  await failing('warned', 'WARN');
+  await failing('e2', 'ERROR');
+  await failing('e1', 'ERROR');
+  await report(service, 'observation/new');
+  await report(service, 'observation/e2');
+  const all = ['e1', 'e2', 'warned', 'old', 'new'];
+  assert.deepEqual(keysIn(await linesAt(service, '?sort=state')), [...all, '']);
+  assert.deepEqual(keysIn(await linesAt(service, '?sort=state&limit=2')), ['e1', 'e2', '']);
+  assert.deepEqual(keysIn(await linesAt(service, '?sort=state&failing=true')), ['e1', 'e2', 'warned', '']);
+  assert.deepEqual(keysIn(await linesAt(service, '?sort=key')), [...all].sort().concat(''));
+  assert.equal((await fetch(`${service.url}/assets?sort=age`)).status, 400);
+});
+
+test('a start reads the state and not the journal, and a service that nobody may read keeps none', async (t) => {
+  const service = await startService(t);
+  await report(service, 'observation/a');
+  await service.kill('SIGTERM');
+  assert.ok(readdirSync(service.data).includes('assets.state'));
+  const hidden = await startService(t, { args: ['--no-read'] });
+  await report(hidden, 'observation/a');
+  await hidden.kill('SIGTERM');
+  assert.equal(readdirSync(hidden.data).includes('assets.state'), false);
 });

@@ -122,7 +122,7 @@ export class Oracle {
     if (journal === undefined) return;
     this.look(journal);
     this.#watched.get(journal)!.unanswered.received(request, this.viewOf(journal));
-    this.#readings.received(journal, this.viewOf(journal), request);
+    this.#readings.received(this.viewOf(journal), request);
   }
 
   /** A service sends a piece of a reply that takes long. */
@@ -307,7 +307,9 @@ export class Oracle {
   /** A file was replaced, or appended to. */
   written(machine: Machine, path: string, bytes: Buffer): void {
     const clockMs = machine.clock.steadyMs(STEADY_MS);
-    const problem = path.endsWith('.state') ? this.#paces.written(path, bytes.toString(), clockMs) : undefined;
+    const problem = /forward-[^/]*\.state$/.test(path)
+      ? this.#paces.written(path, bytes.toString(), clockMs)
+      : undefined;
     if (problem !== undefined) this.#breaks(problem);
   }
 

@@ -1,15 +1,12 @@
 /** What readers are shown: only lines that are durable, as they are there, and what follows from them. */
 
-import type { MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
-const FILE = /^events-(\d{20})\.jsonl$/;
 
-/** A journal when a request arrived: the oldest seq that it had, and the last event that was answered with 200. */
+/** The last event of a journal that was answered with 200 when a request arrived. */
 interface Arrived {
-  readonly firstSeq: number;
   readonly lastSeq: number;
 }
 
@@ -26,16 +23,22 @@ interface AssetState {
   readonly observation?: LatestOfKind;
 }
 
+/** The reply: what was removed before the state had it is named. */
+interface AssetsReply {
+  readonly assets: readonly AssetState[];
+  readonly since_seq?: number;
+  readonly unseen?: readonly { readonly first: number; readonly last: number }[];
+}
+
 const KINDS = { materialization: 'AssetMaterialization', observation: 'AssetObservation' } as const;
 
 export class Readings {
   readonly #arrived = new WeakMap<Delivered, Arrived>();
 
-  received(journal: MachineJournal, view: JournalView, request: Delivered): void {
+  received(view: JournalView, request: Delivered): void {
     if (!isAbout(request, '/assets')) return;
-    const firstSeqs = journal.disk.names().flatMap((name) => FILE.exec(name)?.slice(1).map(Number) ?? []);
     const lastSeq = [...view.acknowledged].reduce((last, seq) => Math.max(last, seq), 0);
-    this.#arrived.set(request, { firstSeq: Math.min(...firstSeqs), lastSeq });
+    this.#arrived.set(request, { lastSeq });
   }
 
   /**
@@ -52,7 +55,7 @@ export class Readings {
     return undefined;
   }
 
-  /** @returns what is wrong with a whole reply of `GET /assets` */
+  /** @returns what is wrong with a whole reply of `GET /assets`: what retention removed stays, unless the reply names it */
   answers(
     view: JournalView,
     mayBeGone: (seq: number) => boolean,
@@ -61,10 +64,14 @@ export class Readings {
   ): string | undefined {
     const arrived = this.#arrived.get(request);
     if (arrived === undefined) return undefined;
-    const { assets } = JSON.parse(text) as { assets: readonly AssetState[] };
+    const { assets, since_seq: since = 1, unseen = [] } = JSON.parse(text) as AssetsReply;
+    const isCounted = (seq: number) => seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
+    const all = [...view.lines.values()];
+    const leftOut = all.find(({ seq }) => !isCounted(seq) && !mayBeGone(seq));
+    if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
     for (const [member, type] of Object.entries(KINDS)) {
-      const lines = [...view.lines.values()].filter((line) => line.type === type && line.seq >= arrived.firstSeq);
+      const lines = all.filter((line) => line.type === type && isCounted(line.seq));
       const keys = new Set([...states.keys(), ...lines.map(({ asset }) => asset)]);
       for (const key of keys) {
         const latest = states.get(key)?.[member as 'observation'];
@@ -72,7 +79,7 @@ export class Readings {
           latest,
           lines.filter(({ asset }) => asset === key),
           arrived,
-          mayBeGone,
+          (seq) => view.mayHaveLost(seq, seq),
         );
         if (problem !== undefined) return `shows a wrong ${member} of ${key}: ${problem}`;
       }
@@ -81,14 +88,14 @@ export class Readings {
   }
 }
 
-/** @param lines of the asset and the kind, also those that came or were removed since the request arrived */
+/** @param lines of the asset and the kind, also those that came since the request arrived */
 function problemOf(
   latest: LatestOfKind | undefined,
   lines: readonly SeenLine[],
   { lastSeq }: Arrived,
-  mayBeGone: (seq: number) => boolean,
+  mayBeLost: (seq: number) => boolean,
 ): string | undefined {
-  const certain = lines.filter(({ seq }) => seq <= lastSeq && !mayBeGone(seq));
+  const certain = lines.filter(({ seq }) => seq <= lastSeq && !mayBeLost(seq));
   const { count, seq, partition } = latest ?? { count: 0, seq: 0, partition: undefined };
   if (count < certain.length || count > lines.length)
     return `it counts ${count}, and there are from ${certain.length} to ${lines.length}`;

@@ -1,0 +1,144 @@
+/** The states of the assets of all journals of a service, in bounded memory, and what metrics say of them. */
+
+import type { Limits } from '../config/limits.ts';
+import { keyText } from '../event/asset-key.ts';
+import type { Disk } from '../journal/disk.ts';
+import type { AssetHooks } from '../journal/hooks.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { AssetFigures } from '../telemetry/metrics.ts';
+import { AssetStates } from './asset-state.ts';
+import { type FoldedJournal, JournalAssets, type JournalAssetsOptions } from './journal-assets.ts';
+import { Watch } from './watch.ts';
+
+export interface AllAssetsOptions {
+  /** The keys of `--watch-asset`, each with the parts that the keys of its assets begin with. In hosted mode the first part is the deployment. */
+  readonly keys: readonly (readonly string[])[];
+  readonly isHosted: boolean;
+  /** @returns the disk of the journal of a deployment, undefined in local mode */
+  readonly openDisk: (deployment: string | undefined) => Disk;
+  readonly journalOf: (deployment: string | undefined) => FoldedJournal;
+  /** See `OwnProgress.nextSeq`. */
+  readonly nextSeq: (folder: string) => number | undefined;
+  readonly turn: () => Promise<void>;
+  readonly notices: Notices;
+  readonly limits: JournalAssetsOptions['limits'] & Pick<Limits, 'assetBytesMax' | 'forgetCheckMs'>;
+}
+
+export class AllAssets implements AssetFigures {
+  readonly #options: AllAssetsOptions;
+  /** By deployment; the one that was asked for last is the last one. */
+  readonly #all = new Map<string | undefined, JournalAssets>();
+  readonly #memory = { bytes: 0, refused: 0 };
+  #forgetting: NodeJS.Timeout | undefined;
+  #isForgetting = false;
+
+  constructor(options: AllAssetsOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to look for what commands ask to forget. */
+  begin(): void {
+    this.#forgetting = setInterval(() => void this.#takeForgets(), this.#options.limits.forgetCheckMs).unref();
+  }
+
+  /** @param deployment undefined in local mode @returns the same object each time, until `forget` */
+  of(deployment: string | undefined): JournalAssets {
+    let one = this.#all.get(deployment);
+    if (one === undefined) {
+      const { openDisk, journalOf, nextSeq, turn, notices, limits } = this.#options;
+      const disk = openDisk(deployment);
+      one = new JournalAssets({
+        disk,
+        journal: journalOf(deployment),
+        nextSeq: () => nextSeq(disk.folder),
+        newStates: () => this.#newStates(deployment),
+        turn,
+        notices: deployment === undefined ? notices : notices.with({ deployment }),
+        limits,
+      });
+    }
+    this.#all.delete(deployment);
+    this.#all.set(deployment, one);
+    return one;
+  }
+
+  /** For `JournalOptions.assets`. */
+  hooksOf(deployment: string | undefined): AssetHooks {
+    return this.of(deployment);
+  }
+
+  /** Forgets the state of a deployment that was removed: its folder can have another journal when the name is used again. */
+  forget(deployment: string): void {
+    this.#all.get(deployment)?.close();
+    this.#all.get(deployment)?.drop();
+    this.#all.delete(deployment);
+  }
+
+  /** Ends what is being read. */
+  close(): void {
+    clearInterval(this.#forgetting);
+    for (const one of this.#all.values()) one.close();
+  }
+
+  /** The deployments with keys that are watched; in local mode undefined. */
+  get watched(): readonly (string | undefined)[] {
+    return [...new Set(this.#options.keys.map((key) => this.#split(key)[0]))];
+  }
+
+  ages(nowMs: number): ReadonlyMap<string, number> {
+    const ages = new Map<string, number>();
+    for (const deployment of this.watched) {
+      const states = this.#all.get(deployment)?.lastKnown?.states;
+      const keys = this.#options.keys.filter((key) => this.#split(key)[0] === deployment);
+      for (const [index, { oldestMs }] of states?.watch?.prefixes.entries() ?? []) {
+        const age = oldestMs === undefined ? Number.POSITIVE_INFINITY : Math.max(0, (nowMs - oldestMs) / 1000);
+        ages.set(keyText(keys[index]!), age);
+      }
+    }
+    return ages;
+  }
+
+  get refused(): number {
+    return this.#memory.refused;
+  }
+
+  get unsaved(): number {
+    return [...this.#all.values()].filter(({ isUnsaved }) => isUnsaved).length;
+  }
+
+  #split(key: readonly string[]): [deployment: string | undefined, prefix: readonly string[]] {
+    return this.#options.isHosted ? [key[0], key.slice(1)] : [undefined, key];
+  }
+
+  #newStates(deployment: string | undefined): AssetStates {
+    const keys = this.#options.keys.map((key) => this.#split(key)).filter(([name]) => name === deployment);
+    const watch = keys.length === 0 ? undefined : new Watch(keys.map(([, prefix]) => prefix));
+    return new AssetStates({ by: 'time', memory: this.#memory, hasSpace: () => this.#hasSpace(deployment), watch });
+  }
+
+  /**
+   * Whether a journal may get another asset. At the limit the journals that are not open leave, since their files have their states;
+   * then the journal with the largest state gets no more, and a little later none does.
+   */
+  #hasSpace(deployment: string | undefined): boolean {
+    const { assetBytesMax } = this.#options.limits;
+    if (this.#memory.bytes <= assetBytesMax) return true;
+    for (const [name, one] of this.#all) {
+      if (this.#memory.bytes <= assetBytesMax) return true;
+      if (!one.isBusy && one.bytes > 0 && !this.watched.includes(name)) one.drop();
+    }
+    if (this.#memory.bytes > assetBytesMax * (1 + OTHERS_SHARE)) return false;
+    const own = this.#all.get(deployment)?.bytes ?? 0;
+    return [...this.#all.values()].some(({ bytes }) => bytes > own);
+  }
+
+  async #takeForgets(): Promise<void> {
+    if (this.#isForgetting) return;
+    this.#isForgetting = true;
+    for (const one of [...this.#all.values()]) await one.takeForget();
+    this.#isForgetting = false;
+  }
+}
+
+/** The share of the memory that other journals than the largest may get beyond it. */
+const OTHERS_SHARE = 1 / 8;

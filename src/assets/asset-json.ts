@@ -1,0 +1,101 @@
+/** An asset with its state as JSON: in the reply of `GET /assets`, in the output of a command and in the file. */
+
+import { BETWEEN_PARTS } from '../event/asset-key.ts';
+import type { By } from '../event/event-time.ts';
+import {
+  type Asset,
+  blankCheck,
+  type Check,
+  checksOf,
+  keyOf,
+  type Latest,
+  latestCheck,
+  NONE,
+  recordedAt,
+} from './asset-state.ts';
+
+/**
+ * @param by whether the latest events have their `event_time`
+ * @param firstSeq the first event that the journal still has
+ * @returns the asset in the form of JSON, as in the reply of `GET /assets`
+ */
+export function assetJson(asset: Asset, by: By, firstSeq = asset.firstSeq ?? 0): AssetJson {
+  const check = latestCheck(asset);
+  return {
+    asset_key: keyOf(asset),
+    materialization: asset.materialization && latestAsJson(asset.materialization, by, firstSeq),
+    observation: asset.observation && latestAsJson(asset.observation, by, firstSeq),
+    check: check && latestAsJson(check, by, firstSeq),
+    checks: checksOf(asset).map(([check_name, check]) => ({
+      check_name,
+      passed: check.passed,
+      severity: check.severity,
+      ...latestAsJson(check, by, firstSeq),
+      ...(check.inARow > 0 && {
+        since_seq: check.sinceSeq,
+        since: new Date(check.sinceMs).toISOString(),
+        in_a_row: check.inARow,
+      }),
+    })),
+  };
+}
+
+function latestAsJson(latest: Latest, by: By, firstSeq: number): LatestJson {
+  const { count, seq, eventTime, partition, dataVersion } = latest;
+  const times = { time: recordedAt(latest), ...(by === 'event_time' && { event_time: eventTime }) };
+  const removed = seq < firstSeq || undefined;
+  return { count, seq, ...times, partition, data_version: dataVersion, removed };
+}
+
+/** @returns the asset that `assetJson` made the object of, in the order of recording */
+export function assetOf(json: AssetJson): Asset {
+  const checks = json.checks.map((check): [string, Check] => [check.check_name, checkOf(check)]);
+  const all = [json.materialization, json.observation, ...json.checks];
+  const removed = all.map((latest) => (latest?.removed ? latest.seq : 0));
+  return {
+    name: json.asset_key.join(BETWEEN_PARTS),
+    firstSeq: Math.max(...removed) + 1,
+    materialization: json.materialization && latestOf(json.materialization),
+    observation: json.observation && latestOf(json.observation),
+    checks: checks.length === 0 ? undefined : new Map(checks),
+  };
+}
+
+export interface AssetJson {
+  readonly asset_key: readonly string[];
+  readonly materialization?: LatestJson | undefined;
+  readonly observation?: LatestJson | undefined;
+  /** The latest result of any check. */
+  readonly check?: LatestJson | undefined;
+  readonly checks: readonly CheckJson[];
+}
+
+interface LatestJson {
+  readonly count: number;
+  readonly seq: number;
+  readonly time: string;
+  readonly event_time?: string | undefined;
+  readonly partition?: string | undefined;
+  readonly data_version?: string | undefined;
+  /** Whether the journal does not have the event any more; only if so. */
+  readonly removed?: true | undefined;
+}
+
+interface CheckJson extends LatestJson, Pick<Check, 'passed' | 'severity'> {
+  readonly check_name: string;
+  /** The next three are missing in the reply of an older service. */
+  readonly since_seq?: number;
+  readonly since?: string;
+  readonly in_a_row?: number;
+}
+
+function latestOf({ count, seq, time, event_time, partition, data_version }: LatestJson): Latest {
+  const latest = { ...NONE, count, seq, timeMs: Date.parse(time) };
+  return { ...latest, eventTime: event_time, partition, dataVersion: data_version };
+}
+
+function checkOf(json: CheckJson): Check {
+  const { passed, severity, since_seq: sinceSeq = 0, since, in_a_row: inARow = 0 } = json;
+  const sinceMs = since === undefined ? 0 : Date.parse(since);
+  return Object.assign(blankCheck(), latestOf(json), { passed, severity, sinceSeq, sinceMs, inARow });
+}

@@ -1,0 +1,349 @@
+/**
+ * The state of the assets of one journal in the memory of a service. One state answers `/assets` and the page, and keeps the ages of
+ * `--watch-asset`; its file is what the command reads beside the service, and the next start.
+ *
+ * - The journal calls the hooks (`AssetHooks`). An event is taken after its sync, from the members at hand: nothing is read back.
+ * - When the journal is opened, the file and the lines after it are read in turns. Events that are recorded meanwhile are taken into
+ *   a state of their own, which is added at the end: the reading has a fixed end, however many reports arrive.
+ * - Appends and replies never wait for the file. Retention does, until the file has what is removed; if it cannot be written,
+ *   retention removes all the same, and the file is written later.
+ * - The lock of the folder is that of the journal: the file is written only while the journal is open, and last before its clean stop.
+ * - After the journal was closed, the state stays in memory until it is needed for others (`drop`).
+ */
+
+import type { Limits } from '../config/limits.ts';
+import { Mutex } from '../config/mutex.ts';
+import { Waiters } from '../config/waiters.ts';
+import { type Disk, describe, type ReadableDisk } from '../journal/disk.ts';
+import type { AssetHooks, RecordedBatch } from '../journal/hooks.ts';
+import { hex, type LineMark } from '../journal/line/record.ts';
+import { readReported } from '../journal/line/reported.ts';
+import { type Line, type Remark, sizeOf } from '../journal/look/reading.ts';
+import type { Progress } from '../journal/progress.ts';
+import type { Notices } from '../telemetry/log.ts';
+import type { AssetStates } from './asset-state.ts';
+import { takeForget } from './forget.ts';
+import { contentsIn, foldLines, isOfJournal, type KeptLimits, loadKept, noteUnseen } from './kept.ts';
+import { isSaved, type Kept, type Saved, writeState } from './state-file.ts';
+
+/** A journal of the service, for reading. */
+export interface FoldedJournal {
+  /** @returns its disk, on which each chunk of a file waits for its turn */
+  diskFor(options: { readonly signal?: AbortSignal | undefined }): ReadableDisk;
+  progress(): Progress;
+  remarks(): (remark: Remark) => void;
+}
+
+export interface JournalAssetsOptions {
+  readonly disk: Disk;
+  readonly journal: FoldedJournal;
+  /** @returns the seq of the first line that is not durable yet, while the journal is open */
+  readonly nextSeq: () => number | undefined;
+  readonly newStates: () => AssetStates;
+  /** Resolves when it is the caller's turn among all readings. */
+  readonly turn: () => Promise<void>;
+  readonly notices: Notices;
+  readonly limits: KeptLimits & Pick<Limits, 'assetsSaveMs' | 'assetsSaveBytes'>;
+}
+
+type Reading =
+  /** Nothing is in memory, and the next request reads it. `problem` is why the last reading failed. */
+  | { readonly kind: 'none'; readonly problem?: Error }
+  | {
+      readonly kind: 'folding';
+      /** Undefined until the file was read. */
+      kept: Kept | undefined;
+      /** Whether it continues with a state that was in memory. */
+      readonly isContinued: boolean;
+      /** The events after `untilSeq`, and the last one; undefined while the journal is not open. */
+      readonly fresh: { readonly states: AssetStates; end: LineMark | undefined } | undefined;
+      /** The last event that is read; infinite while the journal is not open. */
+      readonly untilSeq: number;
+      /** Ends the reading for good. */
+      readonly ending: AbortController;
+    }
+  | { readonly kind: 'current'; readonly kept: Kept };
+
+export class JournalAssets implements AssetHooks {
+  readonly #options: JournalAssetsOptions;
+  #reading: Reading = { kind: 'none' };
+  #isOpen = false;
+  /** Whether the folder is locked, so that the file may be written. */
+  #isLocked = false;
+  readonly #readings = new Mutex();
+  readonly #saves = new Mutex();
+  readonly #advanced = new Waiters();
+  /** Retention waits for the reading: it continues without turns. */
+  #isUrgent = false;
+  #changeTurns = () => {};
+  /** The file that was read or written last; undefined if there is none that fits. */
+  #saved: Saved | undefined;
+  /** Whether assets were forgotten since. */
+  #isChanged = false;
+  /** Bytes of lines since then. */
+  #grownBytes = 0;
+  #retry: NodeJS.Timeout | undefined;
+  #isSaving = false;
+  /** Whether the file could not be written. */
+  isUnsaved = false;
+
+  constructor(options: JournalAssetsOptions) {
+    this.#options = options;
+  }
+
+  /** Whether its journal is open, or a state is being read: then it must stay in memory. */
+  get isBusy(): boolean {
+    return this.#isOpen || this.#reading.kind === 'folding';
+  }
+
+  /** Approximate memory in bytes. */
+  get bytes(): number {
+    return this.#kept?.states.bytes ?? 0;
+  }
+
+  get #isFolding(): boolean {
+    return this.#reading.kind === 'folding' && !this.#reading.ending.signal.aborted;
+  }
+
+  /** The state as far as it was read; undefined if nothing was. */
+  get #kept(): Kept | undefined {
+    return this.#reading.kind === 'none' ? undefined : this.#reading.kept;
+  }
+
+  /** The state with all events that are durable; undefined while it is being read. */
+  get current(): Kept | undefined {
+    return this.#reading.kind === 'current' ? this.#reading.kept : undefined;
+  }
+
+  /** The same, and while the journal is opened again the state before; undefined until all of it was read once. */
+  get lastKnown(): Kept | undefined {
+    const reading = this.#reading;
+    return reading.kind === 'folding' && !reading.isContinued ? undefined : this.#kept;
+  }
+
+  /** Whether `current` is known to be the state of its journal. */
+  get isLive(): boolean {
+    return this.#isOpen && this.#reading.kind === 'current';
+  }
+
+  /** How far it was read; undefined before it was begun. */
+  get lastSeq(): number | undefined {
+    return this.#kept?.seq;
+  }
+
+  /**
+   * Resolves when `current` is the state, reading it if necessary.
+   * @param signal ends the wait
+   * @throws the error of a system call; the next call begins anew
+   */
+  async whenCurrent(signal: AbortSignal): Promise<void> {
+    if (this.#reading.kind === 'current' && !this.#isOpen)
+      this.#begin(this.#reading.kept); // its file might have changed
+    else if (this.#reading.kind === 'none') this.#begin(undefined);
+    while (this.#isFolding && !signal.aborted) await this.#advanced.wait(signal);
+    if (this.#reading.kind === 'none')
+      throw this.#reading.problem ?? new Error('the state of the assets cannot be read');
+  }
+
+  /** Frees the memory of a journal that is not busy. */
+  drop(): void {
+    this.#kept?.states.drop();
+    this.#reading = { kind: 'none' };
+  }
+
+  /** Ends what is being read or waits. */
+  close(): void {
+    clearTimeout(this.#retry);
+    if (this.#reading.kind === 'folding') this.#reading.ending.abort();
+    this.#advanced.wake();
+  }
+
+  readonly opened = (lastSeq: number): void => {
+    this.#isOpen = true;
+    this.#isLocked = true;
+    this.#begin(this.current, lastSeq);
+  };
+
+  readonly recorded = ({ lines, firstSeq, time, lastId, lastCrc, bytes }: RecordedBatch): void => {
+    const reading = this.#reading;
+    if (reading.kind === 'none') return; // the next reading reads these lines
+    const states = reading.kind === 'current' ? reading.kept.states : reading.fresh?.states;
+    if (states === undefined) return;
+    const timeMs = time.getTime();
+    for (let index = 0; index < lines.length; index += 1)
+      states.take(firstSeq + index, timeMs, readReported(lines[index]!));
+    const end = { seq: firstSeq + lines.length - 1, id: lastId, crc: hex(lastCrc) };
+    this.#grownBytes += bytes;
+    if (reading.kind === 'folding') reading.fresh!.end = end;
+    else advance(reading.kept, end);
+  };
+
+  readonly rotated = (): void => {
+    const isDue = this.#grownBytes >= (this.#saved?.bytes ?? 0);
+    if (this.current !== undefined && isDue && !this.#isSaving) void this.#save(this.#options.turn);
+  };
+
+  readonly removing = async (lastSeq: number): Promise<void> => {
+    if (this.#reading.kind === 'none') this.#begin(undefined, this.#isOpen ? undefined : lastSeq);
+    this.#isLocked = true;
+    this.#isUrgent = true;
+    this.#changeTurns();
+    while (this.#isFolding && (this.lastSeq ?? -1) < lastSeq) await this.#advanced.wait();
+    this.#isUrgent = false;
+    if ((this.#saved?.seq ?? -1) < lastSeq) await this.#save(this.#options.turn);
+    if (!this.#isOpen && this.#reading.kind === 'current') this.drop(); // it ends with the removed file
+  };
+
+  readonly closing = async (): Promise<void> => {
+    this.close();
+    await this.#save(async () => {});
+    this.#isOpen = false;
+    this.#isLocked = false;
+    if (this.#reading.kind === 'folding') this.drop();
+  };
+
+  /** Makes the service forget the assets of a command, which the command asks for in a file. Never rejects. */
+  async takeForget(): Promise<void> {
+    const kept = this.#isOpen ? this.current : undefined;
+    if (kept === undefined) return;
+    const { disk, notices } = this.#options;
+    await takeForget(disk, notices, async (isForgotten) => {
+      const count = kept.states.forget(isForgotten);
+      this.#isChanged ||= count > 0;
+      await this.#save(this.#options.turn);
+      if (this.#isChanged) throw new Error('the state of the assets could not be written');
+      return count;
+    });
+  }
+
+  /**
+   * Reads the state, after what is being read now.
+   * @param kept continues with a state in memory
+   * @param lastSeq of a journal that is open
+   */
+  #begin(kept: Kept | undefined, lastSeq = this.#durableSeq()): void {
+    if (this.#reading.kind === 'folding') this.#reading.ending.abort();
+    else if (kept === undefined) this.drop();
+    const fresh = this.#isOpen ? { states: this.#options.newStates(), end: undefined } : undefined;
+    const ending = new AbortController();
+    const isContinued = kept !== undefined;
+    const reading: Reading = { kind: 'folding', kept, isContinued, fresh, untilSeq: lastSeq, ending };
+    this.#reading = reading;
+    void this.#readings.run(async () => {
+      const problem = await this.#fold(reading).catch((error: Error) => error);
+      if (this.#reading === reading && problem !== undefined && !ending.signal.aborted) {
+        this.#options.notices.warn('the state of the assets could not be read', { problem: problem.message });
+        this.#reading = { kind: 'none', problem };
+      }
+      if (this.#kept !== reading.kept) reading.kept?.states.drop();
+      fresh?.states.drop();
+      this.#advanced.wake();
+    });
+  }
+
+  /** @returns the last seq of the journal while it is open; infinite while it is not: then all of it is at rest */
+  #durableSeq(): number {
+    const nextSeq = this.#isOpen ? this.#options.nextSeq() : undefined;
+    return nextSeq === undefined ? Number.POSITIVE_INFINITY : nextSeq - 1;
+  }
+
+  async #fold(reading: Extract<Reading, { kind: 'folding' }>): Promise<void> {
+    const { disk, journal, newStates, notices, limits } = this.#options;
+    const loading = { disk, newStates, notices, limits };
+    if (!(await this.#isStillSaved(reading.kept))) {
+      reading.kept?.states.drop();
+      const { kept, saved } = await loadKept(loading);
+      reading.kept = kept;
+      this.#saved = saved;
+      this.#isChanged = false;
+      this.#grownBytes = 0;
+    }
+    const kept = reading.kept!;
+    const beganSeq = kept.seq;
+    const remarks = journal.remarks();
+    const { untilSeq, ending } = reading;
+    for (let isDone = false; !isDone && !ending.signal.aborted; ) {
+      const changed = new AbortController();
+      const signal = AbortSignal.any([ending.signal, changed.signal]);
+      const isUrgent = this.#isUrgent;
+      this.#changeTurns = () => changed.abort();
+      const onLines = (lines: readonly Line[]) => {
+        this.#grownBytes += sizeOf(lines);
+        this.#advanced.wake();
+        if (isUrgent && !this.#isUrgent) changed.abort();
+      };
+      const inTurns = isUrgent ? disk : journal.diskFor({ signal });
+      const folding = {
+        disk: inTurns,
+        progress: journal.progress(),
+        limits,
+        untilSeq,
+        signal,
+        onRemark: remarks,
+        onLines,
+      };
+      await foldLines(kept, folding).catch((error: Error) => {
+        if (!signal.aborted) throw error;
+      });
+      isDone = !signal.aborted;
+    }
+    if (ending.signal.aborted) return;
+    noteUnseen(loading, kept, await contentsIn(disk));
+    if (reading.fresh !== undefined) {
+      kept.states.absorb(reading.fresh.states);
+      if (reading.fresh.end !== undefined) advance(kept, reading.fresh.end);
+    }
+    this.#reading = { kind: 'current', kept };
+    if (kept.seq > beganSeq)
+      notices.debug('the state of the assets was read', { from_seq: beganSeq + 1, last_seq: kept.seq });
+    if (this.#isOpen && this.#grownBytes >= limits.assetsSaveBytes) void this.#save(this.#options.turn);
+  }
+
+  /** Whether a state in memory is the one of the journal and of its file. */
+  async #isStillSaved(kept: Kept | undefined): Promise<boolean> {
+    const { disk, limits } = this.#options;
+    if (kept === undefined) return false;
+    const isFileSame = await isSaved(disk, this.#saved).catch(() => false);
+    return isFileSame && (await isOfJournal({ disk, limits }, kept.end, await contentsIn(disk)));
+  }
+
+  /** Writes the file if it lacks something. Never rejects: after a failure it is tried again, while the journal is open. */
+  async #save(pause: () => Promise<void>): Promise<void> {
+    await this.#saves.run(async () => {
+      const kept = this.#kept;
+      if (!this.#isLocked || kept === undefined || (!this.#isChanged && kept.seq <= (this.#saved?.seq ?? 0))) return;
+      const grownBytes = this.#grownBytes;
+      const isChanged = this.#isChanged;
+      clearTimeout(this.#retry);
+      this.#isSaving = true;
+      this.#isChanged = false;
+      try {
+        this.#saved = await writeState(this.#options.disk, kept, pause);
+        this.#grownBytes -= grownBytes;
+        this.#noteSaved(undefined);
+      } catch (error) {
+        this.#isChanged ||= isChanged;
+        this.#noteSaved(describe(error as Error));
+        this.#retry = setTimeout(() => void this.#save(pause), this.#options.limits.assetsSaveMs).unref();
+      }
+      this.#isSaving = false;
+    });
+  }
+
+  #noteSaved(problem: string | undefined): void {
+    const wasUnsaved = this.isUnsaved;
+    this.isUnsaved = problem !== undefined;
+    if (this.isUnsaved === wasUnsaved) return;
+    const { notices } = this.#options;
+    if (problem === undefined) notices.info('the state of the assets can be written again');
+    else
+      notices.warn('the state of the assets could not be written; it is tried again, and no event waits for it', {
+        problem,
+      });
+  }
+}
+
+function advance(kept: Kept, end: LineMark): void {
+  kept.seq = end.seq;
+  kept.end = end;
+}

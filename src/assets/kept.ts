@@ -1,0 +1,184 @@
+/** Reads the state of the assets of a journal from its file, and from the lines after it. */
+
+import type { Limits } from '../config/limits.ts';
+import type { ReadableDisk } from '../journal/disk.ts';
+import { unlessAbsent } from '../journal/disk.ts';
+import { markOf, reportedOf, timeOf } from '../journal/line/members.ts';
+import type { LineMark } from '../journal/line/record.ts';
+import { readJournal } from '../journal/look/reader.ts';
+import type { Line, Remark } from '../journal/look/reading.ts';
+import { seekLine } from '../journal/look/seek.ts';
+import { lastLine } from '../journal/open/scan.ts';
+import type { Progress } from '../journal/progress.ts';
+import { type Contents, contentsOf, STATE_FILE } from '../journal/segments.ts';
+import { createNotices, type Notices } from '../telemetry/log.ts';
+import { AssetStates } from './asset-state.ts';
+import { type Kept, readState, type Saved } from './state-file.ts';
+
+export type KeptLimits = Pick<Limits, 'assetLineBytesMax' | 'followMs' | 'lineBytesMax' | 'verifyListingsMax'>;
+
+export interface Loading {
+  readonly disk: ReadableDisk;
+  /** @returns states without an asset */
+  readonly newStates: () => AssetStates;
+  readonly notices: Notices;
+  readonly limits: KeptLimits;
+}
+
+/** How a command reads the state of a folder: a service logs what is wrong with the file. */
+export function loadingOf(disk: ReadableDisk, limits: KeptLimits): Loading {
+  const notices = createNotices('error', false, () => {});
+  return { disk, limits, notices, newStates: () => new AssetStates({ by: 'time' }) };
+}
+
+/**
+ * Reads the file. If it is missing, not whole, or of another journal, the state begins with the first line of the journal.
+ * @throws the error of a system call that reads the journal
+ */
+export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept; readonly saved: Saved | undefined }> {
+  const { disk, newStates, notices, limits } = loading;
+  const states = newStates();
+  const found = await readState(disk, states, limits).catch((error: Error) => {
+    notices.warn('the state of the assets cannot be read; it is made again from the events', {
+      problem: error.message,
+    });
+    return undefined;
+  });
+  const names = await disk.list().catch(unlessAbsent<string[]>([]));
+  const contents = contentsOf(names);
+  if (found !== undefined && (await isOfJournal(loading, found.kept.end, contents))) {
+    noteUnseen(loading, found.kept, contents);
+    return found;
+  }
+  states.drop();
+  // Retention has removed the line since: by then there is a newer file.
+  if ((await contentsIn(disk)).removedLast > contents.removedLast) return loadKept(loading);
+  if (names.includes(STATE_FILE)) {
+    const problem =
+      found === undefined ? 'it is not whole' : `it ends with event ${found.kept.end.seq}, which is another one`;
+    notices.warn('the state of the assets is made again from the events', { file: STATE_FILE, problem });
+  }
+  const seq = contents.removedLast;
+  const kept = { states: newStates(), seq, end: { seq, id: '', crc: '' }, sinceSeq: seq + 1, unseen: [] };
+  return { kept, saved: undefined };
+}
+
+/** Whether the last line that a state has is in the journal, or was removed by retention. @throws the error of a system call */
+export async function isOfJournal(
+  loading: Pick<Loading, 'disk' | 'limits'>,
+  end: LineMark,
+  contents: Contents,
+): Promise<boolean> {
+  if (end.seq <= contents.removedLast) return true;
+  const line = await findLine(loading, end.seq, contents);
+  return line?.id === end.id && line.crc === end.crc;
+}
+
+/** @returns undefined if the journal does not have the line. @throws the error of a system call */
+async function findLine(
+  { disk, limits }: Pick<Loading, 'disk' | 'limits'>,
+  seq: number,
+  { segments }: Contents,
+): Promise<LineMark | undefined> {
+  const segment = segments.findLast(({ firstSeq }) => firstSeq <= seq);
+  if (segment === undefined) return undefined;
+  const size = await disk.size(segment.name).catch(unlessAbsent(0));
+  const found = await seekLine(disk, segment.name, size, seq, limits).catch(unlessAbsent(undefined));
+  const last = found && (await lastLine(disk, segment.name, found.bytes, limits).catch(unlessAbsent(undefined)));
+  return last && markOf(last.line, 0, last.line.length, last.seq);
+}
+
+/**
+ * After a repair the last line that the state has can have another crc, because lines before it are gone. The state stays, since it
+ * has the events of these lines.
+ * @returns the state with the crc of now, to be written; undefined if that is not necessary, or the line is gone as well
+ * @throws the error of a system call
+ */
+export async function rebound(loading: Loading): Promise<Kept | undefined> {
+  const { disk, newStates, limits } = loading;
+  const found = await readState(disk, newStates(), limits);
+  const line = found && (await findLine(loading, found.kept.end.seq, await contentsIn(disk)));
+  if (found === undefined || line?.id !== found.kept.end.id || line.crc === found.kept.end.crc) return undefined;
+  return { ...found.kept, end: line };
+}
+
+/** @throws the error of a system call, but for a folder that does not exist yet */
+export async function contentsIn(disk: Pick<ReadableDisk, 'list'>): Promise<Contents> {
+  return contentsOf(await disk.list().catch(unlessAbsent<string[]>([])));
+}
+
+/** Names the events that retention removed before the state had them. */
+export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { removedLast }: Contents): void {
+  if (removedLast <= kept.seq) return;
+  const range = { first: kept.seq + 1, last: removedLast };
+  notices.warn('the state of the assets lacks events that retention removed', {
+    first_seq: range.first,
+    last_seq: range.last,
+  });
+  kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
+  kept.seq = removedLast;
+  if (kept.end.seq < removedLast) kept.end = { seq: removedLast, id: '', crc: '' };
+}
+
+export interface Folding {
+  readonly disk: ReadableDisk;
+  readonly progress: Progress;
+  readonly limits: KeptLimits;
+  readonly untilSeq: number;
+  /** Ends the reading. */
+  readonly signal: AbortSignal;
+  readonly onRemark: (remark: Remark) => void;
+  /** Called after each part of the lines. */
+  readonly onLines: (lines: readonly Line[]) => void;
+}
+
+/** Takes the lines after the state. @throws the error of a system call */
+export async function foldLines(kept: Kept, folding: Folding): Promise<void> {
+  const { disk, progress, limits, untilSeq, signal, onRemark, onLines } = folding;
+  const once = AbortSignal.abort();
+  const reading = { filter: { afterSeq: kept.seq, untilSeq }, seek: true, follow: once, progress, limits };
+  let [time, timeMs] = ['', 0];
+  for await (const lines of readJournal(disk, reading, onRemark)) {
+    if (signal.aborted) return;
+    for (const { bytes, start, end, seq } of lines) {
+      const text = timeOf(bytes, start, seq);
+      if (text !== time) [time, timeMs] = [text, Date.parse(text)]; // the lines of a batch have the same time
+      kept.states.take(seq, timeMs, reportedOf(bytes, start, end, seq));
+    }
+    const last = lines.at(-1);
+    if (last === undefined) continue;
+    kept.seq = last.seq;
+    if (last.seq >= kept.end.seq) kept.end = markOf(last.bytes, last.start, last.end, last.seq);
+    onLines(lines);
+  }
+}
+
+/**
+ * Reads the state of the assets of a journal that no other reading continues, also beside the service that writes it.
+ * @param onRemark called with the remarks about the lines
+ * @returns also the first event that the journal still has
+ * @throws the error of a system call
+ */
+export async function readKept(
+  loading: Loading,
+  progress: Progress,
+  onRemark: (remark: Remark) => void,
+): Promise<{ readonly kept: Kept; readonly firstSeq: number }> {
+  const { disk, limits } = loading;
+  const never = new AbortController().signal;
+  for (let listings = 1; ; listings += 1) {
+    const { kept } = await loadKept(loading);
+    const beganSeq = kept.seq;
+    const remarks: Remark[] = [];
+    const all = { untilSeq: Number.POSITIVE_INFINITY, signal: never, onLines: () => {} };
+    await foldLines(kept, { disk, progress, limits, ...all, onRemark: (remark) => remarks.push(remark) });
+    const { segments, removedLast } = await contentsIn(disk);
+    // The service has written the state with what it removed since.
+    if (removedLast > beganSeq && listings < limits.verifyListingsMax) continue;
+    for (const remark of remarks) onRemark(remark);
+    return { kept, firstSeq: segments[0]?.firstSeq ?? removedLast + 1 };
+  }
+}
+
+/** Ranges of unseen events that are named; older ones are left out. */
+const UNSEEN_MAX = 100;

@@ -1,0 +1,80 @@
+/** `assetlog assets forget`: ends the state of assets that are gone for good, in a folder or through the service that has it. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Forget, forgetTest, readForget, removeForget, writeForget } from '../../assets/forget.ts';
+import { loadingOf, readKept } from '../../assets/kept.ts';
+import { writeState } from '../../assets/state-file.ts';
+import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
+import { limits } from '../../config/limits.ts';
+import { readKey } from '../../event/asset-key.ts';
+import { durationMs } from '../../event/moment.ts';
+import type { Disk } from '../../journal/disk.ts';
+import { holderOf } from '../../journal/lock.ts';
+import { pollProgress } from '../../journal/progress.ts';
+import { type Output, refuse } from '../cli/command.ts';
+import { folderOption, withLock, withOneJournal } from '../cli/data-folder.ts';
+
+export interface ForgetValues {
+  readonly data: string;
+  readonly url: string;
+  readonly keyPrefix: readonly string[] | undefined;
+  /** A duration: `90d`. */
+  readonly stale: string | undefined;
+}
+
+/** @param word the key of one asset; undefined for those of the options */
+export async function forgetAssets(values: ForgetValues, output: Output, word: string | undefined): Promise<ExitCode> {
+  const { data, url, keyPrefix, stale } = values;
+  if (url !== '') return refuse(output, 'forget works in the folder of the journal; leave --url out');
+  if ((word === undefined) !== (keyPrefix !== undefined && stale !== undefined)) {
+    return refuse(output, 'give forget KEY, or forget with --key-prefix and --stale');
+  }
+  let forget: Forget;
+  try {
+    forget =
+      word === undefined
+        ? { key_prefix: keyPrefix!, before_ms: Date.now() - durationMs(stale!)! }
+        : { key: readKey([word]) };
+  } catch (error) {
+    return refuse(output, `${JSON.stringify(word)} ${(error as Error).message}`);
+  }
+  return withOneJournal(data || folderOption.initial, output, (disk) => forgetIn(disk, forget, output));
+}
+
+async function forgetIn(disk: Disk, forget: Forget, output: Output): Promise<ExitCode> {
+  const count = await countOf(disk, forget);
+  if (count === 0) return refuse(output, `${disk.folder} has no such asset`);
+  if ((await holderOf(disk.folder, limits)) !== undefined) await askService(disk, forget);
+  else await withLock(disk, () => forgetAlone(disk, forget));
+  if ((await countOf(disk, forget)) > 0) {
+    output.complain('not all are forgotten; the log of the service has the reason. Or stop the service first');
+    return exitCodes.tryLater;
+  }
+  output.print(
+    count === 1 ? '1 asset is forgotten; its events stay' : `${count} assets are forgotten; their events stay`,
+  );
+  return exitCodes.done;
+}
+
+async function countOf(disk: Disk, forget: Forget): Promise<number> {
+  const { kept } = await read(disk);
+  return kept.states.forget(forgetTest(forget));
+}
+
+async function forgetAlone(disk: Disk, forget: Forget): Promise<void> {
+  const { kept } = await read(disk);
+  kept.states.forget(forgetTest(forget));
+  await writeState(disk, kept, async () => {});
+}
+
+function read(disk: Disk): ReturnType<typeof readKept> {
+  return readKept(loadingOf(disk, limits), pollProgress(disk.folder, limits), () => {});
+}
+
+/** Writes for the service what is to be forgotten, and waits until it is handled, at most `forgetWaitMs`. */
+async function askService(disk: Disk, forget: Forget): Promise<void> {
+  await writeForget(disk, forget);
+  const untilMs = performance.now() + limits.forgetWaitMs;
+  while (performance.now() < untilMs && (await readForget(disk)) !== undefined) await sleep(limits.followMs);
+  await removeForget(disk);
+}

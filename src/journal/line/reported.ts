@@ -1,0 +1,156 @@
+/**
+ * Reads what an event says of its asset from the members of its line, without parsing them: the recording path does this for each
+ * event, and a start for each line. The order of the members is that of `encodeEvent`.
+ */
+
+import { BETWEEN_PARTS } from '../../event/asset-key.ts';
+import type { EventType } from '../../event/event.ts';
+import { BACKSLASH, CLOSE_BRACE, COMMA } from '../../event/json-bytes.ts';
+import { type LineMembers, METADATA_MEMBER } from './record.ts';
+
+/** What an event says of the state of its asset. */
+export interface Reported {
+  readonly type: EventType;
+  /** The parts of the asset's key, joined by `BETWEEN_PARTS`. */
+  readonly key: string;
+  readonly partition: string | undefined;
+  /** The next three are there in a result of a check only. */
+  readonly checkName: string | undefined;
+  readonly passed: boolean | undefined;
+  readonly severity: string | undefined;
+  readonly dataVersion: string | undefined;
+  readonly eventTime: string | undefined;
+}
+
+/**
+ * The texts that it returns may be parts of a longer text, which they keep in memory.
+ * @param members as `encodeEvent` made them
+ */
+export function readReported(members: LineMembers): Reported {
+  return typeof members === 'string'
+    ? new Scan(members, false).read(members)!
+    : readReportedIn(members, 0, members.length);
+}
+
+/** The same for the members in a verified line. @param start of the members, and @param end of them */
+export function readReportedIn(bytes: Buffer, start: number, end: number): Reported {
+  const isCut = end - start > HEAD_BYTES;
+  const head = bytes.toString('latin1', start, isCut ? start + HEAD_BYTES : end);
+  const tail = isCut ? bytes.toString('latin1', end - TAIL_BYTES, end) : head;
+  return new Scan(head, isCut).read(tail) ?? new Scan(bytes.toString('latin1', start, end), false).read(tail)!;
+}
+
+/** Reads one member after the other. Its text has a character for each byte. */
+class Scan {
+  readonly #text: string;
+  readonly #isCut: boolean;
+  #at = 0;
+
+  /** @param isCut whether the text is only the beginning of the members */
+  constructor(text: string, isCut: boolean) {
+    this.#text = text;
+    this.#isCut = isCut;
+  }
+
+  /** @param tail the end of the members @returns undefined if the text is cut before all that is read from it */
+  read(tail: string): Reported | undefined {
+    const text = this.#text;
+    const [type, keyAt] = TYPES[text.charCodeAt(TYPE_AT)]!;
+    this.#at = keyAt;
+    const key = this.#key();
+    const partition = this.#string(PARTITION);
+    const checkName = this.#string(CHECK_NAME);
+    let passed: boolean | undefined;
+    let severity: string | undefined;
+    if (checkName !== undefined) {
+      passed = text.startsWith(PASSED, this.#at);
+      this.#at += passed ? PASSED.length : FAILED.length;
+      severity = this.#string(SEVERITY);
+    }
+    if (text.startsWith(DESCRIPTION, this.#at)) this.#at = this.#stringEnd(this.#at + DESCRIPTION.length) + 1;
+    const dataVersion = this.#string(DATA_VERSION);
+    if (dataVersion !== undefined) this.#at += 1; // the brace of the tags
+    if (this.#isCut && this.#at > text.length - NEXT_BYTES) return undefined;
+    const eventTime = text.startsWith(METADATA_MEMBER, this.#at) ? timeAfterMetadata(tail) : this.#string(EVENT_TIME);
+    return { type, key, partition, checkName, passed, severity, dataVersion, eventTime };
+  }
+
+  #key(): string {
+    const start = this.#at;
+    let end = this.#stringEnd(start);
+    while (this.#text.charCodeAt(end + 1) === COMMA) end = this.#stringEnd(end + BETWEEN_STRINGS.length);
+    this.#at = end + 2;
+    const raw = this.#text.slice(start, end);
+    if (NEEDS_DECODING.test(raw) && !this.#isPastEnd)
+      return (JSON.parse(`["${utf8(raw)}"]`) as string[]).join(BETWEEN_PARTS);
+    return raw.includes(BETWEEN_STRINGS) ? raw.replaceAll(BETWEEN_STRINGS, BETWEEN_PARTS) : raw;
+  }
+
+  /** @param prefix up to the opening quote @returns undefined without the member */
+  #string(prefix: string): string | undefined {
+    if (!this.#text.startsWith(prefix, this.#at)) return undefined;
+    const start = this.#at + prefix.length;
+    const end = this.#stringEnd(start);
+    this.#at = end + 1;
+    const raw = this.#text.slice(start, end);
+    return NEEDS_DECODING.test(raw) && !this.#isPastEnd ? JSON.parse(`"${utf8(raw)}"`) : raw;
+  }
+
+  /** @returns the index of the quote that ends the string; the end of the text if it is cut before */
+  #stringEnd(start: number): number {
+    const text = this.#text;
+    let end = text.indexOf('"', start);
+    while (end !== -1 && isEscaped(text, end)) end = text.indexOf('"', end + 1);
+    return end === -1 ? text.length : end;
+  }
+
+  /** Whether the text is cut in the member that was read last. */
+  get #isPastEnd(): boolean {
+    return this.#at > this.#text.length;
+  }
+}
+
+/** Whether the quote at an index is part of a string: an odd number of backslashes is in front of it. */
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text.charCodeAt(first - 1) === BACKSLASH) first -= 1;
+  return (at - first) % 2 === 1;
+}
+
+/** @param tail the end of the members of an event with metadata: these end in a brace, and no member after them does */
+function timeAfterMetadata(tail: string): string | undefined {
+  if (tail.charCodeAt(tail.length - 1) === CLOSE_BRACE) return undefined;
+  return AFTER_METADATA.exec(tail.slice(-TAIL_BYTES))?.[1];
+}
+
+function utf8(text: string): string {
+  return Buffer.from(text, 'latin1').toString();
+}
+
+const KEY = '","asset_key":["';
+const typeRow = (type: EventType): readonly [EventType, number] => [type, '"type":"'.length + type.length + KEY.length];
+/** The three types differ in the letter after `Asset`. */
+const TYPE_AT = '"type":"Asset'.length;
+const TYPES: Readonly<Record<number, readonly [type: EventType, keyAt: number]>> = {
+  [0x4d]: typeRow('AssetMaterialization'),
+  [0x4f]: typeRow('AssetObservation'),
+  [0x43]: typeRow('AssetCheckEvaluation'),
+};
+const BETWEEN_STRINGS = '","';
+const PARTITION = ',"partition":"';
+const CHECK_NAME = ',"check_name":"';
+const PASSED = ',"passed":true';
+const FAILED = ',"passed":false';
+const SEVERITY = ',"severity":"';
+const DESCRIPTION = ',"description":"';
+const DATA_VERSION = ',"tags":{"data_version":"';
+const EVENT_TIME = ',"event_time":"';
+/** The next member is compared with a prefix, and an event time is read whole. */
+const NEXT_BYTES = 64;
+/** Most events need no more characters than this before their metadata. */
+const HEAD_BYTES = 1024;
+/** The members after the metadata have fewer bytes: an idempotency key has up to 255 characters, and each can be escaped. */
+const TAIL_BYTES = 800;
+const AFTER_METADATA =
+  /\}(?:,"event_time":"([^"\\]*)")?(?:,"idempotency_key":"(?:[^"\\]|\\.)*")?(?:,"from":\["[^"\\]*",\d+\],"recorded":"[^"\\]*")?$/;
+const NEEDS_DECODING = /[\\\u0080-\u00ff]/;

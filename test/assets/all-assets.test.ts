@@ -1,0 +1,94 @@
+/** The states of several journals in one memory. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { AllAssets } from '../../src/assets/all-assets.ts';
+import { OwnProgress } from '../../src/journal/progress.ts';
+import { quickLimits } from '../support/journal.ts';
+import { eventOf } from '../support/plain-event.ts';
+import { quiet } from '../support/segments.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
+
+const NEVER = new AbortController().signal;
+
+/** The journals of deployments, which are open and have no event. */
+async function open(assetBytesMax: number, keys: readonly (readonly string[])[], ...names: readonly string[]) {
+  const progress = new OwnProgress();
+  const disks = new Map(names.map((name) => [name, new SimulatedDisk(`/simulated/${name}`)]));
+  const all = new AllAssets({
+    keys,
+    isHosted: true,
+    openDisk: (name) => disks.get(name!)!,
+    journalOf: (name) => ({
+      diskFor: () => disks.get(name!)!,
+      progress: () => progress.of(`/simulated/${name}`),
+      remarks: () => () => {},
+    }),
+    nextSeq: (folder) => progress.nextSeq(folder),
+    turn: async () => {},
+    notices: quiet,
+    limits: { ...quickLimits, assetBytesMax },
+  });
+  const seqs = new Map<string, number>();
+  for (const name of names) {
+    progress.recorded(`/simulated/${name}`, 1);
+    all.of(name).opened(0);
+    await all.of(name).whenCurrent(NEVER);
+  }
+  /** Records an event of each of these assets. */
+  const record = (name: string, ...keys: readonly string[]) => {
+    const firstSeq = (seqs.get(name) ?? 0) + 1;
+    seqs.set(name, firstSeq + keys.length - 1);
+    const lines = keys.map((key) => eventOf({ type: 'AssetObservation', assetKey: key.split('/') }).encoded);
+    all.of(name).recorded({ lines, firstSeq, time: new Date(), lastId: 'id', lastCrc: 1, bytes: 100 });
+  };
+  const sizeOf = (name: string) => all.of(name).current?.states.size ?? 0;
+  return { all, record, sizeOf };
+}
+
+const many = (count: number, prefix = 'k') => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
+
+test('at the limit the journal with the most assets gets no new one, others do for a while, and all is counted [all-assets-1]', async () => {
+  const { all, record, sizeOf } = await open(100_000, [], 'large', 'small');
+  record('small', 'first');
+  record('large', ...many(1_000));
+  const size = sizeOf('large');
+  assert.ok(size > 200 && size < 500, `${size}`);
+  assert.equal(all.refused, 1_000 - size);
+  record('small', 'second');
+  assert.deepEqual([sizeOf('small'), all.refused], [2, 1_000 - size]);
+  record('large', 'k0', 'k1');
+  assert.equal(all.refused, 1_000 - size, 'the assets that are there stay');
+  record('small', ...many(1_000));
+  assert.ok(sizeOf('small') < 100, `${sizeOf('small')}`);
+  assert.ok(all.of('large').bytes + all.of('small').bytes < 115_000);
+});
+
+test('an asset that is watched is always taken, and its age is there [all-assets-2]', async () => {
+  const { all, record, sizeOf } = await open(10_000, [['large', 'w'], ['small']], 'large', 'small');
+  assert.deepEqual(
+    all.ages(Date.now()),
+    new Map([
+      ['large/w', Infinity],
+      ['small', Infinity],
+    ]),
+  );
+  record('large', ...many(500));
+  const size = sizeOf('large');
+  record('large', ...many(100, 'w/'), 'other');
+  assert.equal(sizeOf('large'), size + 100);
+  const ages = all.ages(Date.now() + 10_000);
+  assert.ok(ages.get('large/w')! >= 10 && ages.get('large/w')! < 60);
+  assert.equal(ages.get('small'), Infinity);
+});
+
+test('journals that are not open leave first, unless they are watched', async () => {
+  const { all, record, sizeOf } = await open(30_000, [['watched']], 'closed', 'watched', 'open');
+  record('closed', ...many(50));
+  record('watched', ...many(20));
+  await all.of('closed').closing();
+  await all.of('watched').closing();
+  record('open', ...many(200));
+  assert.deepEqual([all.of('closed').bytes, sizeOf('watched')], [0, 20]);
+  assert.ok(sizeOf('open') > 50);
+});

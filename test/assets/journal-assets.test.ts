@@ -1,0 +1,292 @@
+/** The state of assets beside its journal: exact after each report, each end of the service and each removal of a file. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { KeyMemory } from '../../src/journal/keys/memory.ts';
+import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
+import { gate } from '../support/gate.ts';
+import { countOf, createKept, eventAt, type KeptOptions, openKept } from '../support/kept-assets.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
+import { everyRemains, settled } from '../support/power.ts';
+import { makeLines } from '../support/segments.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+
+const RETAIN = { segmentBytes: 1_000, retain: { retainBytes: 4_000 } };
+
+type Kept = ReturnType<typeof createKept>;
+type Reading = NonNullable<KeptOptions['reading']>;
+
+async function report(kept: Kept, first: number, last: number): Promise<void> {
+  for (let n = first; n <= last; n += 1) assert.equal(await kept.report([eventAt(n)]), undefined);
+}
+
+/** The state as it is made from the lines alone, by a service that has no file. */
+async function foldedAnew(disk: SimulatedDisk): Promise<unknown> {
+  const copy = disk.afterCrash();
+  copy.drop(STATE_FILE);
+  const kept = await openKept(copy);
+  return (await kept.state()).assets;
+}
+
+test('it is the same from events as they come, from its file and from the lines, after a stop and after a crash [journal-assets-1]', async () => {
+  let disk = new SimulatedDisk();
+  let n = 0;
+  for (let round = 0; round < 6; round += 1) {
+    const kept = await openKept(disk, { journal: { segmentBytes: 2_000 } });
+    await report(kept, n + 1, n + 17);
+    await kept.report(Array.from({ length: 8 }, (_, index) => eventAt(n + 18 + index)));
+    n += 25;
+    const { assets, sinceSeq, unseen } = await kept.state();
+    assert.deepEqual([countOf(assets), sinceSeq, unseen], [n, 1, []]);
+    assert.deepEqual(assets, await foldedAnew(disk));
+    if (round % 2 === 0) await kept.journal.close();
+    else disk = disk.afterCrash();
+    assert.equal(disk.names().includes(STATE_FILE), true);
+  }
+  const stopped = await openKept(disk);
+  assert.deepEqual((await stopped.state()).assets, await foldedAnew(disk));
+});
+
+test('a start reads the lines after the file alone [journal-assets-2]', async () => {
+  const disk = new SimulatedDisk();
+  const first = await openKept(disk, { journal: { segmentBytes: 2_000 } });
+  await report(first, 1, 60);
+  await first.journal.close();
+  const firstFile = contentsOf(disk.names()).segments[0]!.name;
+  const second = await openKept(disk, { journal: { segmentBytes: 2_000 } });
+  disk.calls.length = 0;
+  assert.equal(countOf((await second.state()).assets), 60);
+  assert.equal(disk.calls.includes(`read ${firstFile}`), false);
+});
+
+test('what retention removes stays in the state, with its counts, also after each power cut [journal-assets-3]', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: RETAIN });
+  await kept.report([{ type: 'AssetObservation', assetKey: ['once'], partition: 'p' }]);
+  for (let n = 1; n <= 60; n += 1) {
+    await report(kept, n, n);
+    await settled(20);
+    assert.equal(countOf((await kept.state()).assets), n + 1);
+    for (const [index, after] of everyRemains(disk).entries()) {
+      if ((n + index) % 9 !== 0) continue;
+      const again = await openKept(after, { journal: RETAIN });
+      const { assets, sinceSeq, unseen } = await again.state();
+      assert.deepEqual([countOf(assets), sinceSeq, unseen], [n + 1, 1, []], `after ${n} events, cut ${index}`);
+      assert.equal(assets.find(({ asset_key }) => asset_key[0] === 'once')?.observation?.partition, 'p');
+    }
+  }
+  assert.ok(contentsOf(disk.names()).removedLast > 20, 'files were removed');
+});
+
+test('a report that gets 503 and one that is repeated change nothing', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: { keyMemory: new KeyMemory(100) } });
+  const keyed: PlainEvent = { ...eventAt(1), idempotencyKey: 'k' };
+  for (let n = 0; n < 3; n += 1) assert.equal(await kept.report([keyed]), undefined);
+  disk.fault = (call, name) => (call === 'write' && name === segmentName(1) ? systemError('ENOSPC', name) : undefined);
+  assert.notEqual(await kept.report([eventAt(2)]), undefined);
+  disk.fault = () => undefined;
+  const { assets } = await kept.state();
+  assert.equal(countOf(assets), 1);
+  assert.equal(await kept.report([eventAt(3)]), undefined);
+  assert.equal(countOf((await kept.state()).assets), 2);
+});
+
+test('events that are recorded while the lines are read count once, and wait for nothing [journal-assets-5]', async () => {
+  const disk = new SimulatedDisk();
+  const before = await openKept(disk, { journal: { segmentBytes: 2_000 } });
+  await report(before, 1, 100);
+  await before.journal.close();
+  disk.drop(STATE_FILE);
+  const open = gate();
+  const reading: Reading = () =>
+    async function* (name, start, end) {
+      await open.opened;
+      yield* disk.read(name, start, end);
+    };
+  const kept = await openKept(disk, { reading });
+  await report(kept, 101, 140);
+  assert.equal(kept.assets.current, undefined);
+  open.open();
+  const { assets } = await kept.state();
+  assert.equal(countOf(assets), 140);
+  await report(kept, 141, 150);
+  assert.deepEqual((await kept.state()).assets, await foldedAnew(disk));
+  await kept.journal.close();
+  assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
+});
+
+test('a stop while the lines are read keeps what was read, and the next start continues there [journal-assets-6]', async () => {
+  const disk = new SimulatedDisk();
+  const before = await openKept(disk, { journal: { segmentBytes: 2_000 } });
+  await report(before, 1, 100);
+  await before.journal.close();
+  disk.drop(STATE_FILE);
+  let chunks = 0;
+  const stuck = gate();
+  const reading: Reading = () =>
+    async function* (name, start, end) {
+      for await (const chunk of disk.read(name, start, end)) {
+        chunks += 1;
+        if (chunks > 10) await stuck.opened;
+        yield chunk;
+      }
+    };
+  const kept = await openKept(disk, { reading });
+  await settled();
+  const { lastSeq = 0 } = kept.assets;
+  assert.ok(lastSeq > 10 && lastSeq < 100, `${lastSeq}`);
+  await kept.journal.close();
+  assert.match(disk.text(STATE_FILE), new RegExp(`^\\{"format":1,"seq":${lastSeq},`));
+  stuck.open();
+  assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
+});
+
+test('retention waits for a state that is being read, not for its turns, and no longer than for what it removes [journal-assets-7]', async () => {
+  const disk = new SimulatedDisk();
+  const before = await openKept(disk, { journal: { segmentBytes: 1_000 } });
+  await report(before, 1, 100);
+  await before.journal.close();
+  disk.drop(STATE_FILE);
+  // The turns of readings never come.
+  const reading: Reading = (_, signal) =>
+    async function* () {
+      if (signal?.aborted) throw signal.reason;
+      await new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    };
+  const kept = createKept(disk, { journal: RETAIN, reading });
+  await kept.assets.removing(1); // the first file is read without turns, as by a start on a full disk
+  await kept.journal.open();
+  await settled();
+  const { removedLast } = contentsOf(disk.names());
+  assert.ok(removedLast > 50, `${removedLast}`);
+  const again = await openKept(disk.afterCrash(), { journal: RETAIN });
+  assert.equal(countOf((await again.state()).assets), 100);
+});
+
+test('if the file cannot be written, files are removed all the same, and it is written when there is space [journal-assets-8]', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: RETAIN });
+  let isFull = true;
+  disk.fault = (call, name) =>
+    isFull && call === 'write' && name.startsWith(STATE_FILE) ? systemError('ENOSPC', name) : undefined;
+  await report(kept, 1, 40);
+  await settled();
+  const { removedLast } = contentsOf(disk.names());
+  assert.ok(removedLast > 0);
+  assert.deepEqual([kept.all.unsaved, disk.names().some((name) => name.startsWith(STATE_FILE))], [1, false]);
+  const said = kept.log.filter((line) => line.includes('could not be written'));
+  assert.equal(said.length, 1);
+  assert.equal(countOf((await kept.state()).assets), 40);
+  const lost = await openKept(disk.afterCrash(), { journal: RETAIN });
+  const { assets, sinceSeq } = await lost.state();
+  assert.deepEqual([countOf(assets), sinceSeq], [40 - removedLast, removedLast + 1]);
+  isFull = false;
+  for (let waits = 0; waits < 100 && kept.all.unsaved > 0; waits += 1) await new Promise((wake) => setTimeout(wake, 5));
+  assert.equal(kept.all.unsaved, 0);
+  const again = await openKept(disk.afterCrash(), { journal: RETAIN });
+  assert.equal(countOf((await again.state()).assets), 40);
+});
+
+/** A journal with 100 events whose state was written at event 40, before retention removed the first 60. */
+async function leftBehind(): Promise<SimulatedDisk> {
+  const disk = new SimulatedDisk();
+  const first = await openKept(disk, { journal: { segmentBytes: 1_000 } });
+  await report(first, 1, 40);
+  await first.journal.close();
+  const older = createKept(disk, {
+    journal: { segmentBytes: 1_000, retain: { retainBytes: 9_000 }, assets: undefined },
+  });
+  await older.journal.open();
+  await report(older, 41, 100);
+  await settled();
+  await older.journal.close();
+  return disk;
+}
+
+test('events that retention removed before the state had them are named, and the rest is continued [journal-assets-9]', async () => {
+  const disk = await leftBehind();
+  const { removedLast } = contentsOf(disk.names());
+  assert.ok(removedLast > 45, `${removedLast}`);
+  for (let start = 0; start < 2; start += 1) {
+    const kept = await openKept(disk);
+    const { assets, sinceSeq, unseen } = await kept.state();
+    assert.deepEqual([sinceSeq, unseen], [1, [{ first: 41, last: removedLast }]]);
+    assert.equal(countOf(assets), 100 - (removedLast - 40));
+    assert.equal(kept.log.filter((line) => line.includes('lacks events')).length, start === 0 ? 1 : 0);
+    await kept.journal.close();
+  }
+});
+
+test('a state of another journal, or ahead of this one, is made again from the lines [journal-assets-10]', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk);
+  await report(kept, 1, 50);
+  await kept.journal.close();
+  const state = disk.bytes(STATE_FILE)!;
+  const other = (count: number) => {
+    const copy = new SimulatedDisk();
+    copy.put(segmentName(1), makeLines(count).bytes);
+    copy.put(STATE_FILE, state);
+    return copy;
+  };
+  for (const count of [30, 50, 70]) {
+    const again = await openKept(other(count));
+    assert.equal(countOf((await again.state()).assets), count);
+    assert.equal(again.log.filter((line) => line.includes('made again')).length, 1);
+  }
+  const older = disk.afterCrash();
+  const lines = older.bytes(segmentName(1))!;
+  older.put(segmentName(1), lines.subarray(0, lines.lastIndexOf('\n', -2) + 1));
+  older.drop('.stopped-cleanly');
+  assert.equal(countOf((await (await openKept(older)).state()).assets), 49);
+});
+
+test('without a file the state counts since the first event that is there [journal-assets-11]', async () => {
+  const disk = await leftBehind();
+  disk.drop(STATE_FILE);
+  const { removedLast } = contentsOf(disk.names());
+  const { assets, sinceSeq, unseen } = await (await openKept(disk)).state();
+  assert.deepEqual([countOf(assets), sinceSeq, unseen], [100 - removedLast, removedLast + 1, []]);
+});
+
+test('the file is written when a file is closed and the journal has grown by its size, not each time', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: { segmentBytes: 1_000 } });
+  for (let n = 1; n <= 300; n += 1) {
+    await kept.report([{ type: 'AssetObservation', assetKey: [`${n}`] }]);
+    await settled(2);
+  }
+  await settled();
+  const writes = disk.calls.filter((call) => call === `create ${STATE_FILE}.new`).length;
+  const files = contentsOf(disk.names()).segments.length;
+  assert.ok(writes >= 3 && writes < files / 3, `${writes} of ${files}`);
+});
+
+test('an idle journal leaves when the memory is needed, and is read again from its file', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { limits: { assetBytesMax: 3_000 } });
+  await report(kept, 1, 20);
+  assert.ok(kept.assets.bytes > 0);
+  await kept.journal.close();
+  const { assets } = await kept.state();
+  kept.assets.drop();
+  assert.equal(kept.assets.bytes, 0);
+  assert.deepEqual((await kept.state()).assets, assets);
+});
+
+test('what is not open is read again if another process changed its file', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk);
+  await report(kept, 1, 20);
+  await kept.journal.close();
+  assert.equal((await kept.state()).assets.length, 4);
+  const other = createKept(disk);
+  await other.journal.open();
+  await other.state();
+  const { states } = other.assets.current!;
+  states.forget(({ name }) => name === 'a\x001');
+  await other.report([eventAt(22)]);
+  await other.journal.close();
+  assert.equal((await kept.state()).assets.length, 3);
+});

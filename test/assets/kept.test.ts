@@ -1,0 +1,118 @@
+/** The state of assets as a command reads it, and what a backup and a repair leave of it. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { assetJson } from '../../src/assets/asset-json.ts';
+import { loadingOf, readKept, rebound } from '../../src/assets/kept.ts';
+import { readState, writeState } from '../../src/assets/state-file.ts';
+import { limits } from '../../src/config/limits.ts';
+import { backUp } from '../../src/journal/look/backup.ts';
+import { planRepair } from '../../src/journal/look/repair.ts';
+import type { Progress } from '../../src/journal/progress.ts';
+import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
+import { countOf, eventAt, type KeptJournal, openKept } from '../support/kept-assets.ts';
+import { settled } from '../support/power.ts';
+import { flip } from '../support/segments.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { carryOut, verify } from '../support/standard-limits.ts';
+
+const AT_REST: Progress = { durable: async () => ({ kind: 'unsaid' }), more: async () => {} };
+const RETAIN = { segmentBytes: 1_000, retain: { retainBytes: 4_000 } };
+
+async function report(kept: KeptJournal, first: number, last: number): Promise<void> {
+  for (let n = first; n <= last; n += 1) assert.equal(await kept.report([eventAt(n)]), undefined);
+}
+
+/** The state as a command reads it. */
+async function read(disk: SimulatedDisk, progress = AT_REST) {
+  const remarks: string[] = [];
+  const { kept, firstSeq } = await readKept(loadingOf(disk, limits), progress, ({ text }) => remarks.push(text));
+  const assets = JSON.parse(JSON.stringify([...kept.states.inOrder()].map((asset) => assetJson(asset, 'time'))));
+  return { assets, firstSeq, remarks, kept };
+}
+
+test('a command reads the file and the lines after it, also beside the service that writes them', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: RETAIN });
+  for (let n = 1; n <= 60; n += 1) {
+    await report(kept, n, n);
+    await settled(20);
+    const { assets, firstSeq, remarks } = await read(disk.afterCrash());
+    assert.deepEqual([countOf(assets), remarks], [n, []]);
+    assert.deepEqual(assets, (await kept.state()).assets);
+    assert.equal(firstSeq, contentsOf(disk.names()).segments[0]?.firstSeq);
+  }
+  assert.ok(contentsOf(disk.names()).removedLast > 20);
+});
+
+test('a command reads again if retention has removed lines after the file meanwhile [kept-2]', async () => {
+  const disk = new SimulatedDisk();
+  const kept = await openKept(disk, { journal: RETAIN });
+  await report(kept, 1, 10);
+  await kept.journal.close();
+  const again = await openKept(disk, { journal: RETAIN });
+  await report(again, 11, 30);
+  await settled();
+  // After it has read the file, and before it reads the lines.
+  let isRead = false;
+  const listed: typeof disk.list = async () => {
+    const names = await disk.list();
+    if (!isRead && disk.calls.includes(`read ${STATE_FILE}`)) {
+      isRead = true;
+      await report(again, 31, 80);
+      await settled();
+    }
+    return names;
+  };
+  disk.calls.length = 0;
+  const beside = { folder: disk.folder, list: listed, size: disk.size.bind(disk), read: disk.read.bind(disk) };
+  const remarks: string[] = [];
+  const { kept: found } = await readKept(loadingOf(beside, limits), AT_REST, ({ text }) => remarks.push(text));
+  assert.ok(isRead);
+  const assets = JSON.parse(JSON.stringify([...found.states.inOrder()].map((asset) => assetJson(asset, 'time'))));
+  assert.deepEqual([countOf(assets), remarks, found.unseen], [80, [], []]);
+});
+
+test('a backup has a state that its events have, though events come meanwhile [kept-3]', async () => {
+  const source = new SimulatedDisk();
+  const kept = await openKept(source, { journal: RETAIN });
+  await report(kept, 1, 40);
+  await settled();
+  await kept.journal.close();
+  const again = await openKept(source, { journal: RETAIN });
+  const target = new SimulatedDisk('/target');
+  let copied = 0;
+  const onProgress = () => {
+    copied += 1;
+    if (copied > 1) return;
+    // A newer state than the events that are copied.
+    source.put(STATE_FILE, Buffer.from('newer\n'));
+  };
+  const progress: Progress = { durable: async () => ({ kind: 'before', seq: 41 }), more: async () => {} };
+  await backUp({ source, target, progress, limits, onProgress });
+  assert.ok(copied > 0);
+  const { assets, remarks } = await read(target);
+  assert.deepEqual([countOf(assets), remarks], [40, []]);
+  assert.deepEqual(assets, (await again.state()).assets);
+});
+
+test('a repair keeps the state if its last line is left, and otherwise it is made again [kept-4]', async () => {
+  for (const isLast of [false, true]) {
+    const disk = new SimulatedDisk();
+    const kept = await openKept(disk);
+    await report(kept, 1, 20);
+    await kept.journal.close();
+    const lines = disk.text(segmentName(1)).split('\n');
+    const at = isLast ? lines.slice(0, 19).join('\n').length + 50 : lines.slice(0, 7).join('\n').length + 50;
+    disk.put(segmentName(1), flip(disk.bytes(segmentName(1))!, at));
+    const plan = await planRepair(disk, await verify(disk), limits);
+    await carryOut(disk, plan, 'damaged', '{}\n');
+    const rebind = await rebound(loadingOf(disk, limits));
+    assert.equal(rebind === undefined, isLast);
+    if (rebind !== undefined) await writeState(disk, rebind, async () => {});
+    assert.equal(await rebound(loadingOf(disk, limits)), undefined, 'once is enough');
+    const { assets } = await (await openKept(disk)).state();
+    assert.equal(countOf(assets), isLast ? 19 : 20);
+    assert.ok(await readState(disk, loadingOf(disk, limits).newStates(), limits));
+  }
+});
