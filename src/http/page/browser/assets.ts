@@ -14,12 +14,17 @@ interface Latest {
   readonly time: string;
   readonly partition?: string;
   readonly data_version?: string;
+  /** Whether retention removed the event. */
+  readonly removed?: boolean;
 }
 
 interface Check extends Latest {
   readonly check_name: string;
   readonly passed: boolean;
   readonly severity: string;
+  /** The time of the first of the last results that are the same, and how many these are. */
+  readonly since: string;
+  readonly in_a_row: number;
 }
 
 /** An asset in the reply of `/assets`. */
@@ -47,7 +52,7 @@ export function assetsView(shared: Shared): PolledView<Asset> {
     label: 'Assets',
     noun: 'asset',
     pathFor: ({ key_prefix, failed }) => {
-      const query = new URLSearchParams({ limit: String(pageLimits.readLimit) });
+      const query = new URLSearchParams({ limit: String(pageLimits.readLimit), sort: 'state' });
       if (key_prefix !== '') query.set('key_begins_with', key_prefix);
       if (failed !== '') query.set('failing', 'true');
       return `assets?${query}`;
@@ -97,12 +102,12 @@ function detail({ asset_key, materialization, observation, checks }: Asset): Det
 
 function latest(title: string, event: Latest | undefined): Content[] {
   if (event === undefined) return [];
-  const { count, time, seq, partition, data_version } = event;
+  const { count, time, partition, data_version } = event;
   return [
     element('h3', {}, title),
     table([
       ['time', renderTime(time)],
-      ['event', eventLink(seq)],
+      ['event', eventLink(event)],
       ['partition', partition],
       ['data_version', data_version],
       ['of this kind', counted(count, 'event')],
@@ -110,13 +115,17 @@ function latest(title: string, event: Latest | undefined): Content[] {
   ];
 }
 
-function result({ passed, severity, time, seq, count }: Check): HTMLElement {
+function result(check: Check): HTMLElement {
+  const { passed, severity, time, count, since, in_a_row } = check;
   const shown = passed
     ? badge('good', 'passed')
     : badge(severity === 'WARN' ? 'warn' : 'bad', `failed (${severity.toLowerCase()})`);
-  return element('span', {}, shown, ' ', renderTime(time), ', ', eventLink(seq), `, ${counted(count, 'result')}`);
+  const inARow = in_a_row > 1 ? [`, ${in_a_row} in a row since `, renderTime(since)] : [];
+  const all = `, ${counted(count, 'result')}`;
+  return element('span', {}, shown, ' ', renderTime(time), ', ', eventLink(check), ...inARow, all);
 }
 
-function eventLink(seq: number): HTMLElement {
+function eventLink({ seq, removed }: Latest): HTMLElement {
+  if (removed) return element('span', {}, `seq ${seq}, removed`);
   return element('a', { href: hashOf(addressOf('events', { open: String(seq) })) }, `seq ${seq}`);
 }

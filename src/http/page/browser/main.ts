@@ -60,6 +60,7 @@ const all = {
 let address = readAddress(location.hash);
 let isDiscovered = false; // whether `service.discover` has succeeded
 let newRows = 0;
+let missing = ''; // why the service does not answer now
 
 function view(): View {
   return all[address.view];
@@ -142,14 +143,15 @@ function showRest(): void {
   const newer = byId('newer');
   newer.hidden = newRows === 0;
   newer.textContent = `${newRows} new ↑`;
-  const { isEmpty, searching } = view();
+  const { isEmpty, searching, rows } = view();
+  const isMissing = isEmpty || (missing !== '' && rows.count === 0);
   const search = byId('search');
   search.hidden = searching === undefined;
   search.textContent = searching === true ? 'Stop' : 'Continue';
-  byId('listing').hidden = isEmpty;
+  byId('listing').hidden = isMissing;
   const nothing = byId('nothing');
-  nothing.hidden = !isEmpty;
-  if (isEmpty) nothing.replaceChildren(...emptyContent());
+  nothing.hidden = !isMissing;
+  if (isMissing) nothing.replaceChildren(...(isEmpty ? emptyContent() : [element('h2', {}, missing)]));
   showDetail();
 }
 
@@ -238,6 +240,8 @@ const REFUSED: Readonly<Record<number, string>> = { 401: 'Token not accepted', 4
 const STATES = { connecting: 'Connecting…', live: 'Live', paused: 'Paused' };
 
 function showState(state: ConnectionState): void {
+  missing = state.kind === 'waiting' ? state.reason : '';
+  showRest();
   const shown = byId('state');
   shown.className = state.kind;
   if (state.kind === 'waiting') shown.textContent = `${state.reason}. Next try in ${state.seconds} s`;
