@@ -17,6 +17,8 @@ interface Sums {
   lost: number;
 }
 
+/** Of a range, as it is written. */
+const REMOVED = /"outcome":"removed",.*"first":(\d+),"last":(\d+)\}$/;
 const LINE = ',"line":';
 const sumsOf = new WeakMap<Buffer, Sums>();
 
@@ -76,6 +78,17 @@ export class LettersView {
 
   isOpen(seq: number): boolean {
     return this.#states.get(seq) === true;
+  }
+
+  /**
+   * The cursor passes events. Retention may have named them before, while the cursor was lost, in letters that are not durable yet.
+   * @param bytes of the file now
+   */
+  passed(bytes: Buffer | undefined): void {
+    for (const text of `${bytes}`.split('\n')) {
+      const [, first, last] = REMOVED.exec(text) ?? [];
+      for (let seq = Number(first); seq <= Number(last); seq += 1) this.named.add(seq);
+    }
   }
 
   /** @returns what is wrong with the letters, if anything is */

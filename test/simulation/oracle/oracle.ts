@@ -440,7 +440,10 @@ export class Oracle {
           ? undefined
           : forgottenBy(cursor, destination, view, this.history.mayBeTwice));
       if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
-      destination.checkedSeq = Math.max(destination.checkedSeq, cursor?.seq ?? 0);
+      if (cursor !== undefined && cursor.seq > destination.checkedSeq) {
+        destination.letters.passed(journal.disk.bytes(`dead-${destination.name}.jsonl`));
+        destination.checkedSeq = cursor.seq;
+      }
     }
   }
 
