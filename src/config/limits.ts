@@ -240,8 +240,9 @@ export const limits = {
   readBytesMax: 40 * MIB,
   /** The newest lines of journals that streams share; a stream that needs older lines reads the file by itself. */
   sharedLinesBytesMax: 1 * MIB,
-  /** Largest share of the event loop's time for readings while reports arrive. */
+  /** Share of the event loop's time for readings while reports arrive: of all, and of what it would be idle without readings. The larger one counts. */
   readTimePercent: 5,
+  readIdlePercent: 50,
   /** After the last recorded report, the time until readings may use the whole event loop again. */
   readIdleMs: 100,
   /** Interval between two log lines that give the same reason for refusing connections or reports. */

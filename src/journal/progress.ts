@@ -53,6 +53,8 @@ const ATTEMPTS_MAX = 3;
 export class OwnProgress {
   /** When lines of any journal became durable last, of the monotonic clock. */
   recordedMs = Number.NEGATIVE_INFINITY;
+  /** Returns whether lines of any journal wait for the disk; a service replaces it. */
+  isWaiting: () => boolean = () => false;
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
   /** By folder: the next seq when this process first opened the journal. */

@@ -69,6 +69,8 @@ export class SharedByReadings {
   readonly longLine = new Semaphore(1);
   /** How many journals are followed: see `limits.sharedLinesBytesMax`. */
   followed = 0;
+  /** How many further files may be read in large chunks. */
+  largeLeft: number;
   /** Counts bytes that become garbage. */
   readonly read: (bytes: number) => void;
 
@@ -78,8 +80,10 @@ export class SharedByReadings {
     collectGarbage,
   }: Pick<ReadableJournalsOptions, 'limits' | 'progress' | 'collectGarbage'>) {
     const { readBytesMax, readTurnBytes } = limits;
+    const parts = Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes)));
+    this.largeLeft = Math.floor(parts / (LARGE_FACTOR * LARGE_FACTOR));
     this.turns = new Turns(limits, progress);
-    this.buffers = new Semaphore(Math.max(1, Math.floor(readBytesMax / (CHUNKS_HELD * readTurnBytes))));
+    this.buffers = new Semaphore(parts - (LARGE_FACTOR - 1) * this.largeLeft);
     this.read = collectEach(limits, () => collectGarbage?.());
   }
 
@@ -91,6 +95,11 @@ export class SharedByReadings {
 
 /** A reading holds the chunk that its client is sent, the same in another form, and the chunk that is read ahead. */
 const CHUNKS_HELD = 3;
+/**
+ * While few files are read, and of what is followed, a chunk is so many times larger: each one costs an iteration of the event loop,
+ * and under load these are long. An eighth of the memory is for that.
+ */
+const LARGE_FACTOR = 8;
 
 /** The journals of a service: in local mode one, in hosted mode one for each deployment. */
 export class ReadableJournals {
@@ -139,6 +148,13 @@ export class ReadableJournals {
   }
 }
 
+/** Who reads files of a journal: see `ReadableJournal.diskFor`. */
+interface Reader {
+  readonly signal?: AbortSignal | undefined;
+  readonly isCounted?: boolean;
+  readonly isFollower?: boolean;
+}
+
 /** Its files are read in turns. */
 export class ReadableJournal {
   readonly shared: SharedByReadings;
@@ -161,15 +177,17 @@ export class ReadableJournal {
   /**
    * @param signal closes the files that are open, and makes what waits for a turn throw its reason
    * @param isCounted whether each open file holds a part of `SharedByReadings.buffers`: for a reading that waits for its client
+   * @param isFollower whether the newest lines are read as they are recorded: see `Turns.take`
    * @returns the disk of its folder. Each chunk of a file waits for its turn among all readings of the service
    */
-  diskFor({ signal, isCounted = false }: { signal?: AbortSignal | undefined; isCounted?: boolean }): ReadableDisk {
+  diskFor(reader: Reader): ReadableDisk {
     const disk = this.#disk;
     return {
       folder: disk.folder,
       list: () => disk.list(),
       size: (name) => disk.size(name),
-      read: (name, start, end) => this.#chunks(disk.read(name, start, end, this.#chunked(signal)), signal, isCounted),
+      read: (name, start, end) =>
+        this.#chunks((chunkBytes) => disk.read(name, start, end, { chunkBytes, signal: reader.signal }), reader),
     };
   }
 
@@ -182,7 +200,8 @@ export class ReadableJournal {
    */
   async *bytesOf({ file, byte, start, end }: Line, signal: AbortSignal): AsyncGenerator<Buffer> {
     let left = end + 1 - start;
-    for await (const chunk of this.#disk.read(file, byte, byte + left, this.#chunked(undefined))) {
+    const chunkBytes = this.#options.limits.readTurnBytes;
+    for await (const chunk of this.#disk.read(file, byte, byte + left, { chunkBytes })) {
       if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // the signal alone
       this.shared.read(chunk.length);
       left -= chunk.length;
@@ -191,22 +210,21 @@ export class ReadableJournal {
     if (left > 0) throw new Error(`${file} ends ${left} bytes before the end of a line that was there`);
   }
 
-  #chunked(signal: AbortSignal | undefined): ReadOptions {
-    return { chunkBytes: this.#options.limits.readTurnBytes, signal };
-  }
-
   async *#chunks(
-    read: AsyncIterable<Buffer>,
-    signal: AbortSignal | undefined,
-    isCounted: boolean,
+    read: (chunkBytes: number) => AsyncIterable<Buffer>,
+    { signal, isCounted, isFollower = false }: Reader,
   ): AsyncGenerator<Buffer> {
-    const { turns, buffers, longLine } = this.shared;
+    const { shared } = this;
+    const { turns, buffers, longLine } = shared;
     const release = isCounted ? await buffers.acquire(signal) : undefined;
+    const isLarge = shared.largeLeft > 0;
+    if (isLarge) shared.largeLeft -= 1;
+    const factor = isLarge || isFollower ? LARGE_FACTOR : 1;
     let endLongLine: (() => void) | undefined;
     try {
-      for await (const chunk of read) {
-        this.shared.read(chunk.length);
-        await turns.take(signal);
+      for await (const chunk of read(factor * this.#options.limits.readTurnBytes)) {
+        shared.read(chunk.length);
+        await turns.take(signal, isFollower);
         const isInside = !chunk.includes(LINE_FEED); // of a long line
         if (!isInside) {
           endLongLine?.();
@@ -218,6 +236,7 @@ export class ReadableJournal {
     } finally {
       endLongLine?.();
       release?.();
+      if (isLarge) shared.largeLeft += 1;
     }
   }
 

@@ -82,7 +82,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
       }
       const release = await buffers.acquire(signal);
       try {
-        await turns.take(signal);
+        await turns.take(signal, true);
         if (isPlain && page.afterSeq === seq) {
           yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
         } else {
@@ -110,7 +110,7 @@ function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tai
     const progress = inGroups(journal.progress(), limits.streamWakeMs);
     const follow = AbortSignal.any([end, replaced]);
     const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
-    return readJournal(journal.diskFor({ signal: end }), reading, (remark) => {
+    return readJournal(journal.diskFor({ signal: end, isFollower: true }), reading, (remark) => {
       log(remark);
       if (remark.gone !== undefined) onGone(remark.gone);
     });

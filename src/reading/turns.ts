@@ -1,46 +1,67 @@
 /**
  * Turns of the event loop for readings, so that they never slow reports down: one reading at a time takes a piece of a file, checks
- * it and writes it to its client. While reports are recorded, readings get a small share of the time (a token bucket).
+ * it and writes it to its client. While reports are recorded, readings get a share of the time (a token bucket): half of what the
+ * event loop is idle, but never less than a twentieth of all. Followers have their turns before searches: they are late otherwise,
+ * and there is only so much for them to read.
  */
 
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 
-/** The share of the time, and when it applies. */
-export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdleMs'>;
+/** The shares of the time, and when they apply. */
+export type TurnLimits = Pick<Limits, 'readTimePercent' | 'readIdlePercent' | 'readIdleMs'>;
+
+/** What the turns know of the reports. */
+export interface RecordedReports {
+  /** When reports were recorded last: see `OwnProgress`. */
+  readonly recordedMs: number;
+  /** Whether reports wait for the disk. A slow disk looks as if there were no reports. */
+  readonly isWaiting?: () => boolean;
+}
 
 /** The turns of all readings of a service, in the order in which they ask. */
 export class Turns {
   readonly #limits: TurnLimits;
-  readonly #waiting = new Waiters();
+  readonly #followers = new Waiters();
+  readonly #searches = new Waiters();
   #isRunning = false;
-  readonly #progress: { readonly recordedMs: number };
+  readonly #reports: RecordedReports;
   /** Time that readings may still use, in milliseconds, as of `#countedAtMs`; below 0 they wait. */
   #creditMs = 0;
-  #countedAtMs = 0;
+  #countedAtMs = performance.now();
   /** When the turns that are under way began, how many they are, and how long one takes on average. */
   #startedMs = 0;
   #begun = 1;
   #turnMs = 0.2;
+  /** The share of readings, when it was measured, how long the event loop had been idle by then, and what readings used since. */
+  #share: number;
+  #measuredAtMs = performance.now();
+  #idleMs = idleMs();
+  #usedMs = 0;
 
-  /** @param progress when reports were recorded last: see `OwnProgress` */
-  constructor(limits: TurnLimits, progress: { readonly recordedMs: number }) {
+  constructor(limits: TurnLimits, reports: RecordedReports) {
     this.#limits = limits;
-    this.#progress = progress;
+    this.#reports = reports;
+    this.#share = limits.readTimePercent / 100;
   }
 
   /**
    * Resolves when it is the caller's turn. What it then does before it waits for anything else is its turn.
    * @param signal removes the caller from the queue
+   * @param isFollower whether the caller follows a journal, and has all but its newest lines
    * @throws the reason of the signal
    */
-  async take(signal?: AbortSignal): Promise<void> {
-    const turn = this.#waiting.wait(signal);
-    if (!this.#isRunning && this.#waiting.size > 0) {
+  async take(signal?: AbortSignal, isFollower = false): Promise<void> {
+    const turn = (isFollower ? this.#followers : this.#searches).wait(signal);
+    if (!this.#isRunning && this.#waiting > 0) {
       this.#count(0);
       this.#next();
     }
     if (!(await turn)) throw signal?.reason;
+  }
+
+  get #waiting(): number {
+    return this.#followers.size + this.#searches.size;
   }
 
   /** Node runs both callbacks one after the other, and between them all that the turns do. */
@@ -52,26 +73,42 @@ export class Turns {
   readonly #begin = (): void => {
     this.#startedMs = performance.now();
     // As many turns as there is time for: under load there are few iterations of the event loop, and each is long.
-    const fitting = Math.floor(Math.min(SAVED_MS, this.#creditMs) / this.#turnMs);
-    this.#begun = Math.max(1, Math.min(this.#waiting.size, fitting));
-    for (let left = this.#begun; left > 0; left -= 1) this.#waiting.wakeFirst();
+    const fitting = Math.floor(Math.min(AT_ONCE_MS, this.#creditMs) / this.#turnMs);
+    this.#begun = Math.max(1, Math.min(this.#waiting, fitting));
+    for (let left = this.#begun; left > 0; left -= 1) if (!this.#followers.wakeFirst()) this.#searches.wakeFirst();
   };
 
   readonly #end = (): void => {
     const tookMs = performance.now() - this.#startedMs;
     this.#turnMs += (Math.max(LEAST_TURN_MS, tookMs / this.#begun) - this.#turnMs) / 8;
     this.#count(tookMs);
-    if (this.#waiting.size === 0) this.#isRunning = false;
+    if (this.#waiting === 0) this.#isRunning = false;
     else this.#next();
   };
 
   /** @param usedMs since it was counted last */
   #count(usedMs: number): void {
     const nowMs = performance.now();
-    const isIdle = nowMs - this.#progress.recordedMs > this.#limits.readIdleMs;
+    const { readIdleMs } = this.#limits;
+    const isIdle = nowMs - this.#reports.recordedMs > readIdleMs && this.#reports.isWaiting?.() !== true;
+    this.#usedMs += usedMs;
+    this.#measure(nowMs);
     const earnedMs = this.#share * (nowMs - this.#countedAtMs);
     this.#creditMs = isIdle ? SAVED_MS : Math.min(SAVED_MS, this.#creditMs + earnedMs) - usedMs;
     this.#countedAtMs = nowMs;
+  }
+
+  /** Without its readings the event loop would be idle while it is, and while they have their turns. */
+  #measure(nowMs: number): void {
+    const { readTimePercent, readIdlePercent } = this.#limits;
+    const passedMs = nowMs - this.#measuredAtMs;
+    if (passedMs < MEASURED_MS) return;
+    const idle = idleMs();
+    const free = Math.min(1, (idle - this.#idleMs + this.#usedMs) / passedMs);
+    this.#share = Math.max(readTimePercent, readIdlePercent * free) / 100;
+    this.#measuredAtMs = nowMs;
+    this.#idleMs = idle;
+    this.#usedMs = 0;
   }
 
   #next(): void {
@@ -79,12 +116,17 @@ export class Turns {
     if (this.#creditMs >= 0) this.#schedule();
     else setTimeout(this.#schedule, -this.#creditMs / this.#share).unref();
   }
-
-  get #share(): number {
-    return this.#limits.readTimePercent / 100;
-  }
 }
 
-/** Readings may save up so much time while they have nothing to do, and use so much at a time. */
-const SAVED_MS = 0.5;
+/** @returns how long the event loop has been idle since it began */
+function idleMs(): number {
+  return performance.eventLoopUtilization().idle;
+}
+
+/** Readings may save up so much time: a timer of 1 ms takes several on a busy machine. */
+const SAVED_MS = 4;
+/** What they use before the event loop turns to reports. */
+const AT_ONCE_MS = 0.5;
 const LEAST_TURN_MS = 0.01;
+/** How often the idle time is measured. */
+const MEASURED_MS = 50;

@@ -58,7 +58,12 @@ async function askDeaf(t: Scope, port: number, target = '/events?limit=1000'): P
 
 test('a reading whose client has gone closes its file while it waits for a turn', async (t) => {
   // A turn in twenty seconds or more, while reports arrive.
-  const { open, port } = await serveCounted(t, { readTimePercent: 0.000_01, readIdleMs: 60_000 }, 5, LONG);
+  const { open, port } = await serveCounted(
+    t,
+    { readTimePercent: 0.000_01, readIdlePercent: 0, readIdleMs: 60_000 },
+    5,
+    LONG,
+  );
   const wires: Wire[] = [];
   for (let at = 0; at < 8; at += 1) wires.push(await askDeaf(t, port));
   await eventually('the readings', () => open.files > 0);
@@ -127,7 +132,7 @@ test('beyond the memory of readings a further one gets 503, but those that wait 
 });
 
 test('while reports arrive every reading waits for its turn [limits-4]', async (t) => {
-  const service = await serveCounted(t, { readTimePercent: 0.000_1, readIdleMs: 600_000 }, 5, '');
+  const service = await serveCounted(t, { readTimePercent: 0.000_1, readIdlePercent: 0, readIdleMs: 600_000 }, 5, '');
   const ending = new AbortController();
   t.after(() => ending.abort());
   const answered: string[] = [];

@@ -36,7 +36,7 @@ test('texts are sent in pieces, which hold a part of the memory of readings unti
   const buffers = new Semaphore(1);
   const pieces: string[] = [];
   const texts = ['one ', 'two ', 'three ', 'four'];
-  const turns = new Turns({ readTimePercent: 5, readIdleMs: 0 }, { recordedMs: 0 });
+  const turns = new Turns({ readTimePercent: 5, readIdlePercent: 50, readIdleMs: 0 }, { recordedMs: 0 });
   for await (const piece of inPieces(texts, { buffers, turns }, { readTurnBytes: 10 }, new AbortController().signal)) {
     pieces.push(piece.toString());
     assert.ok(buffers.isExhausted);

@@ -5,6 +5,8 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Turns } from '../../src/reading/turns.ts';
 
+/** A tenth of the time while reports arrive, however idle the event loop is. */
+const TENTH = { readTimePercent: 10, readIdlePercent: 0, readIdleMs: 100 };
 const progress = { recordedMs: Number.NEGATIVE_INFINITY };
 
 function recorded(): void {
@@ -41,7 +43,7 @@ async function read(turns: Turns, readers: number, turnMs: number, forMs: number
 }
 
 test('while reports are recorded, readings share a tenth of the time, each as much as the others [turns-1]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
+  const turns = new Turns(TENTH, progress);
   const reports = setInterval(() => recorded(), 5);
   recorded();
   const used = await read(turns, 8, 0.3, 2_000);
@@ -51,8 +53,39 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
   assert.ok(Math.max(...used.turns) <= Math.min(...used.turns) + 2, `${used.turns}`);
 });
 
+test('readings get half of what the event loop is idle beside reports, and no more if it is busy [turns-4]', async () => {
+  const readBeside = async (busyMs: number) => {
+    const turns = new Turns({ readTimePercent: 1, readIdlePercent: 50, readIdleMs: 60_000 }, progress);
+    recorded();
+    const reports = setInterval(() => work(busyMs), 10);
+    const used = await read(turns, 1, 0.3, 2_000);
+    clearInterval(reports);
+    return used.ms;
+  };
+  const beside = [await readBeside(0), await readBeside(9)] as const;
+  assert.ok(beside[0] > 600 && beside[0] < 1_200, `${beside} ms of 2000`);
+  assert.ok(beside[1] < 300, `${beside} ms of 2000`);
+});
+
+test('while reports wait for a slow disk, readings do not take all of the time [turns-5]', async () => {
+  const turns = new Turns(TENTH, { recordedMs: Number.NEGATIVE_INFINITY, isWaiting: () => true });
+  const alive = setInterval(() => {}, 1_000);
+  const used = await read(turns, 4, 0.3, 1_000);
+  clearInterval(alive);
+  assert.ok(used.ms < 250, `${used.ms} ms of 1000`);
+});
+
+test('who follows a journal has its turn before all searches that wait [turns-6]', async () => {
+  const turns = new Turns(TENTH, progress);
+  const begun: string[] = [];
+  const searches = [1, 2, 3].map((number) => turns.take().then(() => begun.push(`search ${number}`)));
+  const follower = turns.take(undefined, true).then(() => begun.push('follower'));
+  await Promise.all([...searches, follower]);
+  assert.deepEqual(begun, ['follower', 'search 1', 'search 2', 'search 3']);
+});
+
 test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client [turns-3]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 60_000 }, progress);
+  const turns = new Turns({ ...TENTH, readIdleMs: 60_000 }, progress);
   const alive = setInterval(() => {}, 1_000);
   recorded();
   await turns.take();
@@ -66,7 +99,7 @@ test('the only reading pays for its last turn before the next one, also if it wa
 });
 
 test('without reports they may use all of it, but let other work in between', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
+  const turns = new Turns(TENTH, progress);
   let others = 0;
   const other = setInterval(() => {
     others += 1;
@@ -81,7 +114,7 @@ test('without reports they may use all of it, but let other work in between', as
 });
 
 test('a reading that waits for something else does not hold up the next one', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
+  const turns = new Turns(TENTH, progress);
   const slow = turns.take().then(() => sleep(5_000, undefined, { ref: false }));
   await turns.take();
   await turns.take();
@@ -89,7 +122,7 @@ test('a reading that waits for something else does not hold up the next one', as
 });
 
 test('a reading that is aborted leaves the queue at once, and the others keep their order [turns-2]', async () => {
-  const turns = new Turns({ readTimePercent: 10, readIdleMs: 100 }, progress);
+  const turns = new Turns(TENTH, progress);
   const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
   const begun: string[] = [];
   const first = turns.take().then(() => begun.push('first'));
