@@ -220,6 +220,8 @@ export const limits = {
   assetsSaveMs: 10_000,
   /** Greatest value of `--last`: its search keeps the seq of each of these events in memory. */
   lastEventsMax: 1_000_000,
+  /** The events of `--last` that are kept in memory when they are found; more of them are read once more. */
+  lastBytesMax: 16 * MIB,
   /** Events in one reply of `GET /events`, unless it is a stream. */
   readEventsMax: 1_000,
   /** Streams of events that are open at a time, for all journals together. */

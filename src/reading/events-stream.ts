@@ -10,7 +10,7 @@ import type { GoneRange } from '../journal/segments.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { EventsQuestion } from './events-query.ts';
 import type { ReadableJournal } from './journals.ts';
-import { type Followed, follow, startOfLast } from './tail.ts';
+import { type Followed, follow, type Newest, newestOf } from './tail.ts';
 
 /** The streams that are open, on all journals together. */
 export class Streams {
@@ -43,21 +43,24 @@ export class Streams {
     const range = await journal.range();
     const start = last === undefined ? (afterSeq ?? range.last) : (afterSeq ?? 0);
     const isAnother = start > range.last;
-    const afterStart = last === undefined ? start : await startOfLast(journal, last, start, filter, ending, limits);
+    const newest =
+      last === undefined
+        ? { kept: undefined, afterSeq: start }
+        : await newestOf(journal, last, start, { filter, signal: ending, limits });
     return {
       kind: 'stream',
       status: 200,
       contentType: 'text/event-stream',
       headers: ['X-Accel-Buffering', 'no'], // nginx would hold the events back
       isBesideCap: true,
-      pieces: (signal) => this.#pieces(journal, isAnother ? undefined : afterStart, filter, signal),
+      pieces: (signal) => this.#pieces(journal, isAnother ? undefined : newest, filter, signal),
     };
   }
 
-  /** @param afterSeq undefined if the client has seen another journal, with larger seqs */
+  /** @param newest undefined if the client has seen another journal, with larger seqs */
   async *#pieces(
     journal: ReadableJournal,
-    afterSeq: number | undefined,
+    newest: Newest | undefined,
     filter: Filter,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer> {
@@ -67,9 +70,10 @@ export class Streams {
     this.#open += 1;
     try {
       yield Buffer.from(`retry: ${Math.floor(streamRetryMs + Math.random() * (streamRetryMsMax - streamRetryMs))}\n\n`);
-      if (afterSeq === undefined) yield ANOTHER_JOURNAL;
+      if (newest === undefined) yield ANOTHER_JOURNAL;
+      if (newest?.kept?.length) yield this.#textOf({ kind: 'lines', lines: newest.kept, gone: [] });
       let sentMs = performance.now();
-      const following = { afterSeq: afterSeq ?? 0, filter, signal, idleMs: streamCommentMs, limits };
+      const following = { afterSeq: newest?.afterSeq ?? 0, filter, signal, idleMs: streamCommentMs, limits };
       for await (const found of follow(journal, following)) {
         const line = found.kind === 'lines' ? found.lines[0] : undefined;
         if (found.kind === 'lines' && line?.isDropped === true) {

@@ -9,7 +9,7 @@ import { linesType } from './accept.ts';
 import { type EventsQuestion, questionReader } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
-import { type FollowedLines, follow, recorded, startOfLast } from './tail.ts';
+import { type FollowedLines, follow, type Newest, newestOf, recorded } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
 export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingParts): Handler {
@@ -25,23 +25,20 @@ export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingP
       const journal = await journals.whenReadable(request.deployment, ending);
       metrics.read(question.form);
       if (question.form === 'stream') return streams.reply(journal, question, filter, ending);
-      const afterSeq = await startOf(journal, question, filter, ending, limits);
       const page: EventsPage = {
         journal,
         question,
         filter,
-        afterSeq,
+        start: await startOf(journal, question, filter, ending, limits),
         limits,
         onSent: (count) => metrics.sentEvents(count),
       };
-      return question.form === 'json'
-        ? { kind: 'stream', status: 200, pieces: (signal, onWait) => json(page, signal, onWait) }
-        : {
-            kind: 'stream',
-            status: 200,
-            contentType: linesType,
-            pieces: (signal, onWait) => lines(page, signal, onWait),
-          };
+      return {
+        kind: 'stream',
+        status: 200,
+        contentType: question.form === 'json' ? 'application/json' : linesType,
+        pieces: (signal, onWait) => piecesOf(page, signal, onWait),
+      };
     };
     return { kind: 'later', reply };
   };
@@ -52,7 +49,7 @@ interface EventsPage {
   readonly journal: ReadableJournal;
   readonly question: EventsQuestion;
   readonly filter: Filter;
-  readonly afterSeq: number;
+  readonly start: Newest;
   readonly limits: Limits;
   readonly onSent: (count: number) => void;
 }
@@ -64,10 +61,11 @@ async function startOf(
   filter: Filter,
   signal: AbortSignal,
   limits: Limits,
-): Promise<number> {
+): Promise<Newest> {
   const { first } = await journal.range();
   if (afterSeq > 0 && afterSeq + 1 < first) throw removedUpTo(first - 1);
-  return last === undefined ? afterSeq : startOfLast(journal, last, afterSeq, filter, signal, limits);
+  if (last === undefined) return { kept: undefined, afterSeq };
+  return newestOf(journal, last, afterSeq, { filter, signal, limits });
 }
 
 function removedUpTo(seq: number): Refusal {
@@ -91,13 +89,28 @@ async function* linesOf(
   onWait: () => void,
   looked: { seq: number },
 ): AsyncGenerator<readonly Line[]> {
-  const { journal, question, filter, afterSeq, limits } = page;
+  const { journal, question, filter, limits } = page;
+  const { kept, afterSeq } = page.start;
+  if (kept !== undefined) {
+    looked.seq = kept.length === question.limit ? kept.at(-1)!.seq : afterSeq;
+    if (kept.length === 0) return;
+    const { buffers, turns } = journal.shared;
+    const release = await buffers.acquire(ending);
+    try {
+      await turns.take(ending);
+      page.onSent(kept.length);
+      yield kept;
+    } finally {
+      release();
+    }
+    return;
+  }
   const { last } = await journal.range();
   looked.seq = Math.min(afterSeq, last);
   let left = question.limit;
   const signal = AbortSignal.any([ending, journal.replaced]);
   const isBehind = afterSeq < last;
-  for await (const found of isBehind ? recorded(journal, afterSeq, { filter, signal, limits }) : []) {
+  for await (const found of isBehind ? recorded(journal, afterSeq, { filter, signal, limits }, true) : []) {
     const { chosen, endSeq } = await partOf(page, found, left);
     left -= chosen.length;
     page.onSent(chosen.length);
@@ -142,31 +155,23 @@ async function partOf(
   return { chosen: [], endSeq: hole.first - 1 };
 }
 
-async function* lines(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
-  for await (const chosen of linesOf(page, ending, onWait, { seq: 0 })) {
-    const [line] = chosen;
-    if (line?.isDropped === true) yield* page.journal.bytesOf(line, ending);
-    else yield bytesOf(chosen);
-  }
-}
-
-async function* json(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+/** Yields the lines as they are, or in a document: the newline after a long line is white space between its tokens. */
+async function* piecesOf(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+  const isDocument = page.question.form === 'json';
   const looked = { seq: 0 };
-  let before = '{"events":[';
+  let before = isDocument ? '{"events":[' : '';
   for await (const chosen of linesOf(page, ending, onWait, looked)) {
     const [line] = chosen;
     if (line?.isDropped === true) {
       yield Buffer.from(before);
-      yield* page.journal.bytesOf(line, ending); // its newline is white space between tokens
-      before = ',';
-      continue;
-    }
-    const pieces: Buffer[] = [];
-    for (const { bytes, start, end } of chosen) {
-      pieces.push(Buffer.from(before), bytes.subarray(start, end));
-      before = ',';
-    }
-    yield Buffer.concat(pieces);
+      yield* page.journal.bytesOf(line, ending);
+    } else if (isDocument) {
+      const parts = chosen.flatMap(({ bytes, start, end }) => [COMMA, bytes.subarray(start, end)]);
+      yield Buffer.concat([Buffer.from(before), ...parts.slice(1)]);
+    } else yield bytesOf(chosen);
+    if (isDocument) before = ',';
   }
-  yield Buffer.from(`${before === ',' ? '' : before}],"next_after_seq":${looked.seq}}`);
+  if (isDocument) yield Buffer.from(`${before === ',' ? '' : before}],"next_after_seq":${looked.seq}}`);
 }
+
+const COMMA = Buffer.from(',');

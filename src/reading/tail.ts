@@ -5,8 +5,8 @@
 
 import type { Limits } from '../config/limits.ts';
 import { type Filter, isMatch } from '../event/search.ts';
-import { readJournal } from '../journal/look/reader.ts';
-import type { GoneLines, Line, Remark } from '../journal/look/reading.ts';
+import { readJournal, readNewest } from '../journal/look/reader.ts';
+import type { GoneLines, Line, Reading, Remark } from '../journal/look/reading.ts';
 import type { ReadableJournal } from './journals.ts';
 import { inGroups, isLong, type SharedPage, Tail } from './newest.ts';
 
@@ -119,12 +119,14 @@ function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tai
 
 /**
  * Yields the lines that are recorded now, after a seq, and match; nothing of a piece without any. Ends early if the signal aborts.
+ * @param isSearch as for a `Reading`
  * @throws the error of a system call
  */
 export async function* recorded(
   journal: ReadableJournal,
   afterSeq: number,
   { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,
+  isSearch = false,
 ): AsyncGenerator<FollowedLines> {
   const gone: GoneLines[] = [];
   const log = journal.remarks();
@@ -132,8 +134,7 @@ export async function* recorded(
     log(remark);
     if (remark.gone !== undefined) gone.push(remark.gone);
   };
-  const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
-  const reading = { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
+  const reading = { ...readingOf(journal, afterSeq, filter, limits), isSearch };
   const disk = journal.diskFor({ signal, isCounted: true });
   try {
     for await (const lines of readJournal(disk, reading, onRemark)) {
@@ -147,32 +148,42 @@ export async function* recorded(
   }
 }
 
+/** The last events of a journal that match. */
+export interface Newest {
+  /** Their lines; undefined if a reading may not keep so many bytes. */
+  readonly kept: readonly Line[] | undefined;
+  /** Before the first line that is not kept: the events after it are read as they are sent. */
+  readonly afterSeq: number;
+}
+
 /**
- * Finds where the last events of a journal begin, without reading what is before them: looks at the newest lines, then at eight
- * times as many, until enough of them match.
+ * Finds the last events of a journal, without reading what is before them.
  * @param signal ends it early
- * @returns the seq before the first of the last `count` events after `afterSeq` that match
+ * @returns the last `count` events after `afterSeq` that match
+ * @throws the error of a system call
  */
-export async function startOfLast(
+export async function newestOf(
   journal: ReadableJournal,
   count: number,
   afterSeq: number,
-  filter: Filter,
-  signal: AbortSignal,
-  limits: Limits,
-): Promise<number> {
-  const { first, last } = await journal.range();
-  const least = Math.max(afterSeq, first - 1);
-  for (let looked = count; ; looked *= 8) {
-    const start = Math.max(least, last - looked);
-    let seqs: number[] = [];
-    for await (const { lines } of recorded(journal, start, { filter, signal, limits })) {
-      for (const { seq } of lines) seqs.push(seq);
-      if (seqs.length > 2 * count) seqs = seqs.slice(-count);
-    }
-    if (seqs.length >= count) return seqs.at(-count)! - 1;
-    if (start === least || signal.aborted) return start;
-  }
+  { filter, signal, limits }: Pick<Following, 'filter' | 'signal' | 'limits'>,
+): Promise<Newest> {
+  const { last } = await journal.range();
+  const reading = readingOf(journal, afterSeq, filter, limits);
+  const disk = journal.diskFor({ signal, isCounted: true });
+  const bytesMax = 2 * limits.readTurnBytes;
+  const lines = await readNewest(disk, reading, journal.remarks(), count, bytesMax).catch((error: Error) => {
+    if (!signal.aborted) throw error;
+    return [];
+  });
+  if (lines.some(({ isDropped }) => isDropped)) return { kept: undefined, afterSeq: lines[0]!.seq - 1 };
+  return { kept: lines, afterSeq: Math.max(last, lines.at(-1)?.seq ?? 0) };
+}
+
+/** What is recorded now, after a seq. */
+function readingOf(journal: ReadableJournal, afterSeq: number, filter: Filter, limits: Limits): Reading {
+  const once = AbortSignal.abort(); // reads once, and takes a missing folder for an empty journal
+  return { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
 }
 
 /** Yields each long line alone, after its memory was freed, and the lines between them together. */

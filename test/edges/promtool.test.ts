@@ -39,7 +39,7 @@ test('promtool has no complaint about the metrics', { skip }, async (t) => {
 test('promtool accepts the alert rules, and each fires when it should and not before', { skip }, (t) => {
   const folder = newFolder(t);
   writeFileSync(join(folder, 'rules.yml'), alertRules);
-  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 14 rules found/);
+  assert.match(promtool(['check', 'rules', 'rules.yml'], { cwd: folder }), /SUCCESS: 15 rules found/);
   // For each rule: series that are good for half an hour and then bad, and when the rule must have fired.
   const DISK = 'assetlog_sync_seconds_bucket';
   const cases: Readonly<Record<string, readonly [series: Readonly<Record<string, string>>, minutes: number]>> = {
@@ -68,6 +68,10 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     ],
     AssetlogAssetStale: [{ 'assetlog_watched_asset_age_seconds{key="w"}': '90000x30 93660+60x20' }, 36],
     AssetlogAssetsRefused: [{ assetlog_assets_refused_total: '0x30 3x20' }, 35],
+    AssetlogJournalDamaged: [
+      { 'node_systemd_unit_state{name="assetlog-verify.service",state="failed"}': '0x30 1x20' },
+      31,
+    ],
     AssetlogForwardStopped: [{ 'assetlog_forward_state{state="stopped"}': '0x30 1x20' }, 37],
     AssetlogForwardBehind: [{ assetlog_forward_lag_seconds: '0x30 3700+60x20' }, 42],
     AssetlogForwardLosesEvents: [{ assetlog_forward_missing_events: '0x30 100x20' }, 35],
@@ -82,6 +86,7 @@ test('promtool accepts the alert rules, and each fires when it should and not be
     AssetlogForwardStopped: 'state: stopped',
     AssetlogTokenExpires: 'state: expired',
     AssetlogAssetStale: 'key: w',
+    AssetlogJournalDamaged: 'name: assetlog-verify.service, state: failed',
   };
   const tests = Object.entries(cases).flatMap(([name, [series, minutes]]) => [
     '  - interval: 1m',

@@ -31,7 +31,13 @@ test('systemd finds no mistake in the units and their drop-ins', {
     writeFileSync(join(folder, name), text);
     return join(folder, name);
   };
-  const paths = [write('assetlog.service', service), write('assetlog.socket', socket)];
+  const unitWith = (text: string) => units.find((unit) => unit.includes(text)) ?? '';
+  const paths = [
+    write('assetlog.service', service),
+    write('assetlog.socket', socket),
+    write('assetlog-verify.service', unitWith('server.js verify')),
+    write('assetlog-verify.timer', unitWith('[Timer]')),
+  ];
   mkdirSync(join(folder, 'assetlog.service.d'));
   const ours = () => {
     const args = ['verify', ...paths];

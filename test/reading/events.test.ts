@@ -261,6 +261,27 @@ test('a stream has the events from now on, in the form of the standard, and thos
   assert.deepEqual([all.seqs, some.seqs, again.seqs], [[1, 2, 3, 4], [3], [2, 3, 4]]);
 });
 
+test('a stream begins with the newest events, each once, also if they take too much memory to keep [reading-events-6]', async (t) => {
+  for (const readTurnBytes of [limits.readTurnBytes, 250]) {
+    const service = await serveReads(t, { args: SMALL_FILES, limits: { ...limits, readTurnBytes } });
+    await service.report('b', ...Array.from({ length: 40 }, () => 'a'), 'b', 'a');
+    const table: readonly (readonly [string, number[]])[] = [
+      ['last=4', [40, 41, 42, 43]],
+      ['last=3&key=b', [1, 42]],
+      ['last=1&key=b&after_seq=1', [42]],
+      ['last=3&key=none', []],
+    ];
+    const streams = await Promise.all(table.map(([query]) => StreamClient.open(`${service.url}/events?${query}`)));
+    t.after(() => streams.map((stream) => stream.close()));
+    await service.report('b', 'none');
+    for (const [index, [query, before]] of table.entries()) {
+      const later = [44, 45].filter((seq) => !query.includes('key') || (seq === 44) === query.includes('key=b'));
+      await streams[index]!.until(query, () => streams[index]!.seqs.at(-1) === later.at(-1));
+      assert.deepEqual(streams[index]!.seqs, [...before, ...later], query);
+    }
+  }
+});
+
 test('a page of long lines for a client that does not read is not held in memory', async (t) => {
   const { port } = await startService(t, { args: ['--log-level', 'error'] });
   const body = JSON.stringify({ metadata: { long: 'x'.repeat(800_000) } });

@@ -8,7 +8,8 @@ import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt } from '../../event/event-time.ts';
 import { endpoints, findEndpoint } from '../../event/parameters.ts';
 import { type Filter, searches } from '../../event/search.ts';
-import { bytesOf } from '../../journal/look/reading.ts';
+import { dropLarge } from '../../journal/look/newest-lines.ts';
+import { bytesOf, type Line } from '../../journal/look/reading.ts';
 import { defineCommand, type Environment, type Output, refuse } from '../cli/command.ts';
 import { askForOne, folderOperand } from '../cli/data-folder.ts';
 import { secondOf } from '../cli/table.ts';
@@ -35,7 +36,7 @@ import {
   type SearchOptions,
   searchOptions,
 } from './options.ts';
-import type { DeploymentLine, JournalSource, JournalSources, TimedSeq } from './source.ts';
+import type { DeploymentLine, JournalSource, JournalSources } from './source.ts';
 
 interface EventsOptions extends LookOptions, SearchOptions {
   readonly afterSeq: number;
@@ -67,6 +68,7 @@ export const events = defineCommand<EventsOptions>(
       '  assetlog events --follow --since 0s | jq -c .metadata',
       '',
       lookNotes,
+      '  With --last, or a filter but times and seq, only the shown events are verified. To verify all: assetlog verify',
     ],
     operands: folderOperand,
     options: {
@@ -179,11 +181,20 @@ async function* linesOf(
   last: number | undefined,
   follow: AbortSignal | undefined,
 ): AsyncGenerator<readonly DeploymentLine[]> {
-  const starts = last === undefined ? undefined : await startsOfLast(all, last, filter);
-  const filterFor = (source: JournalSource) => ({ ...filter, afterSeq: starts?.get(source) ?? filter.afterSeq });
+  const starts = new Map<JournalSource, number>();
+  if (last !== undefined) {
+    const newest = await newestOf(all, last, filter, starts);
+    if (newest.some(({ line }) => line.isDropped)) {
+      for (const { source, line } of newest.toReversed()) starts.set(source, line.seq - 1);
+    } else {
+      yield newest.map(({ source: { deployment = '' }, line }) => ({ deployment, line }));
+      if (follow === undefined) return;
+    }
+  }
+  const filterFor = (source: JournalSource) => ({ ...filter, afterSeq: starts.get(source) ?? filter.afterSeq });
   const [only] = all;
   if (kind === 'journal' && only !== undefined) {
-    for await (const lines of only.read(filterFor(only), follow && { signal: follow })) {
+    for await (const lines of only.read(filterFor(only), follow && { signal: follow }, follow === undefined)) {
       yield lines.map((line) => ({ deployment: '', line }));
     }
     return;
@@ -198,25 +209,38 @@ async function* linesOf(
 }
 
 /** A line that might be one of the last ones. */
-interface Candidate extends TimedSeq {
+interface Candidate {
   readonly source: JournalSource;
+  readonly line: Line;
+  /** Its time, or the earlier time of a later line if the clock was set back, so that the times of a journal are in order. */
+  readonly time: string;
 }
 
-/** @returns for each source the seq before its first event among the last `count` matching events of all sources */
-async function startsOfLast(
+/**
+ * @param lastSeqs gets for each source the seq of its last matching event
+ * @returns the last `count` matching events of all sources
+ */
+async function newestOf(
   sources: readonly JournalSource[],
   count: number,
   filter: Filter,
-): Promise<ReadonlyMap<JournalSource, number>> {
-  const starts = new Map<JournalSource, number>();
+  lastSeqs: Map<JournalSource, number>,
+): Promise<readonly Candidate[]> {
   let newest: Candidate[] = [];
   for (const source of sources) {
-    const own = (await source.newest(count, filter)).map((position) => ({ ...position, source }));
-    starts.set(source, own.at(-1)?.seq ?? filter.afterSeq ?? 0);
-    newest = [...newest, ...own].sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1)).slice(-count);
+    const lines = await source.newest(count, filter);
+    lastSeqs.set(source, lines.at(-1)?.seq ?? filter.afterSeq ?? 0);
+    let time = '~'; // after each time
+    const own = lines.toReversed().map((line) => {
+      if (line.time < time) time = line.time;
+      return { source, line, time };
+    });
+    newest = [...newest, ...own.reverse()];
+    newest = newest.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1)).slice(-count);
+    const kept = newest.map(({ line }) => line);
+    dropLarge(kept, limits.lastBytesMax);
   }
-  for (const { source, seq } of newest.toReversed()) starts.set(source, seq - 1);
-  return starts;
+  return newest;
 }
 
 /** @param by the time that the table shows, and that orders it */

@@ -11,15 +11,14 @@ import type { Filter } from '../../event/search.ts';
 import { Sightings } from '../../forward/hub/sightings.ts';
 import { Sources } from '../../forward/hub/sources.ts';
 import { type Disk, openDisk } from '../../journal/disk.ts';
-import { timeOf } from '../../journal/line/members.ts';
-import { readJournal } from '../../journal/look/reader.ts';
-import type { Line, Remark } from '../../journal/look/reading.ts';
+import { readJournal, readNewest } from '../../journal/look/reader.ts';
+import type { Remark } from '../../journal/look/reading.ts';
 import { pollProgress } from '../../journal/progress.ts';
 import { contentsOf } from '../../journal/segments.ts';
 import { createNotices, oncePerName } from '../../telemetry/log.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import { type DeploymentFolder, type FolderWithJournal, surveyFolder } from '../cli/data-folder.ts';
-import type { FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
+import type { JournalSource, JournalSources } from './source.ts';
 
 /**
  * Opens the journals of a folder, and runs `act`. Reports damage and other remarks of the reader on
@@ -92,34 +91,35 @@ function hosted(
 }
 
 function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRemarks): JournalSource {
-  async function* linesOf(
-    given: Filter,
-    follow: FollowOptions | undefined,
-    report: (remark: Remark) => void,
-  ): AsyncGenerator<readonly Line[]> {
-    const polled = pollProgress(disk.folder, limits);
-    const progress = { durable: polled.durable, more: follow?.more ?? polled.more };
-    const wanted = given.source;
-    const filter = wanted ? { ...given, source: await openHubFiles(disk).sightings.filterFor(wanted.text) } : given;
-    yield* readJournal(disk, { filter, follow: follow?.signal, progress, limits }, report);
-  }
+  const progress = pollProgress(disk.folder, limits);
+  const fail = (error: Error) => remarks.fail(`the journal in ${disk.folder} could not be shown: ${error.message}`);
+  const complete = async (filter: Filter): Promise<Filter> => {
+    const { source } = filter;
+    return source ? { ...filter, source: await openHubFiles(disk).sightings.filterFor(source.text) } : filter;
+  };
   const source: JournalSource = {
     deployment,
-    async *read(filter, follow) {
+    async *read(given, { signal, more } = {}, isSearch = false) {
       try {
-        yield* linesOf(filter, follow, remarks.report);
+        const reading = { filter: await complete(given), isSearch, follow: signal, limits };
+        const polled = more === undefined ? progress : { ...progress, more };
+        yield* readJournal(disk, { ...reading, progress: polled }, remarks.report);
       } catch (error) {
-        remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+        fail(error as Error);
       }
     },
-    newest: (count, filter) => newestOf(disk, source, count, filter),
+    async newest(count, given) {
+      try {
+        const reading = { filter: await complete(given), progress, limits };
+        return await readNewest(disk, reading, remarks.report, count, limits.lastBytesMax);
+      } catch (error) {
+        fail(error as Error);
+        return [];
+      }
+    },
     async *assets({ keyPrefix, failing, stale }) {
       try {
-        const { kept, firstSeq } = await readKept(
-          loadingOf(disk, limits),
-          pollProgress(disk.folder, limits),
-          remarks.report,
-        );
+        const { kept, firstSeq } = await readKept(loadingOf(disk, limits), progress, remarks.report);
         for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
         const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
         const found = kept.states.inOrder(undefined, keyPrefix);
@@ -129,7 +129,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
           yield page.filter(isWanted).map((asset) => ({ ...asset, firstSeq }));
         }
       } catch (error) {
-        remarks.fail(`the journal in ${disk.folder} could not be shown: ${(error as Error).message}`);
+        fail(error as Error);
       }
     },
     sources: async (wanted) => {
@@ -162,33 +162,6 @@ function nextPage(assets: Generator<Asset>): Asset[] {
 }
 
 const PAGE_ASSETS = 1_000;
-
-/** Reads the segments from the newest to the oldest until enough events match. In a large journal the newest is often enough. */
-async function newestOf(
-  disk: Disk,
-  source: JournalSource,
-  count: number,
-  filter: Filter,
-): Promise<readonly TimedSeq[]> {
-  const { afterSeq = 0 } = filter;
-  const names = await disk.list().catch(() => []); // the next read reports the error, or waits for the folder
-  let found: { readonly seq: number; time: string }[] = [];
-  let untilSeq = Number.POSITIVE_INFINITY;
-  for (const { firstSeq } of contentsOf(names).segments.toReversed()) {
-    if (found.length >= count || untilSeq <= afterSeq) break;
-    let here: typeof found = [];
-    for await (const lines of source.read({ ...filter, afterSeq: Math.max(afterSeq, firstSeq - 1), untilSeq })) {
-      for (const { bytes, start, seq } of lines) here.push({ seq, time: timeOf(bytes, start, seq) });
-      if (here.length > 2 * count) here = here.slice(-count);
-    }
-    found = [...here, ...found].slice(-count);
-    untilSeq = firstSeq - 1;
-  }
-  for (let at = found.length - 2; at >= 0; at -= 1) {
-    if (found[at]!.time > found[at + 1]!.time) found[at]!.time = found[at + 1]!.time;
-  }
-  return found;
-}
 
 /** Reads the last file, whose end might be torn. @returns 0 for an empty journal */
 async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Promise<number> {

@@ -62,7 +62,7 @@ class SourceCursor {
 
   constructor(source: JournalSource, filter: Filter, signal: AbortSignal | undefined) {
     this.#deployment = source.deployment ?? '';
-    this.#pages = source.read(filter, signal && { signal, more: () => this.#wait() });
+    this.#pages = source.read(filter, signal && { signal, more: () => this.#wait() }, signal === undefined);
   }
 
   /** Resolves when lines were read, or the source waits for more, or it has ended. */

@@ -17,12 +17,13 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { type Filter, queryOf } from '../../event/search.ts';
 import { LineCutter, type OnLine } from '../../journal/line/lines.ts';
+import { dropLarge } from '../../journal/look/newest-lines.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { type Output, refuse } from '../cli/command.ts';
 import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
 import { readAsset, readGap, readLine, readSourceState } from './checked-reply.ts';
-import type { AssetQuery, FollowOptions, JournalSource, JournalSources, TimedSeq } from './source.ts';
+import type { AssetQuery, FollowOptions, JournalSource, JournalSources } from './source.ts';
 
 /**
  * Opens the journal of a service and runs `act`, like `withLocalJournals` for a folder. Failures are reported on standard error.
@@ -140,31 +141,29 @@ class RemoteJournal implements JournalSource {
     return false;
   }
 
-  async newest(count: number, filter: Filter): Promise<readonly TimedSeq[]> {
-    const query = queryOf(filter);
+  /** Reads a whole reply, again if the connection breaks. */
+  async newest(count: number, filter: Filter): Promise<readonly Line[]> {
+    const wait = this.#startBackoff();
     let { afterSeq } = filter;
-    for (let removals = 1; ; removals += 1) {
-      const found = await this.#readWhole(
-        { ...query, ...(afterSeq ? { after_seq: afterSeq } : {}), last: count },
-        count,
+    for (let removals = 1; ; ) {
+      const opened = await this.#open(
+        '/events',
+        { ...queryOf(filter), after_seq: afterSeq || undefined, last: count },
+        LINES,
       );
-      if (found.kind === 'whole') return found.lines;
-      this.#checkRemoved(found.seq, afterSeq ?? 0, removals);
-      afterSeq = found.seq;
-    }
-  }
-
-  /** Reads a whole reply of at most `linesMax` lines, again if the connection breaks. */
-  async #readWhole(query: Query, linesMax: number): Promise<{ kind: 'whole'; lines: TimedSeq[] } | Removed> {
-    for (const wait = this.#startBackoff(); ; ) {
-      const opened = await this.#open('/events', query, LINES);
-      if (opened.kind === 'removed') return opened;
+      if (opened.kind === 'removed') {
+        this.#checkRemoved(opened.seq, afterSeq ?? 0, removals);
+        removals += 1;
+        afterSeq = opened.seq;
+        continue;
+      }
       try {
-        const lines: TimedSeq[] = [];
-        for await (const some of this.#linesIn(opened.chunks, { seq: 0 }, linesMax)) {
-          for (const { event, seq } of some) lines.push({ seq, time: event.time });
+        const lines: Line[] = [];
+        for await (const some of this.#linesIn(opened.chunks, { seq: 0 }, count)) {
+          lines.push(...some);
+          dropLarge(lines, limits.lastBytesMax);
         }
-        return { kind: 'whole', lines };
+        return lines;
       } catch (error) {
         await wait(problemOf(error));
       }

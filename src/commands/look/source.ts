@@ -6,20 +6,16 @@ import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import type { Progress } from '../../journal/progress.ts';
 
-/** The seq of a line, with a time by which the lines of several journals are compared. */
-export interface TimedSeq {
-  readonly seq: number;
-  /** Its time, or the earlier time of a later line if the clock was set back, so that the times of a journal are in order. */
-  readonly time: string;
-}
-
 export interface JournalSource {
   /** The name of the deployment in hosted mode; undefined for a journal that belongs to no deployment. */
   readonly deployment: string | undefined;
-  /** Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines. */
-  read(filter: Filter, follow?: FollowOptions): AsyncGenerator<readonly Line[]>;
-  /** @returns the last `count` lines that match, or all, in the order of their seqs */
-  newest(count: number, filter: Filter): Promise<readonly TimedSeq[]>;
+  /**
+   * Yields the lines that match, in the order of their seqs. An error is reported, and ends the lines.
+   * @param isSearch as for a `Reading`
+   */
+  read(filter: Filter, follow?: FollowOptions, isSearch?: boolean): AsyncGenerator<readonly Line[]>;
+  /** @returns the last `count` lines that match, or all, in the order of their seqs. With more than `limits.lastBytesMax` they are dropped */
+  newest(count: number, filter: Filter): Promise<readonly Line[]>;
   /** @returns the journals that forward to this one, the longest silent first */
   sources(wanted: SourceQuery): Promise<readonly SourceState[]>;
   /** @returns the matching assets from the state that a service keeps, ordered by key. An error is reported, and ends the assets */
@@ -35,7 +31,7 @@ export interface AssetQuery {
 
 export interface FollowOptions {
   /** Ends the reading when it aborts. */
-  readonly signal: AbortSignal;
+  readonly signal?: AbortSignal;
   /** Resolves when the source must be read again. By default it is polled. */
   readonly more?: Progress['more'];
 }

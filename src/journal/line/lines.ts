@@ -11,26 +11,41 @@ import { LINE_FEED } from '../../event/json-bytes.ts';
  */
 export type OnLine = (bytes: Buffer, start: number, end: number, lineEnd: number) => void;
 
-/** Passes each line as a range of its chunk, without a copy. Only a line that spans chunks is copied: no chunk is kept. */
-export class LineCutter {
-  readonly #onLine: OnLine;
+/**
+ * Called with whole lines.
+ * @param bytes the chunk, or a copy of the only line if that spans chunks
+ * @param from index of the first line
+ * @param to index after the newline of the last line, which a copy does not have
+ * @param position of `bytes` in all bytes that were pushed; of an oversized line, as if only its end were in `bytes`
+ */
+export type OnLines = (bytes: Buffer, from: number, to: number, position: number) => void;
+
+/** Splits chunks at the end of their last line. Only a line that spans chunks is copied: no chunk is kept. */
+export class LinesCutter {
+  readonly #onLines: OnLines;
   readonly #lineBytesMax: number;
   #carried: Buffer[] = [];
   #carriedBytes = 0;
-  /** Position of the current chunk. */
-  #position = 0;
+  #position: number;
 
   /**
    * @param lineBytesMax most bytes of an incomplete line that are held in memory
+   * @param position of the first chunk
    */
-  constructor(onLine: OnLine, lineBytesMax: number) {
-    this.#onLine = onLine;
+  constructor(onLines: OnLines, lineBytesMax: number, position = 0) {
+    this.#onLines = onLines;
     this.#lineBytesMax = lineBytesMax;
+    this.#position = position;
   }
 
   /** Number of bytes since the last newline. */
   get carriedBytes(): number {
     return this.#carriedBytes;
+  }
+
+  /** Where the bytes end that were pushed. */
+  get position(): number {
+    return this.#position;
   }
 
   /** @returns the bytes since the last newline; only the first of them if they exceed `lineBytesMax` */
@@ -39,22 +54,43 @@ export class LineCutter {
   }
 
   push(chunk: Buffer): void {
+    const end = chunk.lastIndexOf(LINE_FEED) + 1;
+    const position = this.#position;
     let from = 0;
-    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, from)) {
-      if (this.#carriedBytes === 0) this.#onLine(chunk, from, end, this.#position + end);
-      else {
-        const line = Buffer.concat([...this.#carried, chunk.subarray(0, end)]);
-        this.#carried = [];
-        this.#carriedBytes = 0;
-        this.#onLine(line, 0, line.length, this.#position + end);
-      }
-      from = end + 1;
+    if (end > 0 && this.#carriedBytes > 0) {
+      const newline = chunk.indexOf(LINE_FEED);
+      const line = Buffer.concat([...this.#carried, chunk.subarray(0, newline)]);
+      from = newline + 1;
+      this.#carried = [];
+      this.#carriedBytes = 0;
+      this.#onLines(line, 0, line.length + 1, position + newline - line.length);
     }
+    if (from < end) this.#onLines(chunk, from, end, position);
     this.#position += chunk.length;
-    if (from === chunk.length) return;
-    this.#carriedBytes += chunk.length - from;
+    if (end === chunk.length) return;
+    this.#carriedBytes += chunk.length - end;
     // A line longer than the limit is not kept whole: its first bytes are enough to refuse it.
-    if (this.#carriedBytes <= this.#lineBytesMax) this.#carried.push(Buffer.from(chunk.subarray(from)));
+    if (this.#carriedBytes <= this.#lineBytesMax) this.#carried.push(Buffer.from(chunk.subarray(end)));
+  }
+}
+
+/** @param to as for `OnLines` @returns the index of the newline of the line that begins at `start` */
+export function newlineAfter(bytes: Buffer, start: number, to: number): number {
+  const newline = bytes.indexOf(LINE_FEED, start);
+  return newline === -1 ? to - 1 : newline;
+}
+
+/** Passes each line as a range of its chunk, without a copy. */
+export class LineCutter extends LinesCutter {
+  /** @param lineBytesMax most bytes of an incomplete line that are held in memory */
+  constructor(onLine: OnLine, lineBytesMax: number) {
+    super((bytes, from, to, position) => {
+      for (let start = from; start < to; ) {
+        const end = newlineAfter(bytes, start, to);
+        onLine(bytes, start, end, position + end);
+        start = end + 1;
+      }
+    }, lineBytesMax);
   }
 }
 

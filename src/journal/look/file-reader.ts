@@ -1,17 +1,19 @@
 /** Reads one file of a journal, also while a service writes it: checks each line, and reports what is wrong. */
 
-import { type Bounds, type Filter, isMatch } from '../../event/search.ts';
+import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../event/search.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
-import { ChainFollower, endingOf } from '../line/chain.ts';
+import { ChainFollower, crcOf, endingOf, readForm } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
 import { timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { askDurable } from '../progress.ts';
 import type { SegmentName } from '../segments.ts';
+import { LineSearch, type SearchStart } from './line-search.ts';
+import type { NewestLines } from './newest-lines.ts';
 import type { GoneLines, Reading, Remark } from './reading.ts';
 import { Line } from './reading.ts';
-import { seekLine } from './seek.ts';
+import { type LineEnd, seekLine } from './seek.ts';
 import { traceOf } from './trace.ts';
 
 export class FileReader {
@@ -38,6 +40,13 @@ export class FileReader {
   /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
+  /** Whether a search finds its lines by their trace, and where the lines begin that it looks at. */
+  #isSearching: boolean;
+  #begin: LineEnd;
+  /** The seqs between which the next hit has to be; a hit is doubtful if it is not, or does not verify. */
+  #hitsAfter = 0;
+  #hitsBefore = Number.POSITIVE_INFINITY;
+  #isDoubtful = false;
 
   constructor(
     disk: ReadableDisk,
@@ -53,6 +62,8 @@ export class FileReader {
     this.#reading = reading;
     this.#onRemark = onRemark;
     this.#chain = { seq: firstSeq, crc: 0 };
+    this.#begin = { bytes: 0, chain: this.#chain };
+    this.#isSearching = reading.isSearch === true && lineFilter.trace !== undefined;
     this.#follower = new ChainFollower(this.#chain, true);
   }
 
@@ -68,9 +79,14 @@ export class FileReader {
     const size = await this.#disk.size(this.#name);
     const found = await seekLine(this.#disk, this.#name, size, passedSeq, this.#reading.limits);
     if (found === undefined) return;
-    this.#goodBytes = found.bytes;
-    this.#goodLines = found.chain.seq - this.#firstSeq;
-    this.#chain = found.chain;
+    this.#begin = found;
+    this.#continueAfter(found);
+  }
+
+  #continueAfter({ bytes, chain }: LineEnd): void {
+    this.#goodBytes = bytes;
+    this.#goodLines = chain.seq - this.#firstSeq;
+    this.#chain = chain;
   }
 
   /**
@@ -84,11 +100,15 @@ export class FileReader {
     const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
     this.#passedBefore = this.#lineFilter.passedSeq;
+    this.#isHeldBack = false;
+    if (this.#isSearching) {
+      if (yield* this.#search(size, endBytes)) return;
+      this.#continueByLines();
+    }
     this.#byte = this.#goodBytes;
     this.#line = this.#goodLines + 1;
     this.#follower = new ChainFollower(this.#chain, this.#goodBytes === 0);
     this.#badLines = undefined;
-    this.#isHeldBack = false;
     const from = this.#goodBytes;
     let readBytes = from;
     const cutter = new LineCutter(
@@ -105,6 +125,95 @@ export class FileReader {
     this.#readBytes = readBytes;
     this.#isTorn = cutter.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
     this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
+  }
+
+  /** Yields the lines that match, found by their trace. @returns whether nothing was doubtful: otherwise all lines have to be read */
+  async *#search(size: number, endBytes: number | undefined): AsyncGenerator<readonly Line[], boolean> {
+    const { seq: dueSeq, crc: seed } = this.#chain;
+    const byte = this.#goodBytes;
+    this.#hitsAfter = dueSeq - 1;
+    const search = this.#searchFrom({ byte, seed });
+    for await (const chunk of this.#disk.read(this.#name, byte, endBytes)) {
+      search.push(chunk);
+      if (this.#isDoubtful) return false;
+      if (search.carriedBytes < chunk.length) yield this.#takeMatches();
+    }
+    this.#readBytes = search.position;
+    return (search.firstByte === undefined || search.firstSeq === dueSeq) && this.#endsWell(search, size);
+  }
+
+  /**
+   * Adds the newest lines that match: reads blocks of the file, the last one first, each of them once.
+   * @param isClosed as for `read`
+   */
+  async readNewest(isClosed: boolean, found: NewestLines): Promise<void> {
+    const { passedSeq } = this.#lineFilter;
+    const size = await this.#disk.size(this.#name);
+    const fileEnd = (await this.#askDurable(isClosed, size)) ?? size;
+    let end = fileEnd;
+    for (let bytes = BLOCK_BYTES; ; ) {
+      const byte = Math.max(0, end - bytes);
+      const search = this.#searchFrom({ byte, seed: byte === 0 ? 0 : undefined });
+      this.#lineFilter.passedSeq = passedSeq;
+      this.#hitsAfter = 0;
+      let first: Line | undefined;
+      for await (const chunk of this.#disk.read(this.#name, byte, end)) {
+        search.push(chunk);
+        const lines = this.#takeMatches();
+        first ??= lines[0];
+        found.add(lines);
+      }
+      bytes *= BLOCK_FACTOR;
+      if (search.firstByte === undefined && byte > 0) continue; // it is inside of a long line
+      if (this.#isDoubtful || (byte === 0 && search.firstSeq !== this.#firstSeq)) break;
+      if (end === fileEnd && !this.#endsWell(search, size)) break;
+      found.endBlock();
+      if (byte === 0 || found.isFull || search.firstSeq! <= passedSeq + 1) return;
+      this.#hitsBefore = first?.seq ?? this.#hitsBefore;
+      end = search.firstByte!;
+      bytes = Math.min(bytes, BLOCK_BYTES_MAX);
+    }
+    found.forget(this.#name);
+    this.#lineFilter.passedSeq = passedSeq;
+    this.#continueByLines();
+    for await (const lines of this.read(isClosed)) found.add(lines);
+    found.endBlock();
+  }
+
+  #searchFrom(start: SearchStart): LineSearch {
+    const { lineBytesMax } = this.#reading.limits;
+    return new LineSearch(this.#lineFilter, start, this.#takeHit.bind(this), lineBytesMax);
+  }
+
+  /** Verifies a line: its crc has to be seeded with the crc of the line before it. */
+  #takeHit(bytes: Buffer, start: number, end: number, byte: number, seed: number | undefined): void {
+    if (this.#isDoubtful) return;
+    const form = readForm(bytes, start, end);
+    const isGood = form !== undefined && seed !== undefined && crcOf(bytes, form, seed) === form.crc;
+    this.#isDoubtful = !isGood || form.seq <= this.#hitsAfter || form.seq >= this.#hitsBefore;
+    if (!isGood || this.#isDoubtful) return;
+    this.#hitsAfter = form.seq;
+    if (form.seq >= this.#durableSeq) return;
+    const line = Buffer.from(bytes.subarray(start, end));
+    this.#lineFilter.take(line, 0, line.length, form.seq, this.#name, byte);
+  }
+
+  /** Whether a search ended with a whole line, as far as the file is durable. Then the next read continues after it. */
+  #endsWell({ firstByte, last, endByte, carriedBytes }: LineSearch, size: number): boolean {
+    if (firstByte === undefined ? this.#goodBytes === 0 : last === undefined) return false;
+    const seq = last === undefined ? this.#chain.seq : last.seq + 1;
+    if (carriedBytes > 0 && seq < this.#durableSeq) return false;
+    if (last !== undefined && last.seq < this.#durableSeq) {
+      this.#continueAfter({ bytes: endByte, chain: { seq, crc: last.crc } });
+    }
+    this.#isHeldBack = seq >= this.#durableSeq && size > this.#goodBytes;
+    return true;
+  }
+
+  /** Begins again with all lines: the chain decides what is damaged. */
+  #continueByLines(): void {
+    this.#isSearching = false;
+    this.#continueAfter(this.#begin);
   }
 
   /** @throws Defect if not all of them are durable, also in a file that counts as closed */
@@ -255,26 +364,27 @@ export class LineFilter {
   readonly #timed: boolean;
   /** The filter without its bounds, which do not apply to another journal of the same folder. */
   readonly #members: Filter;
-  readonly #trace: Buffer | undefined;
+  /** Bytes that each matching line contains: see `traceOf`. */
+  readonly trace: Buffer | undefined;
+  /** The source, if the trace is that of any one. */
+  readonly #source: SourceFilter | undefined;
   /** Lines with this seq or a smaller one are skipped. */
   passedSeq: number;
   #matches: Line[] = [];
-  /** The next occurrence of the trace, from the last line on: -1 if these bytes have no more. */
-  #searched: Buffer | undefined;
-  #hit = -1;
 
   constructor({ afterSeq = 0, untilSeq, since, until, ...members }: Filter) {
     this.#bounds = { untilSeq, since, until };
     this.#timed = since !== undefined || until !== undefined;
     this.#members = members;
-    this.#trace = traceOf(members);
+    this.trace = traceOf(members);
+    if (this.trace?.equals(ANY_SOURCE)) this.#source = members.source;
     this.passedSeq = afterSeq;
   }
 
   take(bytes: Buffer, start: number, end: number, seq: number, file: string, byte: number): void {
     if (seq <= this.passedSeq) return;
     this.passedSeq = seq;
-    if (this.#trace !== undefined && !this.#holds(bytes, start, end, this.#trace)) return;
+    if (this.trace !== undefined && !bytes.subarray(start, end).includes(this.trace)) return;
     const { untilSeq, since = '', until } = this.#bounds;
     if (untilSeq !== undefined && seq > untilSeq) return;
     if (this.#timed) {
@@ -283,7 +393,14 @@ export class LineFilter {
     }
     const line = new Line(bytes, start, end, seq, file, byte);
     // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
-    if (this.#trace === undefined || isMatch(line.event, this.#members)) this.#matches.push(line);
+    if (this.trace === undefined || isMatch(line.event, this.#members)) this.#matches.push(line);
+  }
+
+  /** Whether a line with the trace at `hit` may match: each line of a hub has the trace of a source with a name. */
+  mayMatch(bytes: Buffer, hit: number): boolean {
+    if (this.#source === undefined) return true;
+    const at = hit + ANY_SOURCE.length;
+    return this.#source.has(bytes.toString('latin1', at, at + ID_BYTES));
   }
 
   /** @returns the lines collected since the last call, with a copy of their chunk: the next one takes its memory */
@@ -296,16 +413,14 @@ export class LineFilter {
       line.bytes = copy;
     }
     this.#matches = [];
-    this.#searched = undefined; // it may be a long line
     return lines;
   }
-
-  /** Searches all lines of a chunk at once, so that lines without the trace cost no search each. */
-  #holds(bytes: Buffer, start: number, end: number, trace: Buffer): boolean {
-    if (bytes !== this.#searched || (this.#hit !== -1 && this.#hit < start)) {
-      this.#searched = bytes;
-      this.#hit = bytes.indexOf(trace, start);
-    }
-    return this.#hit !== -1 && this.#hit + trace.length <= end;
-  }
 }
+
+/** Before the id of any source. */
+const ANY_SOURCE = traceOf({ source: { text: '', has: () => true } })!;
+const ID_BYTES = 36;
+/** What is read of the end of a file at first, and how much more at each further step. */
+const BLOCK_BYTES = 64 * 1024;
+const BLOCK_FACTOR = 8;
+const BLOCK_BYTES_MAX = 4 * 1024 * 1024;

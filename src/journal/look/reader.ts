@@ -14,6 +14,7 @@ import { findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine } from '../open/scan.ts';
 import { type Contents, contentsOf, type Gone, type SegmentName } from '../segments.ts';
 import { FileReader, LineFilter } from './file-reader.ts';
+import { NewestLines } from './newest-lines.ts';
 import type { Line, Reading, Remark } from './reading.ts';
 
 /**
@@ -27,6 +28,24 @@ export function readJournal(
   onRemark: (remark: Remark) => void,
 ): AsyncGenerator<readonly Line[]> {
   return new JournalReader(disk, reading, onRemark).lines();
+}
+
+/**
+ * Reads a journal from its end, each part once.
+ * @param bytesMax of their bytes that are kept
+ * @returns the newest `count` lines that match, in order, or all if they are fewer; dropped if they have more bytes
+ * @throws as `readJournal`
+ */
+export async function readNewest(
+  disk: ReadableDisk,
+  reading: Reading,
+  onRemark: (remark: Remark) => void,
+  count: number,
+  bytesMax: number,
+): Promise<readonly Line[]> {
+  const found = new NewestLines(count, bytesMax);
+  await new JournalReader(disk, reading, onRemark).readNewest(found);
+  return found.lines;
 }
 
 class JournalReader {
@@ -66,6 +85,30 @@ class JournalReader {
       if (isLastLook) return this.#begun ? undefined : this.#remarkMissing(contents);
       await this.#more();
     }
+  }
+
+  /** Reads the segments from the newest to the oldest. */
+  async readNewest(found: NewestLines): Promise<void> {
+    const contents = await this.#contents();
+    const { passedSeq } = this.#lineFilter;
+    let next: SegmentName | undefined;
+    for (const segment of contents.segments.toReversed()) {
+      if (found.isFull || (next !== undefined && next.firstSeq <= passedSeq + 1)) return;
+      try {
+        if (next === undefined || !(await this.#isOutOfTime(segment))) {
+          const lineFilter = new LineFilter(this.#reading.filter ?? {});
+          const file = new FileReader(this.#disk, segment, lineFilter, this.#reading, this.#onRemark);
+          await file.readNewest(next !== undefined, found);
+          this.#due = file.end(next !== undefined);
+        }
+      } catch (error) {
+        return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // retention removed it, and what is before it
+      }
+      this.#begun = true;
+      if (next !== undefined) this.#join(next, contents);
+      next = segment;
+    }
+    if (next === undefined) await this.#remarkMissing(contents);
   }
 
   /** Reports that all segments are missing, if markers show it. Not with `follow`: the journal may be created later. */

@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
 import type { Filter } from '../../event/search.ts';
-import { metadataOf, readRecorded } from '../line/members.ts';
+import { metadataOf, readRecorded, timeOf } from '../line/members.ts';
 import type { Progress } from '../progress.ts';
 import type { Gone, GoneRange } from '../segments.ts';
 
@@ -19,6 +19,11 @@ export interface Reading {
    * are not verified.
    */
   readonly seek?: boolean;
+  /**
+   * Whether only what is yielded is verified: lines are found by bytes that each match contains, if the filter has such a member. A
+   * file with a doubtful line is read as without it.
+   */
+  readonly isSearch?: boolean;
   /** If set, waits for later lines until it is aborted, and then reads a last time. The folder need not exist yet. */
   readonly follow?: AbortSignal | undefined;
   readonly progress: Progress;
@@ -52,6 +57,7 @@ export class Line {
   readonly file: string;
   readonly byte: number;
   #event: Recorded | undefined;
+  #time: string | undefined;
 
   /** @param end of the line: the index of its newline */
   constructor(bytes: Buffer, start: number, end: number, seq: number, file = '', byte = -1) {
@@ -63,8 +69,15 @@ export class Line {
     this.byte = byte;
   }
 
-  /** Frees the memory of the line, for a reader that sends it from its file. */
+  /** When it was recorded: `2026-11-20T15:19:45.266Z`. */
+  get time(): string {
+    this.#time ??= timeOf(this.bytes, this.start, this.seq);
+    return this.#time;
+  }
+
+  /** Frees the memory of the line, for a reader that sends it from its file. Only its seq and its time are known then. */
   drop(): void {
+    void this.time;
     this.bytes = NO_BYTES;
     this.#event = undefined;
   }

@@ -1,7 +1,8 @@
 /** Which bytes of a line show that its event may match a filter, so that a reader parses few other lines. */
 
 import { escaped, quote, quoteAll } from '../../event/encoded.ts';
-import { allSearches, type Filter, type SearchKind } from '../../event/search.ts';
+import { allSearches, type Filter, type SearchKind, type SourceFilter } from '../../event/search.ts';
+import { ID_FORM } from '../line/uuid.ts';
 
 /**
  * @returns bytes that each matching line contains, and few others do: of `{ assetKey: ['a', 'b'] }` those of
@@ -13,6 +14,8 @@ export function traceOf(filter: Filter): Buffer | undefined {
   return row && escaped(Buffer.from(`"${row.line}":${textOf(row.kind, filter[row.member])}`));
 }
 
+/** What has the form of an id is no name: see `SourceFilter`. */
+const ID = new RegExp(`^${ID_FORM}$`);
 /** The kinds of values that many events share. */
 const COMMON: readonly SearchKind[] = ['type', 'severity', 'boolean', 'source'];
 
@@ -24,7 +27,10 @@ function textOf(kind: SearchKind, value: Filter[keyof Filter]): string {
   // The last part may be incomplete: `["warehouse","ord`. If it is empty, another part may follow or not: `["warehouse"`.
   if (kind === 'key start')
     return parts.at(-1) === '' ? quoteAll(parts.slice(0, -1)).slice(0, -1) : quoteAll(parts).slice(0, -2);
-  if (kind === 'source') return '["'; // the id is one of those with a name
+  if (kind === 'source') {
+    const { text } = value as SourceFilter;
+    return ID.test(text) ? `["${text}",` : '["'; // the id is one of those with a name
+  }
   if (kind === 'boolean') return String(value);
   const text = quote(value as string);
   return kind === 'event time' ? text.slice(0, -1) : text;

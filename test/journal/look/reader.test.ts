@@ -37,10 +37,11 @@ const progressOf = (durable: () => Durable = () => ({ kind: 'unsaid' })): Progre
   durable: async () => durable(),
 });
 
-async function read(disk: Disk, filter: Filter = {}, progress = progressOf()): Promise<Seen> {
+async function read(disk: Disk, filter: Filter = {}, progress = progressOf(), isSearch = false): Promise<Seen> {
   const remarks: Remark[] = [];
   const found: Line[] = [];
-  for await (const lines of readJournal(disk, { filter, progress, limits }, (remark) => remarks.push(remark))) {
+  const reading = { filter, isSearch, progress, limits };
+  for await (const lines of readJournal(disk, reading, (remark) => remarks.push(remark))) {
     found.push(...lines);
   }
   for (const line of found) assert.equal(line.event.seq, line.seq);
@@ -159,6 +160,8 @@ test('what is looked for is found in the lines that say it, however it is escape
   for (const [wanted, expected] of table) {
     const { seqs, remarks } = await read(disk, wanted);
     assert.deepEqual([seqs, remarks], [expected, []], JSON.stringify(wanted));
+    const search = await read(disk, wanted, progressOf(), true);
+    assert.deepEqual([search.seqs, search.remarks], [expected, []], JSON.stringify(wanted));
     const alike: number[] = [];
     for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
       alike.push(...lines.filter(({ event }) => differences(event, wanted).length === 0).map(({ seq }) => seq));

@@ -1,0 +1,266 @@
+/** A search, which verifies only what it shows, and the newest lines, which are read from the end of the journal. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import type { Filter } from '../../../src/event/search.ts';
+import type { ReadableDisk } from '../../../src/journal/disk.ts';
+import type { Durable } from '../../../src/journal/lock.ts';
+import { readJournal, readNewest } from '../../../src/journal/look/reader.ts';
+import type { Line, Remark } from '../../../src/journal/look/reading.ts';
+import type { Progress } from '../../../src/journal/progress.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { damaged } from '../../support/damage.ts';
+import { rounds } from '../../support/long.ts';
+import { randomFrom } from '../../support/random.ts';
+import { diskWith, FIRST, flip, makeLines, plainEvent, START, segment } from '../../support/segments.ts';
+import { pollProgress } from '../../support/standard-limits.ts';
+
+const progressOf = (said: Durable = { kind: 'unsaid' }): Progress => ({
+  ...pollProgress(''),
+  durable: async () => said,
+});
+const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
+
+interface Seen {
+  readonly seqs: number[];
+  readonly texts: string[];
+  readonly remarks: string[];
+}
+
+async function read(disk: ReadableDisk, filter: Filter, isSearch: boolean, progress = progressOf()): Promise<Seen> {
+  const found: Line[] = [];
+  const remarks: string[] = [];
+  const reading = { filter, isSearch, progress, limits: { ...limits, followMs: 1 } };
+  const onRemark = ({ kind, text }: Remark) => remarks.push(`${kind}: ${text}`);
+  for await (const lines of readJournal(disk, reading, onRemark)) found.push(...lines);
+  return { seqs: found.map(({ seq }) => seq), texts: found.map(({ text }) => text), remarks };
+}
+
+async function newest(disk: ReadableDisk, filter: Filter, count: number, bytesMax = 1e9, progress = progressOf()) {
+  const remarks: string[] = [];
+  const onRemark = ({ kind, text }: Remark) => remarks.push(`${kind}: ${text}`);
+  const found = await readNewest(disk, { filter, progress, limits }, onRemark, count, bytesMax);
+  return { seqs: found.map(({ seq }) => seq), found, remarks };
+}
+
+/** Events of a rare key, some of a common one, long ones, and metadata that looks like the rare key. */
+function mixedEvent(seq: number) {
+  const rare = { ...plainEvent(seq), assetKey: ['rare'] };
+  if (seq % 700 === 3) return rare;
+  if (seq % 900 === 5) return { ...rare, description: 'x'.repeat(150_000) };
+  if (seq % 50 === 7) return { ...plainEvent(seq), metadata: '{"asset_key":["rare"]}' };
+  return plainEvent(seq);
+}
+
+const RARE = { assetKey: ['rare'] };
+
+function mixedFiles(): Record<string, Buffer> {
+  const starts = [1, 1_001, 1_004, 2_500];
+  const counts = [1_000, 3, 1_496, 700];
+  const files = starts.map((seq, at) => [segmentName(seq), makeLines(counts[at]!, { seq, crc: 0 }, mixedEvent).bytes]);
+  return Object.fromEntries(files);
+}
+
+test('a search shows what a reading of each line shows, byte for byte', async () => {
+  const disk = diskWith(mixedFiles());
+  const filters: readonly Filter[] = [
+    RARE,
+    { keyPrefix: ['a'] },
+    { assetKey: ['a', '2'] },
+    { ...RARE, afterSeq: 800, untilSeq: 2_600 },
+    { type: 'AssetObservation' },
+    { ...RARE, since: '2000-01-01T00:00:00.000Z' },
+  ];
+  for (const filter of filters) {
+    assert.deepEqual(await read(disk, filter, true), await read(disk, filter, false), JSON.stringify(filter));
+  }
+  assert.equal((await read(disk, RARE, true)).seqs.length, 9);
+});
+
+test('a search shows no line that does not verify: its file is read line by line, and damage is reported there [search-1]', async () => {
+  const { bytes, lines } = makeLines(40, START, (seq) => ({
+    ...plainEvent(seq),
+    assetKey: [seq % 10 === 0 ? 'ten' : 'a'],
+  }));
+  const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
+  const ten = { assetKey: ['ten'] };
+  const inDescription = (line: number) => bytes.indexOf('xxxx', at(line));
+  const crcOf = (line: number) => at(line + 1) - 5;
+  const table: readonly (readonly [string, Buffer, number[], RegExp | undefined])[] = [
+    ['whole', bytes, [10, 20, 30, 40], undefined],
+    [
+      'a flipped bit in a line that matches',
+      flip(bytes, inDescription(20)),
+      [10, 30, 40],
+      /line 20, .* reading continues with seq 21/,
+    ],
+    [
+      'in the crc of the line before it',
+      flip(bytes, crcOf(19)),
+      [10, 20, 30, 40],
+      /line 19, .* reading continues with seq 20/,
+    ],
+    ['in another line', flip(bytes, inDescription(15)), [10, 20, 30, 40], undefined],
+    [
+      'a lost line before it',
+      Buffer.concat(lines.filter((_, index) => index !== 18)),
+      [10, 30, 40],
+      /line 19, .* seq 21/,
+    ],
+    [
+      'lines that were moved',
+      Buffer.concat([...lines.slice(24), ...lines.slice(0, 24)]),
+      [30, 40],
+      /line 1, byte 0: .*/,
+    ],
+    ['a line twice', Buffer.concat([bytes, ...lines.slice(18, 20)]), [10, 20, 30, 40], /line 41/],
+    ['no newline at the end', bytes.subarray(0, -1), [10, 20, 30], /^note: .*it ends without a newline/],
+  ];
+  for (const [what, damagedBytes, seqs, problem] of table) {
+    const disk = diskWith({ [FIRST]: damagedBytes });
+    const seen = await read(disk, ten, true);
+    assert.deepEqual(seen.seqs, seqs, what);
+    assert.equal(seen.remarks.length > 0, problem !== undefined, `${what}: ${seen.remarks}`);
+    if (problem !== undefined) assert.match(seen.remarks.join('\n'), problem, what);
+    const last = await newest(disk, ten, 3);
+    assert.deepEqual(last.seqs, seqs.slice(-3), what);
+  }
+  const whole = diskWith({ [FIRST]: flip(bytes, inDescription(15)) });
+  assert.match(
+    (await read(whole, {}, true)).remarks.join(),
+    /line 15/,
+    'without a member to look for, each line is verified',
+  );
+});
+
+test('a search reports files that are missing or do not end as they have to, whatever it looks for [search-3]', async () => {
+  const whole = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: segment(16, 5) };
+  const without = (name: string) => Object.fromEntries(Object.entries(whole).filter(([one]) => one !== name));
+  const table: readonly Record<string, Buffer>[] = [
+    without(FIRST),
+    without(segmentName(11)),
+    { ...whole, [segmentName(11)]: segment(11, 5).subarray(0, -3) },
+    { ...whole, [segmentName(11)]: segment(11, 4) },
+    { ...whole, [segmentName(11)]: Buffer.alloc(0) },
+    { ...whole, [segmentName(11)]: segment(1, 5) },
+    { ...whole, [segmentName(11)]: Buffer.concat([segment(11, 5), Buffer.from('what?\n')]) },
+    { ...whole, [segmentName(16)]: segment(16, 5).subarray(0, -3) },
+    { ...whole, [segmentName(16)]: Buffer.alloc(0) },
+  ];
+  for (const files of table) {
+    const disk = diskWith(files);
+    const all = await read(disk, { assetKey: ['none'] }, false);
+    assert.deepEqual((await read(disk, { assetKey: ['none'] }, true)).remarks, all.remarks, Object.keys(files).join());
+  }
+});
+
+test('whatever is damaged: a search shows only lines that were written, in order, and all that a reading of each line shows', async () => {
+  const first = makeLines(12);
+  const second = makeLines(6, { seq: 13, crc: 0 });
+  const written = new Set([...first.lines, ...second.lines].map((line) => line.toString().trimEnd()));
+  const random = randomFrom(11);
+  const attempt = async (round: number) => {
+    const both = [first.bytes, second.bytes];
+    const at = random() < 0.5 ? 0 : 1;
+    both[at] = damaged(both[at]!, random);
+    const disk = diskWith({ [FIRST]: both[0]!, [segmentName(13)]: both[1]! });
+    for (const filter of [{ keyPrefix: ['a'] }, { assetKey: ['a', `${1 + (round % 18)}`] }]) {
+      const [all, seen] = [await read(disk, filter, false), await read(disk, filter, true)];
+      const last = await newest(disk, filter, 4);
+      const when = `round ${round}: ${JSON.stringify([filter, all, seen.seqs, last])}`;
+      for (const text of [...seen.texts, ...last.found.map(({ text }) => text)]) assert.ok(written.has(text), when);
+      for (const seqs of [seen.seqs, last.seqs]) {
+        for (const [index, seq] of seqs.entries()) assert.ok(seq > (seqs[index - 1] ?? 0), when);
+      }
+      for (const seq of all.seqs) assert.ok(seen.seqs.includes(seq), when);
+    }
+  };
+  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 300 }) }, (_, round) => attempt(round)));
+});
+
+test('only durable lines are found, of closed files all, also if the file is closed meanwhile [search-2]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
+  const filter = { keyPrefix: ['a'] };
+  for (const seq of [11, 13, 16]) {
+    const progress = progressOf({ kind: 'before', seq });
+    assert.deepEqual((await read(disk, filter, true, progress)).seqs, upTo(seq - 1));
+    assert.deepEqual((await newest(disk, filter, 3, 1e9, progress)).seqs, upTo(seq - 1).slice(-3));
+  }
+  const { lines, chain } = makeLines(8);
+  const growing = diskWith({ [FIRST]: Buffer.concat(lines.slice(0, 5)) });
+  let looks = 0;
+  growing.fault = (call) => {
+    if (call !== 'list') return undefined;
+    looks += 1;
+    if (looks === 2) {
+      growing.put(FIRST, Buffer.concat(lines));
+      growing.put(segmentName(chain.seq), segment(chain.seq, 2));
+    }
+    return undefined;
+  };
+  const seen = await read(growing, filter, true, progressOf({ kind: 'before', seq: 4 }));
+  assert.deepEqual([seen.seqs, seen.remarks], [[1, 2, 3, 4, 5, 6, 7, 8], []]);
+});
+
+/** @returns the disk, and how many bytes were read */
+function countedDisk(files: Record<string, Buffer>) {
+  const disk = diskWith(files);
+  const counted = { bytes: 0 };
+  const read: ReadableDisk['read'] = async function* (...part) {
+    for await (const chunk of disk.read(...part)) {
+      counted.bytes += chunk.length;
+      yield chunk;
+    }
+  };
+  return {
+    counted,
+    disk: { folder: disk.folder, list: () => disk.list(), size: (name: string) => disk.size(name), read },
+  };
+}
+
+test('the newest lines are those of a reading of all, and each part of a file is read once [newest-1]', async () => {
+  const files = mixedFiles();
+  const size = Object.values(files).reduce((sum, { length }) => sum + length, 0);
+  const { disk, counted } = countedDisk(files);
+  for (const filter of [{}, RARE, { ...RARE, afterSeq: 1_500 }, { assetKey: ['a', '2'] }, { since: '2000-01-01' }]) {
+    const all = await read(disk, filter, false);
+    for (const count of [1, 3, 650, 5_000]) {
+      counted.bytes = 0;
+      const { seqs, found, remarks } = await newest(disk, filter, count);
+      const when = JSON.stringify([filter, count]);
+      assert.deepEqual([seqs, remarks], [all.seqs.slice(-count), []], when);
+      assert.deepEqual(
+        found.map(({ text }) => text),
+        all.texts.slice(-count),
+      );
+      // Of a line that is longer than a block, the block is read again; of a bound of times, the ends of the files.
+      assert.ok(counted.bytes < 1.6 * size, `${when}: ${counted.bytes} of ${size} bytes`);
+    }
+  }
+  counted.bytes = 0;
+  const { seqs } = await newest(disk, {}, 1);
+  assert.deepEqual([seqs, counted.bytes <= 65_536], [[3_199], true], `${counted.bytes} bytes`);
+  counted.bytes = 0;
+  await newest(disk, { assetKey: ['a', '2'] }, 1);
+  assert.ok(counted.bytes < 1.5 * size, `${counted.bytes} of ${size} bytes`);
+});
+
+test('of more newest lines than may be kept all are dropped, and their seqs and times are known', async () => {
+  const disk = diskWith(mixedFiles());
+  const { seqs, found } = await newest(disk, { keyPrefix: ['a'] }, 500, 10_000);
+  assert.equal(seqs.length, 500);
+  assert.ok(found.every(({ isDropped, time }) => isDropped && time !== ''));
+  const few = await newest(disk, { keyPrefix: ['a'] }, 5, 10_000);
+  assert.ok(few.found.every(({ isDropped }) => !isDropped));
+});
+
+test('files that vanish while the newest lines are looked for end the search', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 3), [segmentName(4)]: segment(4, 3), [segmentName(7)]: segment(7, 3) });
+  disk.fault = (call, name) => {
+    if (call !== 'size' || name !== segmentName(4)) return undefined;
+    for (const gone of [FIRST, segmentName(4)]) disk.drop(gone);
+    return Object.assign(new Error('ENOENT'), { code: 'ENOENT' });
+  };
+  assert.deepEqual((await newest(disk, {}, 5)).seqs, [7, 8, 9]);
+});
