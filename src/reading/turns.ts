@@ -114,8 +114,14 @@ export class Turns {
   #next(): void {
     this.#isRunning = true;
     if (this.#creditMs >= 0) this.#schedule();
-    else setTimeout(this.#schedule, -this.#creditMs / this.#share).unref();
+    else setTimeout(this.#again, Math.min(MEASURED_MS, -this.#creditMs / this.#share)).unref();
   }
+
+  /** The share may be another one by now. */
+  readonly #again = (): void => {
+    this.#count(0);
+    this.#next();
+  };
 }
 
 /** @returns how long the event loop has been idle since it began */
