@@ -8,7 +8,7 @@ import { collectEach } from '../config/memory.ts';
 import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
-import { type Disk, type ReadableDisk, type ReadOptions, unlessAbsent } from '../journal/disk.ts';
+import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
 import type { Line, Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { readLastStop } from '../journal/open/clean-stop.ts';
