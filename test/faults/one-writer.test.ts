@@ -67,7 +67,8 @@ test('exactly one of twenty services that start on a folder at once gets it, and
     assert.equal(readdirSync(data).filter((name) => name.startsWith('.lock-')).length, 1, 'only one lock is there');
     assert.equal((await stop()).code, 0);
   }
-  assert.deepEqual(readdirSync(data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+  const names = ['.stopped-cleanly', 'assets.state', 'events-00000000000000000001.jsonl'];
+  assert.deepEqual(readdirSync(data).sort(), names);
 });
 
 test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {

@@ -33,7 +33,8 @@ test('SIGTERM and SIGINT are logged, and end the service with 0 when everything 
     assert.equal(code, 0, stderr);
     assert.match(stderr, new RegExp(`"message":"stopping","signal":"${signal}"`));
     assert.equal(service.events().length, acknowledged);
-    assert.deepEqual(readdirSync(service.data).sort(), ['.stopped-cleanly', 'events-00000000000000000001.jsonl']);
+    const names = ['.stopped-cleanly', 'assets.state', 'events-00000000000000000001.jsonl'];
+    assert.deepEqual(readdirSync(service.data).sort(), names);
   }
 });
 
