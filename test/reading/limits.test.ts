@@ -44,6 +44,7 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
     return { ...disk, read };
   };
   const service = await serveReads(t, { data, limits, parts: { openDisk: openCounted } });
+  await eventually('the state of the assets is read', async () => (await service.get('/assets')).status === 200);
   return { ...service, open, port: Number(new URL(service.url).port) };
 }
 
