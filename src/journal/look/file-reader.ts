@@ -327,9 +327,8 @@ export class FileReader {
     this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
     const text = `${this.#name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
     this.#onRemark({ kind: 'note', text });
-    this.#goodBytes = 0;
-    this.#goodLines = 0;
-    this.#chain = { seq: this.#firstSeq, crc: 0 };
+    this.#begin = { bytes: 0, chain: { seq: this.#firstSeq, crc: 0 } };
+    this.#continueAfter(this.#begin);
   }
 
   #badLinesHere(problem: string): BadLines {
