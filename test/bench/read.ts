@@ -105,9 +105,11 @@ const questions: readonly Question[] = [
   { name: 'an unknown source', args: ['events', '--source', ID], query: `source=${ID}`, text: `"from":["${ID}"` },
 ];
 
-/** @returns the processor time of a command, in milliseconds */
+/** `grep` would end at its first match if its output were /dev/null. @returns the processor time of a command, in milliseconds */
 function commandMs(command: readonly string[]): number {
-  const { stdout } = spawnSync('bash', ['-c', '"$@" >/dev/null 2>&1; times', 'bash', ...command], { encoding: 'utf8' });
+  const { stdout } = spawnSync('bash', ['-c', '"$@" 2>&1 | cat >/dev/null; times', 'bash', ...command], {
+    encoding: 'utf8',
+  });
   const [, children = ''] = stdout.trim().split('\n');
   const times = [...children.matchAll(/(\d+)m([\d.]+)s/g)];
   return 1_000 * times.reduce((sum, [, minutes, seconds]) => sum + 60 * Number(minutes) + Number(seconds), 0);
