@@ -46,7 +46,11 @@ export async function withLocalJournals(
       if (follow !== undefined) return exitCodes.done; // interrupted before there was a journal
       return refuse(output, `${found.problem}, or a service with --url or ASSETLOG_URL`);
     }
-    const code = await act(found.kind === 'journal' ? only(open(found.disk, undefined)) : hosted(found, open));
+    const code = await act(
+      found.kind === 'journal'
+        ? only(open(inChunks(found.disk, limits.lookChunkBytes), undefined))
+        : hosted(found, open),
+    );
     if (code !== undefined) return code;
   } catch (error) {
     complain(`the journal in ${data} could not be shown: ${(error as Error).message}`);
@@ -74,8 +78,7 @@ function hosted(
   const known = new Set(deployments.map(({ name }) => name));
   const chunkBytes = Math.max(limits.leastMergedChunkBytes, Math.floor(limits.mergedBytesMax / deployments.length));
   const openOne = ({ name, disk }: DeploymentFolder) => {
-    const inChunks = openDisk(disk.folder, undefined, Math.min(limits.mergedChunkBytesMax, chunkBytes));
-    return open(inChunks, name);
+    return open(inChunks(disk, Math.min(limits.mergedChunkBytesMax, chunkBytes)), name);
   };
   return {
     kind: 'hosted',
@@ -88,6 +91,10 @@ function hosted(
       return fresh.map(openOne);
     },
   };
+}
+
+function inChunks({ folder }: Disk, bytes: number): Disk {
+  return openDisk(folder, undefined, bytes);
 }
 
 function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRemarks): JournalSource {
