@@ -30,7 +30,9 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
   const eventOf = (seq: number) => ({ ...plainEvent(seq), description });
   writeFileSync(join(data, FIRST), makeLines(lines, undefined, eventOf).bytes);
   const open = { files: 0 };
-  const limits = { ...standardLimits, ...changed };
+  const limits: Limits = { ...standardLimits, ...changed };
+  const { readTimePercent, readIdlePercent, readIdleMs } = limits;
+  Object.assign(limits, { readIdleMs: 0 }); // until the state of the assets is read
   const openCounted = (folder: string) => {
     const disk = openDisk(folder);
     const read = async function* (...args: Parameters<typeof disk.read>) {
@@ -45,6 +47,7 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
   };
   const service = await serveReads(t, { data, limits, parts: { openDisk: openCounted } });
   await eventually('the state of the assets is read', async () => (await service.get('/assets')).status === 200);
+  Object.assign(limits, { readTimePercent, readIdlePercent, readIdleMs });
   return { ...service, open, port: Number(new URL(service.url).port) };
 }
 
@@ -84,16 +87,22 @@ test('a reading whose client has gone closes its file while that client reads no
         return false; // it is closed
       }
     }).length;
-  const before = files();
+  let before = -1;
+  await eventually('the state of the assets is written', async () => {
+    const last = before;
+    before = files();
+    await sleep(200);
+    return before === last && before === files();
+  });
   const wire = await askDeaf(t, service.port);
   const sent = async () =>
     /^assetlog_read_events_total.*$/m.exec(await (await service.get('/metrics')).text())?.[0] ?? '';
   let last = '';
   await eventually('that nothing more is sent', async () => {
-    const before = last;
+    const earlier = last;
     await sleep(200);
     last = await sent();
-    return files() > 0 && before === last;
+    return files() > before && earlier === last;
   });
   wire.socket.end(); // half of the connection: the client could still read
   await eventually('no further file', () => files() === before);
@@ -145,12 +154,16 @@ test('while reports arrive every reading waits for its turn [limits-4]', async (
     asked.then(() => answered.push(target)).catch(() => {}); // aborted
   };
   await service.report('a');
-  ask('/metrics'); // it takes what was saved
-  await eventually('it has had its turn', () => answered.length > 0);
+  for (let before = -1; before < answered.length; await sleep(300)) {
+    before = answered.length;
+    ask('/metrics'); // until what was saved is used up
+  }
+  const before = [...answered];
   const ofHub = `/forward/${randomUUID()}`;
   for (const target of ['/events', '/assets', '/sources', '/refusals', '/metrics', '/', ofHub]) ask(target);
   for (let count = 0; count < 5; count += 1) await service.report('a');
-  assert.deepEqual(answered, ['/metrics']);
+  assert.ok(before.length > 0);
+  assert.deepEqual(answered, before);
 });
 
 test('long lines are in memory one at a time, and are sent in chunks, byte for byte [limits-3]', async () => {
