@@ -5,8 +5,8 @@
  * - The journal calls the hooks (`AssetHooks`). An event is taken after its sync, from the members at hand: nothing is read back.
  * - When the journal is opened, the file and the lines after it are read in turns. Events that are recorded meanwhile are taken into
  *   a state of their own, which is added at the end: the reading has a fixed end, however many reports arrive.
- * - Appends and replies never wait for the file. Retention does, until the file has what is removed; if it cannot be written,
- *   retention removes all the same, and the file is written later.
+ * - Appends and replies never wait for the file. Retention does, until the file has what is removed, or the journal has closed
+ *   another segment meanwhile; if it cannot be written, retention removes all the same, and the file is written later.
  * - The lock of the folder is that of the journal: the file is written only while the journal is open, and last before its clean stop.
  * - After the journal was closed, the state stays in memory until it is needed for others (`drop`).
  */
@@ -73,7 +73,10 @@ export class JournalAssets implements AssetHooks {
   readonly #readings = new Mutex();
   readonly #saves = new Mutex();
   readonly #advanced = new Waiters();
-  /** Retention waits for the reading: it continues without turns. */
+  readonly #rotations = new Waiters();
+  readonly #hurried = new Waiters();
+  #isClosing = false;
+  /** Retention waits: what is read continues without turns. */
   #isUrgent = false;
   #changeTurns = () => {};
   /** The file that was read or written last; undefined if there is none that fits. */
@@ -151,8 +154,10 @@ export class JournalAssets implements AssetHooks {
     this.#reading = { kind: 'none' };
   }
 
-  /** Ends what is being read or waits. */
+  /** Ends what is being read, and waits for no turn any more: none comes while the service stops. */
   close(): void {
+    this.#isClosing = true;
+    this.#hurried.wake();
     clearTimeout(this.#retry);
     if (this.#reading.kind === 'folding') this.#reading.ending.abort();
     this.#advanced.wake();
@@ -160,6 +165,7 @@ export class JournalAssets implements AssetHooks {
 
   readonly opened = (lastSeq: number): void => {
     this.#isOpen = true;
+    this.#isClosing = false;
     this.#isLocked = true;
     this.#begin(this.current, lastSeq);
   };
@@ -179,8 +185,9 @@ export class JournalAssets implements AssetHooks {
   };
 
   readonly rotated = (): void => {
+    this.#rotations.wake();
     const isDue = this.#grownBytes >= (this.#saved?.bytes ?? 0);
-    if (this.current !== undefined && isDue && !this.#isSaving) void this.#save(this.#options.turn);
+    if (this.current !== undefined && isDue && !this.#isSaving) void this.#save();
   };
 
   readonly removing = async (lastSeq: number): Promise<void> => {
@@ -190,13 +197,14 @@ export class JournalAssets implements AssetHooks {
     this.#changeTurns();
     while (this.#isFolding && (this.lastSeq ?? -1) < lastSeq) await this.#advanced.wait();
     this.#isUrgent = false;
-    if ((this.#saved?.seq ?? -1) < lastSeq) await this.#save(this.#options.turn);
+    // A disk that fills up in the time of a few writes must not wait for the file.
+    if ((this.#saved?.seq ?? -1) < lastSeq) await Promise.race([this.#save(), this.#rotations.wait()]);
     if (!this.#isOpen && this.#reading.kind === 'current') this.drop(); // it ends with the removed file
   };
 
   readonly closing = async (): Promise<void> => {
     this.close();
-    await this.#save(async () => {});
+    await this.#save();
     this.#isOpen = false;
     this.#isLocked = false;
     if (this.#reading.kind === 'folding') this.drop();
@@ -210,7 +218,7 @@ export class JournalAssets implements AssetHooks {
     await takeForget(disk, notices, async (isForgotten) => {
       const count = kept.states.forget(isForgotten);
       this.#isChanged ||= count > 0;
-      await this.#save(this.#options.turn);
+      await this.#save();
       if (this.#isChanged) throw new Error('the state of the assets could not be written');
       return count;
     });
@@ -296,7 +304,7 @@ export class JournalAssets implements AssetHooks {
     this.#reading = { kind: 'current', kept };
     if (kept.seq > beganSeq)
       notices.debug('the state of the assets was read', { from_seq: beganSeq + 1, last_seq: kept.seq });
-    if (this.#isOpen && this.#grownBytes >= limits.assetsSaveBytes) void this.#save(this.#options.turn);
+    if (this.#isOpen && this.#grownBytes >= limits.assetsSaveBytes) void this.#save();
   }
 
   /** Whether a state in memory is the one of the journal and of its file. */
@@ -308,7 +316,7 @@ export class JournalAssets implements AssetHooks {
   }
 
   /** Writes the file if it lacks something. Never rejects: after a failure it is tried again, while the journal is open. */
-  async #save(pause: () => Promise<void>): Promise<void> {
+  async #save(): Promise<void> {
     await this.#saves.run(async () => {
       const kept = this.#kept;
       if (!this.#isLocked || kept === undefined || (!this.#isChanged && kept.seq <= (this.#saved?.seq ?? 0))) return;
@@ -318,16 +326,24 @@ export class JournalAssets implements AssetHooks {
       this.#isSaving = true;
       this.#isChanged = false;
       try {
-        this.#saved = await writeState(this.#options.disk, kept, pause);
+        this.#saved = await writeState(this.#options.disk, kept, () => this.#pause());
         this.#grownBytes -= grownBytes;
         this.#noteSaved(undefined);
       } catch (error) {
         this.#isChanged ||= isChanged;
         this.#noteSaved(describe(error as Error));
-        this.#retry = setTimeout(() => void this.#save(pause), this.#options.limits.assetsSaveMs).unref();
+        this.#retry = setTimeout(() => void this.#save(), this.#options.limits.assetsSaveMs).unref();
       }
       this.#isSaving = false;
     });
+  }
+
+  /** Waits for a turn between two parts of the file. */
+  async #pause(): Promise<void> {
+    if (this.#isClosing) return;
+    const waited = new AbortController();
+    await Promise.race([this.#options.turn(), this.#hurried.wait(waited.signal)]);
+    waited.abort();
   }
 
   #noteSaved(problem: string | undefined): void {
