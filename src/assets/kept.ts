@@ -51,8 +51,6 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
     return found;
   }
   states.drop();
-  // Retention has removed the line since: by then there is a newer file.
-  if ((await contentsIn(disk)).removedLast > contents.removedLast) return loadKept(loading);
   if (names.includes(STATE_FILE)) {
     const problem =
       found === undefined ? 'it is not whole' : `it ends with event ${found.kept.end.seq}, which is another one`;
