@@ -59,9 +59,10 @@ test('beside a service it is forgotten by the service, and stays forgotten after
   const shown = async (url: string) => (await (await fetch(`${url}/assets`)).text()).match(/"asset_key"/g)?.length;
   assert.equal(await shown(service.url), 2);
   assert.equal(readdirSync(data).includes('assets.forget'), false);
+  assert.equal((await runHere(['assets', 'forget', 'w', '--data', data])).code, 0, 'without an event since');
   await service.kill('SIGKILL');
-  assert.equal(await shown((await startService(t, { data })).url), 2);
-  assert.deepEqual(await keysIn(data), ['tmp/b', 'w']);
+  assert.equal(await shown((await startService(t, { data })).url), 1);
+  assert.deepEqual(await keysIn(data), ['tmp/b']);
 });
 
 test('in hosted mode it is forgotten in the folder of its deployment', async (t) => {
