@@ -30,9 +30,10 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
   const eventOf = (seq: number) => ({ ...plainEvent(seq), description });
   writeFileSync(join(data, FIRST), makeLines(lines, undefined, eventOf).bytes);
   const open = { files: 0 };
-  const limits: Limits = { ...standardLimits, ...changed };
-  const { readTimePercent, readIdlePercent, readIdleMs } = limits;
-  Object.assign(limits, { readIdleMs: 0 }); // until the state of the assets is read
+  const before = await serveReads(t, { data });
+  await eventually('the state of the assets is read', async () => (await before.get('/assets')).status === 200);
+  await before.stop();
+  const limits = { ...standardLimits, ...changed };
   const openCounted = (folder: string) => {
     const disk = openDisk(folder);
     const read = async function* (...args: Parameters<typeof disk.read>) {
@@ -46,8 +47,6 @@ async function serveCounted(t: Scope, changed: Partial<Limits>, lines: number, d
     return { ...disk, read };
   };
   const service = await serveReads(t, { data, limits, parts: { openDisk: openCounted } });
-  await eventually('the state of the assets is read', async () => (await service.get('/assets')).status === 200);
-  Object.assign(limits, { readTimePercent, readIdlePercent, readIdleMs });
   return { ...service, open, port: Number(new URL(service.url).port) };
 }
 
@@ -68,11 +67,13 @@ test('a reading whose client has gone closes its file while it waits for a turn'
     5,
     LONG,
   );
+  await sleep(300); // the state of the assets waits for a turn as well, with a file open
+  const before = open.files;
   const wires: Wire[] = [];
   for (let at = 0; at < 8; at += 1) wires.push(await askDeaf(t, port));
-  await eventually('the readings', () => open.files > 0);
+  await eventually('the readings', () => open.files > before);
   for (const wire of wires) wire.close();
-  await eventually('no open file', () => open.files === 0, 15_000);
+  await eventually('no further file', () => open.files === before, 15_000);
 });
 
 test('a reading whose client has gone closes its file while that client reads nothing', {
@@ -152,12 +153,11 @@ test('while reports arrive every reading waits for its turn [limits-4]', async (
       reply.arrayBuffer(),
     );
     asked.then(() => answered.push(target)).catch(() => {}); // aborted
+    return asked;
   };
   await service.report('a');
-  for (let before = -1; before < answered.length; await sleep(300)) {
-    before = answered.length;
-    ask('/metrics'); // until what was saved is used up
-  }
+  const isAnswered = (asked: Promise<unknown>) => Promise.race([asked.then(() => true), sleep(500, false)]);
+  while (await isAnswered(ask('/metrics'))); // until what was saved is used up
   const before = [...answered];
   const ofHub = `/forward/${randomUUID()}`;
   for (const target of ['/events', '/assets', '/sources', '/refusals', '/metrics', '/', ofHub]) ask(target);
