@@ -56,7 +56,7 @@ export async function loadKept(loading: Loading): Promise<{ readonly kept: Kept;
       found === undefined ? 'it is not whole' : `it ends with event ${found.kept.end.seq}, which is another one`;
     notices.warn('the state of the assets is made again from the events', { file: STATE_FILE, problem });
   }
-  const seq = contents.removedLast;
+  const seq = contents.clearedSeq;
   const kept = { states: newStates(), seq, end: { seq, id: '', crc: '' }, sinceSeq: seq + 1, unseen: [] };
   return { kept, saved: undefined };
 }
@@ -67,7 +67,7 @@ export async function isOfJournal(
   end: LineMark,
   contents: Contents,
 ): Promise<boolean> {
-  if (end.seq <= contents.removedLast) return true;
+  if (end.seq <= contents.clearedSeq) return true;
   const line = await findLine(loading, end.seq, contents);
   return line?.id === end.id && line.crc === end.crc;
 }
@@ -106,16 +106,16 @@ export async function contentsIn(disk: Pick<ReadableDisk, 'list'>): Promise<Cont
 }
 
 /** Names the events that retention removed before the state had them. */
-export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { removedLast }: Contents): void {
-  if (removedLast <= kept.seq) return;
-  const range = { first: kept.seq + 1, last: removedLast };
+export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { clearedSeq }: Contents): void {
+  if (clearedSeq <= kept.seq) return;
+  const range = { first: kept.seq + 1, last: clearedSeq };
   notices.warn('the state of the assets lacks events that retention removed', {
     first_seq: range.first,
     last_seq: range.last,
   });
   kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
-  kept.seq = removedLast;
-  if (kept.end.seq < removedLast) kept.end = { seq: removedLast, id: '', crc: '' };
+  kept.seq = clearedSeq;
+  if (kept.end.seq < clearedSeq) kept.end = { seq: clearedSeq, id: '', crc: '' };
 }
 
 export interface Folding {
@@ -170,11 +170,11 @@ export async function readKept(
     const remarks: Remark[] = [];
     const all = { untilSeq: Number.POSITIVE_INFINITY, signal: never, onLines: () => {} };
     await foldLines(kept, { disk, progress, limits, ...all, onRemark: (remark) => remarks.push(remark) });
-    const { segments, removedLast } = await contentsIn(disk);
+    const { segments, clearedSeq } = await contentsIn(disk);
     // The service has written the state with what it removed since.
-    if (removedLast > beganSeq && listings < limits.verifyListingsMax) continue;
+    if (clearedSeq > beganSeq && listings < limits.verifyListingsMax) continue;
     for (const remark of remarks) onRemark(remark);
-    return { kept, firstSeq: segments[0]?.firstSeq ?? removedLast + 1 };
+    return { kept, firstSeq: segments[0]?.firstSeq ?? clearedSeq + 1 };
   }
 }
 

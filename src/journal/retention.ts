@@ -166,17 +166,16 @@ export class Retention {
     const { disk, notices } = this.#options;
     const names = await disk.list();
     const contents = contentsOf(names);
-    // A restored backup can have more markers: of what retention removed before it was copied, with files before it.
-    const removedLast = contents.removed.findLast(({ first }) => first === 1)?.last ?? 0;
+    const { clearedSeq } = contents;
     const { files, refusal } = await this.#choose(contents);
-    const last = Math.max(removedLast, files.at(-1)?.last_seq ?? 0);
+    const last = Math.max(clearedSeq, files.at(-1)?.last_seq ?? 0);
     const marker = goneName({ first: 1, last }, 'removed');
     const isStale = (name: string) => name !== marker && (goneRange(name, 'removed')?.last ?? last + 1) <= last;
     const stale = names.filter(isStale);
     // A sidecar might have been written after an earlier run had removed its file.
     const sidecars = names.filter((name) => name.endsWith('.idx') && (sidecarFirstSeq(name) ?? last + 1) <= last);
-    if (last === removedLast) this.#refuse(refusal);
-    else if (!(await this.#prepareRemoval(Math.max(removedLast + 1, files[0]!.first_seq), last, refusal))) return;
+    if (last === clearedSeq) this.#refuse(refusal);
+    else if (!(await this.#prepareRemoval(Math.max(clearedSeq + 1, files[0]!.first_seq), last, refusal))) return;
     if (files.length + stale.length + sidecars.length === 0) return;
     // An existing marker might be from a run that was interrupted before the marker was durable.
     if (names.includes(marker)) await this.#syncFolder();

@@ -59,6 +59,11 @@ export interface Contents {
   readonly removed: readonly GoneRange[];
   /** The last seq that retention removed; 0 if it removed nothing. */
   readonly removedLast: number;
+  /**
+   * The last seq up to which retention removed all events; 0 if the first event is there. A restored backup can have files before later
+   * ones that were removed.
+   */
+  readonly clearedSeq: number;
   /** The lost and the removed ranges together. */
   readonly gone: readonly GoneRange[];
 }
@@ -79,6 +84,7 @@ export function contentsOf(names: readonly string[]): Contents {
     lost,
     removed,
     removedLast: last,
+    clearedSeq: removed.findLast(({ first }) => first === 1)?.last ?? 0,
     gone: [...removed, ...lost].sort((a, b) => a.first - b.first || a.last - b.last),
   };
 }

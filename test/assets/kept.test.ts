@@ -9,10 +9,10 @@ import { limits } from '../../src/config/limits.ts';
 import { backUp } from '../../src/journal/look/backup.ts';
 import { planRepair } from '../../src/journal/look/repair.ts';
 import type { Progress } from '../../src/journal/progress.ts';
-import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
+import { contentsOf, goneName, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { countOf, eventAt, type KeptJournal, openKept } from '../support/kept-assets.ts';
 import { settled } from '../support/power.ts';
-import { flip } from '../support/segments.ts';
+import { diskWith, flip, segment } from '../support/segments.ts';
 import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { carryOut, verify } from '../support/standard-limits.ts';
 
@@ -115,4 +115,11 @@ test('a repair keeps the state if its last line is left, and otherwise it is mad
     assert.equal(countOf(assets), isLast ? 19 : 20);
     assert.ok(await readState(disk, loadingOf(disk, limits).newStates(), limits));
   }
+});
+
+test('a gap in a restored backup hides no event before it [kept-5]', async () => {
+  const gap = goneName({ first: 4, last: 6 }, 'removed');
+  const disk = diskWith({ [segmentName(1)]: segment(1, 3), [gap]: Buffer.alloc(0), [segmentName(7)]: segment(7, 2) });
+  const { assets, firstSeq, kept } = await read(disk);
+  assert.deepEqual([countOf(assets), firstSeq, kept.sinceSeq, kept.unseen], [5, 1, 1, []]);
 });

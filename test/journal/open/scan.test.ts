@@ -109,6 +109,7 @@ test('the contents of a folder are only its journal files, in order', () => {
     lost: [],
     removed: [],
     removedLast: 0,
+    clearedSeq: 0,
     gone: [],
   });
 });
