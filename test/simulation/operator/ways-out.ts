@@ -103,11 +103,14 @@ export class WaysOut {
       const elsewhere = new Set(others.map(({ id }) => id));
       // A hub that lost events in a repair says up to where it has all, and has later ones.
       const isLacking = !('stored' in to) && oracle.viewOf(to).wasBroken;
-      // What retention had removed before the restore was named as lost to the hub, also if the copy still has it.
-      const isBetween = (line: { id: string; seq: number }) =>
-        low <= line.seq && line.seq < high && !oracle.history.lost.has(line.id) && !elsewhere.has(line.id);
-      // A copy has what a power cut took from its original, which recorded another event in its place: by the clock that is later.
+      // What retention had removed before the restore was named as lost to the hub, also if the copy still has it. What the hub does not
+      // have any more, since it was restored later, it had then.
       const { history } = oracle;
+      const { lost, rolledBack } = history;
+      const hadMore = seq < Number(printed);
+      const isKnown = (id: string) => lost.has(id) || elsewhere.has(id) || (hadMore && rolledBack.has(id));
+      const isBetween = (line: { id: string; seq: number }) => low <= line.seq && line.seq < high && !isKnown(line.id);
+      // A copy has what a power cut took from its original, which recorded another event in its place: by the clock that is later.
       const placesOf = (id: string) => `${history.get(id)?.seq} after ${history.get(id)?.before}`;
       const taken = new Map([...this.#idsAt(to)].map((id) => [placesOf(id), history.get(id)?.time ?? '']));
       const cut = linesOf(oracle, journal).find(({ id, time }) => time < (taken.get(placesOf(id)) ?? ''));

@@ -28,8 +28,6 @@ export class History {
   readonly #leftOut = new Map<Place, Set<string>>();
   /** The ids of the events that a hub had before it was restored from a copy that lacks them. */
   readonly rolledBack = new Set<string>();
-  /** Those of them whose journals the hub never heard of then, by the ids that they have now. */
-  readonly forgotten = new Set<string>();
   /** Whether a folder was ever replaced by a copy, or copied. */
   wasRestored = false;
   /** The ids of events that a plain destination may have twice without a dead letter. */
@@ -63,7 +61,7 @@ export class History {
     this.#begins.set(source, seq);
   }
 
-  /** A restored hub never heard of a journal: it "gets all there is", also what it has under an older id of the journal. */
+  /** A hub never heard of a journal whose cursor is lost: it gets all there is, also what it has under an older id of the journal. */
   forgets(source: string): void {
     this.#forgotten.add(source);
   }
@@ -73,9 +71,10 @@ export class History {
     return this.#begins;
   }
 
-  /** @returns the first seq of a source; undefined if it may be any */
-  firstOf(source: string): number | undefined {
-    return this.#forgotten.has(source) ? undefined : (this.#begins.get(source) ?? 1);
+  /** @returns the seqs of which one is the first of a source, unless dead letters name it as lost */
+  #firstsOf(source: string): number[] {
+    const begin = this.#begins.get(source) ?? 1;
+    return this.#forgotten.has(source) ? [begin, 1] : [begin];
   }
 
   name(source: string, seqs: Iterable<number>): void {
@@ -95,9 +94,12 @@ export class History {
    */
   wrongFrom({ id, from, recorded, members }: Forwarded, before: Forwarded | undefined): string | undefined {
     const [source, seq] = from!;
-    let expected = before === undefined ? (this.firstOf(source) ?? seq) : before.from![1] + 1;
-    while (expected < seq && this.isNamed(source, expected)) expected += 1;
-    if (seq !== expected) return `${seq} of a journal whose next one is ${expected}`;
+    const next = (before === undefined ? this.#firstsOf(source) : [before.from![1] + 1]).map((first) => {
+      let expected = first;
+      while (expected < seq && this.isNamed(source, expected)) expected += 1;
+      return expected;
+    });
+    if (!next.includes(seq)) return `${seq} of a journal whose next one is ${next[0]}`;
     const own = this.get(id);
     if (own === undefined) return `${seq} of a journal, and none recorded it`;
     if (own.seq !== seq || own.time !== recorded || own.members !== members)

@@ -70,23 +70,21 @@ export class Losses {
     const forwarded = (view: JournalView) => [...view.lines.values()].filter(({ from }) => from !== undefined);
     const ids = new Set(forwarded(is).map(({ id }) => id));
     const sources = new Set(forwarded(is).map(({ from }) => from![0]));
-    const before = new Set(forwarded(was).map(({ from }) => from![0]));
     for (const { seq, id } of forwarded(was)) {
       // "It gets the rest again", and sends it on again.
       if (is.lines.get(seq)?.id !== id) history.mayBeTwice.add(id);
       if (!ids.has(id)) history.rolledBack.add(id);
     }
-    for (const source of before) if (!sources.has(source)) history.forgets(source);
     for (const { journal, sendsTo, view } of this.#watched.values()) {
-      // "It continues after its own cursor": until an event was taken under a new id, a device does not hear that its hub has less.
       const source = sourceOf(journal) ?? '';
       const gone = [...view.lines.values()].filter(({ id }) => history.rolledBack.has(id));
-      if (!sources.has(source)) for (const { id } of gone) history.forgotten.add(id);
       for (const { name, to } of sendsTo) {
         if (to !== hub) continue;
-        const isUnheard = durableCursor(journal.disk, name)?.id === null;
-        // "What is before N is elsewhere": the hub had it under the older id, which nobody sends any more.
-        const begin = isUnheard ? Number.POSITIVE_INFINITY : (history.renamed.get(source) ?? 1);
+        const cursor = durableCursor(journal.disk, name);
+        if (cursor === undefined && !sources.has(source)) history.forgets(source);
+        // The hub had what is before that under an older id, which nobody sends any more. A cursor without the id of an event is that of
+        // a new id under which nothing was taken yet.
+        const begin = cursor?.id === null ? cursor.seq + 1 : (history.renamed.get(source) ?? 1);
         history.leaveOut(
           to,
           gone.filter(({ seq }) => seq < begin).map(({ id }) => id),

@@ -2,12 +2,17 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { segmentName } from '../../../src/journal/segments.ts';
+import { encodeBatch } from '../../../src/journal/line/record.ts';
+import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { saveCursor } from '../../forward/scripted.ts';
-import { diskWith, type Files, makeLines } from '../../support/segments.ts';
+import { SOURCE } from '../../support/forwarding.ts';
+import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
+import { diskWith, FIRST, type Files, makeLines, START } from '../../support/segments.ts';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
 import type { Upstream } from '../upstream.ts';
+import type { SeenLine } from './journal-view.ts';
 import { lettersIn } from './letters-view.ts';
 import { Oracle } from './oracle.ts';
 
@@ -16,11 +21,7 @@ async function newWatched() {
   const files: Record<string, Buffer> = {};
   const ids: string[] = [];
   for (const first of [1, 3, 5]) {
-    const { bytes, lines } = makeLines(2, { seq: first, crc: 0 }, (seq) => ({
-      type: 'AssetObservation',
-      assetKey: ['a'],
-      partition: `${seq}`,
-    }));
+    const { bytes, lines } = makeLines(2, { seq: first, crc: 0 }, plainEvent);
     files[segmentName(first)] = bytes;
     ids.push(...lines.map((line) => JSON.parse(line.toString()).id));
   }
@@ -28,14 +29,62 @@ async function newWatched() {
   await saveCursor(disk, { seq: 6, id: ids[5]!, kind: 'api' });
   const received = new Map(ids.map((id, index) => [id, { request: requestOf(index + 1), count: 1 }]));
   const upstream = { name: 'upstream', received } as unknown as Upstream;
-  const journal = {
-    name: 'd0',
-    disk,
-    machine: { config: {}, service: {}, disk: { troubledMs: 0 }, clock: {} },
-  } as unknown as MachineJournal;
+  const journal = journalOn('d0', () => disk);
   const oracle = new Oracle(() => 0);
   oracle.watch(journal, new Map([['upstream', upstream]]));
   return { oracle, journal, disk, received, ids };
+}
+
+/**
+ * A device of which retention removed the first two of four events, which its hub has. Then the hub is put back empty, and gets the
+ * others again.
+ */
+async function newEmptied() {
+  const oldest = makeLines(2, undefined, plainEvent);
+  const newest = makeLines(2, { seq: 3, crc: 0 }, plainEvent);
+  const lines: SeenLine[] = [...oldest.lines, ...newest.lines].map((line) => JSON.parse(line.toString()));
+  const forwarded = (count: number) => {
+    const sent = lines.slice(-count);
+    const members = sent.map(({ id, seq, time: recorded }) =>
+      encodeMembers({ ...plainEvent(seq), origin: { id, source: SOURCE, seq, recorded } }),
+    );
+    const ids = sent.map(({ id }) => id);
+    return diskWith({ [FIRST]: encodeBatch(members, START, new Date(), undefined, ids).bytes });
+  };
+  const disk = diskWith({ [FIRST]: oldest.bytes, [segmentName(3)]: newest.bytes });
+  disk.put('.journal-id', Buffer.from(`${SOURCE}\n`));
+  await saveCursor(disk, { seq: 4, id: lines[3]!.id, kind: 'hub' });
+  let hubDisk = forwarded(4);
+  const oracle = new Oracle(() => 0);
+  const hub = journalOn('hub', () => hubDisk);
+  const device = journalOn('d0', () => disk);
+  oracle.watch(hub, new Map());
+  oracle.watch(device, new Map([['hub', hub]]));
+  oracle.checkSources();
+  disk.put(goneName({ first: 1, last: 2 }, 'removed'), Buffer.alloc(0));
+  for (const seq of [1, 2]) oracle.viewOf(device).removed.set(seq, 0);
+  await disk.remove(FIRST);
+  await disk.syncFolder();
+  oracle.restored(hub, () => {
+    hubDisk = diskWith({});
+  });
+  hubDisk = forwarded(2);
+  return { oracle, disk };
+}
+
+function plainEvent(seq: number): PlainEvent {
+  return { type: 'AssetObservation', assetKey: ['a'], partition: `${seq}` };
+}
+
+function journalOn(name: string, disk: () => SimulatedDisk): MachineJournal {
+  const machine = { config: {}, service: {}, disk: { troubledMs: 0 }, clock: {} };
+  return {
+    name,
+    machine,
+    get disk() {
+      return disk();
+    },
+  } as unknown as MachineJournal;
 }
 
 /** What a forwarder sends for an event. */
@@ -80,6 +129,16 @@ test('an upstream has no event that no journal has, and none twice without a dea
   twice.oracle.look(twice.journal);
   await twice.oracle.checkAtRest();
   assert.equal(twice.oracle.broken, 'upstream has event 2 of d0 2 times, and no dead letter says so');
+});
+
+test('what a hub has lost is named by its device, as far as the device does not have it any more', async () => {
+  const unnamed = await newEmptied();
+  assert.equal(unnamed.oracle.unsettled(), 'event 1 of d0 is neither at its destination nor in a dead letter');
+  assert.equal(unnamed.oracle.broken, 'hub has event 1, which is 3 of a journal whose next one is 1');
+  const named = await newEmptied();
+  const letter = { time: '', outcome: 'removed', reason: '', first: 1, last: 2 };
+  named.disk.put('dead-hub.jsonl', Buffer.from(`${JSON.stringify(letter)}\n`));
+  assert.deepEqual([named.oracle.unsettled(), named.oracle.broken], [undefined, undefined]);
 });
 
 test('dead letters add up: the later letter of an event counts, and a part that was taken leaves the rest open', () => {

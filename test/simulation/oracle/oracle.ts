@@ -387,18 +387,20 @@ export class Oracle {
     return this.history.wasRestored ? undefined : this.#notSentAgain();
   }
 
-  /** "A hub that lost events of the last batches asks their journals for them again." */
+  /** "A hub that lost events of the last batches asks their journals for them again." What these do not have any more, they name. */
   #notSentAgain(): string | undefined {
     for (const { journal: hub, view, askedFor } of this.#watched.values()) {
       if (askedFor.size === 0) continue;
       const count = new Map<string, number>();
       for (const { from } of view.lines.values()) count.set(`${from}`, (count.get(`${from}`) ?? 0) + 1);
-      for (const { journal, view: own } of this.#watched.values())
+      for (const { journal, view: own, sendsTo } of this.#watched.values()) {
+        const named = sendsTo.find(({ to }) => to === hub)?.letters.named;
         for (const { seq } of own.lines.values()) {
           const from = `${sourceOf(journal)},${seq}`;
-          if (askedFor.has(from) && !own.removed.has(seq) && count.get(from) === 1)
-            return `event ${seq} of ${journal.name}, which ${hub.name} has lost, was not sent again`;
+          if (askedFor.has(from) && count.get(from) === 1 && !(own.removed.has(seq) && named?.has(seq)))
+            return `event ${seq} of ${journal.name}, which ${hub.name} has lost, was neither sent again nor named`;
         }
+      }
     }
     return undefined;
   }
@@ -465,10 +467,7 @@ export class Oracle {
   #settledAt(journal: MachineJournal, { to, letters: { named } }: Destination): (line: SeenLine) => boolean {
     const { history } = this;
     const { removed } = this.viewOf(journal);
-    const isExcused = ({ id, seq }: SeenLine) =>
-      history.isLeftOut(to, id) ||
-      // "One that never heard of the journal gets all there is."
-      (history.forgotten.has(id) && removed.has(seq));
+    const isExcused = ({ id }: SeenLine) => history.isLeftOut(to, id);
     const isThere = this.#atPlace(to);
     if (!('machine' in to)) return (line) => isThere(line) || named.has(line.seq) || isExcused(line);
     // "What neither has any more is in the dead letters of the one that sent first."
