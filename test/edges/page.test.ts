@@ -262,11 +262,11 @@ test('assets show their last materialization and failed checks, refusals show th
   assert.equal(refused.status, 400);
   const page = await open(`${service.url}#assets`);
   await sees(page, `${count('.row')} === 4`);
-  assert.deepEqual(await column(page, 'key'), ['sensors/roof', 'sensors/wall', 'sensors/walls', 'warehouse/orders']);
-  assert.deepEqual(await column(page, 'what'), ['no checks', 'no checks', '1 passed', '1 of 2 failed']);
+  assert.deepEqual(await column(page, 'key'), ['warehouse/orders', 'sensors/roof', 'sensors/wall', 'sensors/walls']);
+  assert.deepEqual(await column(page, 'what'), ['1 of 2 failed', 'no checks', 'no checks', '1 passed']);
   const times = (await column(page, 'time')).map((time) => time.replace(/[\d:-]+ [\d:]+/, 'TIME'));
-  assert.deepEqual(times, ['TIME', 'observed TIME', 'checked TIME', 'TIME']);
-  assert.deepEqual(await column(page, 'partition'), ['', 'p2', '', 'p1']);
+  assert.deepEqual(times, ['TIME', 'TIME', 'observed TIME', 'checked TIME']);
+  assert.deepEqual(await column(page, 'partition'), ['p1', '', 'p2', '']);
   await page.fill('[name=key_prefix]', 'sensors/wa');
   await sees(page, `${COLUMN}('key').join() === 'sensors/wall,sensors/walls'`);
   await page.fill('[name=text]', 'fw-1');
