@@ -345,7 +345,7 @@ test('a deployments file that the disk cannot read ends a start with 5', { skip:
     const strace = underStrace(t, { calls: ['openat'], inject: [`openat:error=${code}`], paths: [file] });
     const ended = await runWithin(EXIT_MS, args, strace.options);
     assert.equal(ended.code, exit, ended.stderr);
-    assert.match(ended.stderr, new RegExp(`^assetlog: ${code}: .*\\n$`));
+    assert.match(ended.stderr, new RegExp(`^assetlog: --deployments: ${code}: .*\\n$`));
   }
 });
 
