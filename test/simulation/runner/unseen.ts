@@ -95,7 +95,6 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
     'an event time is recorded that is none, if its line looks like one of a journal',
     'the name of a source is as long, and has the characters, that it sends',
     'metadata is recorded that is no JSON, if its line looks like one of a journal',
-    'a device that calls itself as another one is identified is taken for that one',
   ],
   'all tokens may report and forward': ['a token that may only report may forward'],
   'no service has a hook': [
