@@ -5,8 +5,8 @@
 
 import { readObject } from '../config/json-file.ts';
 import { hasPrefix } from '../event/asset-key.ts';
-import { type Disk, describe, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
-import { readSmall } from '../journal/file-io.ts';
+import { type Disk, describe } from '../journal/disk.ts';
+import { RequestFile } from '../journal/request-file.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { type Asset, isStale, keyOf } from './asset-state.ts';
 
@@ -17,6 +17,13 @@ export type Forget =
 
 export type IsForgotten = (asset: Asset) => boolean;
 
+const FORGET_FILE = 'assets.forget';
+/** The longest key, with escapes. */
+const FORGET_BYTES_MAX = 64 * 1024;
+
+/** With a `Forget` as JSON. */
+export const forgetFile = new RequestFile(FORGET_FILE, FORGET_BYTES_MAX);
+
 /** @returns a test of an asset */
 export function forgetTest(forget: Forget): IsForgotten {
   if ('key' in forget) {
@@ -25,21 +32,6 @@ export function forgetTest(forget: Forget): IsForgotten {
   }
   const { key_prefix, before_ms } = forget;
   return (asset) => hasPrefix(keyOf(asset), key_prefix) && isStale(asset, before_ms);
-}
-
-/** @returns the content of the file; undefined if there is none. @throws the error of a system call */
-export async function readForget(disk: ReadableDisk): Promise<string | undefined> {
-  return (await readSmall(disk, FORGET_FILE, FORGET_BYTES_MAX))?.toString();
-}
-
-/** Replaces the file. @throws the error of a system call */
-export function writeForget(disk: Disk, forget: Forget): Promise<void> {
-  return disk.replace(FORGET_FILE, Buffer.from(JSON.stringify(forget)));
-}
-
-/** @throws the error of a system call */
-export function removeForget(disk: Disk): Promise<void> {
-  return disk.remove(FORGET_FILE).catch(unlessAbsent(undefined));
 }
 
 /**
@@ -52,17 +44,13 @@ export async function takeForget(
   forget: (isForgotten: IsForgotten) => Promise<number>,
 ): Promise<void> {
   try {
-    const text = await readForget(disk);
-    if (text === undefined) return;
-    const asked = readObject(text) as Forget | undefined;
-    if (asked === undefined) throw new Error(`${FORGET_FILE} is not JSON of assetlog`);
-    const assets = await forget(forgetTest(asked)).finally(() => removeForget(disk));
-    notices.info('assets were forgotten', { folder: disk.folder, assets });
+    const assets = await forgetFile.take(disk, async (text) => {
+      const asked = readObject(text) as Forget | undefined;
+      if (asked === undefined) throw new Error(`${FORGET_FILE} is not JSON of assetlog`);
+      return forget(forgetTest(asked));
+    });
+    if (assets !== undefined) notices.info('assets were forgotten', { folder: disk.folder, assets });
   } catch (error) {
     notices.warn('assets could not be forgotten', { folder: disk.folder, problem: describe(error as Error) });
   }
 }
-
-const FORGET_FILE = 'assets.forget';
-/** The longest key, with escapes. */
-const FORGET_BYTES_MAX = 64 * 1024;

@@ -1,7 +1,6 @@
 /** `assetlog assets forget`: ends the state of assets that are gone for good, in a folder or through the service that has it. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
-import { type Forget, forgetTest, readForget, removeForget, writeForget } from '../../assets/forget.ts';
+import { type Forget, forgetFile, forgetTest } from '../../assets/forget.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
 import { writeState } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -44,7 +43,7 @@ export async function forgetAssets(values: ForgetValues, output: Output, word: s
 async function forgetIn(disk: Disk, forget: Forget, output: Output): Promise<ExitCode> {
   const count = await countOf(disk, forget);
   if (count === 0) return refuse(output, `${disk.folder} has no such asset`);
-  if ((await holderOf(disk.folder, limits)) !== undefined) await askService(disk, forget);
+  if ((await holderOf(disk.folder, limits)) !== undefined) await forgetFile.ask(disk, JSON.stringify(forget), limits);
   else await withLock(disk, () => forgetAlone(disk, forget));
   if ((await countOf(disk, forget)) > 0) {
     output.complain('not all are forgotten; the log of the service has the reason. Or stop the service first');
@@ -69,12 +68,4 @@ async function forgetAlone(disk: Disk, forget: Forget): Promise<void> {
 
 function read(disk: Disk): ReturnType<typeof readKept> {
   return readKept(loadingOf(disk, limits), pollProgress(disk.folder, limits), () => {});
-}
-
-/** Writes for the service what is to be forgotten, and waits until it is handled, at most `forgetWaitMs`. */
-async function askService(disk: Disk, forget: Forget): Promise<void> {
-  await writeForget(disk, forget);
-  const untilMs = performance.now() + limits.forgetWaitMs;
-  while (performance.now() < untilMs && (await readForget(disk)) !== undefined) await sleep(limits.followMs);
-  await removeForget(disk);
 }

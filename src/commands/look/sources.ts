@@ -1,11 +1,10 @@
 /** `assetlog sources`: shows which devices forward their events to a journal, and which of them is silent. */
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits } from '../../config/limits.ts';
 import { flagOption } from '../../config/options.ts';
 import { durationMs } from '../../event/moment.ts';
-import { readForget, removeForget, writeForget } from '../../forward/hub/forget.ts';
+import { forgetFile } from '../../forward/hub/forget.ts';
 import type { Disk } from '../../journal/disk.ts';
 import { holderOf } from '../../journal/lock.ts';
 import type { SourceState } from '../../journal/look/source-state.ts';
@@ -124,7 +123,7 @@ async function forget({ data }: SourcesOptions, output: Output, [action, id]: re
   if (action !== 'forget' || id === undefined) return refuse(output, 'give forget ID, or nothing');
   const forgetIn = async (disk: Disk) => {
     if (!(await hasSource(disk, id))) return refuse(output, `${disk.folder} has no source ${id}`);
-    if ((await holderOf(disk.folder, limits)) !== undefined) await askService(disk, id);
+    if ((await holderOf(disk.folder, limits)) !== undefined) await forgetFile.ask(disk, id, limits);
     else await withLock(disk, () => forgetSource(disk, id));
     if (await hasSource(disk, id)) {
       output.complain(`${id} is not forgotten; the log of the service has the reason. Or stop the service first`);
@@ -134,12 +133,4 @@ async function forget({ data }: SourcesOptions, output: Output, [action, id]: re
     return exitCodes.done;
   };
   return withOneJournal(data || folderOption.initial, output, forgetIn);
-}
-
-/** Writes the id for the service, and waits until it is handled, at most `forgetWaitMs`: an earlier version ignores it. */
-async function askService(disk: Disk, id: string): Promise<void> {
-  await writeForget(disk, id);
-  const untilMs = performance.now() + limits.forgetWaitMs;
-  while (performance.now() < untilMs && (await readForget(disk)) === id) await sleep(limits.followMs);
-  await removeForget(disk);
 }
