@@ -109,7 +109,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     activity,
     refusals,
     keyMemory,
-    progress: new OwnProgress(),
+    progress: new OwnProgress(() => [...metrics.journals].some(({ queueBytes }) => queueBytes > 0)),
     refusedFiles: new Set(),
     shutdown,
   };
@@ -233,12 +233,11 @@ async function watchFreeSpace(
 
 /** @param recording returns what is recorded into, when it is there */
 function createJournals(setup: Setup, { disk }: DataFolder, recording: () => Recording): ReadableJournals {
-  const { limits, metrics, notices, openDisk, progress, collectGarbage } = setup;
+  const { limits, notices, openDisk, progress, collectGarbage } = setup;
   const open = (deployment: string) => {
     recording().wake(deployment);
     return recording().troubles().get(deployment);
   };
-  progress.isWaiting = () => [...metrics.journals].some(({ queueBytes }) => queueBytes > 0);
   return new ReadableJournals({ data: disk.folder, openDisk, progress, open, limits, notices, collectGarbage });
 }
 

@@ -53,8 +53,8 @@ const ATTEMPTS_MAX = 3;
 export class OwnProgress {
   /** When lines of any journal became durable last, of the monotonic clock. */
   recordedMs = Number.NEGATIVE_INFINITY;
-  /** Returns whether lines of any journal wait for the disk; a service replaces it. */
-  isWaiting: () => boolean = () => false;
+  /** Returns whether lines of any journal wait for the disk. */
+  readonly isWaiting: () => boolean;
   /** By folder: the seq of the first line that is not durable yet. */
   readonly #nextSeqs = new Map<string, number>();
   /** By folder: the next seq when this process first opened the journal. */
@@ -63,6 +63,10 @@ export class OwnProgress {
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
   readonly #readers = new Map<string, Waiters>();
+
+  constructor(isWaiting: () => boolean = () => false) {
+    this.isWaiting = isWaiting;
+  }
 
   /** Call when the lines before `nextSeq` are durable: wakes the waiting readers. */
   recorded(folder: string, nextSeq: number): void {

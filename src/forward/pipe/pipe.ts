@@ -134,9 +134,13 @@ export class Pipe implements SendingContext {
     this.#nowSeq = progress.nextSeq(disk.folder);
   }
 
-  /** Until the destination has answered, of the kind as which it is asked. */
+  /** Until the destination has answered, the kind as which it is asked. */
+  get #kind(): DestinationKind {
+    return this.ledger.value.kind ?? kindOf(this.settings.to, 'destination');
+  }
+
   get traits(): KindTraits {
-    return traitsOf[this.ledger.value.kind ?? kindOf(this.settings.to, 'destination')];
+    return traitsOf[this.#kind];
   }
 
   get destination(): Destination {
@@ -331,11 +335,11 @@ export class Pipe implements SendingContext {
     if (closing.aborted) return OPENING;
     const nowSeq = () => this.#nowSeq ?? this.#options.progress.openedSeq(disk.folder) ?? this.lastSeq + 1;
     await ledger.open(settings, settings.begin === 'now' ? nowSeq : () => this.firstSeq());
-    const { kind, value } = ledger;
+    const kind = this.#kind;
     if (!kindsWith(settings.to).includes(kind)) return this.#stopAtOtherKind();
     const { truth } = this.traits;
     if (this.ack !== undefined && truth === 'cursor') return stopForAck(settings);
-    const { seq } = value;
+    const { seq } = ledger.value;
     await backlog.moveTo(seq);
     const oldest = this.lastSeq > seq ? await backlog.lineAt(seq + 1) : undefined;
     this.#oldest = oldest && { seq: seq + 1, time: oldest.event.time };
