@@ -26,7 +26,7 @@ export interface AllAssetsOptions {
 
 export class AllAssets implements AssetFigures {
   readonly #options: AllAssetsOptions;
-  /** By deployment; the one that was asked for last is the last one. */
+  /** By deployment, in the order of their last requests. */
   readonly #all = new Map<string | undefined, JournalAssets>();
   readonly #memory = { bytes: 0, refused: 0 };
   #forgetting: NodeJS.Timeout | undefined;

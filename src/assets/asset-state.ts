@@ -1,5 +1,6 @@
 /** The state of each asset of a journal, collected event by event: counts, the latest event of each kind, and its checks. */
 
+import { detach } from '../config/memory.ts';
 import { BETWEEN_PARTS } from '../event/asset-key.ts';
 import type { Recorded } from '../event/event.ts';
 import { type By, sortKeyOf } from '../event/event-time.ts';
@@ -19,7 +20,7 @@ export interface Latest {
   timeMs: number;
   /** Its `event_time`, as it is recorded. */
   eventTime: string | undefined;
-  /** Sorts as the time that it happened: `2026-11-20T14:19:45.25`. Empty if the order is that of the recording. */
+  /** When it happened, in a form that sorts: `2026-11-20T14:19:45.25`. Empty if events are ordered by when they were recorded. */
   happened: string;
   partition: string | undefined;
   dataVersion: string | undefined;
@@ -70,7 +71,7 @@ export interface StatesMemory {
 }
 
 export interface AssetStatesOptions {
-  /** Which event is the latest one: the one recorded last, or the one that happened last. */
+  /** Whether the latest event is the last one by recording, or by event time. */
   readonly by: By;
   readonly memory?: StatesMemory;
   /** Whether another asset or another check fits into the memory. By default each does. */
@@ -102,7 +103,7 @@ export class AssetStates {
 
   /**
    * Takes an event; the events of one journal in the order of their seqs. Of events of the same time the later seq is the latest. An
-   * event that was taken before changes nothing, if the order is that of the recording.
+   * event that was taken before changes nothing, if events are ordered by when they were recorded.
    * @param timeMs when it was recorded
    * @param deployment undefined for a journal without one
    */
@@ -199,20 +200,8 @@ export class AssetStates {
     this.#count(-this.#bytes);
   }
 
-  /** @returns the assets in the order of their keys, in arrays of at most 1,000 */
-  *pages(): Generator<readonly Asset[]> {
-    let page: Asset[] = [];
-    for (const asset of this.inOrder()) {
-      page.push(asset);
-      if (page.length < PAGE_ASSETS) continue;
-      yield page;
-      page = [];
-    }
-    if (page.length > 0) yield page;
-  }
-
   /**
-   * Events may be taken while it is used. An asset that comes meanwhile is not yielded.
+   * Events may be taken during the iteration. It does not yield the assets that they add.
    * @param after the key of an asset, which need not exist
    * @param prefix the first parts of the keys
    * @returns the assets in the order of their keys
@@ -246,7 +235,7 @@ export class AssetStates {
     if (asset.watchedBy === undefined && !this.#hasSpace()) return undefined;
     asset.checks ??= new Map();
     const check = blankCheck();
-    asset.checks.set(detached(checkName), check);
+    asset.checks.set(detach(checkName), check);
     this.#count(LATEST_BYTES + CHECK_BYTES + CHARACTER_BYTES * checkName.length);
     return check;
   }
@@ -259,7 +248,7 @@ export class AssetStates {
   /** @returns undefined if another asset does not fit into the memory */
   #newAsset(name: string): Held | undefined {
     if (!this.#hasSpace() && this.watch?.of(name) === undefined) return undefined;
-    const asset = this.#add(detached(name));
+    const asset = this.#add(detach(name));
     if (this.#newNames.length >= NEW_NAMES_MAX) this.#sortNew();
     return asset;
   }
@@ -279,7 +268,7 @@ export class AssetStates {
 
   #exchange(old = '', text: string | undefined): string | undefined {
     const isKept = text === undefined || text.length <= LONG_TEXT || this.#hasSpace();
-    const kept = isKept && text !== undefined ? detached(text) : undefined;
+    const kept = isKept && text !== undefined ? detach(text) : undefined;
     this.#count(CHARACTER_BYTES * ((kept?.length ?? 0) - old.length));
     return kept;
   }
@@ -305,17 +294,6 @@ export class AssetStates {
     this.#newNames = [];
   }
 }
-
-/** A part of a text keeps all of that text in memory, here a line or a chunk of a file. Shorter parts are copies. */
-function detached(text: string): string {
-  if (text.length < SHORTEST_PART) return text;
-  if (text.length > scratch.length || NOT_ASCII.test(text)) return Buffer.from(text).toString();
-  scratch.write(text, 0, 'latin1'); // twice as fast as to allocate memory
-  return scratch.toString('latin1', 0, text.length);
-}
-
-const scratch = Buffer.allocUnsafeSlow(256);
-const NOT_ASCII = /[^\u0000-\u007f]/;
 
 /** @param by in the order of `event_time` a late result would belong between earlier ones, so results in a row are not counted */
 function takeResult(check: Check, { passed = false, severity = '' }: Reported, by: By): void {
@@ -385,15 +363,10 @@ const ASSET_BYTES = 150;
 const LATEST_BYTES = 130;
 const CHECK_BYTES = 150;
 const CHARACTER_BYTES = 2;
-/** A part of a text with fewer characters is a copy. */
-const SHORTEST_PART = 13;
 /** A longer partition or data version is left out while the memory is used up. */
 const LONG_TEXT = 256;
 /** So many names are sorted at a time. */
 const NEW_NAMES_MAX = 4_096;
-
-/** The number of assets that are formatted and printed at a time. */
-const PAGE_ASSETS = 1_000;
 
 export const NONE: Latest = {
   count: 0,
@@ -455,7 +428,7 @@ export function failingOf(asset: Asset): string[] {
 }
 
 /** @returns whether the latest result of any check is a failure */
-export function isFailing({ checks }: Asset): boolean {
+function isFailing({ checks }: Asset): boolean {
   for (const { passed } of checks?.values() ?? []) if (!passed) return true;
   return false;
 }
@@ -477,6 +450,30 @@ export function isStale(asset: AssetState, ms: number): boolean {
   const { happened, timeMs } = latestEvent(asset);
   return (happened === '' ? timeMs : Date.parse(`${happened}Z`)) <= ms;
 }
+
+/** Which assets are asked for: those that are failing, and those that are stale since that time in milliseconds. */
+export interface AssetTest {
+  readonly failing: boolean | undefined;
+  readonly staleMs: number | undefined;
+}
+
+export function isAskedFor(asset: Asset, { failing, staleMs }: AssetTest): boolean {
+  return (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
+}
+
+/** @returns the assets in arrays of at most 1,000: so many are formatted and printed at a time */
+export function* pagesOf(assets: Iterable<Asset>): Generator<readonly Asset[]> {
+  let page: Asset[] = [];
+  for (const asset of assets) {
+    page.push(asset);
+    if (page.length < PAGE_ASSETS) continue;
+    yield page;
+    page = [];
+  }
+  if (page.length > 0) yield page;
+}
+
+const PAGE_ASSETS = 1_000;
 
 /** @param all at least one */
 function newestOf(all: readonly Latest[]): Latest {

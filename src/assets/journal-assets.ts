@@ -3,11 +3,11 @@
  * `--watch-asset`; its file is what the command reads beside the service, and the next start.
  *
  * - The journal calls the hooks (`AssetHooks`). An event is taken after its sync, from the members at hand: nothing is read back.
- * - When the journal is opened, the file and the lines after it are read in turns. Events that are recorded meanwhile are taken into
- *   a state of their own, which is added at the end: the reading has a fixed end, however many reports arrive.
+ * - When the journal is opened, the file and the lines after it are read in turns. Events recorded during this reading go into a
+ *   separate state, which is added at the end: the reading has a fixed end, however many reports arrive.
  * - Appends and replies never wait for the file. Retention does, until the file has what is removed, or the journal has closed
- *   another segment meanwhile; if it cannot be written, retention removes all the same, and the file is written later.
- * - The lock of the folder is that of the journal: the file is written only while the journal is open, and last before its clean stop.
+ *   another segment; if it cannot be written, retention removes all the same, and the file is written later.
+ * - The lock of the journal protects the file: it is written only while the journal is open, and last before its clean stop.
  * - After the journal was closed, the state stays in memory until it is needed for others (`drop`).
  */
 
@@ -137,7 +137,7 @@ export class JournalAssets implements AssetHooks {
   /**
    * Resolves when `current` is the state, reading it if necessary.
    * @param signal ends the wait
-   * @throws the error of a system call; the next call begins anew
+   * @throws the error of a system call; the next call starts over
    */
   async whenCurrent(signal: AbortSignal): Promise<void> {
     if (this.#reading.kind === 'current' && !this.#isOpen)

@@ -51,7 +51,7 @@ export interface Saved {
 
 /**
  * Replaces the file, durably.
- * @param kept may change meanwhile
+ * @param kept may change during the write
  * @param pause called between two parts of the file
  * @throws the error of a system call
  */

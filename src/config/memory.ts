@@ -19,10 +19,18 @@ export function readMemoryBytesMax(
 /** Share of a process's memory that V8's heap may use: the bodies of reports are buffers for most of their lifetime. */
 const HEAP_SHARE = 0.5;
 
-/** @param text of Latin-1 characters. @returns a copy: a part of a text keeps the whole text in memory */
+/** @returns a copy: a part of a text keeps the whole text in memory, such as a body or a chunk of a file. A short part is a copy */
 export function detach(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
+  if (text.length < SHORTEST_PART) return text;
+  if (text.length > scratch.length || NOT_ASCII.test(text)) return Buffer.from(text).toString();
+  scratch.write(text, 0, 'latin1'); // twice as fast as to allocate memory
+  return scratch.toString('latin1', 0, text.length);
 }
+
+/** V8 copies parts with fewer characters. */
+const SHORTEST_PART = 13;
+const scratch = Buffer.allocUnsafeSlow(256);
+const NOT_ASCII = /[^\u0000-\u007f]/;
 
 /**
  * Makes V8 use little memory. By default V8 lets the young generation grow to 32 MiB and more, and collects buffers only after

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AllAssets } from '../assets/all-assets.ts';
 import { assetJson } from '../assets/asset-json.ts';
-import { type Asset, isFailing, isStale, keyOf, latestEvent } from '../assets/asset-state.ts';
+import { type Asset, isAskedFor, keyOf, latestEvent } from '../assets/asset-state.ts';
 import type { Kept } from '../assets/state-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
@@ -105,8 +105,7 @@ async function* matching(
   for (const asset of states.inOrder(after_key, key_prefix ?? whole)) {
     looked += 1;
     if (looked % LOOKED_ASSETS === 0) await turns.take();
-    if (failing && !isFailing(asset)) continue;
-    if (staleMs !== undefined && !isStale(asset, staleMs)) continue;
+    if (!isAskedFor(asset, { failing, staleMs })) continue;
     if (start !== undefined && !startsWith(keyOf(asset), start)) continue;
     yield asset;
   }

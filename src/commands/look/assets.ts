@@ -7,11 +7,11 @@ import {
   checksOf,
   deploymentOf,
   failingOf,
-  isFailing,
-  isStale,
+  isAskedFor,
   keyOf,
   type Latest,
   latestCheck,
+  pagesOf,
   recordedAt,
   reportedIn,
   withDeploymentName,
@@ -152,7 +152,7 @@ async function listAssets(
   }
   let count = 0;
   if (!(await print([]))) return false;
-  for await (const assets of known ?? states.pages()) {
+  for await (const assets of known ?? pagesOf(states.inOrder())) {
     const page = known === undefined ? assets.filter(stateTest(values)) : assets;
     count += page.length;
     if (!(await print(page))) break;
@@ -166,7 +166,7 @@ async function listAssets(
 /** @returns a test for the requested state of an asset */
 function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>): (asset: Asset) => boolean {
   const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
-  return (asset) => (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
+  return (asset) => isAskedFor(asset, { failing, staleMs });
 }
 
 /** @param afterPage called after the events of each page */
@@ -209,10 +209,8 @@ async function* ofDeployments(
       for (const asset of page) found.push(withDeploymentName(asset, source.deployment ?? ''));
   }
   found.sort((a, b) => (a.name < b.name ? -1 : 1));
-  for (let at = 0; at < found.length; at += PAGE_ASSETS) yield found.slice(at, at + PAGE_ASSETS);
+  yield* pagesOf(found);
 }
-
-const PAGE_ASSETS = 1_000;
 
 /** The first of the assets whose keys start with `key` is the asset with that key, if it exists. */
 async function* onlyKey(

@@ -1,7 +1,7 @@
 /** Opens the journals of a folder for reading, and reports the problems that the reader finds. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Asset, isFailing, isStale } from '../../assets/asset-state.ts';
+import { isAskedFor, pagesOf } from '../../assets/asset-state.ts';
 import { loadingOf, readKept } from '../../assets/kept.ts';
 import type { Kept } from '../../assets/state-file.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
@@ -129,11 +129,9 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
         const { kept, firstSeq } = await readKept(loadingOf(disk, limits), progress, remarks.report);
         for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
         const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
-        const found = kept.states.inOrder(undefined, keyPrefix);
-        for (let page = nextPage(found); page.length > 0; page = nextPage(found)) {
-          const isWanted = (asset: Asset) =>
-            (!failing || isFailing(asset)) && (staleMs === undefined || isStale(asset, staleMs));
-          yield page.filter(isWanted).map((asset) => ({ ...asset, firstSeq }));
+        for (const page of pagesOf(kept.states.inOrder(undefined, keyPrefix))) {
+          const asked = page.filter((asset) => isAskedFor(asset, { failing, staleMs }));
+          yield asked.map((asset) => ({ ...asset, firstSeq }));
         }
       } catch (error) {
         fail(error as Error);
@@ -156,19 +154,6 @@ function lackingIn({ sinceSeq, unseen }: Kept): string[] {
     ...unseen.map(({ first, last }) => `the events ${first} to ${last} do not count: they were removed`),
   ];
 }
-
-/** @returns up to 1,000 assets; none at the end */
-function nextPage(assets: Generator<Asset>): Asset[] {
-  const page: Asset[] = [];
-  while (page.length < PAGE_ASSETS) {
-    const { value, done } = assets.next();
-    if (done === true) break;
-    page.push(value);
-  }
-  return page;
-}
-
-const PAGE_ASSETS = 1_000;
 
 /** Reads the last file, whose end might be torn. @returns 0 for an empty journal */
 async function lastSeqOf(disk: Disk, source: Pick<JournalSource, 'newest'>): Promise<number> {
