@@ -130,12 +130,12 @@ async function httpMs(service: Server, query: string): Promise<number> {
 }
 
 async function costs(versions: readonly Version[], scratch: Scratch, data: string, events: number): Promise<void> {
-  const [finder = ''] = ['rg', 'grep'].filter(isInstalled);
+  const finder = isInstalled('rg') ? ['rg'] : ['grep', '-r']; // `-r` of rg replaces
   const rows: string[][] = [];
   const services: Server[] = [];
   for (const { start } of versions) {
     const own = scratch.newFolder('copy');
-    spawnSync('cp', ['-r', '--reflink=auto', `${data}/.`, own]);
+    spawnSync('cp', ['-rl', `${data}/.`, own]);
     services.push(await start({ scratch, node: values.node, data: own }));
   }
   for (const { name, args, query, text } of questions) {
@@ -143,9 +143,9 @@ async function costs(versions: readonly Version[], scratch: Scratch, data: strin
     const command = versions.map((): number[] => []);
     const http = versions.map((): number[] => []);
     for (let round = 0; round < Number(values.rounds); round += 1) {
-      if (text !== undefined) found.finder.push(commandMs([finder, '-r', '--fixed-strings', text, data]));
+      if (text !== undefined) found.finder.push(commandMs([...finder, '--fixed-strings', text, data]));
       if (text !== undefined && isInstalled('duckdb')) {
-        const sql = `select count(*) from read_text('${data}/*.jsonl') where contains(content, '${text}')`;
+        const sql = `select count(*) from read_ndjson_objects('${data}/*.jsonl') where contains(json::varchar, '${text}')`;
         found.duckdb.push(commandMs(['duckdb', '-c', sql]));
       }
       for (const [index, { program }] of versions.entries()) {
@@ -172,9 +172,9 @@ async function costs(versions: readonly Version[], scratch: Scratch, data: strin
   const names = versions.map(({ name }) => name);
   const head = [
     `${countText(events)} events`,
-    finder,
+    finder[0]!,
     'duckdb',
-    ...names.map((name) => `${name}, ÷ ${finder}`),
+    ...names.map((name) => `${name}, ÷ ${finder[0]}`),
     ...names.map((name) => `${name} over HTTP, ÷ command`),
   ];
   console.log(table(head, rows));

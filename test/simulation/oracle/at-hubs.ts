@@ -12,6 +12,7 @@ import type { JournalView, SeenLine } from './journal-view.ts';
  */
 export function wrongAtHub(view: JournalView, history: History): string | undefined {
   const last = new Map<string, SeenLine>();
+  const missed = new Set<string>();
   for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq)) {
     if (line.from === undefined) continue;
     const [source, seq] = line.from;
@@ -20,7 +21,13 @@ export function wrongAtHub(view: JournalView, history: History): string | undefi
     if (view.wasBroken && seq < (history.renamed.get(source) ?? 0)) continue;
     // "A hub that lost events of the last batches asks their journals for them again."
     if (before !== undefined && seq <= before.from![1] && view.mayLack(line.from)) continue;
-    const problem = history.wrongFrom(line, before);
+    if (missed.delete(`${line.from}`)) continue;
+    // What a repair lost is asked for again, and is later in the order of the hub.
+    const isGap = before !== undefined && seq - before.from![1] <= 1 + view.countLost(before.seq, line.seq);
+    const problem = history.wrongFrom(line, before, (lost) => {
+      if (isGap) missed.add(`${source},${lost}`);
+      return isGap || view.mayLack([source, lost]);
+    });
     if (problem !== undefined) return `event ${line.seq}, which is ${problem}`;
     last.set(source, line);
   }

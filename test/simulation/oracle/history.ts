@@ -90,13 +90,18 @@ export class History {
   /**
    * @param line of a hub
    * @param before its last line before of the same source
+   * @param mayLack whether a repair of the hub may have lost an event of this source
    * @returns what is wrong with a line that another journal recorded first
    */
-  wrongFrom({ id, from, recorded, members }: Forwarded, before: Forwarded | undefined): string | undefined {
+  wrongFrom(
+    { id, from, recorded, members }: Forwarded,
+    before: Forwarded | undefined,
+    mayLack: (seq: number) => boolean = () => false,
+  ): string | undefined {
     const [source, seq] = from!;
     const next = (before === undefined ? this.#firstsOf(source) : [before.from![1] + 1]).map((first) => {
       let expected = first;
-      while (expected < seq && this.isNamed(source, expected)) expected += 1;
+      while (expected < seq && (this.isNamed(source, expected) || mayLack(expected))) expected += 1;
       return expected;
     });
     if (!next.includes(seq)) return `${seq} of a journal whose next one is ${next[0]}`;

@@ -138,6 +138,14 @@ export class JournalView {
     return true;
   }
 
+  /** @returns how many events between two seqs a repair lost that this view never had */
+  countLost(after: number, before: number): number {
+    let count = 0;
+    for (let seq = after + 1; seq < before; seq += 1)
+      if (this.removed.get(seq) === EVER && !this.lines.has(seq)) count += 1;
+    return count;
+  }
+
   /** Whether an event of another journal was here, and its line was broken on purpose. */
   mayLack(from: readonly [source: string, seq: number]): boolean {
     return this.#broken.has(`${from}`);
