@@ -120,7 +120,7 @@ function isInstalled(program: string): boolean {
 }
 
 async function read(url: string): Promise<void> {
-  await (await fetch(url)).arrayBuffer();
+  await (await fetch(url, { headers: { connection: 'close' } })).arrayBuffer();
 }
 
 async function httpMs(service: Server, query: string): Promise<number> {

@@ -196,6 +196,7 @@ export class Sources {
     const opening = this.#opening;
     const known = opening.loaded ?? (await this.#readUnchanged(opening));
     if (known !== undefined) await this.#write(opening, known, lastSeq);
+    else await this.#writes.run(async () => {}); // a stop waits for the write of a `load`
   }
 
   /**

@@ -483,3 +483,28 @@ test('a source stays known if it could not be forgotten [sources-15]', async () 
   assert.equal((await hub.put(one, 1, 3)).seq, 3);
   assert.deepEqual(forwardedIn(hub.disk).get(one.source), upTo(3));
 });
+
+test('a stop waits for the snapshot that a first request writes', async () => {
+  const disk = new SimulatedDisk();
+  const first = await TestHub.open(disk);
+  await first.put(new SentJournal(3), 1, 3);
+  const hub = await TestHub.open(disk.afterCrash());
+  hub.disk.put(SNAPSHOT, Buffer.from('{}'));
+  const renamed = gate();
+  let isRenaming = false;
+  hub.disk.fault = (call, name) => {
+    if (call !== 'rename' || !name.startsWith(SNAPSHOT)) return undefined;
+    isRenaming = true;
+    return renamed.opened;
+  };
+  const asked = hub.ask(sourceOf(2));
+  await eventually('the snapshot is renamed', () => isRenaming);
+  let isClosed = false;
+  const closed = hub.receiver.sources.closed(3).then(() => {
+    isClosed = true;
+  });
+  await settled();
+  assert.equal(isClosed, false);
+  renamed.open();
+  await Promise.all([asked, closed]);
+});
