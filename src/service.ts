@@ -109,6 +109,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     activity,
     refusals,
     keyMemory,
+    commitDelayMs: () => (shutdown.hasBegun ? 0 : config.commitDelay),
     progress: new OwnProgress(() => [...metrics.journals].some(({ queueBytes }) => queueBytes > 0)),
     refusedFiles: new Set(),
     shutdown,
@@ -153,6 +154,7 @@ async function start(setup: Setup): Promise<Service> {
   await open();
   folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
   peers.begin();
+  shutdown.add(() => recording.hurry()); // the first step of a stop: the requests that it waits for get their replies
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
     deployment: recording.deployment,

@@ -64,6 +64,8 @@ export interface Config {
   readonly tokenHeader: string;
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
+  /** Milliseconds; 0 for no delay. */
+  readonly commitDelay: number;
   /** Keys, or the first parts of keys; in hosted mode after the deployment. */
   readonly watchAsset: readonly (readonly string[])[];
   /** Undefined for the default: `limits.idempotencyKeysMax`. */
@@ -227,6 +229,12 @@ export const options: Options<Config> = {
     help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
+  },
+  commitDelay: {
+    argument: 'MS',
+    help: `hold replies up to this long, at most ${limits.commitDelayMsMax} ms, so that more reports share a sync`,
+    initial: 0,
+    parse: (text) => integer(text, 0, limits.commitDelayMsMax),
   },
   idempotencyKeys: {
     argument: 'COUNT',

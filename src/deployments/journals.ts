@@ -31,6 +31,8 @@ export interface DeploymentJournalsOptions {
   readonly segmentBytes: number;
   /** The retention of each journal. */
   readonly retain: Retain;
+  /** See `JournalOptions`. */
+  readonly commitDelayMs?: (() => number) | undefined;
   readonly limits: Limits;
   readonly metrics: Metrics;
   /** The idempotency keys of all journals together; undefined if they have no effect. */
@@ -114,6 +116,11 @@ export class DeploymentJournals {
     this.#makingSpace = false;
   }
 
+  /** Ends the pause of `--commit-delay` in each journal. */
+  hurry(): void {
+    for (const journal of this.#deployments.values()) journal.hurry();
+  }
+
   /** Resolves when each journal has written its queued reports and is unlocked. Never rejects. */
   async close(): Promise<void> {
     clearInterval(this.#sweeping);
@@ -173,7 +180,10 @@ class Slots {
     if (missing === 0) return;
     for (const { isClosing } of this.#held) if (isClosing) missing -= 1;
     for (; missing > 0; missing -= 1) {
-      if (this.closeOne() === undefined) return; // all are busy: the first journal to become idle calls this again
+      if (this.closeOne() === undefined) {
+        for (const journal of this.#held) journal.hurry();
+        return; // all are busy: the first journal to become idle calls this again
+      }
     }
   }
 
@@ -285,6 +295,11 @@ export class DeploymentJournal {
     if (this.#state.kind === 'open') this.#state.journal.retain();
   }
 
+  /** Like `Journal.hurry`. */
+  hurry(): void {
+    journalIn(this.#state)?.hurry();
+  }
+
   /** Number of journal files; 0 unless the journal is open. */
   get files(): number {
     return this.#state.kind === 'open' ? this.#state.journal.files : 0;
@@ -346,12 +361,13 @@ export class DeploymentJournal {
 
   /** @returns a journal that queues reports until it is open */
   #begin(): Journal {
-    const { segmentBytes, retain, limits, metrics, backlog, slots } = this.#options;
+    const { segmentBytes, retain, commitDelayMs, limits, metrics, backlog, slots } = this.#options;
     const journal = new Journal({
       disk: this.#disk,
       notices: this.#notices,
       segmentBytes,
       retain,
+      commitDelayMs,
       limits,
       backlog,
       metrics,

@@ -1,8 +1,8 @@
 /**
  * The journal: events in, durable lines out. An event is acknowledged only when its line is durable.
  *
- * Group commit without a timer: while one batch is written, arriving events form the next batch. A batch is one write and one
- * sync. Its callbacks run after the sync, in the order of arrival.
+ * Group commit: while one batch is written, arriving events form the next batch. There is no timer but the one of `--commit-delay`
+ * (`Queue`). A batch is one write and one sync. Its callbacks run after the sync, in the order of arrival.
  */
 
 import type { Event } from '../event/event.ts';
@@ -20,19 +20,12 @@ import { markCleanStop } from './open/clean-stop.ts';
 import { openWithSpace } from './open/opening.ts';
 import type { Segment } from './open/recovery.ts';
 import type { JournalOptions } from './options.ts';
+import { Queue } from './queue.ts';
 import type { Backlog, QueueEntry } from './queue-entry.ts';
 import { encodeEvents, explainOversize, overload } from './queue-entry.ts';
 import { Retention } from './retention.ts';
 import { segmentName } from './segments.ts';
-import {
-  type Batch,
-  type Committing,
-  type JournalState,
-  OPENING,
-  type OpenState,
-  takeBatch,
-  USED_UP,
-} from './state.ts';
+import { type Batch, type Committing, type JournalState, OPENING, type OpenState, USED_UP } from './state.ts';
 
 /**
  * The writer of one journal. `open` recovers the journal, `append` queues events, `close` writes the queued events. Failures of
@@ -51,7 +44,7 @@ export class Journal implements JournalFigures {
   /** The idempotency keys, and the reports with keys; both undefined if keys are not looked up. */
   readonly #keys: JournalKeys | undefined;
   readonly #keyed: KeyedReports | undefined;
-  #queue: QueueEntry[] = [];
+  readonly #queue: Queue;
   /** Memory of the events in the queue and in the batch that is being written. */
   #waitingBytes = 0;
   readonly #encodeBuffer: EncodeBuffer = { bytes: Buffer.alloc(0) };
@@ -86,6 +79,7 @@ export class Journal implements JournalFigures {
     const { keyMemory: memory, hashKey: hash, ...rest } = options;
     this.#keys = memory && new JournalKeys({ ...rest, memory, hash, onDefect: onFailed });
     this.#keyed = this.#keys && this.#createKeyedReports(this.#keys);
+    this.#queue = new Queue(options, () => this.#runIfDue());
     const { openWaitMs } = options;
     this.#state = { kind: 'starting', reason: OPENING, isQueueing: openWaitMs !== undefined };
     if (openWaitMs !== undefined) this.#openTimeout = setTimeout(() => this.#refuseUntilOpen(), openWaitMs).unref();
@@ -130,7 +124,7 @@ export class Journal implements JournalFigures {
     const refusal = this.#retention.refusal;
     if (refusal !== undefined) this.#refuseQueue(refusal);
     this.#keyed?.opened();
-    if (this.#queue.length > 0) this.#running ??= this.#run();
+    this.#runIfDue();
   }
 
   /** Sets the reason that is given to reports until the journal opens; has no effect once it is open. */
@@ -209,7 +203,16 @@ export class Journal implements JournalFigures {
   #enqueue(entry: QueueEntry): void {
     this.#queue.push(entry);
     this.#hold(entry.heldBytes);
-    if (this.#state.kind === 'open') this.#running ??= this.#run();
+    this.#runIfDue();
+  }
+
+  #runIfDue(): void {
+    if (this.#queue.isDue && this.#state.kind !== 'starting') this.#running ??= this.#run();
+  }
+
+  /** Ends the pause of `--commit-delay`, because the service stops or another journal waits for this one. */
+  hurry(): void {
+    this.#queue.hurry();
   }
 
   /** The reports that are queued only after their idempotency keys were looked up. */
@@ -237,10 +240,13 @@ export class Journal implements JournalFigures {
 
   /**
    * Fails the journal, because the folder is no longer locked or a sync of retention failed. Has no effect while batches are being
-   * written: they check for both.
+   * written: they check for both. Events in a pause are refused.
    */
   abandon(error: Error): void {
     if (this.#state.kind !== 'open' || this.#running !== undefined) return;
+    this.#failure ??= error;
+    this.hurry();
+    if (this.#running !== undefined) return; // it refuses the events of a pause
     this.#fail(error);
     this.#callSafely(this.#options.onFailed, error);
   }
@@ -259,6 +265,7 @@ export class Journal implements JournalFigures {
       return;
     }
     await this.#keyed?.settled(); // it queues more events
+    this.hurry();
     await this.#running;
     clearInterval(this.#probeTimer);
     await this.#retention.stop();
@@ -301,7 +308,7 @@ export class Journal implements JournalFigures {
 
   /** Refuses all queued events of a journal that is not open, so no batch is being written. */
   #refuseQueue(reason: string): void {
-    for (const entry of this.#queue.splice(0)) {
+    for (const entry of this.#queue.drain()) {
       this.#hold(-entry.heldBytes);
       this.#finish(entry, refused(reason));
     }
@@ -350,12 +357,12 @@ export class Journal implements JournalFigures {
   }
 
   #startNext(): Committing | undefined {
-    return this.#queue.length > 0 ? this.#startBatch() : undefined;
+    if (this.#failure !== undefined || this.#state.kind !== 'open') this.hurry(); // the events in a pause are refused now
+    return this.#queue.isDue ? this.#startBatch() : undefined;
   }
 
   #startBatch(): Committing {
-    const { batch, rest } = takeBatch(this.#queue, this.#options.limits.batchBytesMax, this.#seqsLeft);
-    this.#queue = rest;
+    const batch = this.#queue.take(this.#options.limits.batchBytesMax, this.#seqsLeft);
     return { batch, committed: this.#commit(batch) };
   }
 

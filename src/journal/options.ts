@@ -25,6 +25,8 @@ export interface JournalOptions {
    * the journal is open.
    */
   readonly openWaitMs?: number;
+  /** @returns how long the first event of a batch waits for others, in milliseconds: `--commit-delay`. If omitted, not at all. */
+  readonly commitDelayMs?: (() => number) | undefined;
   /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
   /** Shared by all journals of the service. */

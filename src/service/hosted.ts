@@ -90,6 +90,7 @@ export async function recordForDeployments(
     deployments: () => [...file.current.tokensOf.keys()],
     wake: (deployment) => journalIfKnown(deployment)?.wake(),
     retain: (deployment) => journalIfKnown(deployment)?.retain(),
+    hurry: () => hosted.hurry(),
     reload: () => file.reload(),
     startOver: () => Promise.reject(new Error('only a service without deployments can be reset')),
     abandon: (error) => shutdown.endAfter('lock lost', error), // the lock of each journal is separate
@@ -109,13 +110,14 @@ async function markAsHosted(disk: Disk): Promise<void> {
 }
 
 function openJournals(setup: Setup, { folder, hooksOf, assets }: RecordedJournals): DeploymentJournals {
-  const { config, notices, limits, metrics, keyMemory, openDisk, lockFolder, progress } = setup;
+  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, progress } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
     onRecorded: (journal, nextSeq) => progress.recorded(journal, nextSeq),
     segmentBytes: segmentBytesOf(config),
     retain: config,
+    commitDelayMs,
     hooksOf,
     assetsOf: (name) => assets?.hooksOf(name),
     limits,

@@ -13,7 +13,7 @@ import { StartError } from './start-error.ts';
 
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
-  { config, notices, limits, metrics, keyMemory, openDisk, progress, shutdown }: Setup,
+  { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, progress, shutdown }: Setup,
   { folder, hooksOf, assets }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
@@ -25,6 +25,7 @@ export function recordLocally(
       notices,
       segmentBytes,
       retain: config,
+      commitDelayMs,
       limits,
       metrics,
       keyMemory,
@@ -57,6 +58,7 @@ export function recordLocally(
     deployments: () => [undefined],
     wake: () => {},
     retain: () => local.current.retain(),
+    hurry: () => local.current.hurry(),
     reload: async () => {},
     startOver: () => local.startOver(),
     abandon: (error) => local.current.abandon(error),

@@ -53,6 +53,8 @@ export interface Setup
   readonly refusals: Refusals;
   /** Undefined if `Idempotency-Key` has no effect. */
   readonly keyMemory: KeyMemory | undefined;
+  /** See `JournalOptions.commitDelayMs`: 0 once the service stops, so that no reply is late. */
+  readonly commitDelayMs: () => number;
   /** The durable end of each journal, for its readers. */
   readonly progress: OwnProgress;
   /** The paths of deployments and destinations whose last version was refused; the one before it stays in effect. */

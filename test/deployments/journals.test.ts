@@ -27,16 +27,19 @@ import { eventually } from '../support/tools.ts';
 
 function journals(
   t: TestContext,
-  parts: { limits?: Partial<Limits>; openDisk?: (folder: string) => Disk } & Pick<DeploymentJournalsOptions, 'hooksOf'>,
+  parts: { limits?: Partial<Limits>; openDisk?: (folder: string) => Disk } & Pick<
+    DeploymentJournalsOptions,
+    'hooksOf' | 'commitDelayMs'
+  >,
   retain: Retain = {},
 ): { hosted: DeploymentJournals; data: string; progress: OwnProgress } {
   const data = newFolder(t);
-  const { limits, openDisk: open = openRealDisk, hooksOf } = parts;
+  const { limits, openDisk: open = openRealDisk, hooksOf, commitDelayMs } = parts;
   const progress = new OwnProgress();
   const hosted = new DeploymentJournals({
     onDefect: () => {},
     segmentBytes: Object.keys(retain).length === 0 ? 1_000_000 : 1_000,
-    ...{ retain, limits: { ...standardLimits, ...limits }, hooksOf },
+    ...{ retain, limits: { ...standardLimits, ...limits }, hooksOf, commitDelayMs },
     onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     openDisk: (name) => open(join(data, name)),
     lockFolder,
@@ -212,6 +215,21 @@ test('a busy journal is not closed for another one, and waiting journals are ope
   await Promise.all([first, second, ...others]);
   assert.deepEqual(done, ['busy 1', 'busy 2', 'z 1', 'a 1', 'm 1']);
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
+});
+
+test('a journal that waits for a slot ends the pauses of the others, which last until then [hosted-17]', async (t) => {
+  const { hosted } = journals(t, {
+    limits: { openJournalsMax: 2, openWaitMs: 3_600_000 },
+    commitDelayMs: () => 3_600_000,
+  });
+  const open = ['a', 'b'].map((name) => append(hosted.journalOf(name), name));
+  await eventually('both are open', () => ['a', 'b'].every((name) => hosted.journalOf(name).files === 1));
+  const third = append(hosted.journalOf('c'), 'c');
+  assert.deepEqual(await Promise.all(open), [undefined, undefined]);
+  await eventually('the third is open', () => hosted.journalOf('c').files === 1);
+  assert.equal(third.answered, false);
+  hosted.hurry();
+  assert.equal(await third, undefined);
 });
 
 test('a sender and a hub open a journal without a report, in its turn, and an idle close keeps its durable position [hosted-11]', async (t) => {

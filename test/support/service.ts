@@ -1,6 +1,6 @@
 /** A service in the process of a test: for short limits and failing disks, which a process of its own does not allow. */
 
-import { readConfig } from '../../src/config/config.ts';
+import { type Config, readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { type Service, type ServiceParts, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
@@ -22,6 +22,8 @@ export interface Serving {
   readonly disk?: SimulatedDisk;
   /** Limits that differ from the standard ones. */
   readonly limits?: Partial<Limits>;
+  /** Values that no option accepts. */
+  readonly config?: Partial<Config>;
   readonly parts?: Omit<ServiceParts, 'limits'>;
   readonly logLevel?: 'info' | 'debug';
 }
@@ -29,13 +31,21 @@ export interface Serving {
 /** Starts a service on a free port; it ends with the test. @throws StartError */
 export async function serve(
   t: Scope,
-  { disk, data = disk?.folder ?? newFolder(t), args = [], limits = {}, parts = {}, logLevel = 'info' }: Serving = {},
+  {
+    disk,
+    data = disk?.folder ?? newFolder(t),
+    args = [],
+    limits = {},
+    config = {},
+    parts = {},
+    logLevel = 'info',
+  }: Serving = {},
 ): Promise<Served> {
   const read = readConfig(['--data', data, ...(args.includes('--port') ? args : ['--port', '0', ...args])], {});
   if (read.kind !== 'valid') throw new Error(read.problems.join());
   const notices: string[] = [];
   const log = createNotices(logLevel, false, (line) => notices.push(line));
-  const service = await startService(read.config, log, {
+  const service = await startService({ ...read.config, ...config }, log, {
     ...(disk === undefined ? {} : { openDisk: () => disk }),
     limits: { ...standardLimits, ...limits },
     ...parts,

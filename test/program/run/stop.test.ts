@@ -9,6 +9,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
+import { writeDeployments } from '../../support/deployments.ts';
 import { hold } from '../../support/gate.ts';
 import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
@@ -50,6 +51,28 @@ test('requests that had arrived when a stop started get their replies, even if t
     assert.deepEqual([reply?.status, reply?.headers.get('connection')], [200, 'close']);
   }
   await stopped;
+});
+
+test('a stop ends the pause of --commit-delay, and no report that was read begins another one [stop-2]', async (t) => {
+  const deployments = writeDeployments(t, ['prod']);
+  for (const [args, path, headers] of [
+    [[], '', []],
+    [deployments.args, '/prod', [`Service-Cloud-Api-Token: ${deployments.tokenOf('prod')}`]],
+  ] as const) {
+    const service = await serve(t, { args, config: { commitDelay: 3_600_000 } });
+    const [paused, unfinished] = [await Wire.open(service.port), await Wire.open(service.port)];
+    paused.send(post(`${path}${TARGET}a`, undefined, headers));
+    await eventually('the pause', () => service.progress.isWaiting());
+    const request = post(`${path}${TARGET}`, '{"asset_key":"b"}', headers);
+    unfinished.send(request.slice(0, -5));
+    await ask(service.port, LIVE);
+    const stopped = service.stop();
+    assert.equal((await within('the reply', HANG_MS, paused.reply()))?.status, 200);
+    unfinished.send(request.slice(-5));
+    assert.equal((await within('the other reply', HANG_MS, unfinished.reply()))?.status, 200);
+    await stopped;
+    assert.equal(await service.ended, 0);
+  }
 });
 
 /** A service whose stop waits for the rest of a request. */

@@ -1,0 +1,214 @@
+/** `--commit-delay`: the pause before a batch, what ends it, and what happens to the reports in it. Its clock is the test's. */
+
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { RecordResult } from '../../src/event/record-result.ts';
+import { KeyMemory } from '../../src/journal/keys/memory.ts';
+import type { JournalOptions } from '../../src/journal/options.ts';
+import { hold } from '../support/gate.ts';
+import { createJournal, described, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import { FIRST } from '../support/segments.ts';
+import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+
+const DELAY_MS = 1_000;
+const DISK_FAILED = 'the disk failed; send the report again when the service is back';
+
+/** Lets all that waits for nothing but the simulated disk happen. */
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 20; turns += 1) await turn();
+}
+
+/** A journal with a delay, whose `report` also notes the replies. */
+async function openDelayed(t: TestContext, options: Partial<JournalOptions> = {}) {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const opened = await openSimulated({ commitDelayMs: () => DELAY_MS, ...options });
+  const replies: string[] = [];
+  const report = async (name: string) => {
+    const reason = await opened.report(name);
+    replies.push(reason === undefined ? name : `${name}: ${reason}`);
+  };
+  const tick = async (ms: number) => {
+    t.mock.timers.tick(ms);
+    await settle();
+  };
+  return { ...opened, report, replies, tick };
+}
+
+test('reports of one pause share one write and one sync, and get their replies after the sync [delay-1]', async (t) => {
+  const { disk, report, replies, tick } = await openDelayed(t);
+  const release = hold(disk, 'sync');
+  for (let count = 0; count < 20; count += 1) {
+    void report(`${count}`);
+    await tick(DELAY_MS / 20 - 1);
+  }
+  assert.deepEqual([disk.count('write'), disk.text(FIRST)], [0, '']);
+  await tick(20);
+  assert.deepEqual([disk.count('write'), disk.count('sync')], [1, 1]);
+  assert.deepEqual(replies, [], 'a reply left before the sync');
+  release();
+  await settle();
+  assert.equal(replies.length, 20);
+  assert.deepEqual(await recorded(disk), replies);
+});
+
+test('a report that arrives while a batch is written has a pause of its own', async (t) => {
+  const { disk, report, replies, tick } = await openDelayed(t);
+  const release = hold(disk, 'sync');
+  void report('a');
+  await tick(DELAY_MS);
+  void report('b');
+  await tick(DELAY_MS / 2);
+  release();
+  await settle();
+  assert.deepEqual([replies, disk.count('write')], [['a'], 1]);
+  await tick(DELAY_MS / 2 - 1);
+  assert.equal(disk.count('write'), 1);
+  await tick(1);
+  assert.deepEqual([replies, disk.count('write')], [['a', 'b'], 2]);
+});
+
+test('a pause that is over while a batch is written delays nothing', async (t) => {
+  const { disk, report, replies, tick } = await openDelayed(t);
+  const release = hold(disk, 'sync');
+  void report('a');
+  await tick(DELAY_MS);
+  void report('b');
+  await tick(DELAY_MS);
+  assert.equal(disk.count('write'), 1);
+  release();
+  await settle();
+  assert.deepEqual(replies, ['a', 'b']);
+});
+
+const origin = { id: '01a1fb95-ce62-7e59-9364-000000000007', source: '0193e0c2-7f3a-7000-8000-000000000000', seq: 7 };
+const endings = {
+  'events of another journal': ({ append }) =>
+    void append({ ...described('forwarded'), origin: { ...origin, recorded: '2026-11-20T15:19:45.266Z' } }),
+  '64 KiB that wait': ({ report }) => void report('x'.repeat(quickLimits.commitDelayBytes)),
+  'many reports with 64 KiB': ({ report }) => {
+    for (let count = 0; count < 64; count += 1) void report('x'.repeat(1024));
+  },
+  hurry: ({ journal }) => journal.hurry(),
+  'a close': ({ journal }) => void journal.close(),
+} satisfies Record<string, (opened: Awaited<ReturnType<typeof openDelayed>>) => void>;
+
+for (const [what, end] of Object.entries(endings)) {
+  test(`${what}: the pause ends at once [delay-2]`, async (t) => {
+    const nextSeqs: number[] = [];
+    const opened = await openDelayed(t, { onRecorded: (nextSeq) => nextSeqs.push(nextSeq) });
+    void opened.report('a');
+    await settle();
+    assert.deepEqual(opened.replies, []);
+    end(opened);
+    await settle();
+    assert.equal(opened.replies[0], 'a');
+    assert.deepEqual(nextSeqs, [1, (await recorded(opened.disk)).length + 1], 'all that waited is one batch');
+  });
+}
+
+test('a report after a pause that bytes ended has a pause again', async (t) => {
+  const { disk, report, replies, tick } = await openDelayed(t);
+  void report('x'.repeat(quickLimits.commitDelayBytes));
+  await settle();
+  assert.deepEqual([replies.length, disk.count('write')], [1, 1]);
+  void report('b');
+  await settle();
+  assert.equal(disk.count('write'), 1);
+  await tick(DELAY_MS);
+  assert.equal(replies[1], 'b');
+});
+
+test('without a delay, also from one moment on, no report waits', async (t) => {
+  let delayMs = DELAY_MS;
+  const { journal, report, replies } = await openDelayed(t, { commitDelayMs: () => delayMs });
+  void report('a');
+  delayMs = 0; // a stop
+  journal.hurry();
+  await settle();
+  void report('b');
+  await settle();
+  assert.deepEqual(replies, ['a', 'b']);
+});
+
+test('a repeated key joins the report in the pause, and one that is durable is answered at once', async (t) => {
+  const { journal, append, tick } = await openDelayed(t, { keyMemory: new KeyMemory(1_000) });
+  const results: RecordResult[] = [];
+  const send = async () => results.push(await append({ ...described('a'), idempotencyKey: 'k' }));
+  void send();
+  void send();
+  await settle();
+  assert.deepEqual(results, []);
+  await tick(DELAY_MS);
+  assert.deepEqual([results, journal.lastSeq], [[{ kind: 'recorded' }, { kind: 'recorded', replayed: [0] }], 1]);
+  void send();
+  await settle();
+  assert.deepEqual(results[2], { kind: 'recorded', replayed: [0] });
+});
+
+test('reports that wait for the journal to open wait no longer than their pause', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  const disk = new SimulatedDisk();
+  const created = createJournal(disk, { commitDelayMs: () => DELAY_MS, openWaitMs: 60_000 });
+  const { journal } = created;
+  const early = created.report('early');
+  await settle();
+  t.mock.timers.tick(DELAY_MS);
+  await journal.open();
+  assert.equal(await early, undefined);
+  const later = created.report('later');
+  await journal.close();
+  assert.equal(await later, undefined);
+  assert.deepEqual(await recorded(disk), ['early', 'later']);
+});
+
+test('a refused write refuses the reports of its pause, and the next pause is recorded', async (t) => {
+  const { disk, report, replies, tick, journal } = await openDelayed(t);
+  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
+  for (const name of ['a', 'b']) void report(name);
+  await tick(DELAY_MS);
+  const reason = 'the disk refuses writes; send the report again later';
+  assert.deepEqual(replies, [`a: ${reason}`, `b: ${reason}`]);
+  disk.fault = () => undefined;
+  void report('c');
+  await tick(DELAY_MS);
+  assert.deepEqual([replies[2], journal.trouble], ['c', undefined]);
+  await journal.close();
+  assert.deepEqual(await recorded(disk), ['c']);
+});
+
+test('a failed sync refuses the reports in the next pause at once, and is reported once [delay-3]', async (t) => {
+  const { disk, report, replies, tick, failures, journal } = await openDelayed(t);
+  let fail = () => {};
+  const failing = new Promise<void>((_resolve, reject) => {
+    fail = () => reject(systemError('EIO'));
+  });
+  disk.fault = (call) => (call === 'sync' ? failing : undefined);
+  void report('a');
+  await tick(DELAY_MS);
+  void report('b');
+  await settle();
+  assert.deepEqual([disk.count('sync'), replies], [1, []]);
+  fail();
+  await settle();
+  assert.deepEqual(replies, [`a: ${DISK_FAILED}`, `b: ${DISK_FAILED}`]);
+  await tick(DELAY_MS);
+  assert.deepEqual([failures.length, journal.queueBytes], [1, 0]);
+});
+
+test('a lost lock refuses the reports in a pause, writes nothing, and is reported once [delay-4]', async (t) => {
+  const { disk, journal, report, replies, failures, tick } = await openDelayed(t);
+  for (const name of ['a', 'b']) void report(name);
+  await settle();
+  journal.abandon(new Error('the folder is not locked any more'));
+  journal.abandon(new Error('it is noticed again'));
+  await settle();
+  assert.deepEqual(replies, [`a: ${DISK_FAILED}`, `b: ${DISK_FAILED}`]);
+  assert.equal(disk.count('write'), 0);
+  await tick(DELAY_MS);
+  assert.deepEqual(
+    failures.map(({ message }) => message),
+    ['the folder is not locked any more'],
+  );
+  assert.equal(journal.queueBytes, 0);
+});
