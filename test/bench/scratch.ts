@@ -10,6 +10,7 @@ const BREAKING_OFF = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export class Scratch {
   readonly folder: string;
   readonly #children = new Set<ChildProcess>();
+  readonly #releases: (() => unknown)[] = [];
 
   constructor(parent: string) {
     mkdirSync(parent, { recursive: true });
@@ -20,6 +21,11 @@ export class Scratch {
         process.kill(process.pid, name);
       });
     }
+  }
+
+  /** Runs a function when the benchmark ends, after its processes: the last one first. */
+  after(release: () => unknown): void {
+    this.#releases.push(release);
   }
 
   newFolder(name: string): string {
@@ -37,6 +43,7 @@ export class Scratch {
 
   end(): void {
     for (const child of this.#children) endGroup(child, 'SIGKILL');
+    for (const release of this.#releases.splice(0).reverse()) release();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 }

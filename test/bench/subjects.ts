@@ -36,6 +36,7 @@ export interface Place {
 
 export interface Server {
   readonly url: string;
+  readonly pid: number;
   /** The peak of resident memory of the server and its children, if the system reports it. */
   memoryBytes(): number;
   /** The processor time of the server and its children, in user and system mode. */
@@ -154,6 +155,7 @@ function serverOf(child: ChildProcess, url: string): Server {
   child.stdout?.resume();
   return {
     url,
+    pid: child.pid ?? 0,
     memoryBytes: () => ofTree(child.pid ?? 0, residentBytes),
     processorSeconds: () => ofTree(child.pid ?? 0, processorSeconds),
     userSeconds: () => ofTree(child.pid ?? 0, userSeconds),

@@ -145,7 +145,8 @@ function isMounted(folder: string): boolean {
   return existsSync(folder) && deviceOf(folder) !== '';
 }
 
-function deviceOf(folder: string): string {
+/** @returns the device of a mount point; empty if nothing is mounted there */
+export function deviceOf(folder: string): string {
   return listMounts().find(({ at }) => at === folder)?.device ?? '';
 }
 

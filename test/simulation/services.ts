@@ -21,6 +21,9 @@ export const ONCE = 'once';
 const ONCE_SHARE = 1 / 2;
 /** Share of the lives in which the device with two destinations removes nothing before both have it. */
 const HOLDING_SHARE = 1 / 4;
+/** Share of the lives in which a service holds its replies so that reports share a sync, each drawn on its own. */
+const DELAY_SHARE = 1 / 3;
+const DELAY = ['--commit-delay', '300'];
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
@@ -43,10 +46,12 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
   const limits = ['--retain-bytes', '16384', '--retain-days', '7'];
   const whenBehind = ['--when-behind', chance.happens(HOLDING_SHARE) ? 'refuse' : 'remove'];
   const toBoth = [...limits, ...whenBehind, '--forward', '/d2/forward.json'];
+  const delay = () => (chance.happens(DELAY_SHARE) ? DELAY : []);
+  const hub = isHosted ? hostedHub() : localHub();
   return [
-    { machine: isHosted ? hostedHub() : localHub(), sendsTo: { upstream: 'upstream' } },
+    { machine: { ...hub, args: [...hub.args, ...delay()] }, sendsTo: { upstream: 'upstream' } },
     {
-      machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384'] },
+      machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384', ...delay()] },
       sendsTo: { upstream: hubOf('d0') },
     },
     {
@@ -57,7 +62,7 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
       machine: { name: 'd2', args: [...SMALL, ...toBoth] },
       sendsTo: { hub: hubOf('d2'), [plain.name]: 'plain' },
     },
-    { machine: { name: 'lone', args: SMALL }, sendsTo: {} },
+    { machine: { name: 'lone', args: [...SMALL, ...delay()] }, sendsTo: {} },
     ...engineServices(seed),
   ];
 }
