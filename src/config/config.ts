@@ -232,7 +232,7 @@ export const options: Options<Config> = {
   },
   commitDelay: {
     argument: 'MS',
-    help: `hold replies up to this long, at most ${limits.commitDelayMsMax} ms, so that more reports share a sync`,
+    help: 'let a 200 wait up to this long, so that more reports share a sync; at most 1000',
     initial: 0,
     parse: (text) => integer(text, 0, limits.commitDelayMsMax),
   },

@@ -61,6 +61,7 @@ const SCENES: readonly Scene[] = [
   { name: '1 report/s to a hub', perSecond: 1, isForwarding: true },
   { name: '10 reports/s to a hub', perSecond: 10, isForwarding: true },
   { name: '20 reports/s', perSecond: 20 },
+  { name: '20 reports/s, delay 100', perSecond: 20, args: ['--commit-delay', '100'] },
   { name: '20 reports/s, delay 1000', perSecond: 20, args: ['--commit-delay', '1000'] },
 ];
 const UPKEEP = 'report --from, start';

@@ -56,6 +56,7 @@ test('without flags and environment the defaults apply', () => {
     trustedProxy: [],
     maxConnections: 256,
     watchAsset: [],
+    commitDelay: 0,
     idempotencyKeys: undefined,
     read: false,
     noRead: false,

@@ -21,8 +21,9 @@ export const ONCE = 'once';
 const ONCE_SHARE = 1 / 2;
 /** Share of the lives in which the device with two destinations removes nothing before both have it. */
 const HOLDING_SHARE = 1 / 4;
-/** Share of the lives in which a service holds its replies so that reports share a sync, each drawn on its own. */
+/** Share of the lives in which replies wait so that reports share a sync, and of the three services of these lives that do so. */
 const DELAY_SHARE = 1 / 3;
+const DELAYED_SHARE = 2 / 3;
 const DELAY = ['--commit-delay', '300'];
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
@@ -46,7 +47,8 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
   const limits = ['--retain-bytes', '16384', '--retain-days', '7'];
   const whenBehind = ['--when-behind', chance.happens(HOLDING_SHARE) ? 'refuse' : 'remove'];
   const toBoth = [...limits, ...whenBehind, '--forward', '/d2/forward.json'];
-  const delay = () => (chance.happens(DELAY_SHARE) ? DELAY : []);
+  const isDelayed = chance.happens(DELAY_SHARE);
+  const delay = () => (isDelayed && chance.happens(DELAYED_SHARE) ? DELAY : []);
   const hub = isHosted ? hostedHub() : localHub();
   return [
     { machine: { ...hub, args: [...hub.args, ...delay()] }, sendsTo: { upstream: 'upstream' } },
