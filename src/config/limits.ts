@@ -152,7 +152,7 @@ export const limits = {
   queueLineBytes: 256,
   /** Bytes of one write; further reports wait for the next write. A report whose lines are larger is written alone. */
   batchBytesMax: 4 * MIB,
-  /** --commit-delay: the longest pause before a write, and the bytes of lines that end it. More gain little: see `test/bench`. */
+  /** --commit-delay: the longest pause before a write (clients have timeouts), and the bytes of lines that end it. */
   commitDelayMsMax: 1_000,
   commitDelayBytes: 64 * KIB,
   /** One line of the journal. A byte of a body can become three bytes in its line: U+0085 is escaped. */
