@@ -13,10 +13,10 @@ import { StartError } from '../../src/service.ts';
 import { userFolder } from '../support/as-user.ts';
 import { runHere } from '../support/command-output.ts';
 import { sampled } from '../support/long.ts';
+import { withoutRoot } from '../support/machine.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { eventWithLaterMembers, FIRST, makeLines, START } from '../support/segments.ts';
 import { serve } from '../support/service.ts';
-import { withoutRoot } from '../support/tools.ts';
 
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
 const SECRET = 'root:$6$not-for-the-user\n';

@@ -11,8 +11,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { page } from '../support/handbook.ts';
+import { withoutRoot } from '../support/machine.ts';
 import { eventsIn, newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
-import { missing, withoutRoot } from '../support/tools.ts';
+import { missing } from '../support/tools.ts';
 import { ask, get, post } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';

@@ -9,9 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { segmentName } from '../../src/journal/segments.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { page } from '../support/handbook.ts';
+import { withoutStrace } from '../support/machine.ts';
 import { eventsIn, freePort, launch, newFolder, root, run, startService } from '../support/program.ts';
 import { ELSEWHERE, startSystemd, withoutOwnSystemd } from '../support/systemd.ts';
-import { eventually, HANG_MS, missing, runWithin, withoutStrace } from '../support/tools.ts';
+import { eventually, HANG_MS, missing, runWithin } from '../support/tools.ts';
 import { ask, post, Wire } from '../support/wire.ts';
 
 const REPORT = '/report_asset_observation/a';

@@ -8,10 +8,10 @@ import { test } from 'node:test';
 import { promisify } from 'node:util';
 import { observation, SentJournal, SOURCE, sourceOf } from '../support/forwarding.ts';
 import { page } from '../support/handbook.ts';
+import { IN_OTHER_NETWORK, IN_OTHER_PIDS, withoutNetworkNamespaces, withoutPidNamespaces } from '../support/machine.ts';
 import { natsCommand, natsServer, startNats, withoutNats } from '../support/nats.ts';
 import { withoutNginx } from '../support/nginx.ts';
 import { newFolder, program, root, startService } from '../support/program.ts';
-import { IN_OTHER_NETWORK, IN_OTHER_PIDS, withoutNetworkNamespaces, withoutPidNamespaces } from '../support/tools.ts';
 
 const handbook = page('replicate');
 const [setUp = '', kill = '', count = '', lost = ''] = [...handbook.matchAll(/^```bash\n(.*?)^```$/gms)].map(

@@ -5,10 +5,10 @@ import { test } from 'node:test';
 import { encodeBatch } from '../../src/journal/line/record.ts';
 import { writeJournal } from '../bench/large-journal.ts';
 import { assertAtHub, reachesHub } from '../support/forwarded.ts';
+import { createMemoryGroup, withoutMemoryGroups } from '../support/machine.ts';
 import { memoryMib } from '../support/memory.ts';
 import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
 import { newFolder, startService } from '../support/program.ts';
-import { createMemoryGroup, withoutMemoryGroups } from '../support/tools.ts';
 import { startLoad } from './load.ts';
 
 const MIB = 1024 * 1024;

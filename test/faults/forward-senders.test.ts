@@ -6,11 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { type ChainPosition, encodeBatch } from '../../src/journal/line/record.ts';
 import { askHub, put, sourceOf } from '../support/forwarding.ts';
+import { withoutStrace } from '../support/machine.ts';
 import { memoryMib } from '../support/memory.ts';
 import { encodeMembers } from '../support/plain-event.ts';
 import { eachEvent, type Running, startService } from '../support/program.ts';
 import { reportOne } from '../support/report.ts';
-import { eventually, withoutStrace } from '../support/tools.ts';
+import { eventually } from '../support/tools.ts';
 import { Wire } from '../support/wire.ts';
 import { withSlowWrites } from './strace.ts';
 

@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createMemoryGroup, withoutMemoryGroups, withoutStrace } from '../support/machine.ts';
 import { memoryMib } from '../support/memory.ts';
 import { type Running, startService } from '../support/program.ts';
-import { createMemoryGroup, HANG_MS, withoutMemoryGroups, withoutStrace } from '../support/tools.ts';
+import { HANG_MS } from '../support/tools.ts';
 import { runBeside } from './beside.ts';
 import type { CrowdOptions, CrowdSeen, Kind } from './crowd.ts';
 import { assertOnce, report } from './load.ts';

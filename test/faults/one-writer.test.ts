@@ -4,16 +4,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { IN_OTHER_NETWORK, withoutNetworkNamespaces, withoutStrace } from '../support/machine.ts';
 import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
-import {
-  eventually,
-  HANG_MS,
-  IN_OTHER_NETWORK,
-  runWithin,
-  within,
-  withoutNetworkNamespaces,
-  withoutStrace,
-} from '../support/tools.ts';
+import { eventually, HANG_MS, runWithin, within } from '../support/tools.ts';
 import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
 

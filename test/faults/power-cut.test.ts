@@ -12,8 +12,9 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rounds } from '../support/long.ts';
+import { withoutPowerCut, withoutXfs } from '../support/machine.ts';
 import { eventsIn, launch, type RunOptions, startService } from '../support/program.ts';
-import { eventually, HANG_MS, withoutPowerCut, withoutXfs } from '../support/tools.ts';
+import { eventually, HANG_MS } from '../support/tools.ts';
 import { assertOnce, compare, report, startLoad } from './load.ts';
 import { type Kind, type Mount, mountNew } from './mounts.ts';
 

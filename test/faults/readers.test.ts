@@ -3,9 +3,10 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { createMemoryGroup, withoutMemoryGroups } from '../support/machine.ts';
 import { memoryMib } from '../support/memory.ts';
 import { type Running, startService } from '../support/program.ts';
-import { createMemoryGroup, HANG_MS, withoutMemoryGroups } from '../support/tools.ts';
+import { HANG_MS } from '../support/tools.ts';
 import { runBeside } from './beside.ts';
 import { assertOnce, startLoad } from './load.ts';
 import type { ReadersOptions, ReadersSeen } from './readers.ts';

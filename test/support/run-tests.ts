@@ -5,7 +5,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { packPage } from '../../src/http/page/build.ts';
@@ -36,6 +36,12 @@ const CHECK: Command = ['npm', 'run', '--silent', 'check'];
 
 /** In `npm test`, tests at any call strike every fifth call, and another one of the five in another commit. */
 const EVERY = 5;
+
+/** Test files in a process of `npm test`: to load the program takes as much processor time as most of them. */
+const GROUP_FILES = 6;
+/** What a test file does that measures or changes its process. It has one of its own, like those of `program/`, which load little. */
+const OF_PROCESS =
+  /memoryUsage|resourceUsage|cpuUsage|eventLoopUtilization|setFlagsFromString|\/proc\/self|mock\.method|process\.(on|env\[.*\] = )/;
 
 /** What needs nothing but Node. */
 const own: Pick<Kind, 'has' | 'atOnce'> = {
@@ -129,6 +135,24 @@ export function testFiles(name: string, words: readonly string[] = []): string[]
   return below.filter((file) => file.endsWith('.test.ts') && kind.has(file) && isChosen(file)).sort();
 }
 
+/**
+ * Writes a module for each group of neighbours that share a process.
+ * @returns what to run in place of the files, below `test/`
+ */
+function grouped(files: readonly string[]): string[] {
+  const isShared = (file: string) =>
+    !/^(program|simulation)\//.test(file) && !OF_PROCESS.test(readFileSync(join(root, 'test', file), 'utf8'));
+  const shared = files.filter(isShared);
+  const groups = files.filter((file) => !shared.includes(file));
+  for (let at = 0; at < shared.length; at += GROUP_FILES) {
+    const name = `group-${at / GROUP_FILES + 1}.test`;
+    const imports = shared.slice(at, at + GROUP_FILES).map((file) => `import './${file.replace(/ts$/, 'js')}';\n`);
+    writeFileSync(join(root, COMPILED, 'test', `${name}.js`), imports.join(''));
+    groups.push(`${name}.ts`);
+  }
+  return groups;
+}
+
 async function main([name = 'all', ...words]: readonly string[]): Promise<number> {
   if (name === 'compile') return (await timed('source and tests, compiled', compileAll)) ? 0 : 1;
   const kind = kinds[name];
@@ -146,6 +170,8 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
   if (!isPrepared && !(await prepare(kind, { checks: words.length === 0 }))) return 1;
   const isLong = process.env['ASSETLOG_TEST_LONG'] === '1';
   const isCovered = name === 'coverage';
+  // At night each file has a process of its own, so that none relies on another one.
+  const processes = name === 'all' && words.length === 0 && !isLong ? grouped(files) : files;
   const [program = '', ...before] = [...(isCovered ? coverageOf(words) : []), process.execPath];
   const tests: Command = [
     program,
@@ -155,20 +181,22 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
     '--test-reporter-destination=stdout',
     `--test-concurrency=${kind.atOnce}`,
     `--test-timeout=${TEST_MS_MAX}`,
-    ...files.map((file) => join(COMPILED, 'test', file.replace(/ts$/, 'js'))),
+    ...processes.map((file) => join(COMPILED, 'test', file.replace(/ts$/, 'js'))),
   ];
   const env: NodeJS.ProcessEnv = {
     ASSETLOG_TEST_DRAW: `${drawOfCommit()}`,
     ...(name === 'all' && { ASSETLOG_TEST_EVERY: `${EVERY}` }),
     ...process.env,
-    ASSETLOG_TEST_FILES: `${files.length}`,
+    ASSETLOG_TEST_FILES: `${processes.length}`,
     ASSETLOG_TEST_BUILT: isCovered ? join(COMPILED, 'src/server.js') : 'dist/server.js', // whose coverage can be measured
   };
   // With it Node 20 reads all certificates at each start, which takes longer than all else. Packages are fetched by `edges` and in
   // the long form, and nothing else leaves the machine.
   if (name !== 'edges' && !isLong) delete env['NODE_EXTRA_CA_CERTS'];
   const ran = () => run(tests, env);
-  return (await timed(`${files.length} test files, ${kind.atOnce} at a time`, ran)) ? 0 : 1;
+  return (await timed(`${files.length} test files in ${processes.length} processes, ${kind.atOnce} at a time`, ran))
+    ? 0
+    : 1;
 }
 
 /** Some test files take seconds, and types and lint would be most of that. */

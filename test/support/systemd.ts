@@ -4,8 +4,9 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { IN_OTHER_NETWORK, withoutNetworkNamespaces, withoutRoot } from './machine.ts';
 import { newFolder, root, type Scope } from './program.ts';
-import { eventually, HANG_MS, IN_OTHER_NETWORK, missing, withoutNetworkNamespaces, withoutRoot } from './tools.ts';
+import { eventually, HANG_MS, missing } from './tools.ts';
 
 const SYSTEMD = '/lib/systemd/systemd';
 const CGROUPS = '/sys/fs/cgroup';

@@ -6,8 +6,9 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { IN_OTHER_PIDS, withoutPidNamespaces } from '../../support/machine.ts';
 import { newFolder, root } from '../../support/program.ts';
-import { HANG_MS, IN_OTHER_PIDS, within, withoutPidNamespaces } from '../../support/tools.ts';
+import { HANG_MS, within } from '../../support/tools.ts';
 
 interface Ended {
   readonly code: number | null;

@@ -22,10 +22,10 @@ import { copyFile } from '../../../src/journal/file-io.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { runAsUser, USER, userFolder, withoutBuilt } from '../../support/as-user.ts';
 import { writeDeployments } from '../../support/deployments.ts';
+import { withoutRoot } from '../../support/machine.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, makeLines } from '../../support/segments.ts';
 import { lockFolder } from '../../support/standard-limits.ts';
-import { withoutRoot } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';

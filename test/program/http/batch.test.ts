@@ -8,13 +8,14 @@ import { limits } from '../../../src/config/limits.ts';
 import { batchTypes } from '../../../src/http/batch.ts';
 import { gate } from '../../support/gate.ts';
 import { rounds } from '../../support/long.ts';
+import { limitFiles, withoutPrlimit } from '../../support/machine.ts';
 import { memoryMib } from '../../support/memory.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { eventsIn, startService } from '../../support/program.ts';
 import { FIRST } from '../../support/segments.ts';
 import { serveSimulated } from '../../support/service.ts';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { eventually, limitFiles, withoutPrlimit } from '../../support/tools.ts';
+import { eventually } from '../../support/tools.ts';
 import { ask, get, Wire, type WireReply } from '../../support/wire.ts';
 
 const BATCH = '/report_asset_batch/';

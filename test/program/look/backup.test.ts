@@ -8,9 +8,9 @@ import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { mountNew } from '../../faults/mounts.ts';
 import { runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
+import { withoutMounts } from '../../support/machine.ts';
 import { eventsIn, type Finished, journalText, newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, segment } from '../../support/segments.ts';
-import { withoutMounts } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const REPORT = '/report_asset_materialization/a';
