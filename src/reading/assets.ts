@@ -5,6 +5,7 @@ import type { AllAssets } from '../assets/all-assets.ts';
 import { assetJson } from '../assets/asset-json.ts';
 import { type Asset, isAskedFor, keyOf, latestEvent } from '../assets/asset-state.ts';
 import type { Kept } from '../assets/state-file.ts';
+import { endingAfter } from '../config/ending-after.ts';
 import type { Limits } from '../config/limits.ts';
 import { startsWith } from '../event/asset-key.ts';
 import { type Handler, type Reply, unavailableRefusal } from '../http/message.ts';
@@ -160,7 +161,8 @@ export class AssetReadings implements WatchedFigures {
     const journal = await journals.whenReadable(deployment, ending);
     const one = assets.of(deployment);
     if (one.isLive) return one.current!;
-    await one.whenCurrent(AbortSignal.any([ending, this.#closing.signal, AbortSignal.timeout(limits.assetsWaitMs)]));
+    const stopped = AbortSignal.any([ending, this.#closing.signal]);
+    await one.whenCurrent(endingAfter(limits.assetsWaitMs, stopped));
     if (one.current !== undefined) return one.current;
     const { last } = await journal.range();
     const share = last > 0 ? ` (${Math.floor((100 * (one.lastSeq ?? 0)) / last)} % so far)` : '';
