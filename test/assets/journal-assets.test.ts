@@ -6,6 +6,7 @@ import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { gate } from '../support/gate.ts';
 import { countOf, createKept, eventAt, type KeptOptions, openKept } from '../support/kept-assets.ts';
+import { rounds } from '../support/long.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { everyRemains, settled } from '../support/power.ts';
 import { makeLines } from '../support/segments.ts';
@@ -70,7 +71,7 @@ test('what retention removes stays in the state, with its counts, also after eac
     await settled(20);
     assert.equal(countOf((await kept.state()).assets), n + 100);
     for (const [index, after] of everyRemains(disk).entries()) {
-      if ((n + index) % 9 !== 0) continue;
+      if ((n + index) % rounds({ long: 9, short: 27 }) !== 0) continue;
       const again = await openKept(after, { journal: RETAIN });
       const { assets, sinceSeq, unseen } = await again.state();
       assert.deepEqual([countOf(assets), sinceSeq, unseen], [n + 100, 1, []], `after ${n} events, cut ${index}`);

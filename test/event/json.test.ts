@@ -5,6 +5,7 @@ import { readJson, stringOf, stringsOf } from '../../src/event/json.ts';
 import { bytesOf, JsonBytes } from '../../src/event/json-bytes.ts';
 import { JsonError } from '../../src/event/json-mistakes.ts';
 import { type Members, readMembers, readObjects } from '../../src/event/members.ts';
+import { rounds } from '../support/long.ts';
 
 const DEPTH = 128;
 const LIMITS = { jsonDepthMax: DEPTH, bodyMembersMax: 10 };
@@ -191,7 +192,7 @@ test('the parser accepts and refuses the same texts as JSON.parse, and reads the
         assert.match(answer, /^\d+:\d+ [^\n]+$/);
       }
     }),
-    { numRuns: 20_000 },
+    { numRuns: rounds({ long: 20_000, short: 4_000 }) },
   );
   assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
 });
@@ -218,7 +219,7 @@ test('each line of many is read like a text of its own', () => {
         start = end + 1;
       }
     }),
-    { numRuns: 5_000 },
+    { numRuns: rounds({ long: 5_000, short: 1_000 }) },
   );
   assert.ok(objects > 150, `${objects} objects: the generator is lopsided`);
 });
@@ -240,6 +241,6 @@ test('reading a text twice changes nothing, since the first result is compact', 
       assert.equal(readJson(once.text, DEPTH).text, once.text);
       assert.equal(once.text.replace(/"(?:[^"\\]|\\.)*"/g, '').search(/\s/), -1);
     }),
-    { numRuns: 3_000 },
+    { numRuns: rounds({ long: 3_000, short: 600 }) },
   );
 });

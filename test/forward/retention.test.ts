@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { runHere } from '../support/command-output.ts';
 import {
   assertAtHub,
   deadLettersIn,
@@ -14,7 +15,7 @@ import {
   stopsForwarding,
 } from '../support/forwarded.ts';
 import { startPlainUpstream } from '../support/plain-upstream.ts';
-import { eventsIn, newFolder, run, startService } from '../support/program.ts';
+import { eventsIn, newFolder, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
 import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
@@ -48,7 +49,7 @@ test('at the limit of retention reports are refused with the name of the destina
   process.kill(edge.pid, 'SIGHUP');
   await eventually('ready again', async () => (await fetch(`${edge.url}/readyz`)).status === 200);
   assert.deepEqual(await report(edge, ['b']), [200]);
-  const last = (await run(['events', data, '--last', '1'])).stdout;
+  const last = (await runHere(['events', data, '--last', '1'])).stdout;
   await reachesHub(hub, data, JSON.parse(last).seq);
   assertAtHub(hub.data, data);
   assert.deepEqual(deadLettersIn(data, 'hub'), []);
@@ -148,10 +149,10 @@ test('at a quarter of --retain-bytes a destination with too many dead letters st
   assert.ok(dead_letters > 3 && dead_letters < 10, `${dead_letters}`);
   assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);
   isGood = true;
-  const { stdout, stderr } = await run(['forward', 'retry', '--data', edge.data]);
+  const { stdout, stderr } = await runHere(['forward', 'retry', '--data', edge.data]);
   assert.equal(stdout, `${dead_letters} of ${dead_letters} were accepted\n`, stderr);
   await eventually('the others arrive without a restart', () => upstream.events.length === 14);
-  const last = await run(['forward', 'retry', '--data', edge.data]);
+  const last = await runHere(['forward', 'retry', '--data', edge.data]);
   assert.equal(last.stdout, '1 of 1 were accepted\n', 'the one whose letter had no space');
   assert.equal(upstream.events.length, 15);
   assert.ok(statSync(join(edge.data, 'dead-upstream.jsonl')).size <= 4_096);

@@ -12,6 +12,7 @@ import { reportTo } from '../../src/http/handlers.ts';
 import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type HandlerRequest, type RecordOutcome, Refusal } from '../../src/http/message.ts';
 import { encodeBatch } from '../../src/journal/line/record.ts';
+import { rounds } from '../support/long.ts';
 import { refusalOf } from '../support/refusal.ts';
 
 type ReportHandler = ReturnType<typeof reportTo>;
@@ -476,6 +477,6 @@ test('the line of any accepted request parses back to the sent values', () => {
       assert.equal(line.description, parameters.description);
       assert.equal(line.partition, parameters.partition);
     }),
-    { numRuns: 2_000 },
+    { numRuns: rounds({ long: 2_000, short: 500 }) },
   );
 });

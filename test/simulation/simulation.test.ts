@@ -16,7 +16,7 @@ import { promiseOf, shrink } from './runner/shrink.ts';
 test('the same seed gives the same life, in which every promise is kept', async (t) => {
   const bundle = join(newFolder(t), 'simulation.mjs');
   await bundleSimulation(bundle);
-  const steps = rounds({ long: 30_000, short: 8_000 });
+  const steps = rounds({ long: 30_000, short: 4_000 });
   const args = ['--seed', '7', '--steps', `${steps}`];
   const lives = await Promise.all([live(bundle, args), live(bundle, args)]);
   const [first, again] = lives.map(({ code, text, outcome }) => {
@@ -41,7 +41,7 @@ test('a source that is broken on purpose breaks a promise, and so does the repla
   const found: Replay = { seed: 7, steps: 2_000 };
   const { code, outcome } = await live(bundle, optionsOf(found));
   assert.equal(code, 1);
-  const shrunk = await shrink(found, outcome!, (replay) => live(bundle, optionsOf(replay)), 60_000);
+  const shrunk = await shrink(found, outcome!, (replay) => live(bundle, optionsOf(replay), { quiet: true }), 60_000);
   // No fault is needed, but without one the promise may first break at another service.
   assert.ok(shrunk.only!.length <= 1 && shrunk.clients!.length === 1, optionsOf(shrunk).join(' '));
   const again = await live(bundle, optionsOf(shrunk));

@@ -4,11 +4,16 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { IN_OTHER_PIDS, withoutPidNamespaces } from '../../support/machine.ts';
 import { newFolder, root } from '../../support/program.ts';
 import { HANG_MS, within } from '../../support/tools.ts';
+
+/** The compiled source if the tests are compiled, so that a process needs no compiler. */
+const ending = extname(import.meta.filename);
+const source = join(import.meta.dirname, `../../../src/commands/cli/end${ending}`);
+const loader = ending === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 
 interface Ended {
   readonly code: number | null;
@@ -23,11 +28,11 @@ async function runScript(
   { fifo = newFifo(t), under = [] as readonly string[], act = (_child: ChildProcess) => {} } = {},
 ): Promise<Ended> {
   const head = `import { open } from 'node:fs';
-    import { endBySignal, endWith } from ${JSON.stringify(join(root, 'src/commands/cli/end.ts'))};
+    import { endBySignal, endWith } from ${JSON.stringify(source)};
     const hang = () => open(${JSON.stringify(fifo)}, () => {});
     const complain = (problem) => console.error(problem);
     const ready = () => console.log('ready');\n`;
-  const node = [process.execPath, '--import', import.meta.resolve('tsx'), '--input-type=module', '--eval'];
+  const node = [process.execPath, ...loader, '--input-type=module', '--eval'];
   const [command = '', ...args] = [...under, ...node, head + script];
   const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
   t.after(() => child.kill('SIGKILL'));

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { KeyMemory } from '../../../src/journal/keys/memory.ts';
 import { hashKey, type KeyTable } from '../../../src/journal/keys/table.ts';
+import { rounds } from '../../support/long.ts';
 
 function holds(table: KeyTable, key: string): boolean {
   return table.find(hashKey(key)).length === 1;
@@ -109,7 +110,7 @@ test('at most keysMax keys are held, the same as in a search through all journal
         assert.equal(memory.held, model.seqs.flat().length);
       }
     }),
-    { numRuns: 1_000 },
+    { numRuns: rounds({ long: 1_000, short: 300 }) },
   );
 });
 
@@ -134,7 +135,7 @@ test('a restart knows the same keys, in whatever order the journals are opened [
         tables.map(seqsOf),
       );
     }),
-    { numRuns: 1_000 },
+    { numRuns: rounds({ long: 1_000, short: 300 }) },
   );
 });
 

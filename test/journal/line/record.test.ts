@@ -12,6 +12,7 @@ import {
   SEQ_MAX,
 } from '../../../src/journal/line/record.ts';
 import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
+import { rounds } from '../../support/long.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { START, splitLines } from '../../support/segments.ts';
 
@@ -311,7 +312,7 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
         assert.deepEqual(found && JSON.parse(found), parsed);
       }
     }),
-    { numRuns: 3_000 },
+    { numRuns: rounds({ long: 3_000, short: 600 }) },
   );
 });
 

@@ -6,6 +6,7 @@ import { decodeEvent } from '../../../src/event/event.ts';
 import { reportedOf } from '../../../src/journal/line/members.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { type Reported, readReported } from '../../../src/journal/line/reported.ts';
+import { rounds } from '../../support/long.ts';
 import { eventOf, type PlainEvent } from '../../support/plain-event.ts';
 import { randomFrom } from '../../support/random.ts';
 import { START } from '../../support/segments.ts';
@@ -65,7 +66,7 @@ function anyEvent(): PlainEvent {
 }
 
 test('it is read as the parser reads it, from a text, from bytes and from a line [reported-1]', () => {
-  for (let round = 0; round < 3_000; round += 1) {
+  for (let round = 0; round < rounds({ long: 3_000, short: 800 }); round += 1) {
     const event = eventOf(anyEvent());
     const { asset_key, partition, check_name, passed, severity, tags, event_time } = decodeEvent(event);
     const expected: Reported = {

@@ -333,7 +333,7 @@ test('whatever is damaged: only lines that were written are handed over, in orde
     if (!isDamaged) assert.deepEqual([seen.remarks.length, seen.seqs.length], [findings.length, events], when);
   };
   // Side by side, since a reader looks twice at what may be an end that is being written.
-  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 400 }) }, (_, round) => attempt(round)));
+  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 150 }) }, (_, round) => attempt(round)));
 });
 
 test('files that vanish while a reader is on its way are reported, and it continues with the files that are left', async () => {

@@ -101,7 +101,7 @@ for (const { kind, lines, bytes: all } of samples) {
   test(`${kind}: a flipped bit anywhere costs the line that it is in, or two if it joins them [repair-1]`, async () => {
     const wanted = contentOf(lines);
     const ends = [lines[0]!.length - 1, lines[0]!.length + lines[1]!.length - 1];
-    for (let at = 0; at <= ends[1]!; at += rounds({ long: 1, short: 3 })) {
+    for (let at = 0; at <= ends[1]!; at += rounds({ long: 1, short: 7 })) {
       const disk = diskWith({ [FIRST]: flip(all, at) });
       await repair(disk);
       const events = eventsOf(disk);
@@ -116,7 +116,7 @@ for (const { kind, lines, bytes: all } of samples) {
   test(`${kind}: whatever is done to a file, every line stays that a reader shows, and the journal can be continued [repair-2]`, async () => {
     const wanted = contentOf(lines);
     const random = randomFrom(7);
-    for (let round = 0; round < rounds({ long: 750, short: 150 }); round += 1) {
+    for (let round = 0; round < rounds({ long: 750, short: 70 }); round += 1) {
       let bytes = all;
       for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1) bytes = damaged(bytes, random);
       const files: Files = { [FIRST]: bytes, ...(random() < 0.5 ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };

@@ -176,7 +176,7 @@ test('whatever is damaged: a search shows only lines that were written, in order
       for (const seq of all.seqs) assert.ok(seen.seqs.includes(seq), when);
     }
   };
-  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 300 }) }, (_, round) => attempt(round)));
+  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 120 }) }, (_, round) => attempt(round)));
 });
 
 test('only durable lines are found, of closed files all, also if the file is closed meanwhile [search-2]', async () => {
