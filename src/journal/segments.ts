@@ -101,6 +101,19 @@ export function afterGone(seq: number, gone: readonly GoneRange[]): number {
   return next;
 }
 
+/** @returns the parts of the ranges between two seqs, both inclusive; no seq is in two of them */
+export function goneBetween(first: number, last: number, gone: readonly GoneRange[]): GoneRange[] {
+  const parts: GoneRange[] = [];
+  for (const range of gone) {
+    const part = {
+      first: Math.max(range.first, (parts.at(-1)?.last ?? 0) + 1, first),
+      last: Math.min(range.last, last),
+    };
+    if (part.first <= part.last) parts.push(part);
+  }
+  return parts;
+}
+
 /** @param gone in order @returns the last seq up to `seq` that is not known to be gone */
 export function beforeGone(seq: number, gone: readonly GoneRange[]): number {
   let last = seq;

@@ -431,6 +431,15 @@ test('verify starts again if retention removes the file that it is about to read
     return undefined;
   };
   await assert.rejects(verify(disk), { code: 'ENOENT' }, 'no marker explains the missing file');
+
+  const gap = goneName({ first: 21, last: 30 }, 'removed');
+  const restored = diskWith({ ...fourFiles(), [gap]: Buffer.alloc(0) });
+  restored.drop(segmentName(21));
+  restored.fault = (call, name) => {
+    if (call === 'read' && name === segmentName(11)) restored.drop(name);
+    return undefined;
+  };
+  await assert.rejects(verify(restored), { code: 'ENOENT' }, 'the marker is for events after the missing file');
 });
 
 test('a repair does not report events as lost that retention removed', async () => {

@@ -35,7 +35,7 @@ import {
 } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
 import { askDurable, type Progress } from '../progress.ts';
-import { type Contents, contentsOf, goneName, type SegmentName, STATE_FILE } from '../segments.ts';
+import { type Contents, contentsOf, goneBetween, goneName, type SegmentName, STATE_FILE } from '../segments.ts';
 import type { OnProgress } from './verify.ts';
 
 /** In bytes the longest line and an interrupted write, and how often a journal that changes during the backup is listed. */
@@ -297,7 +297,7 @@ class BackupRun {
    */
   #join(segment: SegmentName): string[] {
     const due = this.#nextSeq;
-    const { lost, removedLast } = this.#contents;
+    const { lost, removed } = this.#contents;
     const [finding] = findJoinFlaws(segment, due, this.#contents);
     if (finding !== undefined) throw new DamagedError(this.#source.folder, finding);
     if (due === segment.firstSeq) return [];
@@ -305,14 +305,14 @@ class BackupRun {
     const markers = lost
       .filter((range) => range.first <= last && range.last >= due)
       .map((range) => goneName(range, 'lost'));
-    if (removedLast < due) return markers;
-    const removed = { first: due, last: Math.min(removedLast, last) };
-    if (this.#held.length > 0) {
+    for (const range of goneBetween(due, last, removed)) {
+      markers.push(goneName(range, 'removed'));
+      if (this.#held.length === 0) continue;
       this.#remarks.add(
-        `retention removed the events ${due} to ${removed.last} before they were copied; back up more often to keep them`,
+        `retention removed the events ${range.first} to ${range.last} before they were copied; back up more often to keep them`,
       );
     }
-    return [...markers, goneName(removed, 'removed')];
+    return markers;
   }
 
   /** @returns where the lines of a copy end that may be kept, the seq after them, and what is wrong with the source there */

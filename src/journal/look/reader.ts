@@ -12,7 +12,7 @@ import { readTime, TIME_HEAD_BYTES } from '../line/members.ts';
 import { readLastStop } from '../open/clean-stop.ts';
 import { findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine } from '../open/scan.ts';
-import { type Contents, contentsOf, type Gone, type SegmentName } from '../segments.ts';
+import { afterGone, type Contents, contentsOf, type Gone, type SegmentName } from '../segments.ts';
 import { FileReader, LineFilter } from './file-reader.ts';
 import { NewestLines } from './newest-lines.ts';
 import type { Line, Reading, Remark } from './reading.ts';
@@ -163,15 +163,15 @@ class JournalReader {
     if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
     if (this.#due === undefined) return false;
-    const { removedLast } = contents;
+    const afterRemoved = afterGone(this.#due, contents.removed);
     const findings = findJoinFlaws(segment, this.#due, contents);
     const last = segment.firstSeq - 1;
-    const why: Gone = this.#due <= removedLast ? 'removed' : 'lost';
+    const why: Gone = this.#due < afterRemoved ? 'removed' : 'lost';
     const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};
     for (const { file, problem } of findings)
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}`, ...missing });
     if (findings.length > 0 || segment.firstSeq === this.#due) return this.#due <= last;
-    const reason = last <= removedLast ? 'retention removed them' : 'an earlier repair could not find all of them';
+    const reason = last < afterRemoved ? 'retention removed them' : 'an earlier repair could not find all of them';
     const text = `the events ${this.#due} to ${last} are not there any more: ${reason}`;
     this.#onRemark({ kind: 'note', text, ...missing });
     return true;

@@ -8,7 +8,7 @@ import { readTime } from '../line/members.ts';
 import { type LastStop, readLastStop } from '../open/clean-stop.ts';
 import { type Finding, findingsIn, findingsInLast, findJoinFlaws, findMissingFiles } from '../open/recovery.ts';
 import { lastLine, type Scan, scanSegment } from '../open/scan.ts';
-import { type Contents, contentsOf, type GoneRange, type SegmentName } from '../segments.ts';
+import { afterGone, type Contents, contentsOf, type GoneRange, type SegmentName } from '../segments.ts';
 import { type BadRange, followDamage } from './damage.ts';
 
 /** What `verify` found in a journal. */
@@ -67,10 +67,11 @@ export async function verify(disk: Disk, limits: VerifyLimits, onProgress: OnPro
     const lastStopNow = await readLastStop(disk, namesNow);
     const now = contentsOf(namesNow);
     const namesLeft = new Set(now.segments.map(({ name }) => name));
-    const isLeft = ({ name, firstSeq }: SegmentName) => firstSeq > now.removedLast || namesLeft.has(name);
+    const isRemoved = ({ firstSeq }: SegmentName) => afterGone(firstSeq, now.removed) > firstSeq;
+    const isLeft = (segment: SegmentName) => !isRemoved(segment) || namesLeft.has(segment.name);
     // The newest file that was read always counts, so that a verdict is about at least one file.
     const left = read.filter((segment, index) => isLeft(segment) || index === read.length - 1);
-    const unexplained = vanished.find(({ firstSeq }) => firstSeq > now.removedLast);
+    const unexplained = vanished.find((segment) => !isRemoved(segment));
     const joined = findingsBetween(left, now, lastStop, limits);
     // A service that started or stopped meanwhile wrote to the last file, so its position is unknown and it is read again.
     const isRead = (left.length > 0 || now.segments.length === 0) && isDeepStrictEqual(lastStop, lastStopNow);

@@ -268,6 +268,19 @@ test('the marker of lost events is copied with the file after them', async () =>
   assert.deepEqual((await verify(target)).findings, []);
 });
 
+test('of a restored backup with a gap the lost events stay lost, and the removed ones removed', async () => {
+  const [lost, removed] = [goneName({ first: 4, last: 6 }, 'lost'), goneName({ first: 10, last: 12 }, 'removed')];
+  const later = { [SEVENTH]: segment(7, 3), [removed]: Buffer.alloc(0), [segmentName(13)]: segment(13, 2) };
+  const first = { [FIRST]: segment(1, 3) };
+  const restored = { ...first, [lost]: Buffer.alloc(0), ...later };
+  const target = diskWith(first);
+  const { remarks } = await run(diskWith(restored), target);
+  assert.deepEqual(filesOf(target), restored);
+  assert.deepEqual(remarks, [
+    'retention removed the events 10 to 12 before they were copied; back up more often to keep them',
+  ]);
+});
+
 for (const [what, before, source] of [
   ['begun', { [FIRST]: files[FIRST] as Buffer, [FOURTH]: firstLines(files[FOURTH] as Buffer, 2) }, files],
   ['new', {}, { [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3), [SEVENTH]: segment(7, 2) }],

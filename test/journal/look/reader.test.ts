@@ -311,6 +311,16 @@ test('an end that a crash or a writer explains is noted, and so are events that 
     },
   ]);
   assert.deepEqual((await read(gone, { afterSeq: 4 })).remarks, []);
+  const [lost, removed] = [goneName({ first: 3, last: 4 }, 'lost'), goneName({ first: 7, last: 8 }, 'removed')];
+  const later = { [segmentName(5)]: segment(5, 2), [removed]: Buffer.alloc(0), [segmentName(9)]: segment(9, 1) };
+  const restored = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), ...later });
+  assert.deepEqual(
+    (await read(restored)).remarks.map(({ gone }) => gone),
+    [
+      { first: 3, last: 4, why: 'lost' },
+      { first: 7, last: 8, why: 'removed' },
+    ],
+  );
 });
 
 test('whatever is damaged: only lines that were written are handed over, in order, and damage is reported where verify finds it', async () => {
