@@ -104,6 +104,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     const { source } = filter;
     return source ? { ...filter, source: await openHubFiles(disk).sightings.filterFor(source.text) } : filter;
   };
+  let reading: ReturnType<typeof readKept> | undefined; // of the state, which a command can ask for twice
   const source: JournalSource = {
     deployment,
     async *read(given, { signal, more } = {}, isSearch = false) {
@@ -126,7 +127,8 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     },
     async *assets({ keyPrefix, failing, stale }) {
       try {
-        const { kept, firstSeq } = await readKept(loadingOf(disk, limits), progress, remarks.report);
+        reading ??= readKept(loadingOf(disk, limits), progress, remarks.report);
+        const { kept, firstSeq } = await reading;
         for (const text of lackingIn(kept)) remarks.report({ kind: 'note', text });
         const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
         for (const page of pagesOf(kept.states.inOrder(undefined, keyPrefix))) {
