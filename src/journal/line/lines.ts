@@ -82,15 +82,19 @@ export function newlineAfter(bytes: Buffer, start: number, to: number): number {
 
 /** Passes each line as a range of its chunk, without a copy. */
 export class LineCutter extends LinesCutter {
-  /** @param lineBytesMax most bytes of an incomplete line that are held in memory */
-  constructor(onLine: OnLine, lineBytesMax: number) {
-    super((bytes, from, to, position) => {
-      for (let start = from; start < to; ) {
-        const end = newlineAfter(bytes, start, to);
-        onLine(bytes, start, end, position + end);
-        start = end + 1;
-      }
-    }, lineBytesMax);
+  /** The parameters are those of `LinesCutter`. */
+  constructor(onLine: OnLine, lineBytesMax: number, position?: number) {
+    super(
+      (bytes, from, to, position) => {
+        for (let start = from; start < to; ) {
+          const end = newlineAfter(bytes, start, to);
+          onLine(bytes, start, end, position + end);
+          start = end + 1;
+        }
+      },
+      lineBytesMax,
+      position,
+    );
   }
 }
 

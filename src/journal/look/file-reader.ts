@@ -18,8 +18,7 @@ import { traceOf } from './trace.ts';
 
 export class FileReader {
   readonly #disk: ReadableDisk;
-  readonly #name: string;
-  readonly #firstSeq: number;
+  readonly segment: SegmentName;
   readonly #lineFilter: LineFilter;
   readonly #onRemark: (remark: Remark) => void;
   /** Where the last valid line ends, its number, and the chain position after it. */
@@ -50,18 +49,17 @@ export class FileReader {
 
   constructor(
     disk: ReadableDisk,
-    { name, firstSeq }: SegmentName,
+    segment: SegmentName,
     lineFilter: LineFilter,
     reading: Reading,
     onRemark: (remark: Remark) => void,
   ) {
     this.#disk = disk;
-    this.#name = name;
-    this.#firstSeq = firstSeq;
+    this.segment = segment;
     this.#lineFilter = lineFilter;
     this.#reading = reading;
     this.#onRemark = onRemark;
-    this.#chain = { seq: firstSeq, crc: 0 };
+    this.#chain = { seq: segment.firstSeq, crc: 0 };
     this.#begin = { bytes: 0, chain: this.#chain };
     this.#isSearching = reading.isSearch === true && lineFilter.trace !== undefined;
     this.#follower = new ChainFollower(this.#chain, true);
@@ -75,9 +73,9 @@ export class FileReader {
   /** Continues after the last line that the filter skips, if it is found; the lines before it are not verified. */
   async seek(): Promise<void> {
     const { passedSeq } = this.#lineFilter;
-    if (passedSeq < this.#firstSeq) return;
-    const size = await this.#disk.size(this.#name);
-    const found = await seekLine(this.#disk, this.#name, size, passedSeq, this.#reading.limits);
+    if (passedSeq < this.segment.firstSeq) return;
+    const size = await this.#disk.size(this.segment.name);
+    const found = await seekLine(this.#disk, this.segment.name, size, passedSeq, this.#reading.limits);
     if (found === undefined) return;
     this.#begin = found;
     this.#continueAfter(found);
@@ -85,7 +83,7 @@ export class FileReader {
 
   #continueAfter({ bytes, chain }: LineEnd): void {
     this.#goodBytes = bytes;
-    this.#goodLines = chain.seq - this.#firstSeq;
+    this.#goodLines = chain.seq - this.segment.firstSeq;
     this.#chain = chain;
   }
 
@@ -94,52 +92,47 @@ export class FileReader {
    * @param isClosed whether all of the file is durable: the next file is begun only after that
    */
   async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
-    const size = await this.#disk.size(this.#name);
+    const size = await this.#disk.size(this.segment.name);
     if (size === this.#readBytes && !this.#isHeldBack) return;
     // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
     this.#passedBefore = this.#lineFilter.passedSeq;
     this.#isHeldBack = false;
-    if (this.#isSearching) {
-      if (yield* this.#search(size, endBytes)) return;
+    for (;;) {
+      const search = this.#isSearching ? this.#searchOn() : undefined;
+      const lines = search ?? this.#cutOn();
+      for await (const chunk of this.#disk.read(this.segment.name, this.#goodBytes, endBytes)) {
+        lines.push(chunk);
+        if (this.#isDoubtful) break;
+        // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
+        if (lines.carriedBytes < chunk.length) yield this.#takeMatches();
+        if (this.#isHeldBack) break;
+      }
+      this.#readBytes = lines.position;
+      if (search === undefined) {
+        this.#isTorn = lines.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
+        this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
+        return;
+      }
+      const isFirst = search.firstByte === undefined || search.firstSeq === this.#chain.seq;
+      if (!this.#isDoubtful && isFirst && this.#endsWell(search, size)) return;
       this.#continueByLines();
     }
+  }
+
+  #searchOn(): LineSearch {
+    this.#hitsAfter = this.#chain.seq - 1;
+    return this.#searchFrom({ byte: this.#goodBytes, seed: this.#chain.crc });
+  }
+
+  /** Takes all lines after the valid ones. */
+  #cutOn(): LineCutter {
     this.#byte = this.#goodBytes;
     this.#line = this.#goodLines + 1;
     this.#follower = new ChainFollower(this.#chain, this.#goodBytes === 0);
     this.#badLines = undefined;
-    const from = this.#goodBytes;
-    let readBytes = from;
-    const cutter = new LineCutter(
-      (bytes, start, end, lineEnd) => this.#take(bytes, start, end, from + lineEnd),
-      this.#reading.limits.lineBytesMax,
-    );
-    for await (const chunk of this.#disk.read(this.#name, from, endBytes)) {
-      cutter.push(chunk);
-      readBytes += chunk.length;
-      // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
-      if (cutter.carriedBytes < chunk.length) yield this.#takeMatches();
-      if (this.#isHeldBack) break;
-    }
-    this.#readBytes = readBytes;
-    this.#isTorn = cutter.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
-    this.#isHeldBack ||= this.#chain.seq >= this.#durableSeq && size > this.#goodBytes;
-  }
-
-  /** Yields the lines that match, found by their trace. @returns whether nothing was doubtful: otherwise all lines have to be read */
-  async *#search(size: number, endBytes: number | undefined): AsyncGenerator<readonly Line[], boolean> {
-    const { seq: dueSeq, crc: seed } = this.#chain;
-    const byte = this.#goodBytes;
-    this.#hitsAfter = dueSeq - 1;
-    const search = this.#searchFrom({ byte, seed });
-    for await (const chunk of this.#disk.read(this.#name, byte, endBytes)) {
-      search.push(chunk);
-      if (this.#isDoubtful) return false;
-      if (search.carriedBytes < chunk.length) yield this.#takeMatches();
-    }
-    this.#readBytes = search.position;
-    return (search.firstByte === undefined || search.firstSeq === dueSeq) && this.#endsWell(search, size);
+    return new LineCutter(this.#take.bind(this), this.#reading.limits.lineBytesMax, this.#goodBytes);
   }
 
   /**
@@ -148,7 +141,7 @@ export class FileReader {
    */
   async readNewest(isClosed: boolean, found: NewestLines): Promise<void> {
     const { passedSeq } = this.#lineFilter;
-    const size = await this.#disk.size(this.#name);
+    const size = await this.#disk.size(this.segment.name);
     const fileEnd = (await this.#askDurable(isClosed, size)) ?? size;
     let end = fileEnd;
     for (let bytes = BLOCK_BYTES; ; ) {
@@ -157,7 +150,7 @@ export class FileReader {
       this.#lineFilter.passedSeq = passedSeq;
       this.#hitsAfter = 0;
       let first: Line | undefined;
-      for await (const chunk of this.#disk.read(this.#name, byte, end)) {
+      for await (const chunk of this.#disk.read(this.segment.name, byte, end)) {
         search.push(chunk);
         const lines = this.#takeMatches();
         first ??= lines[0];
@@ -165,7 +158,7 @@ export class FileReader {
       }
       bytes *= BLOCK_FACTOR;
       if (search.firstByte === undefined && byte > 0) continue; // it is inside of a long line
-      if (this.#isDoubtful || (byte === 0 && search.firstSeq !== this.#firstSeq)) break;
+      if (this.#isDoubtful || (byte === 0 && search.firstSeq !== this.segment.firstSeq)) break;
       if (end === fileEnd && !this.#endsWell(search, size)) break;
       found.endBlock();
       if (byte === 0 || found.isFull || search.firstSeq! <= passedSeq + 1) return;
@@ -173,7 +166,7 @@ export class FileReader {
       end = search.firstByte!;
       bytes = Math.min(bytes, BLOCK_BYTES_MAX);
     }
-    found.forget(this.#name);
+    found.forget(this.segment.name);
     this.#lineFilter.passedSeq = passedSeq;
     this.#continueByLines();
     for await (const lines of this.read(isClosed)) found.add(lines);
@@ -195,7 +188,7 @@ export class FileReader {
     this.#hitsAfter = form.seq;
     if (form.seq >= this.#durableSeq) return;
     const line = Buffer.from(bytes.subarray(start, end));
-    this.#lineFilter.take(line, 0, line.length, form.seq, this.#name, byte);
+    this.#lineFilter.take(line, 0, line.length, form.seq, this.segment.name, byte);
   }
 
   /** Whether a search ended with a whole line, as far as the file is durable. Then the next read continues after it. */
@@ -213,6 +206,7 @@ export class FileReader {
   /** Begins again with all lines: the chain decides what is damaged. */
   #continueByLines(): void {
     this.#isSearching = false;
+    this.#isDoubtful = false;
     this.#continueAfter(this.#begin);
   }
 
@@ -240,7 +234,7 @@ export class FileReader {
       const what = isFollowing ? 'held back until it does' : 'shown, and the last of them may still be truncated';
       this.#onRemark({
         kind: 'note',
-        text: `the service that writes ${this.#name} does not answer: its newest lines are ${what}`,
+        text: `the service that writes ${this.segment.name} does not answer: its newest lines are ${what}`,
       });
       if (isFollowing) {
         // If an earlier read found no writer, its lines were yielded, and only later lines are held back.
@@ -312,22 +306,22 @@ export class FileReader {
     this.#chain = next;
     this.#goodBytes = this.#byte;
     this.#goodLines = this.#line - 1;
-    this.#lineFilter.take(bytes, start, end, next.seq - 1, this.#name, byte);
+    this.#lineFilter.take(bytes, start, end, next.seq - 1, this.segment.name, byte);
   }
 
   /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
   async #endsAsBefore(): Promise<boolean> {
     const ending = endingOf(this.#chain.crc);
     const start = this.#goodBytes - ending.length;
-    return (await readBytes(this.#disk, this.#name, start, this.#goodBytes)).equals(ending);
+    return (await readBytes(this.#disk, this.segment.name, start, this.#goodBytes)).equals(ending);
   }
 
   /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
   #beginAgain(): void {
     this.#lineFilter.passedSeq = Math.min(this.#lineFilter.passedSeq, this.#passedBefore);
-    const text = `${this.#name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
+    const text = `${this.segment.name} was truncated or replaced while it was read; from seq ${this.#lineFilter.passedSeq + 1} on it is read again`;
     this.#onRemark({ kind: 'note', text });
-    this.#begin = { bytes: 0, chain: { seq: this.#firstSeq, crc: 0 } };
+    this.#begin = { bytes: 0, chain: { seq: this.segment.firstSeq, crc: 0 } };
     this.#continueAfter(this.#begin);
   }
 
@@ -337,7 +331,7 @@ export class FileReader {
 
   #remark(kind: Remark['kind'], at: BadLines, more: string, gone: Pick<Remark, 'gone'> = {}): void {
     const { line, byte, problem } = at;
-    this.#onRemark({ kind, text: `${this.#name}, line ${line}, byte ${byte}: ${problem}${more}`, ...gone });
+    this.#onRemark({ kind, text: `${this.segment.name}, line ${line}, byte ${byte}: ${problem}${more}`, ...gone });
   }
 }
 

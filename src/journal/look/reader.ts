@@ -54,8 +54,14 @@ class JournalReader {
   readonly #onRemark: (remark: Remark) => void;
   readonly #bounds: Bounds;
   readonly #lineFilter: LineFilter;
-  /** The first seq of the last file that was read or skipped; 0 before the first file. */
-  #doneSeq = 0;
+  #contents: Contents = contentsOf([]);
+  /** The files of `#contents` that come next, and the file that is being read. */
+  #listed: SegmentName[] = [];
+  #file: FileReader | undefined;
+  /** The first seq of the last file that was begun or skipped; 0 before the first file. */
+  #begunSeq = 0;
+  /** Whether the end of `#file` was read once more, without a later file. */
+  #isReadTwice = false;
   /** Whether a file was examined: before that the expected seq is unknown. */
   #begun = false;
   /** The expected seq of the next line; undefined if unknown. */
@@ -71,28 +77,40 @@ class JournalReader {
 
   async *lines(): AsyncGenerator<readonly Line[]> {
     for (;;) {
+      // Evaluated before the read, so that all lines recorded before the abort are yielded.
       const isLastLook = !this.#following;
-      const contents = await this.#contents();
-      const fresh = contents.segments.filter(({ firstSeq }) => firstSeq > this.#doneSeq);
-      let outcome: FileEnd = 'on';
-      for (const [index, segment] of fresh.entries()) {
+      try {
+        const isClosed = this.#listed.length > 0; // the next file is begun only after all of this one is durable
+        if (this.#file !== undefined) yield* this.#file.read(isClosed);
+        if (!isClosed) {
+          await this.#list();
+          if (this.#listed.length === 0) {
+            if (!isLastLook) await this.#more();
+            else if (await this.#isRead()) return;
+          }
+          continue; // read what was appended before the next file was begun
+        }
+        if (this.#file !== undefined) this.#due = this.#file.end(true);
+        this.#file = undefined;
+        const segment = this.#listed.shift()!;
         if (segment.firstSeq > (this.#bounds.untilSeq ?? Number.POSITIVE_INFINITY)) return;
-        outcome = yield* this.#segment(segment, fresh[index + 1], contents);
-        if (outcome !== 'on') break;
+        this.#begunSeq = segment.firstSeq;
+        // Who follows the journal may wait long for the next line after a gap.
+        if (await this.#begin(segment)) yield [];
+      } catch (error) {
+        if (this.#file === undefined) throw error;
+        unlessAbsent(undefined)(error as NodeJS.ErrnoException);
+        await this.#leave(this.#file.segment);
       }
-      if (outcome === 'end') return;
-      if (outcome !== 'gone' && fresh.length > 0) continue;
-      if (isLastLook) return this.#begun ? undefined : this.#remarkMissing(contents);
-      await this.#more();
     }
   }
 
   /** Reads the segments from the newest to the oldest. */
   async readNewest(found: NewestLines): Promise<void> {
-    const contents = await this.#contents();
+    await this.#list();
     const { passedSeq } = this.#lineFilter;
     let next: SegmentName | undefined;
-    for (const segment of contents.segments.toReversed()) {
+    for (const segment of this.#listed.toReversed()) {
       if (found.isFull || (next !== undefined && next.firstSeq <= passedSeq + 1)) return;
       try {
         if (next === undefined || !(await this.#isOutOfTime(segment))) {
@@ -105,17 +123,17 @@ class JournalReader {
         return unlessAbsent(undefined)(error as NodeJS.ErrnoException); // retention removed it, and what is before it
       }
       this.#begun = true;
-      if (next !== undefined) this.#join(next, contents);
+      if (next !== undefined) this.#join(next);
       next = segment;
     }
-    if (next === undefined) await this.#remarkMissing(contents);
+    if (next === undefined) await this.#remarkMissing();
   }
 
   /** Reports that all segments are missing, if markers show it. Not with `follow`: the journal may be created later. */
-  async #remarkMissing(contents: Contents): Promise<void> {
+  async #remarkMissing(): Promise<void> {
     if (this.#reading.follow !== undefined) return;
     const lastStop = await readLastStop(this.#disk, await this.#disk.list());
-    for (const { file, problem } of findMissingFiles(contents, lastStop?.end)) {
+    for (const { file, problem } of findMissingFiles(this.#contents, lastStop?.end)) {
       this.#onRemark({ kind: 'damage', text: `${file}: ${problem}` });
     }
   }
@@ -129,42 +147,49 @@ class JournalReader {
     if (follow !== undefined) await progress.more(follow);
   }
 
-  async #contents(): Promise<Contents> {
+  /** Lists the folder, and in it the files that come next. */
+  async #list(): Promise<void> {
     const absent = (error: Error) => {
       if (this.#reading.follow === undefined) throw error;
       return unlessAbsent<string[]>([])(error);
     };
-    return contentsOf(await this.#disk.list().catch(absent));
+    this.#contents = contentsOf(await this.#disk.list().catch(absent));
+    this.#listed = this.#contents.segments.filter(({ firstSeq }) => firstSeq > this.#begunSeq);
   }
 
-  /** @param next the file after it in the same listing of the folder: a file that has a next one is not appended to any more */
-  async *#segment(
-    segment: SegmentName,
-    next: SegmentName | undefined,
-    contents: Contents,
-  ): AsyncGenerator<readonly Line[], FileEnd> {
-    if (!this.#begun && next !== undefined && next.firstSeq <= this.#lineFilter.passedSeq + 1) {
-      this.#doneSeq = segment.firstSeq;
-      return 'on';
+  /** Ends the reading, or waits for the end of the last file. @returns whether all is read */
+  async #isRead(): Promise<boolean> {
+    const { follow, limits } = this.#reading;
+    if (follow === undefined && this.#file?.isIncomplete === true && !this.#isReadTwice) {
+      this.#isReadTwice = true;
+      await sleep(limits.followMs); // a service may be in the middle of a write
+      return false;
     }
-    // Who follows the journal may wait long for the next line.
-    if (this.#join(segment, contents)) yield [];
-    try {
-      if (next !== undefined && (await this.#isOutOfTime(segment))) return 'on';
-      return yield* this.#file(segment, next !== undefined);
-    } catch (error) {
-      unlessAbsent(undefined)(error as NodeJS.ErrnoException);
-      return this.#vanished(segment);
-    }
+    if (this.#file !== undefined) this.#file.end(false);
+    else if (!this.#begun) await this.#remarkMissing();
+    return true;
+  }
+
+  /** Opens the next file, unless the filter skips it. @returns whether events before it are gone */
+  async #begin(segment: SegmentName): Promise<boolean> {
+    const [next] = this.#listed;
+    if (!this.#begun && next !== undefined && next.firstSeq <= this.#lineFilter.passedSeq + 1) return false;
+    const isGap = this.#join(segment);
+    this.#isReadTwice = false;
+    this.#file = new FileReader(this.#disk, segment, this.#lineFilter, this.#reading, this.#onRemark);
+    // A file that has a next one is not appended to any more.
+    if (next !== undefined && (await this.#isOutOfTime(segment))) this.#file = undefined;
+    else if (this.#reading.seek === true) await this.#file.seek();
+    return isGap;
   }
 
   /** Checks that the file begins with the expected seq, and reports a gap. @returns whether there is one */
-  #join(segment: SegmentName, contents: Contents): boolean {
+  #join(segment: SegmentName): boolean {
     if (!this.#begun) this.#due = Math.min(this.#lineFilter.passedSeq + 1, segment.firstSeq);
     this.#begun = true;
     if (this.#due === undefined) return false;
-    const afterRemoved = afterGone(this.#due, contents.removed);
-    const findings = findJoinFlaws(segment, this.#due, contents);
+    const afterRemoved = afterGone(this.#due, this.#contents.removed);
+    const findings = findJoinFlaws(segment, this.#due, this.#contents);
     const last = segment.firstSeq - 1;
     const why: Gone = this.#due < afterRemoved ? 'removed' : 'lost';
     const missing = this.#due <= last ? { gone: { first: this.#due, last, why } } : {};
@@ -187,7 +212,6 @@ class JournalReader {
       times.every((time) => time !== undefined && time < since) ||
       times.every((time) => time !== undefined && until !== undefined && time >= until);
     if (!outside || last === undefined) return false;
-    this.#doneSeq = segment.firstSeq;
     this.#due = last.seq + 1;
     this.#lineFilter.passedSeq = Math.max(this.#lineFilter.passedSeq, last.seq);
     return true;
@@ -197,53 +221,19 @@ class JournalReader {
     return readTime(await readBytes(this.#disk, name, 0, TIME_HEAD_BYTES));
   }
 
-  async *#file(segment: SegmentName, hasNext: boolean): AsyncGenerator<readonly Line[], FileEnd> {
-    const file = new FileReader(this.#disk, segment, this.#lineFilter, this.#reading, this.#onRemark);
-    if (this.#reading.seek === true) await file.seek();
-    let isClosed = hasNext;
-    let lookedTwice = false;
-    for (;;) {
-      // Evaluated before the read, so that all lines recorded before the abort are yielded.
-      const isLastLook = !this.#following;
-      yield* file.read(isClosed);
-      if (isClosed) break;
-      const { segments } = await this.#contents();
-      isClosed = segments.some(({ firstSeq }) => firstSeq > segment.firstSeq);
-      if (isClosed) continue; // read what was appended before the next file was begun
-      if (!isLastLook) {
-        await this.#more();
-      } else if (this.#reading.follow === undefined && file.isIncomplete && !lookedTwice) {
-        lookedTwice = true; // a service may be in the middle of a write
-        await sleep(this.#reading.limits.followMs);
-      } else {
-        break;
-      }
-    }
-    this.#due = file.end(isClosed);
-    this.#doneSeq = segment.firstSeq;
-    return isClosed ? 'on' : 'end';
-  }
-
-  async #vanished({ name, firstSeq }: SegmentName): Promise<FileEnd> {
-    const { segments } = await this.#contents();
+  /** Leaves a file that has vanished: the folder may have files after it, the same one again, or another journal later. */
+  async #leave({ name, firstSeq }: SegmentName): Promise<void> {
+    this.#file = undefined;
     this.#begun = false;
-    if (!this.#following || segments.some((other) => other.firstSeq > firstSeq)) {
-      this.#doneSeq = firstSeq;
-      return 'again';
-    }
-    if (segments.some((other) => other.firstSeq === firstSeq)) return 'gone'; // it exists again
+    await this.#list();
+    if (!this.#following || this.#listed.length > 0) return;
+    const isThere = this.#contents.segments.some((other) => other.firstSeq === firstSeq);
+    this.#begunSeq = isThere ? firstSeq - 1 : 0;
     // Retention never removes the last file, so the folder will get another journal.
-    if (this.#lineFilter.passedSeq > 0) {
+    if (!isThere && this.#lineFilter.passedSeq > 0) {
       this.#onRemark({ kind: 'note', text: `${name} is gone; what comes next is read from its beginning` });
+      this.#lineFilter.passedSeq = 0;
     }
-    this.#doneSeq = 0;
-    this.#lineFilter.passedSeq = 0;
-    return 'gone';
+    await this.#more();
   }
 }
-
-/**
- * What follows a file: `on` to the next one · the `end` · it vanished, so list the folder `again` · it is `gone` and no file
- * follows it, so wait before listing the folder.
- */
-type FileEnd = 'on' | 'end' | 'again' | 'gone';
