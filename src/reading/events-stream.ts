@@ -4,12 +4,12 @@ import type { Limits } from '../config/limits.ts';
 import { LINE_FEED } from '../event/json-bytes.ts';
 import type { Filter } from '../event/search.ts';
 import { type Reply, unavailable } from '../http/message.ts';
-import { typeOf } from '../journal/line/members.ts';
-import type { Line } from '../journal/look/reading.ts';
+import { type Line, linesBefore } from '../journal/look/reading.ts';
 import type { GoneRange } from '../journal/segments.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { EventsQuestion } from './events-query.ts';
 import type { ReadableJournal } from './journals.ts';
+import { type LineForm, type Piece, piecesOf } from './pieces.ts';
 import { type Followed, follow, type Newest, newestOf } from './tail.ts';
 
 /** The streams that are open, on all journals together. */
@@ -71,21 +71,15 @@ export class Streams {
     try {
       yield Buffer.from(`retry: ${Math.floor(streamRetryMs + Math.random() * (streamRetryMsMax - streamRetryMs))}\n\n`);
       if (newest === undefined) yield ANOTHER_JOURNAL;
-      if (newest?.kept?.length) yield this.#textOf({ kind: 'lines', lines: newest.kept, gone: [] });
+      if (newest?.kept !== undefined) {
+        yield* journal.bytesOf(this.#piecesOf({ kind: 'lines', lines: newest.kept, gone: [] }), signal);
+      }
       let sentMs = performance.now();
       const following = { afterSeq: newest?.afterSeq ?? 0, filter, signal, idleMs: streamCommentMs, limits };
       for await (const found of follow(journal, following)) {
-        const line = found.kind === 'lines' ? found.lines[0] : undefined;
-        if (found.kind === 'lines' && line?.isDropped === true) {
-          this.#metrics.sentEvents(1);
-          yield* longText(journal, line, found.gone, signal);
-          sentMs = performance.now();
-          continue;
-        }
-        let text = this.#textOf(found);
-        if (text.length === 0 && performance.now() - sentMs < streamCommentMs) continue;
-        if (text.length === 0) text = COMMENT;
-        yield text;
+        const pieces = this.#piecesOf(found);
+        if (pieces.length === 0 && performance.now() - sentMs < streamCommentMs) continue;
+        yield* journal.bytesOf(pieces.length === 0 ? [COMMENT] : pieces, signal);
         sentMs = performance.now();
       }
     } finally {
@@ -93,65 +87,41 @@ export class Streams {
     }
   }
 
-  #textOf(found: Followed): Buffer {
-    if (found.kind === 'another journal') return ANOTHER_JOURNAL;
+  #piecesOf(found: Followed): readonly Piece[] {
+    if (found.kind === 'another journal') return [ANOTHER_JOURNAL];
     const { lines, gone, page } = found;
     this.#metrics.sentEvents(lines.length);
-    if (page === undefined) return textOf(lines, gone);
-    page.form ??= textOf(lines, gone);
-    return page.form;
+    if (page === undefined) return piecesWith(gone, lines);
+    page.pieces ??= piecesWith(gone, lines);
+    return page.pieces;
   }
 }
 
 const COMMENT = Buffer.from(':\n\n');
-/** After the newline of a line. */
-const EVENT_END = Buffer.from('\n');
 /** The id makes a client that connects again begin with the first event of the other journal. */
 const ANOTHER_JOURNAL = Buffer.from('id: 0\nevent: reset\ndata: {}\n\n');
 
 /** @returns the events of the lines, and an event for each range that is gone, before the line after it */
-function textOf(lines: readonly Line[], gone: readonly GoneRange[]): Buffer {
-  const pieces: Buffer[] = [];
-  let at = 0;
+function piecesWith(gone: readonly GoneRange[], lines: readonly Line[]): readonly Piece[] {
+  const pieces: Piece[] = [];
+  let left = lines;
   for (const { first, last } of gone) {
-    const next = lines.findIndex(({ seq }) => seq > last);
-    const end = next === -1 ? lines.length : next;
-    pieces.push(
-      linesText(lines.slice(at, end)),
-      Buffer.from(`event: gap\ndata: {"first":${first},"last":${last}}\n\n`),
-    );
-    at = end;
+    const before = linesBefore(left, ({ seq }) => seq > last);
+    pieces.push(...piecesOf(before, form), Buffer.from(`event: gap\ndata: {"first":${first},"last":${last}}\n\n`));
+    left = left.slice(before.length);
   }
-  const rest = linesText(at === 0 ? lines : lines.slice(at));
-  return pieces.length === 0 ? rest : Buffer.concat([...pieces, rest]);
+  return [...pieces, ...piecesOf(left, form)];
 }
 
-/** Yields what `textOf` returns for a line that is read once more, in chunks. */
-async function* longText(
-  journal: ReadableJournal,
-  line: Line,
-  gone: readonly GoneRange[],
-  signal: AbortSignal,
-): AsyncGenerator<Buffer> {
-  yield textOf(
-    [],
-    gone.filter(({ last }) => last < line.seq),
-  );
-  let isFirst = true;
-  for await (const chunk of journal.bytesOf(line, signal)) {
-    if (isFirst) yield Buffer.from(`id: ${line.seq}\nevent: ${typeOf(chunk, 0, line.seq)}\ndata: `);
-    isFirst = false;
-    yield chunk;
-  }
-  yield EVENT_END;
-  yield textOf(
-    [],
-    gone.filter(({ last }) => last > line.seq),
-  );
+/** The newline of a line ends its data, and another one its event. */
+const form: LineForm = { textOf, headOf: (line) => Buffer.from(headOf(line)), end: Buffer.from('\n') };
+
+function headOf({ seq, type }: Line): string {
+  return `id: ${seq}\nevent: ${type}\ndata: `;
 }
 
-function linesText(lines: readonly Line[]): Buffer {
-  const heads = lines.map(({ bytes, start, seq }) => `id: ${seq}\nevent: ${typeOf(bytes, start, seq)}\ndata: `);
+function textOf(lines: readonly Line[]): Buffer {
+  const heads = lines.map(headOf);
   let size = 0;
   for (const [index, { start, end }] of lines.entries()) size += heads[index]!.length + end - start + 2;
   const text = Buffer.allocUnsafe(size);

@@ -9,6 +9,7 @@ import { linesType } from './accept.ts';
 import { type EventsQuestion, questionReader } from './events-query.ts';
 import { Streams } from './events-stream.ts';
 import type { ReadableJournal, ReadingParts } from './journals.ts';
+import { piecesOf } from './pieces.ts';
 import { type FollowedLines, follow, type Newest, newestOf, recorded } from './tail.ts';
 
 /** @returns the handler of `GET /events`; it throws Refusal 400 for a wrong query */
@@ -37,7 +38,7 @@ export function readEvents({ journals, sourceFilter, limits, metrics }: ReadingP
         kind: 'stream',
         status: 200,
         contentType: question.form === 'json' ? 'application/json' : linesType,
-        pieces: (signal, onWait) => piecesOf(page, signal, onWait),
+        pieces: (signal, onWait) => bytesOfPage(page, signal, onWait),
       };
     };
     return { kind: 'later', reply };
@@ -156,22 +157,22 @@ async function partOf(
 }
 
 /** Yields the lines as they are, or in a document: the newline after a long line is white space between its tokens. */
-async function* piecesOf(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
+async function* bytesOfPage(page: EventsPage, ending: AbortSignal, onWait: () => void): AsyncGenerator<Buffer> {
   const isDocument = page.question.form === 'json';
   const looked = { seq: 0 };
-  let before = isDocument ? '{"events":[' : '';
+  let before = isDocument ? Buffer.from('{"events":[') : NOTHING;
+  const headOf = () => {
+    const head = before;
+    before = isDocument ? COMMA : NOTHING;
+    return head;
+  };
+  const withHead = ({ bytes, start, end }: Line) => [headOf(), bytes.subarray(start, end)];
+  const textOf = (lines: readonly Line[]) => (isDocument ? Buffer.concat(lines.flatMap(withHead)) : bytesOf(lines));
   for await (const chosen of linesOf(page, ending, onWait, looked)) {
-    const [line] = chosen;
-    if (line?.isDropped === true) {
-      yield Buffer.from(before);
-      yield* page.journal.bytesOf(line, ending);
-    } else if (isDocument) {
-      const parts = chosen.flatMap(({ bytes, start, end }) => [COMMA, bytes.subarray(start, end)]);
-      yield Buffer.concat([Buffer.from(before), ...parts.slice(1)]);
-    } else yield bytesOf(chosen);
-    if (isDocument) before = ',';
+    yield* page.journal.bytesOf(piecesOf(chosen, { textOf, headOf, end: NOTHING }), ending);
   }
-  if (isDocument) yield Buffer.from(`${before === ',' ? '' : before}],"next_after_seq":${looked.seq}}`);
+  if (isDocument) yield Buffer.from(`${before === COMMA ? '' : before}],"next_after_seq":${looked.seq}}`);
 }
 
 const COMMA = Buffer.from(',');
+const NOTHING = Buffer.alloc(0);

@@ -9,7 +9,7 @@ import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
-import type { Line, Remark } from '../journal/look/reading.ts';
+import { Line, type Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { readLastStop } from '../journal/open/clean-stop.ts';
 import { lastLine } from '../journal/open/scan.ts';
@@ -19,6 +19,7 @@ import { type Notices, oncePerName } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { Refusals } from '../telemetry/refusals.ts';
 import type { Tail } from './newest.ts';
+import type { Piece } from './pieces.ts';
 import { Semaphore } from './semaphore.ts';
 import { Turns } from './turns.ts';
 
@@ -192,22 +193,29 @@ export class ReadableJournal {
   }
 
   /**
-   * Reads a line once more, in chunks, so that a client that does not read holds a chunk of it instead of the line. The caller holds a
-   * part of `SharedByReadings.buffers`.
+   * Yields the bytes of pieces. A long line is read once more, in chunks, so that a client that does not read holds a chunk of it
+   * instead of the line. The caller holds a part of `SharedByReadings.buffers`.
    * @param signal ends the turns, but not the line: what ends early is complete
-   * @returns its bytes with its newline: each chunk is valid until the next is asked for
+   * @returns each chunk of a long line is valid until the next is asked for; its newline is included
    * @throws the error of a system call
    */
-  async *bytesOf({ file, byte, start, end }: Line, signal: AbortSignal): AsyncGenerator<Buffer> {
-    let left = end + 1 - start;
+  async *bytesOf(pieces: readonly Piece[], signal: AbortSignal): AsyncGenerator<Buffer> {
     const chunkBytes = this.#options.limits.readTurnBytes;
-    for await (const chunk of this.#disk.read(file, byte, byte + left, { chunkBytes })) {
-      if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // the signal alone
-      this.shared.read(chunk.length);
-      left -= chunk.length;
-      yield chunk;
+    for (const piece of pieces) {
+      if (!(piece instanceof Line)) {
+        if (piece.length > 0) yield piece;
+        continue;
+      }
+      const { file, byte, start, end } = piece;
+      let left = end + 1 - start;
+      for await (const chunk of this.#disk.read(file, byte, byte + left, { chunkBytes })) {
+        if (!signal.aborted) await this.shared.turns.take(signal).catch(() => {}); // the signal alone
+        this.shared.read(chunk.length);
+        left -= chunk.length;
+        yield chunk;
+      }
+      if (left > 0) throw new Error(`${file} ends ${left} bytes before the end of a line that was there`);
     }
-    if (left > 0) throw new Error(`${file} ends ${left} bytes before the end of a line that was there`);
   }
 
   async *#chunks(

@@ -5,6 +5,7 @@ import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
 import type { GoneLines, Line } from '../journal/look/reading.ts';
 import type { Progress } from '../journal/progress.ts';
+import type { Piece } from './pieces.ts';
 
 type TailLimits = Pick<Limits, 'readTurnBytes' | 'sharedLinesBytesMax'>;
 
@@ -16,7 +17,7 @@ export interface SharedPage {
   readonly gone: readonly GoneLines[];
   readonly bytes: number;
   /** All of it in the form of a stream, made by the first stream that sends it. */
-  form?: Buffer;
+  pieces?: readonly Piece[];
 }
 
 /** The newest lines of a journal, for all its followers. Lines are read when a follower asks for them. */

@@ -16,7 +16,7 @@ export type Followed = FollowedLines | { readonly kind: 'another journal' };
 /** Lines that match, and the seqs between them that the journal does not have any more. */
 export interface FollowedLines {
   readonly kind: 'lines';
-  /** A line that is longer than a chunk is alone, and dropped: `ReadableJournal.bytesOf` reads its bytes. */
+  /** A line that is longer than a chunk is dropped: see `Piece`. */
   readonly lines: readonly Line[];
   readonly gone: readonly GoneLines[];
   /** If these are all lines of a page: its form can be shared by followers. */
@@ -139,8 +139,8 @@ export async function* recorded(
   try {
     for await (const lines of readJournal(disk, reading, onRemark)) {
       if (signal.aborted) return;
-      if (lines.some((line) => isLong(line, limits))) yield* apart(lines, gone.splice(0), limits);
-      else yield { kind: 'lines', lines, gone: gone.splice(0) };
+      dropLong(lines, limits);
+      yield { kind: 'lines', lines, gone: gone.splice(0) };
     }
     if (gone.length > 0 && !signal.aborted) yield { kind: 'lines', lines: [], gone };
   } catch (error) {
@@ -186,17 +186,6 @@ function readingOf(journal: ReadableJournal, afterSeq: number, filter: Filter, l
   return { filter: { ...filter, afterSeq }, seek: true, follow: once, progress: journal.progress(), limits };
 }
 
-/** Yields each long line alone, after its memory was freed, and the lines between them together. */
-function* apart(lines: readonly Line[], gone: readonly GoneLines[], limits: Limits): Generator<FollowedLines> {
+function dropLong(lines: readonly Line[], limits: Limits): void {
   for (const line of lines) if (isLong(line, limits)) line.drop();
-  let goneLeft = gone;
-  for (let at = 0, end = 0; at < lines.length; at = end) {
-    const nextLong = lines.findIndex((line, index) => index >= at && line.isDropped);
-    if (nextLong === at) end = at + 1;
-    else end = nextLong === -1 ? lines.length : nextLong;
-    const part = lines.slice(at, end);
-    const before = end === lines.length ? goneLeft : goneLeft.filter(({ last }) => last < part.at(-1)!.seq);
-    goneLeft = goneLeft.slice(before.length);
-    yield { kind: 'lines', lines: part, gone: before };
-  }
 }

@@ -8,8 +8,10 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import { bytesOf } from '../../src/journal/look/reading.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
+import { piecesOf } from '../../src/reading/pieces.ts';
 import { recorded } from '../../src/reading/tail.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { StreamClient, serveReads } from '../support/reading.ts';
@@ -209,18 +211,14 @@ test('long lines are in memory one at a time, and are sent in chunks, byte for b
   const journal = journals.of(undefined);
   const { signal } = new AbortController();
 
+  const form = { textOf: bytesOf, headOf: () => Buffer.alloc(0), end: Buffer.alloc(0) };
   const readAll = async () => {
     const found: Buffer[] = [];
     const seqs: number[] = [];
     for await (const { lines } of recorded(journal, 0, { filter: {}, signal, limits })) {
       seqs.push(...lines.map(({ seq }) => seq));
-      for (const line of lines) {
-        if (!line.isDropped) {
-          assert.ok(line.end - line.start <= 1_000);
-          found.push(line.bytes.subarray(line.start, line.end), Buffer.from('\n'));
-        } else assert.equal(lines.length, 1);
-        if (line.isDropped) for await (const chunk of journal.bytesOf(line, signal)) found.push(Buffer.from(chunk));
-      }
+      assert.ok(lines.every(({ isDropped, start, end }) => isDropped === end - start > 1_000));
+      for await (const chunk of journal.bytesOf(piecesOf(lines, form), signal)) found.push(Buffer.from(chunk));
     }
     assert.deepEqual(seqs, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert.ok(Buffer.concat(found).equals(bytes));
@@ -250,4 +248,27 @@ test('pages and streams have short and long lines whole and in order', async (t)
     );
     stream.close();
   }
+});
+
+test('pages and streams have all events if each line is longer than a chunk', async (t) => {
+  const data = newFolder(t);
+  const { bytes, lines } = makeLines(5);
+  writeFileSync(join(data, FIRST), bytes);
+  const service = await serveReads(t, { data, limits: { ...standardLimits, readTurnBytes: 100 } });
+  for (const query of ['after_seq=0', 'last=5', 'last=9&type=materialization']) {
+    const stream = await StreamClient.open(`${service.url}/events?${query}`);
+    await stream.until('all', () => stream.events.length === 5);
+    assert.deepEqual(
+      stream.events,
+      lines.map((line, at) => ({ id: `${at + 1}`, event: 'AssetMaterialization', data: line.toString().trimEnd() })),
+    );
+    stream.close();
+  }
+  assert.equal(await (await service.get('/events?last=5')).text(), bytes.toString());
+  const stream = await StreamClient.open(`${service.url}/events?after_seq=4`);
+  for (let seq = 5; seq <= 8; seq += 1) {
+    await stream.until(`event ${seq}`, () => stream.seqs.at(-1) === seq);
+    await service.report('a');
+  }
+  assert.deepEqual(stream.seqs, [5, 6, 7, 8]);
 });

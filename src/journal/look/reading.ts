@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
 import type { Filter } from '../../event/search.ts';
-import { metadataOf, readRecorded, timeOf } from '../line/members.ts';
+import { metadataOf, readRecorded, timeOf, typeOf } from '../line/members.ts';
 import type { Progress } from '../progress.ts';
 import type { Gone, GoneRange } from '../segments.ts';
 
@@ -58,6 +58,7 @@ export class Line {
   readonly byte: number;
   #event: Recorded | undefined;
   #time: string | undefined;
+  #type: string | undefined;
 
   /** @param end of the line: the index of its newline */
   constructor(bytes: Buffer, start: number, end: number, seq: number, file = '', byte = -1) {
@@ -75,9 +76,16 @@ export class Line {
     return this.#time;
   }
 
-  /** Frees the memory of the line, for a reader that sends it from its file. Only its seq and its time are known then. */
+  /** The type of its event: `AssetObservation`. */
+  get type(): string {
+    this.#type ??= typeOf(this.bytes, this.start, this.seq);
+    return this.#type;
+  }
+
+  /** Frees the memory of the line, for a reader that sends it from its file. Only its seq, time and type are known then. */
   drop(): void {
     void this.time;
+    void this.type;
     this.bytes = NO_BYTES;
     this.#event = undefined;
   }

@@ -1,0 +1,26 @@
+/** The pieces of a reply with events: its bytes as they are sent, of which a client that does not read holds one. */
+
+import { type Line, linesBefore } from '../journal/look/reading.ts';
+
+/** Bytes, or a line that is longer than a chunk: it was dropped, and is read once more while it is sent. */
+export type Piece = Buffer | Line;
+
+/** How a reply writes lines. */
+export interface LineForm {
+  readonly textOf: (lines: readonly Line[]) => Buffer;
+  /** What is before a line that is read once more, and after its newline. */
+  readonly headOf: (line: Line) => Buffer;
+  readonly end: Buffer;
+}
+
+/** @returns the lines in a form: a piece of the lines between dropped ones, and three of each dropped one */
+export function piecesOf(lines: readonly Line[], { textOf, headOf, end }: LineForm): Piece[] {
+  const pieces: Piece[] = [];
+  for (let left = lines; left.length > 0; ) {
+    const kept = linesBefore(left, ({ isDropped }) => isDropped);
+    if (kept.length > 0) pieces.push(textOf(kept));
+    else pieces.push(headOf(left[0]!), left[0]!, end);
+    left = left.slice(Math.max(1, kept.length));
+  }
+  return pieces;
+}
