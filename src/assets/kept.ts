@@ -135,20 +135,24 @@ export async function foldLines(kept: Kept, folding: Folding): Promise<void> {
   const { disk, progress, limits, untilSeq, signal, onRemark, onLines } = folding;
   const once = AbortSignal.abort();
   const reading = { filter: { afterSeq: kept.seq, untilSeq }, seek: true, follow: once, progress, limits };
-  let [time, timeMs] = ['', 0];
   for await (const lines of readJournal(disk, reading, onRemark)) {
     if (signal.aborted) return;
-    for (const { bytes, start, end, seq } of lines) {
-      const text = timeOf(bytes, start, seq);
-      if (text !== time) [time, timeMs] = [text, Date.parse(text)]; // the lines of a batch have the same time
-      kept.states.take(seq, timeMs, reportedOf(bytes, start, end, seq));
-    }
-    const last = lines.at(-1);
-    if (last === undefined) continue;
-    kept.seq = last.seq;
-    if (last.seq >= kept.end.seq) kept.end = markOf(last.bytes, last.start, last.end, last.seq);
+    if (lines.length === 0) continue;
+    takeLines(kept, lines);
     onLines(lines);
   }
+}
+
+function takeLines(kept: Kept, lines: readonly Line[]): void {
+  let [time, timeMs] = ['', 0];
+  for (const { bytes, start, end, seq } of lines) {
+    const text = timeOf(bytes, start, seq);
+    if (text !== time) [time, timeMs] = [text, Date.parse(text)]; // the lines of a batch have the same time
+    kept.states.take(seq, timeMs, reportedOf(bytes, start, end, seq));
+  }
+  const last = lines.at(-1)!;
+  kept.seq = last.seq;
+  if (last.seq >= kept.end.seq) kept.end = markOf(last.bytes, last.start, last.end, last.seq);
 }
 
 /**

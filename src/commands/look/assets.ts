@@ -20,7 +20,6 @@ import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { limits, MIB } from '../../config/limits.ts';
 import { flagOption, switchOption } from '../../config/options.ts';
 import { keyText } from '../../event/asset-key.ts';
-import type { Recorded } from '../../event/event.ts';
 import { type By, happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { durationMs } from '../../event/moment.ts';
 import { type SourceFilter, searches } from '../../event/search.ts';
@@ -139,16 +138,19 @@ async function listAssets(
   const print = printerOf(values, output.stdout, formsBy(by, kind === 'hosted'));
   const known = knownAssets(all, values);
   const states = new AssetStates({ by });
+  const takeEvents = (lines: readonly Line[], deployment: string | undefined) => {
+    for (const { event } of lines) {
+      if (by === 'event_time' && !isInRange(sortKeyOf(happenedAt(event)))) continue;
+      states.take(event.seq, Date.parse(event.time), reportedIn(event), deployment);
+    }
+  };
   if (known === undefined) {
-    await readEvents(
-      all,
-      (source) => source.read(filter),
-      (event, deployment) => {
-        if (by === 'time' || isInRange(sortKeyOf(happenedAt(event))))
-          states.take(event.seq, Date.parse(event.time), reportedIn(event), deployment);
-      },
-      () => checkMemory(states, values),
-    );
+    for (const source of all) {
+      for await (const lines of source.read(filter)) {
+        takeEvents(lines, source.deployment);
+        checkMemory(states, values);
+      }
+    }
   }
   let count = 0;
   if (!(await print([]))) return false;
@@ -167,21 +169,6 @@ async function listAssets(
 function stateTest({ failing, stale }: Pick<AssetsOptions, 'failing' | 'stale'>): (asset: Asset) => boolean {
   const staleMs = stale === undefined ? undefined : Date.now() - durationMs(stale)!;
   return (asset) => isAskedFor(asset, { failing, staleMs });
-}
-
-/** @param afterPage called after the events of each page */
-async function readEvents(
-  sources: readonly JournalSource[],
-  read: (source: JournalSource) => AsyncIterable<readonly Line[]>,
-  onEvent: (event: Recorded, deployment: string | undefined) => void,
-  afterPage: () => void,
-): Promise<void> {
-  for (const source of sources) {
-    for await (const lines of read(source)) {
-      for (const { event } of lines) onEvent(event, source.deployment);
-      afterPage();
-    }
-  }
 }
 
 /** @returns the matching assets from the states that services keep; undefined if events must be read for them */

@@ -4,7 +4,6 @@ import { MIB } from '../../config/limits.ts';
 import { happenedAt, sortKeyOf } from '../../event/event-time.ts';
 import { Line } from '../../journal/look/reading.ts';
 import { rangeTest, type TimeRange } from './options.ts';
-import type { DeploymentLine } from './source.ts';
 
 /** Which events are wanted. The bounds apply to the time at which they happened. */
 export interface EventTimeRange extends TimeRange {
@@ -24,25 +23,27 @@ export class TooManyToSort extends Error {}
  * @throws TooManyToSort if the events in the range, or the last ones of them, do not fit into `bytesMax`
  */
 export async function* sortedByEventTime(
-  pages: AsyncIterable<readonly DeploymentLine[]>,
+  pages: AsyncIterable<readonly Line[]>,
   range: EventTimeRange,
-): AsyncGenerator<readonly DeploymentLine[]> {
+): AsyncGenerator<readonly Line[]> {
   const isInRange = rangeTest(range);
   const buffer = new SortBuffer(range);
-  for await (const page of pages) {
-    for (const { deployment, line } of page) {
-      const { event, bytes, start, end, seq } = line;
-      const key = sortKeyOf(happenedAt(event));
-      if (isInRange(key)) buffer.add({ key, deployment, seq, text: bytes.toString('latin1', start, end) });
-    }
-  }
+  const add = ({ deployment, event, bytes, start, end, seq }: Line) => {
+    const key = sortKeyOf(happenedAt(event));
+    if (isInRange(key)) buffer.add({ key, deployment, seq, text: bytes.toString('latin1', start, end) });
+  };
+  for await (const page of pages) page.forEach(add);
   const entries = buffer.inOrder();
   for (let at = 0; at < entries.length; at += PAGE_EVENTS) {
-    yield entries.slice(at, at + PAGE_EVENTS).map(({ deployment, seq, text }) => {
-      const bytes = Buffer.from(text, 'latin1');
-      return { deployment, line: new Line(bytes, 0, bytes.length, seq) };
-    });
+    yield entries.slice(at, at + PAGE_EVENTS).map(lineOf);
   }
+}
+
+function lineOf({ deployment, seq, text }: SortEntry): Line {
+  const bytes = Buffer.from(text, 'latin1');
+  const line = new Line(bytes, 0, bytes.length, seq);
+  line.deployment = deployment;
+  return line;
 }
 
 interface SortEntry {

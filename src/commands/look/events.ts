@@ -36,7 +36,7 @@ import {
   type SearchOptions,
   searchOptions,
 } from './options.ts';
-import type { DeploymentLine, JournalSource, JournalSources } from './source.ts';
+import type { JournalSource, JournalSources } from './source.ts';
 
 interface EventsOptions extends LookOptions, SearchOptions {
   readonly afterSeq: number;
@@ -157,8 +157,8 @@ async function listEvents(
 
 /** Prints pages of lines. @returns `none` if the pages ended without a line; never while following */
 async function printAll(
-  pages: AsyncIterable<readonly DeploymentLine[]>,
-  print: Print<DeploymentLine>,
+  pages: AsyncIterable<readonly Line[]>,
+  print: Print<Line>,
   limit: number | undefined,
   follow: AbortSignal | undefined,
 ): Promise<'some' | 'none'> {
@@ -180,24 +180,21 @@ async function* linesOf(
   filter: Filter,
   last: number | undefined,
   follow: AbortSignal | undefined,
-): AsyncGenerator<readonly DeploymentLine[]> {
+): AsyncGenerator<readonly Line[]> {
   const starts = new Map<JournalSource, number>();
   if (last !== undefined) {
     const newest = await newestOf(all, last, filter, starts);
     if (newest.some(({ line }) => line.isDropped)) {
       for (const { source, line } of newest.toReversed()) starts.set(source, line.seq - 1);
     } else {
-      yield newest.map(({ source: { deployment = '' }, line }) => ({ deployment, line }));
+      yield newest.map(({ line }) => line);
       if (follow === undefined) return;
     }
   }
   const filterFor = (source: JournalSource) => ({ ...filter, afterSeq: starts.get(source) ?? filter.afterSeq });
   const [only] = all;
   if (kind === 'journal' && only !== undefined) {
-    for await (const lines of only.read(filterFor(only), follow && { signal: follow }, follow === undefined)) {
-      yield lines.map((line) => ({ deployment: '', line }));
-    }
-    return;
+    return yield* only.read(filterFor(only), follow && { signal: follow }, follow === undefined);
   }
   let left = limits.mergedJournalsMax - all.length;
   const addedUpToMax = async () => {
@@ -233,6 +230,7 @@ async function newestOf(
     let time = '~'; // after each time
     const own = lines.toReversed().map((line) => {
       if (line.time < time) time = line.time;
+      line.deployment = source.deployment ?? '';
       return { source, line, time };
     });
     newest = [...newest, ...own.reverse()];
@@ -244,8 +242,8 @@ async function newestOf(
 }
 
 /** @param by the time that the table shows, and that orders it */
-function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
-  const forms: Forms<DeploymentLine> = {
+function formsBy(by: By, isHosted: boolean): Forms<Line> {
+  const forms: Forms<Line> = {
     columns: [
       { title: 'seq', whole: 3 },
       { title: by === 'time' ? 'time (UTC)' : 'event time (UTC)', whole: 19 },
@@ -254,7 +252,7 @@ function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
       { title: 'partition' },
       { title: 'what it says' },
     ],
-    row: ({ line: { event, metadata } }) => [
+    row: ({ event, metadata }) => [
       String(event.seq),
       secondOf(by === 'time' ? event.time : happenedAt(event)),
       outcomeOf(event),
@@ -266,7 +264,7 @@ function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
       ...['seq', 'time', 'type', 'asset_key', 'partition', 'check_name', 'passed', 'severity', 'data_version'],
       ...['description', 'metadata', 'id', 'event_time', 'idempotency_key'],
     ],
-    record: ({ line: { event, metadata } }) => [
+    record: ({ event, metadata }) => [
       event.seq,
       event.time,
       event.type,
@@ -282,7 +280,7 @@ function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
       event.event_time,
       event.idempotency_key,
     ],
-    json: (rows) => bytesOf(rows.map(({ line }) => line)),
+    json: bytesOf,
   };
   return isHosted
     ? withDeployment(forms, DEPLOYMENT_COLUMN, ({ deployment }) => deployment, jsonWithDeployment)
@@ -292,8 +290,8 @@ function formsBy(by: By, isHosted: boolean): Forms<DeploymentLine> {
 /** The index of the column in the table: after the columns that are never cut. */
 const DEPLOYMENT_COLUMN = 3;
 
-function jsonWithDeployment(rows: readonly DeploymentLine[]): Buffer {
-  const pieces = rows.flatMap(({ deployment, line: { bytes, start, end } }) => [
+function jsonWithDeployment(rows: readonly Line[]): Buffer {
+  const pieces = rows.flatMap(({ deployment, bytes, start, end }) => [
     Buffer.from(`{"deployment":${JSON.stringify(deployment)},`),
     bytes.subarray(start + 1, end), // the line of the journal after its brace, byte for byte
     NEWLINE,

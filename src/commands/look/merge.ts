@@ -2,9 +2,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Filter } from '../../event/search.ts';
-import { timeOf } from '../../journal/line/members.ts';
 import type { Line } from '../../journal/look/reading.ts';
-import type { DeploymentLine, JournalSource } from './source.ts';
+import type { JournalSource } from './source.ts';
 
 export interface MergeInput {
   /** The journals that are merged from the start. */
@@ -21,7 +20,7 @@ export interface MergeInput {
  * Merges journals. A journal keeps the order of its seqs, also after its clock was set back. While following, the lines that
  * one poll found are merged.
  */
-export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly DeploymentLine[]> {
+export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly Line[]> {
   const { follow, followMs } = merge;
   const open = (source: JournalSource) => new SourceCursor(source, merge.filterOf(source), follow);
   let cursors = merge.sources.map(open);
@@ -33,7 +32,8 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly D
       // Lines not yet read of a journal are never older than the last one read.
       const until = ready.map(({ lastTime }) => lastTime).reduce((least, time) => (time < least ? time : least));
       const entries = ready.flatMap((cursor) => cursor.take(until));
-      yield entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
+      entries.sort((a, b) => (a.time < b.time ? -1 : a.time === b.time ? 0 : 1));
+      yield entries.map(({ line }) => line);
       continue;
     }
     if (cursors.length === 0) return;
@@ -44,7 +44,8 @@ export async function* mergeByTime(merge: MergeInput): AsyncGenerator<readonly D
 }
 
 /** A line with its time, or with the time of an earlier line of its journal if the clock was set back. */
-interface Entry extends DeploymentLine {
+interface Entry {
+  readonly line: Line;
   readonly time: string;
 }
 
@@ -87,12 +88,16 @@ class SourceCursor {
     let next = await this.#pages.next();
     while (!next.done && next.value.length === 0) next = await this.#pages.next();
     this.kind = next.done ? 'ended' : 'lines';
-    for (const line of next.done ? [] : next.value) {
-      const time = timeOf(line.bytes, line.start, line.seq);
-      if (time > this.lastTime) this.lastTime = time;
-      this.#entries.push({ deployment: this.#deployment, line, time: this.lastTime });
-    }
+    if (!next.done) this.#add(next.value);
     this.#settle();
+  }
+
+  #add(lines: readonly Line[]): void {
+    for (const line of lines) {
+      if (line.time > this.lastTime) this.lastTime = line.time;
+      line.deployment = this.#deployment;
+      this.#entries.push({ line, time: this.lastTime });
+    }
   }
 
   #wait(): Promise<void> {

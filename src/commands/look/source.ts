@@ -44,9 +44,3 @@ export interface JournalSources {
   /** @returns the journals of deployments that have appeared since the last call */
   added(): Promise<readonly JournalSource[]>;
 }
-
-/** A line with its deployment, which is empty for a journal that belongs to none. */
-export interface DeploymentLine {
-  readonly deployment: string;
-  readonly line: Line;
-}

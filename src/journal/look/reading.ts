@@ -56,6 +56,8 @@ export class Line {
   /** Its file, and where it begins there; empty and -1 if it was not read from a file of a journal. */
   readonly file: string;
   readonly byte: number;
+  /** The name of the deployment, for a reader of several journals. */
+  deployment = '';
   #event: Recorded | undefined;
   #time: string | undefined;
   #type: string | undefined;

@@ -27,12 +27,12 @@ async function sortPages(
   range: { bytesMax: number; last?: number; since?: string },
 ): Promise<Line[]> {
   async function* all() {
-    for (const page of pages) yield page.map((line) => ({ deployment: '', line }));
+    yield* pages;
   }
   const found: Line[] = [];
   for await (const page of sortedByEventTime(all(), { last: undefined, ...everything, ...range })) {
     assert.ok(page.length <= 1_000);
-    found.push(...page.map(({ line }) => line));
+    found.push(...page);
   }
   return found;
 }
