@@ -9,7 +9,7 @@ import { LINE_FEED } from '../event/json-bytes.ts';
 import type { SourceFilter } from '../event/search.ts';
 import { unavailableRefusal } from '../http/message.ts';
 import { type Disk, type ReadableDisk, unlessAbsent } from '../journal/disk.ts';
-import { Line, type Remark } from '../journal/look/reading.ts';
+import { type GoneLines, Line, type Remark } from '../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../journal/look/source-state.ts';
 import { readLastStop } from '../journal/open/clean-stop.ts';
 import { lastLine } from '../journal/open/scan.ts';
@@ -290,13 +290,15 @@ export class ReadableJournal {
   }
 
   /**
+   * @param onGone called with lines that the journal does not have any more
    * @returns a function that logs what a reader that begins now finds damaged, each problem once; nothing if another journal
    *   replaces this one meanwhile: files that are gone are no damage then
    */
-  remarks(): (remark: Remark) => void {
+  remarks(onGone: (gone: GoneLines) => void = () => {}): (remark: Remark) => void {
     const { replaced } = this;
     const isWhole = this.#replacing === undefined;
-    return ({ kind, text }) => {
+    return ({ kind, text, gone }) => {
+      if (gone !== undefined) onGone(gone);
       if (kind !== 'damage' || !isWhole || replaced.aborted || !this.#isNewDamage(text)) return;
       this.#options.notices.error(
         'a journal is damaged, and what cannot be verified is not shown; see assetlog verify',

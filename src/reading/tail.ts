@@ -6,7 +6,7 @@
 import type { Limits } from '../config/limits.ts';
 import { type Filter, isMatch } from '../event/search.ts';
 import { readJournal, readNewest } from '../journal/look/reader.ts';
-import type { GoneLines, Line, Reading, Remark } from '../journal/look/reading.ts';
+import type { GoneLines, Line, Reading } from '../journal/look/reading.ts';
 import type { ReadableJournal } from './journals.ts';
 import { inGroups, isLong, type SharedPage, Tail } from './newest.ts';
 
@@ -105,15 +105,11 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
 /** @param afterSeq the last seq that is durable now */
 function tailOf(journal: ReadableJournal, afterSeq: number, limits: Limits): Tail {
   const { shared, replaced } = journal;
-  const log = journal.remarks();
   return new Tail(shared, afterSeq, limits, (end, onGone) => {
     const progress = inGroups(journal.progress(), limits.streamWakeMs);
     const follow = AbortSignal.any([end, replaced]);
     const reading = { filter: { afterSeq }, seek: true, follow, progress, limits };
-    return readJournal(journal.diskFor({ signal: end, isFollower: true }), reading, (remark) => {
-      log(remark);
-      if (remark.gone !== undefined) onGone(remark.gone);
-    });
+    return readJournal(journal.diskFor({ signal: end, isFollower: true }), reading, journal.remarks(onGone));
   });
 }
 
@@ -129,15 +125,11 @@ export async function* recorded(
   isSearch = false,
 ): AsyncGenerator<FollowedLines> {
   const gone: GoneLines[] = [];
-  const log = journal.remarks();
-  const onRemark = (remark: Remark) => {
-    log(remark);
-    if (remark.gone !== undefined) gone.push(remark.gone);
-  };
   const reading = { ...readingOf(journal, afterSeq, filter, limits), isSearch };
   const disk = journal.diskFor({ signal, isCounted: true });
+  const remarks = journal.remarks((range) => gone.push(range));
   try {
-    for await (const lines of readJournal(disk, reading, onRemark)) {
+    for await (const lines of readJournal(disk, reading, remarks)) {
       if (signal.aborted) return;
       dropLong(lines, limits);
       yield { kind: 'lines', lines, gone: gone.splice(0) };
