@@ -13,7 +13,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { deviceOf, mountNew } from '../faults/mounts.ts';
-import { withoutMounts } from '../support/tools.ts';
+import { withoutMounts } from '../support/machine.ts';
 import { countText, mebibytesText, microsecondsText, millisecondsText, quantile, ratioText, table } from './figures.ts';
 import { itemOf, reportOf } from './load.ts';
 import { inScratch, type Scratch } from './scratch.ts';
