@@ -6,12 +6,13 @@ import { createClientAddress } from './config/client-address.ts';
 import { type Config, journalFolder } from './config/config.ts';
 import { type ExitCode, exitCodes } from './config/exit-codes.ts';
 import { Mutex } from './config/mutex.ts';
+import { Rota } from './config/rota.ts';
 import { hostOf } from './http/origin.ts';
 import { type Listener, listen as standardListen } from './http/socket/listener.ts';
 import { type Disk, openDisk as standardOpenDisk } from './journal/disk.ts';
 import { type SpaceWatch, watchSpace } from './journal/free-space.ts';
 import { KeyMemory } from './journal/keys/memory.ts';
-import { lockFolder as standardLockFolder } from './journal/lock.ts';
+import { createLockRota, lockFolder as standardLockFolder } from './journal/lock.ts';
 import { DamagedError } from './journal/open/recovery.ts';
 import { OwnProgress } from './journal/progress.ts';
 import { AssetReadings } from './reading/assets.ts';
@@ -22,7 +23,7 @@ import { addressToListenAt, leadsTo, listenAt } from './service/listening.ts';
 import { recordLocally } from './service/local.ts';
 import { Peers } from './service/peers.ts';
 import { isReadingOn } from './service/readable.ts';
-import type { Recording } from './service/recording.ts';
+import type { RecordedJournals, Recording } from './service/recording.ts';
 import { createAppFor } from './service/requests.ts';
 import type { ServiceParts, Setup } from './service/setup.ts';
 import { resolvesWithin, Shutdown } from './service/shutdown.ts';
@@ -109,6 +110,7 @@ function setUp(config: Config, notices: Notices, parts: ServiceParts): Setup {
     activity,
     refusals,
     keyMemory,
+    locks: createLockRota(limits),
     commitDelayMs: () => (shutdown.hasBegun ? 0 : config.commitDelay),
     progress: new OwnProgress(() => [...metrics.journals].some(({ queueBytes }) => queueBytes > 0)),
     refusedFiles: new Set(),
@@ -134,7 +136,14 @@ async function start(setup: Setup): Promise<Service> {
   const journals = createJournals(setup, folder, () => recording);
   const allAssets = createAssets(setup, folder, journals);
   const isKept = config.watchAsset.length > 0 || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
-  const recording: Recording = await createRecording(setup, folder, peers, isKept ? allAssets : undefined);
+  const requests = createRequests(setup, allAssets, peers);
+  const recorded = {
+    folder,
+    hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment),
+    assets: isKept ? allAssets : undefined,
+    requests,
+  };
+  const recording: Recording = await createRecording(setup, recorded, peers);
   await peers.open(recording);
   const space = await watchFreeSpace(setup, folder, recording);
   let opened: Promise<void> | undefined;
@@ -152,8 +161,9 @@ async function start(setup: Setup): Promise<Service> {
   const { address, port } = own;
   peers.onListening();
   await open();
-  folder.lock?.watch(limits.lockCheckMs, (error) => recording.abandon(error));
+  folder.lock?.watch(setup.locks, (error) => recording.abandon(error));
   peers.begin();
+  shutdown.add(() => requests.close());
   shutdown.add(() => recording.hurry()); // the first step of a stop: the requests that it waits for get their replies
   return {
     url: `http://${hostOf(address)}:${port}${config.pathPrefix}`,
@@ -178,14 +188,9 @@ async function lock({ config, notices, limits, openDisk, lockFolder, shutdown }:
 }
 
 /** @throws StartError if the deployments file cannot be read or is invalid */
-async function createRecording(
-  setup: Setup,
-  folder: DataFolder,
-  peers: Peers,
-  assets: AllAssets | undefined,
-): Promise<Recording> {
+async function createRecording(setup: Setup, journals: RecordedJournals, peers: Peers): Promise<Recording> {
   const { config, notices, limits, refusals, activity, shutdown } = setup;
-  const journals = { folder, hooksOf: (deployment: string | undefined) => peers.hooksOf(deployment), assets };
+  const { folder } = journals;
   const recording =
     config.deployments === ''
       ? recordLocally(setup, journals)
@@ -206,11 +211,12 @@ async function createRecording(
 
 /** @throws StartError if the disk is not larger than `Config.keepFree`, or does not report its space */
 async function watchFreeSpace(
-  { config, notices, limits, shutdown }: Setup,
+  { config, notices, limits, progress, shutdown }: Setup,
   { disk }: DataFolder,
   recording: Recording,
 ): Promise<SpaceWatch> {
   const space = await watchSpace(disk, config, limits, notices, () => void recording.makeSpace());
+  progress.onWritten(space.written);
   shutdown.add(() => space.stop());
   const { keepFree = 0, retainBytes = 0 } = config;
   if (keepFree > 0 && space.isUnreported) {
@@ -260,6 +266,19 @@ function createAssets(
   });
 }
 
+/** Looks at what commands asked for beside the journals. */
+function createRequests({ limits }: Setup, assets: AllAssets, peers: Peers): RecordedJournals['requests'] {
+  return new Rota({
+    turnMs: limits.requestCheckMs,
+    turnMax: limits.requestChecksMax,
+    soonMs: [limits.askedCheckMs, limits.askedAgainMs],
+    look: async (deployment) => {
+      await assets.takeForget(deployment);
+      await peers.takeRequests(deployment);
+    },
+  });
+}
+
 function createAssetReadings(
   { config, limits, metrics, shutdown }: Setup,
   journals: ReadableJournals,
@@ -267,7 +286,6 @@ function createAssetReadings(
 ): AssetReadings {
   const readings = new AssetReadings({ journals, assets, limits });
   metrics.assets = assets;
-  assets.begin();
   if (config.watchAsset.length > 0) metrics.watched = readings;
   shutdown.add(() => {
     readings.close();

@@ -21,7 +21,7 @@ export interface AllAssetsOptions {
   readonly nextSeq: (folder: string) => number | undefined;
   readonly turn: () => Promise<void>;
   readonly notices: Notices;
-  readonly limits: JournalAssetsOptions['limits'] & Pick<Limits, 'assetBytesMax' | 'forgetCheckMs'>;
+  readonly limits: JournalAssetsOptions['limits'] & Pick<Limits, 'assetBytesMax'>;
 }
 
 export class AllAssets implements AssetFigures {
@@ -29,16 +29,9 @@ export class AllAssets implements AssetFigures {
   /** By deployment, in the order of their last requests. */
   readonly #all = new Map<string | undefined, JournalAssets>();
   readonly #memory = { bytes: 0, refused: 0 };
-  #forgetting: NodeJS.Timeout | undefined;
-  #isForgetting = false;
 
   constructor(options: AllAssetsOptions) {
     this.#options = options;
-  }
-
-  /** Begins to look for what commands ask to forget. */
-  begin(): void {
-    this.#forgetting = setInterval(() => void this.#takeForgets(), this.#options.limits.forgetCheckMs).unref();
   }
 
   /** @param deployment undefined in local mode @returns the same object each time, until `forget` */
@@ -74,9 +67,13 @@ export class AllAssets implements AssetFigures {
     this.#all.delete(deployment);
   }
 
+  /** Forgets what a command asked to forget, if one did; one call at a time. Never rejects. */
+  async takeForget(deployment: string | undefined): Promise<void> {
+    await this.#all.get(deployment)?.takeForget();
+  }
+
   /** Ends what is being read. */
   close(): void {
-    clearInterval(this.#forgetting);
     for (const one of this.#all.values()) one.close();
   }
 
@@ -130,13 +127,6 @@ export class AllAssets implements AssetFigures {
     if (this.#memory.bytes > assetBytesMax * (1 + OTHERS_SHARE)) return false;
     const own = this.#all.get(deployment)?.bytes ?? 0;
     return [...this.#all.values()].some(({ bytes }) => bytes > own);
-  }
-
-  async #takeForgets(): Promise<void> {
-    if (this.#isForgetting) return;
-    this.#isForgetting = true;
-    for (const one of [...this.#all.values()]) await one.takeForget();
-    this.#isForgetting = false;
   }
 }
 

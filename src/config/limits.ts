@@ -71,8 +71,14 @@ export const limits = {
   /** Bytes of the names and numbers that a hub stores for a source, and the timeout of storing them. */
   seenBytesMax: 1_024,
   seenWriteMs: 10_000,
-  /** Interval at which a hub checks whether a source was to be forgotten, and how long `sources forget` waits for the hub. */
-  forgetCheckMs: 5_000,
+  /**
+   * Looks at what commands ask a service for, beside a journal: soon after a process has asked its lock who has it, once more, and in
+   * turn. A command waits for `forgetWaitMs`.
+   */
+  askedCheckMs: 1_000,
+  askedAgainMs: 4_000,
+  requestCheckMs: 10_000,
+  requestChecksMax: 5,
   forgetWaitMs: 30_000,
   /** Without an event for this long, a pipe asks its hub, which could not distinguish a silent device from a lost one otherwise. */
   forwardIdleMs: 600_000,
@@ -116,8 +122,10 @@ export const limits = {
   forwardRetryAfterMsMax: 3_600_000,
   /** Interval of attempts of a stopped pipe. */
   forwardStoppedMs: 60_000,
-  /** Interval of checks for files of an operator, and the shortest time between two writes of an unchanged state. */
+  /** Interval of checks for files of an operator while something changes, and while nothing does. */
   forwardCheckMs: 1_000,
+  forwardIdleCheckMs: 10_000,
+  /** The shortest time between two writes of an unchanged state. */
   forwardStateMs: 5_000,
   /** Time after which a request that is not answered is shown. */
   forwardSlowMs: 5_000,
@@ -200,8 +208,9 @@ export const limits = {
   earlyCloseBytes: 64 * KIB,
   /** A jump of the system's clock by more than this is logged. */
   clockJumpMs: 86_400_000,
-  /** Interval of checks of the free space. */
+  /** Interval of checks of the free space while events are recorded or space is short, and otherwise. */
   spaceCheckMs: 1_000,
+  spaceIdleCheckMs: 10_000,
   /** Free space below which a service is not ready, unless --min-free-bytes is set; on a smaller disk `minFreePercent` of it. At most half of --keep-free. */
   minFreeBytes: 64 * MIB,
   minFreePercent: 5,
@@ -303,8 +312,9 @@ export const limits = {
   lockMs: 800,
   lockAnswerMs: 300,
   lockAnswerBytesMax: 256,
-  /** Interval of checks that the lock file still exists, besides the check after each write. A second start takes longer. */
-  lockCheckMs: 500,
+  /** Interval of checks that a lock file still exists, besides the check after each write, and the number of locks in one interval. */
+  lockCheckMs: 10_000,
+  lockChecksMax: 30,
   healthcheckMs: 3_000,
   /** Interval at which a reader checks whether the journal has grown. Not `fs.watch`: it reports nothing on many file systems. */
   followMs: 200,

@@ -6,13 +6,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
+import type { Rota } from '../config/rota.ts';
 import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, refused } from '../event/record-result.ts';
 import { type Disk, isFull, lacksDescriptors } from '../journal/disk.ts';
 import type { AssetHooks, JournalHooks } from '../journal/hooks.ts';
 import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
-import { InUseError, type Lock, type LockFolder } from '../journal/lock.ts';
+import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
@@ -25,8 +26,13 @@ export interface DeploymentJournalsOptions {
   readonly openDisk: (name: string) => Disk;
   /** Takes the lock of the folder of a journal before it is opened. */
   readonly lockFolder: LockFolder;
+  readonly locks: LockRota;
+  /** See `RecordedJournals.requests`. */
+  readonly requests: Pick<Rota<string | undefined>, 'add' | 'delete' | 'soon'>;
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
   readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  /** See `JournalOptions.onRefused`. */
+  readonly onRefused?: (() => void) | undefined;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */
   readonly segmentBytes: number;
   /** The retention of each journal. */
@@ -375,6 +381,7 @@ export class DeploymentJournal {
       hooks: this.#options.hooksOf?.(this.#name),
       assets: this.#options.assetsOf?.(this.#name),
       onRecorded: this.#options.onRecorded?.bind(undefined, this.#disk.folder),
+      onRefused: this.#options.onRefused,
       checkHeld: () => this.#lock?.checkHeld(),
       onIdle: () => slots.closeIdle(),
       onNoDescriptor: () => void slots.closeOne(),
@@ -416,10 +423,15 @@ export class DeploymentJournal {
   async #tryToOpen(journal: Journal): Promise<Error | undefined> {
     try {
       await this.#disk.prepare();
-      const lock = await this.#options.lockFolder(this.#disk.folder, this.#options.limits);
+      const { lockFolder, limits, locks, requests } = this.#options;
+      const lock = await lockFolder(this.#disk.folder, limits);
       this.#lock = lock;
-      lock.shareDurable(() => journal.nextSeq);
-      lock.watch(this.#options.limits.lockCheckMs, (error) => journal.abandon(error));
+      lock.shareDurable(() => {
+        requests.soon(this.#name);
+        return journal.nextSeq;
+      });
+      lock.watch(locks, (error) => journal.abandon(error));
+      requests.add(this.#name);
       await journal.open();
       return undefined;
     } catch (error) {
@@ -431,6 +443,7 @@ export class DeploymentJournal {
   async #close(state: Opening | Open, reason?: string): Promise<void> {
     await state.journal.close(reason);
     if (state.kind === 'opening') await state.opened;
+    this.#options.requests.delete(this.#name);
     await this.#lock?.release();
     const { next } = this.#state as Closing;
     this.#state = { kind: 'idle' };
@@ -445,6 +458,7 @@ export class DeploymentJournal {
     });
     if (error instanceof Defect) this.#options.onDefect(error);
     this.#isAwaited = false;
+    this.#options.requests.delete(this.#name);
     await this.#lock?.release();
     if (journalIn(this.#state) !== journal) return; // the journal is being closed
     const reason = `the journal of this deployment cannot be written: ${publicReason(error)}`;

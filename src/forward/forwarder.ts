@@ -43,6 +43,8 @@ export interface ForwarderOptions extends Omit<JournalPipesOptions, 'deployment'
   readonly isOwnUrl?: IsOwnUrl;
   /** Like `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
+  /** Called when a check finds that a pipe did something. */
+  readonly onChange?: () => void;
   /** Of the file of `--forward`, as `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
 }
@@ -56,7 +58,13 @@ export class Forwarder {
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #journalPipes = new Map<Deployment, JournalPipes>();
   #timer: NodeJS.Timeout | undefined;
+  /** From `begin` on. */
+  #hasBegun = false;
+  /** The next check is at most `limits.forwardCheckMs` away. */
+  #isSoon = false;
   #isChecking = false;
+  /** What the last check found, and when that was something else. */
+  #found = { text: '', changedMs: Number.NEGATIVE_INFINITY };
   #isClosed = false;
   #closed: Promise<void> | undefined;
   #loggedExcess = 0;
@@ -69,6 +77,7 @@ export class Forwarder {
     this.#options = options;
     const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
     const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
+    progress.onWritten(this.checkSoon);
     if (config.ack !== '') this.acks = new Acks({ ...shared, name: config.ack, nextSeq, onAcknowledged });
   }
 
@@ -110,9 +119,16 @@ export class Forwarder {
   /** Begins to forward; the journals are open or may be opened now. */
   begin(): void {
     if (this.#file === undefined || this.#isClosed) return;
-    this.#timer = setInterval(() => void this.#check(), this.#options.limits.forwardCheckMs).unref();
+    this.#hasBegun = true;
     void this.#check();
   }
+
+  /** Looks at the journals and for requests of commands within `limits.forwardCheckMs`. */
+  readonly checkSoon = (): void => {
+    if (this.#isSoon || !this.#hasBegun) return;
+    this.#isSoon = true;
+    if (!this.#isChecking) this.#plan();
+  };
 
   /**
    * What of a journal a destination has not received yet, and may not be removed: for `JournalHooks.heldBack`.
@@ -174,6 +190,7 @@ export class Forwarder {
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, journal] of this.#journalPipes) journal.update(wanted.get(deployment) ?? new Map());
     for (const pipe of this.#pipes()) await pipe.readFloor();
+    this.checkSoon();
     await this.#ended();
   }
 
@@ -233,7 +250,7 @@ export class Forwarder {
 
   async #close(): Promise<void> {
     this.#isClosed = true;
-    clearInterval(this.#timer);
+    clearTimeout(this.#timer);
     this.#file?.stop();
     // They stay in the map: retention ends later, and still names what it removes in their dead letters.
     await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
@@ -265,13 +282,34 @@ export class Forwarder {
   }
 
   async #check(): Promise<void> {
-    if (this.#isChecking) return;
     this.#isChecking = true;
+    this.#isSoon = false;
     for (const [deployment, journal] of this.#journalPipes) {
       if (this.#isClosed) break;
       if (journal.pipes.size > 0) await this.#checkOne(deployment, journal);
     }
     this.#isChecking = false;
+    this.#noteChange();
+    this.#plan();
+  }
+
+  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`. */
+  #noteChange(): void {
+    const { forwardCheckMs, forwardStateMs } = this.#options.limits;
+    const nowMs = performance.now();
+    const text = JSON.stringify([...this.#pipes()].map(({ status }) => ({ ...status, lag_seconds: null })));
+    if (text !== this.#found.text) {
+      this.#found = { text, changedMs: nowMs };
+      this.#options.onChange?.();
+    }
+    this.#isSoon ||= nowMs - this.#found.changedMs <= forwardStateMs + forwardCheckMs;
+  }
+
+  #plan(): void {
+    if (this.#isClosed) return;
+    const { forwardCheckMs, forwardIdleCheckMs } = this.#options.limits;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => void this.#check(), this.#isSoon ? forwardCheckMs : forwardIdleCheckMs).unref();
   }
 
   async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {

@@ -16,6 +16,8 @@ export interface SpaceWatch {
   readonly totalBytes: number | undefined;
   /** Whether the file system does not report its free space; `trouble` stays undefined then. */
   readonly isUnreported: boolean;
+  /** Call when a journal was written to, or could not be: the next check is soon. */
+  written(): void;
   stop(): void;
 }
 
@@ -26,7 +28,8 @@ export interface SpaceWatch {
 export type Thresholds = { readonly [Name in 'minFreeBytes' | 'keepFree']?: Config[Name] };
 
 /**
- * Checks at once and then every `limits.spaceCheckMs`. Never rejects: a failed check sets `trouble`.
+ * Checks at once, then every `limits.spaceCheckMs` while journals are written to or space is short, and otherwise every
+ * `limits.spaceIdleCheckMs`. Never rejects: a failed check sets `trouble`.
  * @param onLow called at each check after the first that finds less than `keepFree`
  */
 export async function watchSpace(
@@ -41,13 +44,24 @@ export async function watchSpace(
     freeBytes: undefined,
     totalBytes: undefined,
     isUnreported: false,
-    stop: () => clearInterval(timer),
+    written: () => {
+      if (isSoon) return;
+      isSoon = true;
+      if (!isChecking) plan();
+    },
+    stop: () => {
+      isStopped = true;
+      clearTimeout(timer);
+    },
   };
+  let timer: NodeJS.Timeout | undefined;
+  let isSoon = false;
   let isChecking = false; // at most one check at a time, even if the disk has stalled
+  let isStopped = false;
 
   async function check(): Promise<void> {
-    if (isChecking) return;
     isChecking = true;
+    isSoon = false;
     const problem = await disk.space().then(
       (space) => {
         watch.freeBytes = space?.freeBytes;
@@ -68,12 +82,23 @@ export async function watchSpace(
     watch.trouble = problem;
   }
 
+  const isLow = () => watch.freeBytes !== undefined && watch.freeBytes < (thresholds.keepFree ?? 0);
+
+  function plan(): void {
+    if (isStopped) return;
+    isSoon ||= watch.trouble !== undefined || isLow();
+    clearTimeout(timer);
+    timer = setTimeout(() => void checkAgain(), isSoon ? limits.spaceCheckMs : limits.spaceIdleCheckMs).unref();
+  }
+
+  async function checkAgain(): Promise<void> {
+    await check();
+    if (isLow()) onLow();
+    plan();
+  }
+
   await check();
-  const timer = setInterval(() => {
-    void check().then(() => {
-      if (watch.freeBytes !== undefined && watch.freeBytes < (thresholds.keepFree ?? 0)) onLow();
-    });
-  }, limits.spaceCheckMs).unref();
+  plan();
   return watch;
 }
 

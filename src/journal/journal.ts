@@ -440,6 +440,7 @@ export class Journal implements JournalFigures {
       }, this.#options.limits.probeMs).unref();
     }
     this.#state = { kind: 'open', segment, trouble: { kind: 'refusing', reason } };
+    this.#callSafely(this.#options.onRefused);
     return refused(reason);
   }
 

@@ -33,6 +33,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
+import { Rota } from '../config/rota.ts';
 import { isMissingPath } from './disk.ts';
 import { giveSocketToOwner } from './open/owner.ts';
 
@@ -57,14 +58,22 @@ export interface Lock {
    */
   checkHeld(): void;
   /**
-   * Checks the lock file every `checkMs` milliseconds, for periods without writes.
+   * Checks the lock file in turn, for periods without writes, until `release`.
    * @param onLost called at each check after the lock is lost, with the error of `checkHeld`
    */
-  watch(checkMs: number, onLost: (error: Error) => void): void;
+  watch(locks: LockRota, onLost: (error: Error) => void): void;
   /** Lets other processes ask how far the journal is durable: see `askHolder`. The getter is called for each connection. */
   shareDurable(nextSeq: () => number | undefined): void;
   /** Removes the lock file, if it exists. Resolves when another process can lock the folder. Can be called more than once. */
   release(): Promise<void>;
+}
+
+/** The checks of the locks that a process holds. */
+export type LockRota = Rota<() => Promise<void>>;
+
+/** @returns the checks of locks, none at first */
+export function createLockRota(limits: Pick<Limits, 'lockCheckMs' | 'lockChecksMax'>): LockRota {
+  return new Rota({ turnMs: limits.lockCheckMs, turnMax: limits.lockChecksMax, look: (check) => check() });
 }
 
 /** The type of `lockFolder`. */
@@ -93,12 +102,12 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
   });
   server.on('error', () => {}); // no file descriptor is left to accept a client: it is disconnected, and asks again
   const directory = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
-  let watchTimer: NodeJS.Timeout | undefined;
+  let unwatch = () => {};
   let isReleased = false;
   const release = async () => {
     if (isReleased) return;
     isReleased = true;
-    clearInterval(watchTimer);
+    unwatch();
     removeSocket(path);
     await new Promise((resolve) => server.close(resolve));
     closeSync(directory);
@@ -145,8 +154,10 @@ export async function lockFolder(folder: string, limits: LockLimits): Promise<Lo
   await removeUnpublished(folder, directory, limits);
   return {
     checkHeld: () => checkSame(path, own, lstatSync(path, { bigint: true, throwIfNoEntry: false })),
-    watch: (checkMs, onLost) => {
-      watchTimer = watchFile(path, own, checkMs, onLost);
+    watch: (locks, onLost) => {
+      const check = () => checkFile(path, own, onLost);
+      locks.add(check);
+      unwatch = () => locks.delete(check);
     },
     shareDurable,
     release,
@@ -292,20 +303,12 @@ function checkSame(path: string, own: BigIntStats, current: BigIntStats | undefi
 }
 
 /** Asynchronous: `lstat` might never return on a network file system that hangs, and must not block the event loop. */
-function watchFile(path: string, own: BigIntStats, checkMs: number, onLost: (error: Error) => void): NodeJS.Timeout {
-  let isChecking = false;
-  const check = async () => {
-    if (isChecking) return;
-    isChecking = true;
-    try {
-      checkSame(path, own, await lstat(path, { bigint: true }).catch(undefinedIfAbsent));
-    } catch (error) {
-      onLost(error as Error);
-    } finally {
-      isChecking = false;
-    }
-  };
-  return setInterval(() => void check(), checkMs).unref();
+async function checkFile(path: string, own: BigIntStats, onLost: (error: Error) => void): Promise<void> {
+  try {
+    checkSame(path, own, await lstat(path, { bigint: true }).catch(undefinedIfAbsent));
+  } catch (error) {
+    onLost(error as Error);
+  }
 }
 
 function undefinedIfAbsent(error: NodeJS.ErrnoException): undefined {

@@ -29,6 +29,8 @@ export interface JournalOptions {
   readonly commitDelayMs?: (() => number) | undefined;
   /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
   readonly onRecorded?: ((nextSeq: number) => void) | undefined;
+  /** Called when the disk refused a write. */
+  readonly onRefused?: (() => void) | undefined;
   /** Shared by all journals of the service. */
   readonly metrics?: Metrics;
   /** The idempotency keys of all journals of the service. If omitted, keys are recorded but not looked up. */

@@ -63,9 +63,20 @@ export class OwnProgress {
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
   readonly #readers = new Map<string, Waiters>();
+  readonly #listeners = new Set<() => void>();
 
   constructor(isWaiting: () => boolean = () => false) {
     this.isWaiting = isWaiting;
+  }
+
+  /** @param listener called with each write to a journal of this process, often: it must be fast, and must not throw */
+  onWritten(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Call when a write to a journal was tried. */
+  written(): void {
+    for (const listener of this.#listeners) listener();
   }
 
   /** Call when the lines before `nextSeq` are durable: wakes the waiting readers. */
@@ -75,6 +86,7 @@ export class OwnProgress {
     this.#opening.delete(folder);
     this.recordedMs = performance.now();
     this.#readers.get(folder)?.wake();
+    this.written();
   }
 
   /** Call when a journal is about to be opened or reopened; the next `recorded` means that it is open. */

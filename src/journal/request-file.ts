@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Limits } from '../config/limits.ts';
 import { type Disk, unlessAbsent } from './disk.ts';
 import { readSmall } from './file-io.ts';
+import { type AskLimits, holderOf } from './lock.ts';
 
 export class RequestFile {
   readonly #name: string;
@@ -22,8 +23,9 @@ export class RequestFile {
    * For a command: writes the request, and waits until it is handled, at most `forgetWaitMs`, since an earlier version ignores it.
    * @throws the error of a system call
    */
-  async ask(disk: Disk, text: string, limits: Pick<Limits, 'forgetWaitMs' | 'followMs'>): Promise<void> {
+  async ask(disk: Disk, text: string, limits: AskLimits & Pick<Limits, 'forgetWaitMs' | 'followMs'>): Promise<void> {
     await disk.replace(this.#name, Buffer.from(text));
+    await holderOf(disk.folder, limits); // the service looks for requests soon after it was asked
     const untilMs = performance.now() + limits.forgetWaitMs;
     while (performance.now() < untilMs && (await this.#read(disk)) !== undefined) await sleep(limits.followMs);
     await this.#remove(disk);

@@ -109,12 +109,15 @@ async function markAsHosted(disk: Disk): Promise<void> {
   });
 }
 
-function openJournals(setup: Setup, { folder, hooksOf, assets }: RecordedJournals): DeploymentJournals {
-  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, progress } = setup;
+function openJournals(setup: Setup, { folder, hooksOf, assets, requests }: RecordedJournals): DeploymentJournals {
+  const { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, lockFolder, locks, progress } = setup;
   return new DeploymentJournals({
     openDisk: (name) => openDisk(journalFolder(folder.disk.folder, name)),
     lockFolder,
+    locks,
+    requests,
     onRecorded: (journal, nextSeq) => progress.recorded(journal, nextSeq),
+    onRefused: () => progress.written(),
     segmentBytes: segmentBytesOf(config),
     retain: config,
     commitDelayMs,

@@ -14,7 +14,7 @@ import { StartError } from './start-error.ts';
 /** Local mode: records into one journal, directly in the data folder. */
 export function recordLocally(
   { config, notices, limits, metrics, keyMemory, commitDelayMs, openDisk, progress, shutdown }: Setup,
-  { folder, hooksOf, assets }: RecordedJournals,
+  { folder, hooksOf, assets, requests }: RecordedJournals,
 ): Recording {
   const segmentBytes = segmentBytesOf(config);
   const { disk } = folder;
@@ -31,6 +31,7 @@ export function recordLocally(
       keyMemory,
       onFailed,
       onRecorded: (nextSeq) => progress.recorded(disk.folder, nextSeq),
+      onRefused: () => progress.written(),
       checkHeld: () => folder.lock?.checkHeld(),
       hooks: hooksOf(undefined),
       assets: assets?.hooksOf(undefined),
@@ -46,9 +47,12 @@ export function recordLocally(
     findRecorder: () => local.recorder,
     findReadable: () => readable,
     open: () => {
-      folder.lock?.shareDurable(() => local.current.nextSeq);
+      folder.lock?.shareDurable(() => {
+        requests.soon(undefined);
+        return local.current.nextSeq;
+      });
       const checked = checkNotHosted(disk, openDisk).then(() => (config.test ? checkForTests(disk) : undefined));
-      return local.open(checked);
+      return local.open(checked).then(() => requests.add(undefined));
     },
     get trouble() {
       return local.current.trouble;

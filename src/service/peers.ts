@@ -36,8 +36,9 @@ export class Peers {
   }
 
   async #load({ disk }: DataFolder, isOwnUrl: IsOwnUrl): Promise<void> {
-    const { config, hostName, progress, limits, notices, metrics, onForwarded, openDisk, openClient, refusedFiles } =
+    const { config, hostName, progress, limits, locks, notices, metrics, onForwarded, openDisk, openClient } =
       this.#setup;
+    const { refusedFiles } = this.#setup;
     const { Forwarder } = await import('../forward/forwarder.ts');
     this.#forwarding = new Forwarder({
       config,
@@ -48,6 +49,7 @@ export class Peers {
       openClient,
       refusedFiles,
       onForwarded,
+      onChange: () => void locks.turn(), // a second process might have begun to forward
       onAcknowledged: (ms) => metrics.acknowledged(ms),
       diskOf: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
       hub: () => this.hub,
@@ -115,8 +117,12 @@ export class Peers {
 
   begin(): void {
     this.#forwarding?.begin();
-    this.hub.begin();
-    this.#setup.shutdown.add(() => this.hub.close());
+  }
+
+  /** Carries out what commands asked for beside a journal; one call at a time. Never rejects. */
+  async takeRequests(deployment: string | undefined): Promise<void> {
+    this.#forwarding?.checkSoon();
+    await this.hub.takeForget(deployment);
   }
 
   /** Called when the deployments might have changed. Resolves when forwarding from removed ones has ended. Never rejects. */

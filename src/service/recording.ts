@@ -1,6 +1,7 @@
 /** The interface of local mode (one journal) and hosted mode (a journal for each deployment) to the service. */
 
 import type { AllAssets } from '../assets/all-assets.ts';
+import type { Rota } from '../config/rota.ts';
 import type { AppParts } from '../http/app.ts';
 import type { JournalHooks } from '../journal/hooks.ts';
 import type { IsToken } from '../telemetry/masked.ts';
@@ -59,4 +60,6 @@ export interface RecordedJournals {
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
   /** The states of their assets; undefined if no client may read and no asset is watched. */
   readonly assets: AllAssets | undefined;
+  /** Looks at what commands asked for beside the journal of a deployment: an open one is a key, and each connection to its lock is told. */
+  readonly requests: Rota<string | undefined>;
 }

@@ -6,7 +6,7 @@ import type { Limits } from '../config/limits.ts';
 import type { Listen } from '../http/socket/listener.ts';
 import type { Disk } from '../journal/disk.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
-import type { LockFolder } from '../journal/lock.ts';
+import type { LockFolder, LockRota } from '../journal/lock.ts';
 import type { OwnProgress } from '../journal/progress.ts';
 import type { Activity, Terminal } from '../telemetry/activity.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -55,6 +55,7 @@ export interface Setup
   readonly keyMemory: KeyMemory | undefined;
   /** See `JournalOptions.commitDelayMs`: 0 once the service stops, so that no reply is late. */
   readonly commitDelayMs: () => number;
+  readonly locks: LockRota;
   /** The durable end of each journal, for its readers. */
   readonly progress: OwnProgress;
   /** The paths of deployments and destinations whose last version was refused; the one before it stays in effect. */

@@ -13,7 +13,7 @@ import {
 } from '../../src/deployments/journals.ts';
 import { type Disk, openDisk as openRealDisk } from '../../src/journal/disk.ts';
 import type { JournalHooks } from '../../src/journal/hooks.ts';
-import { lockFolder } from '../../src/journal/lock.ts';
+import { createLockRota, lockFolder } from '../../src/journal/lock.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
@@ -43,6 +43,8 @@ function journals(
     onRecorded: (folder, nextSeq) => progress.recorded(folder, nextSeq),
     openDisk: (name) => open(join(data, name)),
     lockFolder,
+    locks: createLockRota(standardLimits),
+    requests: { add: () => {}, delete: () => {}, soon: () => {} },
     metrics: new Metrics(),
     notices: createNotices('error', false, () => {}),
   });

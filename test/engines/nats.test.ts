@@ -32,7 +32,14 @@ import { eventually } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 
 const skip = withoutNats;
-const QUICK = { followMs: 5, forwardRetryMs: 5, ackRetryMsMax: 50, forwardStoppedMs: 50, forwardCheckMs: 20 };
+const QUICK = {
+  followMs: 5,
+  forwardRetryMs: 5,
+  ackRetryMsMax: 50,
+  forwardStoppedMs: 50,
+  forwardCheckMs: 20,
+  forwardIdleCheckMs: 20,
+};
 
 interface Sending {
   readonly to?: string;

@@ -24,7 +24,14 @@ import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
 
-const QUICK = { followMs: 5, forwardRetryMs: 5, nearRetryMsMax: 50, forwardStoppedMs: 50, forwardCheckMs: 20 };
+const QUICK = {
+  followMs: 5,
+  forwardRetryMs: 5,
+  nearRetryMsMax: 50,
+  forwardStoppedMs: 50,
+  forwardCheckMs: 20,
+  forwardIdleCheckMs: 20,
+};
 
 /** A device that waits for its hub. */
 async function acknowledged(t: Scope, to: string, limits: Partial<Limits> = {}, data = newFolder(t)): Promise<Served> {

@@ -9,7 +9,7 @@ import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 const MIB = 1024 * 1024;
-const limits = { ...standardLimits, spaceCheckMs: 10 };
+const limits = { ...standardLimits, spaceCheckMs: 10, spaceIdleCheckMs: 10 };
 
 async function troubleWith(space: Space, minFreeBytes?: number, keepFree?: number): Promise<string | undefined> {
   const disk = new SimulatedDisk();

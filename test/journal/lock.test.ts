@@ -5,7 +5,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { InUseError, LockLostError } from '../../src/journal/lock.ts';
+import { createLockRota, InUseError, LockLostError } from '../../src/journal/lock.ts';
 import { newFolder, type Scope } from '../support/program.ts';
 import { askHolder, holderOf, lockFolder } from '../support/standard-limits.ts';
 import { eventually, HANG_MS, within } from '../support/tools.ts';
@@ -144,7 +144,7 @@ test('a lock file that is removed, replaced or moved away with its folder is not
     const lock = await lockFolder(folder);
     t.after(() => lock.release());
     const seen: Error[] = [];
-    lock.watch(10, (error) => seen.push(error));
+    lock.watch(createLockRota({ lockCheckMs: 10, lockChecksMax: 1 }), (error) => seen.push(error));
     lock.checkHeld();
     const [name = ''] = readdirSync(folder);
     lose(folder, name);

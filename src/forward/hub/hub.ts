@@ -52,36 +52,19 @@ export class Hub {
   readonly #receivers = new Map<string, Receiver>();
   /** Bytes of the bodies whose requests have no reply yet. */
   #heldBytes = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #checking: Promise<void> | undefined;
 
   constructor(options: HubOptions) {
     this.#options = options;
     this.#readItem = itemReader(options.limits);
   }
 
-  /** Starts to look for sources that an operator wants to be forgotten. */
-  begin(): void {
-    const check = () => {
-      this.#checking ??= this.#check().finally(() => {
-        this.#checking = undefined;
-      });
-    };
-    this.#timer = setInterval(check, this.#options.limits.forgetCheckMs).unref();
-  }
-
-  /** Ends the search of `begin`. Never rejects. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer);
-    await this.#checking;
-  }
-
-  async #check(): Promise<void> {
-    const { openDisk, progress, notices } = this.#options;
-    for (const [folder, receiver] of this.#receivers) {
-      if (progress.nextSeq(folder) === undefined) continue; // it was never open
-      await takeForget(openDisk(folder), (source) => receiver.forget(source), notices);
-    }
+  /** Forgets the source that a command asked to forget, if one did; one call at a time. Never rejects. */
+  async takeForget(deployment: Deployment): Promise<void> {
+    const { data, openDisk, progress, notices } = this.#options;
+    const folder = journalFolder(data, deployment);
+    const receiver = this.#receivers.get(folder);
+    if (receiver === undefined || progress.nextSeq(folder) === undefined) return; // it was never open
+    await takeForget(openDisk(folder), (source) => receiver.forget(source), notices);
   }
 
   /** @returns its routes, for `AppParts.readings` */

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Limits } from '../../config/limits.ts';
 import { atMostEvery, type Fields, type Notices } from '../../telemetry/log.ts';
 import type { ReceiveDecision, Reply } from '../message.ts';
-import type { RawResponse, UnbufferedRequest } from './node-classes.ts';
+import { onTransfer, type RawResponse, type UnbufferedRequest } from './node-classes.ts';
 
 /** One request and its reply, from the parsed head until the kernel has accepted all bytes of the reply. */
 export interface Exchange {
@@ -60,10 +60,14 @@ export class Connection {
   uploadBytes = 0;
   /** Pieces of its bodies that their bytes have not paid for: see `limits.unpaidPiecesMax`. */
   unpaidPieces = 0;
-  /** The result of `progressBytesOf` in the last idle check. */
+  /** The result of `progressBytesOf` in the last look. */
   progressBytes = 0;
-  /** `performance.now()` when an idle check last found the connection busy, or when it was opened. */
+  /** `performance.now()` when a look last found the connection busy, or when it was opened. */
   idleSinceMs = performance.now();
+  /** `performance.now()` when a look last found that bytes were transferred, or when it was opened. */
+  movedMs = this.idleSinceMs;
+  /** Whether it waited for the disk or for events in the last look, so that `idleSinceMs` might be long ago. */
+  isWaiting = false;
   /** Called when the kernel has accepted all written bytes. One closure per connection instead of one per reply. */
   readonly onSent: () => void;
   /** Called when an upload whose reply is already sent has ended. */
@@ -90,12 +94,18 @@ export interface ConnectionsOptions {
   readonly onClosed: (connection: Connection) => void;
   /** Called if a connection has sent no byte within `limits.headersMs`. */
   readonly onNoRequest: (socket: Socket) => void;
+  /** Called at each look, for the timeouts of requests: see `takeTimeouts`. */
+  readonly checkRequests?: (() => void) | undefined;
 }
 
 /**
  * The open connections, at most `maxConnections`. For a new connection beyond the cap, the longest idle connection is closed, or
  * the longest waiting reply ends, or the new connection is closed. Connections whose replies end count separately, up to the same
  * number.
+ *
+ * Looks find what is beyond its deadline: every `limits.deadlineCheckMs` while bytes are transferred or a request is being received,
+ * and for `limits.headersMs` after that, since a part of a request might have arrived. Then nothing can end before the idle timeout
+ * of a connection, so the next look is at its end. Whatever is sent or received begins the looks again.
  */
 export class Connections {
   readonly #options: ConnectionsOptions;
@@ -106,16 +116,31 @@ export class Connections {
   readonly #waiting = new Set<Connection>();
   /** Connections that are leaving, with the request whose reply waits, in the order in which they were chosen. */
   readonly #leaving = new Map<Connection, Exchange>();
-  readonly #idleCheck: NodeJS.Timeout;
+  #nextLook: NodeJS.Timeout | undefined;
+  /** The next look is at most `limits.deadlineCheckMs` away. */
+  #isLooking = false;
   readonly #canLog: (why: string) => boolean;
 
   constructor(options: ConnectionsOptions) {
     this.#options = options;
     this.#canLog = atMostEvery(options.limits.notAcceptedNoticeMs);
-    this.#idleCheck = setInterval(() => {
+  }
+
+  /** Called when bytes are transferred, often. */
+  readonly #moves = (): void => {
+    if (!this.#isLooking) this.#lookIn(this.#options.limits.deadlineCheckMs);
+  };
+
+  #lookIn(ms: number): void {
+    this.#isLooking = ms <= this.#options.limits.deadlineCheckMs;
+    clearTimeout(this.#nextLook);
+    if (ms === Number.POSITIVE_INFINITY) return;
+    const look = () => {
       this.#endWaits();
-      this.#closeIdle();
-    }, options.limits.deadlineCheckMs).unref();
+      this.#options.checkRequests?.();
+      this.#lookIn(this.#closeIdle());
+    };
+    this.#nextLook = setTimeout(look, ms).unref();
   }
 
   /** Number of open connections, for the metrics. */
@@ -159,10 +184,12 @@ export class Connections {
 
   /** Adds a new connection, or closes it if there is no room at the cap. */
   add(socket: Socket): void {
+    this.#moves();
     if (!this.#makeRoom(socket)) return;
     const { background, onSent, onEnded, onClosed } = this.#options;
     const connection = new Connection(socket, onSent);
     this.#bySocket.set(socket, connection);
+    onTransfer(socket, this.#moves);
     // Node resumes a socket that it has paused itself, even if the listener has also paused it.
     socket.on('resume', () => {
       if (connection.paused) socket.pause();
@@ -187,7 +214,7 @@ export class Connections {
     let sinceMs = performance.now() - idleMs;
     for (const connection of this.#bySocket.values()) {
       if (connection.idleSinceMs > sinceMs || !isCandidate(connection)) continue;
-      if (progressBytesOf(connection) !== connection.progressBytes) continue;
+      if (connection.isWaiting || progressBytesOf(connection) !== connection.progressBytes) continue;
       longest = connection;
       sinceMs = connection.idleSinceMs;
     }
@@ -211,7 +238,7 @@ export class Connections {
     const noFirstByte = setTimeout(() => this.#closeUnused(), firstByteMs);
     const deadline = setTimeout(() => this.#cutOff(), drainMs);
     await allClosed;
-    clearInterval(this.#idleCheck);
+    clearTimeout(this.#nextLook);
     clearTimeout(noFirstByte);
     clearTimeout(deadline);
   }
@@ -226,16 +253,24 @@ export class Connections {
     for (const { socket } of this.#bySocket.values()) socket.destroy();
   }
 
-  #closeIdle(): void {
+  /** @returns how long nothing can be beyond a deadline, in milliseconds; at least `limits.deadlineCheckMs` */
+  #closeIdle(): number {
     const { limits, onNoRequest } = this.#options;
-    const { headersMs, streamStallMs } = limits;
+    const { headersMs, streamStallMs, deadlineCheckMs } = limits;
     const now = performance.now();
+    let nextMs = this.#leaving.size > 0 ? deadlineCheckMs : Number.POSITIVE_INFINITY;
     for (const connection of this.#bySocket.values()) {
       const { socket, undecided, last } = connection;
       const progressBytes = progressBytesOf(connection);
       const waitsForDisk = undecided > 0 && last?.received === true;
       const waitsForEvents = connection.streaming && socket.writableLength === 0;
-      if (waitsForDisk || waitsForEvents || progressBytes !== connection.progressBytes) {
+      const moved = progressBytes !== connection.progressBytes;
+      if (moved) connection.movedMs = now;
+      const isInRequest = now - connection.movedMs <= headersMs + deadlineCheckMs;
+      if (isInRequest || (undecided > 0 && !waitsForDisk) || socket.writableLength > 0) nextMs = deadlineCheckMs;
+      const wasWaiting = connection.isWaiting;
+      connection.isWaiting = waitsForDisk || waitsForEvents;
+      if (connection.isWaiting || wasWaiting || moved) {
         connection.progressBytes = progressBytes;
         connection.idleSinceMs = now;
         continue;
@@ -243,9 +278,11 @@ export class Connections {
       if (undecided > 0) continue; // an upload: Node's `requestTimeout` applies
       const idleForMs = now - connection.idleSinceMs;
       const idleMs = connection.streaming ? streamStallMs : limits.idleMs;
+      nextMs = Math.min(nextMs, Math.max(deadlineCheckMs, idleMs - idleForMs));
       if (idleForMs >= idleMs) socket.destroy();
       else if (socket.bytesRead === 0 && idleForMs >= headersMs) onNoRequest(socket); // Node ≥ 24 has no timeout for this
     }
+    return nextMs;
   }
 
   /** At the cap, makes room for a new connection; if that is not possible, closes the new one and returns false. */

@@ -40,6 +40,8 @@ export interface ExchangesOptions {
   readonly activity: Activity;
   /** Called each time that `limits.collectBytes` of bodies have been received. */
   readonly collectGarbage?: (() => void) | undefined;
+  /** See `ConnectionsOptions.checkRequests`. */
+  readonly checkRequests?: (() => void) | undefined;
 }
 
 /** Hands each request to the app, and sends its reply. Its methods are the event handlers of a server of `node:http`. */
@@ -52,7 +54,7 @@ export class Exchanges {
   #draining = false;
 
   constructor(options: ExchangesOptions, app: App) {
-    const { maxConnections, background, limits, notices, collectGarbage } = options;
+    const { maxConnections, background, limits, notices, collectGarbage, checkRequests } = options;
     this.#options = options;
     this.#app = app;
     this.#replies = new ReplyTexts(limits);
@@ -61,6 +63,7 @@ export class Exchanges {
       background,
       limits,
       notices,
+      checkRequests,
       onSent: (connection) => this.#allSent(connection),
       onEnded: endReplies,
       onClosed: (connection) => {

@@ -6,7 +6,7 @@ import type { Limits } from '../../config/limits.ts';
 import type { App } from '../message.ts';
 import type { ClientError } from './client-error.ts';
 import { Exchanges, type ExchangesOptions } from './exchanges.ts';
-import { createRawServer } from './node-classes.ts';
+import { createRawServer, takeTimeouts } from './node-classes.ts';
 
 /** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
 export type ListenAt =
@@ -48,7 +48,8 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   }
   if (options.background) server.unref();
   // This is the same turn of the event loop as 'listening', so no 'connection' event was missed.
-  const exchanges = new Exchanges(options, options.createApp(bound.address));
+  const checkRequests = takeTimeouts(server);
+  const exchanges = new Exchanges({ ...options, checkRequests }, options.createApp(bound.address));
   const { connections } = exchanges;
   options.metrics.connections = connections;
   let accepted = 0;

@@ -10,6 +10,8 @@
  * - The server itself reads no header except `expect` (`100-continue`: `program/listener`).
  * - After `finish` of a response the server assigns the socket to the next one, and calls `_dump` of the request (pipelined
  *   requests: `program/listener`). `shouldKeepAlive` is false if the client asked to close the connection.
+ * - The timer of `connectionsCheckingInterval` is a property of the server. After each read and write of a socket `_unrefTimer` is
+ *   called (a part of a head after a pause, and no timer without a connection: `http/socket/deadlines`).
  */
 
 import { randomUUID } from 'node:crypto';
@@ -108,6 +110,31 @@ export function createRawServer(
   // A client can half-close the connection after its request and still wait for the reply. Not in the types of node:http.
   (server as RawServer & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   return server;
+}
+
+/**
+ * Takes over the check of `headersTimeout` and `requestTimeout`, which Node would make at an interval although no client is connected.
+ * @param server that listens
+ * @returns the check; undefined if this Node has another one, which then continues by itself
+ */
+export function takeTimeouts(server: RawServer): (() => void) | undefined {
+  const symbols = Object.getOwnPropertySymbols(server) as (symbol & keyof RawServer)[];
+  const symbol = symbols.find(({ description }) => description === 'http.server.connectionsCheckingInterval');
+  const timer = symbol && (server[symbol] as { _onTimeout?: () => void } | undefined);
+  if (typeof timer?._onTimeout !== 'function') return undefined;
+  const check = timer._onTimeout;
+  clearInterval(timer as NodeJS.Timeout);
+  return check;
+}
+
+/** Calls a function whenever Node has read from a socket or written to it: it then moves the idle timeout of the socket. */
+export function onTransfer(socket: Socket, transferred: () => void): void {
+  const inner = socket as Socket & { _unrefTimer(): void };
+  const { _unrefTimer: moveTimeout } = inner;
+  inner._unrefTimer = function moved(this: Socket) {
+    moveTimeout.call(this);
+    transferred();
+  };
 }
 
 /**

@@ -21,6 +21,7 @@ const limits = {
   forwardRetryMsMax: 10,
   forwardStateMs: 1,
   forwardCheckMs: 20,
+  forwardIdleCheckMs: 20,
   hookFailingMs: 100,
 };
 

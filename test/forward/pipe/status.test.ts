@@ -15,7 +15,7 @@ import { startScripted } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 
-const QUICK = { followMs: 5, forwardRetryMs: 5, nearRetryMsMax: 50, forwardCheckMs: 20 };
+const QUICK = { followMs: 5, forwardRetryMs: 5, nearRetryMsMax: 50, forwardCheckMs: 20, forwardIdleCheckMs: 20 };
 const SECRET = 'grossesGeheimnis';
 
 /** A member of the file of destinations, and what it makes of the login. */
