@@ -103,3 +103,47 @@ test('each check that finds less free space than keepFree calls onLow', async ()
   assert.equal(watch.totalBytes, 1000);
   watch.stop();
 });
+
+test('an idle service looks at the free space rarely; a write, and a shortage while it lasts, make the next looks soon [space-1]', async () => {
+  const disk = new SimulatedDisk();
+  const enough = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
+  let checks = 0;
+  disk.space = async () => {
+    checks += 1;
+    return disk.freeSpace;
+  };
+  disk.freeSpace = enough;
+  const notices = createNotices('error', false, () => {});
+  const idle = { ...limits, spaceIdleCheckMs: 3_600_000 };
+  let lows = 0;
+  const watch = await watchSpace(disk, { minFreeBytes: 50, keepFree: 80 }, idle, notices, () => {
+    lows += 1;
+  });
+  await sleep(50);
+  assert.equal(checks, 1, 'while nothing is written');
+  for (const write of [1, 2]) {
+    for (let call = 0; call < 5; call += 1) watch.written();
+    await eventually('one check', () => checks === 1 + write);
+    await sleep(50);
+    assert.equal(checks, 1 + write);
+  }
+  for (const freeBytes of [79, 49]) {
+    disk.freeSpace = { ...enough, freeBytes };
+    watch.written();
+    const before: number = checks;
+    await eventually('checks', () => checks > before + 3);
+    assert.equal(watch.trouble !== undefined, freeBytes < 50);
+    disk.freeSpace = enough;
+    await eventually('the space is enough again', () => watch.freeBytes === 100);
+    await sleep(50);
+    const seen: number = checks;
+    await sleep(50);
+    assert.equal(checks, seen);
+  }
+  assert.ok(lows >= 6, `${lows}`);
+  watch.stop();
+  watch.written();
+  const last = checks;
+  await sleep(50);
+  assert.equal(checks, last, 'after the end');
+});
