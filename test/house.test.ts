@@ -219,7 +219,7 @@ test('of a folder with a journal one file opens the files, and follows no link',
   }
   assert.deepEqual(used, {
     'journal/disk.ts': ['copyFile', 'readFile'], // of descriptors, and of /proc
-    'journal/entry.ts': ['open'],
+    'journal/entry.ts': ['openSync', 'open'],
     'journal/lock.ts': ['openSync'], // of the folder
     'journal/open/owner.ts': ['chownSync', 'openSync'], // of a socket: O_PATH, with O_NOFOLLOW
   });

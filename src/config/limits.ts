@@ -316,8 +316,12 @@ export const limits = {
   lockCheckMs: 10_000,
   lockChecksMax: 30,
   healthcheckMs: 3_000,
-  /** Interval at which a reader checks whether the journal has grown. Not `fs.watch`: it reports nothing on many file systems. */
-  followMs: 200,
+  /**
+   * Interval at which a reader looks whether the journal has grown, and the longest one at which it reads a journal that has not, and
+   * asks its service. Not `fs.watch`: it reports nothing on many file systems.
+   */
+  followMs: 250,
+  followIdleMs: 60_000,
   /** Listings of a folder by `verify`, if retention removes files from the folder meanwhile. */
   verifyListingsMax: 20,
   /** Stretches of good lines in a damaged file; each needs about 200 bytes of the memory of `repair`. */

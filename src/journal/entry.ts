@@ -3,11 +3,11 @@
  * an attacker puts into the folder of another user. The path of the folder may contain links.
  */
 
-import { constants, fstatSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readdirSync } from 'node:fs';
 import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { entryPath, heirIn } from './open/owner.ts';
-import { isOwnName } from './segments.ts';
+import { contentsOf, isOwnName } from './segments.ts';
 
 /** A file of a journal is not a regular file, but for example a FIFO. */
 export class IrregularFileError extends Error {
@@ -83,6 +83,29 @@ export async function sizeOf(path: string): Promise<number> {
   const found = await lstat(path);
   if (found.isSymbolicLink()) throw new LinkError(path);
   return found.size;
+}
+
+/**
+ * Synchronous, for a command that polls: a call in the thread pool wakes three threads. Opens the newest file, since some network file
+ * systems remember its size otherwise.
+ * @returns a text that changes when a file of the folder is made, removed or replaced, and when the newest one grows; undefined if
+ *   that cannot be said
+ */
+export function markOf(folder: string): string | undefined {
+  try {
+    const names = readdirSync(folder);
+    const newest = contentsOf(names).segments.at(-1);
+    if (newest === undefined) return undefined;
+    const file = openSync(join(folder, newest.name), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    try {
+      const { ino, size, mtimeMs } = fstatSync(file);
+      return [ino, size, mtimeMs, ...names].join('/');
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return undefined; // who reads the folder then meets the error
+  }
 }
 
 /** Closes a file unless `act` resolves. */

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../config/defect.ts';
 import type { Limits } from '../config/limits.ts';
 import { Waiters } from '../config/waiters.ts';
+import { markOf } from './entry.ts';
 import { type AskLimits, askHolder, type Durable } from './lock.ts';
 
 /** The writer's progress, for one reader. */
@@ -28,11 +29,34 @@ export interface Progress {
 /**
  * Asks the process that holds the folder's lock, and polls. Does not use fs.watch, which reports nothing on many file systems. If
  * no process holds the lock, `durable` resolves to `{ kind: 'unsaid' }`.
+ *
+ * There is more when the folder has changed. Lines that were written and not durable then become durable without another change, so
+ * there might also be more after each further quarter of the time since the last change, and every `limits.followIdleMs`.
+ * @param poll resolves when it is time to look at the folder, or the signal aborts
  */
-export function pollProgress(folder: string, limits: AskLimits & Pick<Limits, 'followMs'>): Progress {
+export function pollProgress(
+  folder: string,
+  limits: AskLimits & Pick<Limits, 'followMs' | 'followIdleMs'>,
+  poll = (signal: AbortSignal): Promise<void> => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // an abort
+): Progress {
+  let mark: string | undefined;
+  let changedMs = performance.now();
+  let readMs = changedMs;
+  const mightHaveMore = (): boolean => {
+    const nowMs = performance.now();
+    const now = markOf(folder);
+    if (now === undefined || now !== mark) changedMs = nowMs;
+    else if (nowMs - readMs < Math.min(limits.followIdleMs, (nowMs - changedMs) / 4)) return false;
+    mark = now;
+    readMs = nowMs;
+    return true;
+  };
   return {
     durable: () => askHolder(folder, limits),
-    more: (signal) => sleep(limits.followMs, undefined, { signal }).catch(() => {}), // rejects only when aborted
+    more: async (signal) => {
+      do await poll(signal);
+      while (!signal.aborted && !mightHaveMore());
+    },
   };
 }
 

@@ -60,6 +60,6 @@ export interface RecordedJournals {
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
   /** The states of their assets; undefined if no client may read and no asset is watched. */
   readonly assets: AllAssets | undefined;
-  /** Looks at what commands asked for beside the journal of a deployment: an open one is a key, and each connection to its lock is told. */
+  /** Looks for requests of commands beside a journal, by its deployment: in turn while it is open, and soon after a connection to its lock. */
   readonly requests: Rota<string | undefined>;
 }

@@ -110,7 +110,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
     async *read(given, { signal, more } = {}, isSearch = false) {
       try {
         const reading = { filter: await complete(given), isSearch, follow: signal, limits };
-        const polled = more === undefined ? progress : { ...progress, more };
+        const polled = pollProgress(disk.folder, limits, more);
         yield* readJournal(disk, { ...reading, progress: polled }, remarks.report);
       } catch (error) {
         fail(error as Error);

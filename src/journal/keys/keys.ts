@@ -16,11 +16,13 @@ import { contentsOf, type SegmentName, segmentName, sidecarFirstSeq, sidecarName
 import type { KeyMemory } from './memory.ts';
 import {
   type ClosedFile,
+  countKeys,
   KeyCollector,
   type KeyRows,
   type KeyScan,
   readSidecar,
   type Sidecar,
+  type SidecarMemory,
   scanKeys,
   writeSidecar,
 } from './sidecar.ts';
@@ -75,18 +77,20 @@ export class JournalKeys {
    * @throws the error of a system call that lists the folder; a file that cannot be read is logged
    */
   async load(): Promise<void> {
-    const { disk, notices, limits } = this.#options;
+    const { disk, notices, limits, memory } = this.#options;
     const names = await disk.list();
     const { segments } = contentsOf(names);
     this.#firstSeqs = segments.map(({ firstSeq }) => firstSeq);
     await this.#removeStale(names);
     this.#lastFileKeys = this.#collector.count;
+    memory.reserve(this.#table, await this.#countKeys(segments));
     let hasSpace = this.#addAll(this.#collector.keys);
     this.#collector = new KeyCollector(this.#hash, 0);
     let bytesLeft = limits.keyScanBytesMax;
+    const sidecarMemory = { buffer: Buffer.alloc(0) };
     for (let index = segments.length - 2; index >= 0 && hasSpace; index -= 1) {
       const segment = segments[index] as SegmentName;
-      const sidecar = await this.#readSidecar(segment);
+      const sidecar = await this.#readSidecar(segment, sidecarMemory);
       if (sidecar !== undefined) hasSpace = this.#addAll(sidecar);
       if (sidecar?.isComplete === true || !hasSpace) continue;
       const scan = bytesLeft > 0 ? await this.#scan(segment, segments[index + 1]?.firstSeq ?? 0, bytesLeft) : undefined;
@@ -195,11 +199,19 @@ export class JournalKeys {
     }
   }
 
+  /** @returns about how many keys will be added */
+  async #countKeys(segments: readonly SegmentName[]): Promise<number> {
+    let count = this.#lastFileKeys;
+    for (let index = segments.length - 2; index >= 0 && count < this.#options.memory.keysMax; index -= 1)
+      count += await countKeys(this.#options.disk, segments[index]!.firstSeq);
+    return count;
+  }
+
   /** @returns undefined if it cannot be used */
-  async #readSidecar({ firstSeq }: SegmentName): Promise<Sidecar | undefined> {
+  async #readSidecar({ firstSeq }: SegmentName, memory: SidecarMemory): Promise<Sidecar | undefined> {
     const { disk, notices, limits } = this.#options;
     try {
-      return await readSidecar(disk, firstSeq, limits);
+      return await readSidecar(disk, firstSeq, limits, memory);
     } catch (error) {
       const problem = (error as Error).message;
       notices.warn('a file with idempotency keys cannot be read', { file: sidecarName(firstSeq), problem });

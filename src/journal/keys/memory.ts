@@ -75,6 +75,15 @@ export class KeyMemory {
   }
 
   /**
+   * Makes space in a table for the keys of a start, but not for more than it can get beside the others.
+   * @param count number of the keys
+   */
+  reserve(table: KeyTable, count: number): void {
+    const left = this.keysMax - this.held + table.size;
+    table.reserve(Math.min(count, Math.max(left, Math.ceil(this.keysMax / this.#heap.length))));
+  }
+
+  /**
    * Forgets the keys of a table in lines with a lower seq, because retention removed these lines. Does nothing for a closed table.
    */
   forgetBefore(table: KeyTable, seq: number): void {

@@ -18,7 +18,7 @@
 import { crc32 } from 'node:zlib';
 import type { Limits } from '../../config/limits.ts';
 import { type Disk, unlessAbsent } from '../disk.ts';
-import { readSmall, writeFile } from '../file-io.ts';
+import { writeFile } from '../file-io.ts';
 import { checkLine, readForm } from '../line/chain.ts';
 import { forEachLine } from '../line/lines.ts';
 import { idempotencyKeyOf, timeOf } from '../line/members.ts';
@@ -42,7 +42,7 @@ export interface KeyRows {
   at(index: number): Entry;
 }
 
-/** A decoded sidecar. */
+/** A decoded sidecar. A key is valid until `at` is called again, and all are until the same memory is used for another sidecar. */
 export interface Sidecar extends KeyRows {
   /** Whether it has all keys of the file. Otherwise it has the newest: the others were forgotten before it was written. */
   readonly isComplete: boolean;
@@ -64,6 +64,11 @@ export async function writeSidecar(disk: Disk, file: ClosedFile, keys: KeyTable,
   await disk.rename(unfinished, name);
 }
 
+/** For the bytes of one sidecar after the other: V8 would otherwise collect tens of MiB. */
+export interface SidecarMemory {
+  buffer: Buffer;
+}
+
 /**
  * Reads the sidecar of a closed file and checks that it describes the file as it is now.
  * @returns undefined if it is missing, is damaged or describes another file
@@ -73,19 +78,33 @@ export async function readSidecar(
   disk: Disk,
   firstSeq: number,
   limits: Pick<Limits, 'lineBytesMax'>,
+  memory: SidecarMemory = { buffer: Buffer.alloc(0) },
 ): Promise<Sidecar | undefined> {
   const name = segmentName(firstSeq);
   const fileBytes = await disk.size(name);
   const sidecar = sidecarName(firstSeq);
   // A row is smaller than a line, so assetlog never writes a sidecar that is larger than its file.
-  if ((await disk.size(sidecar).catch(unlessAbsent(0))) > fileBytes) return undefined;
-  const bytes = await readSmall(disk, sidecar, fileBytes);
-  const decoded = bytes && decode(bytes, firstSeq);
+  const sidecarBytes = await disk.size(sidecar).catch(unlessAbsent(0));
+  if (sidecarBytes === 0 || sidecarBytes > fileBytes) return undefined;
+  const decoded = decode(await readTo(memory, disk, sidecar, sidecarBytes), firstSeq);
   if (decoded === undefined || decoded.file.bytes !== fileBytes) return undefined;
   const { file, ...rows } = decoded;
   const last = await lastLine(disk, name, fileBytes, limits);
   const isSame = last?.seq === file.chain.seq - 1 && last.crc === file.chain.crc;
   return isSame ? rows : undefined;
+}
+
+async function readTo(memory: SidecarMemory, disk: Disk, name: string, bytes: number): Promise<Buffer> {
+  if (memory.buffer.length < bytes) memory.buffer = Buffer.allocUnsafeSlow(bytes);
+  let end = 0;
+  for await (const chunk of disk.read(name, 0, bytes)) end += chunk.copy(memory.buffer, end);
+  return memory.buffer.subarray(0, end);
+}
+
+/** @returns how many keys the sidecar of a closed file has by its size; 0 if that cannot be read */
+export async function countKeys(disk: Disk, firstSeq: number): Promise<number> {
+  const bytes = await disk.size(sidecarName(firstSeq)).catch(() => 0);
+  return Math.max(0, Math.floor((bytes - HEAD_BYTES - TAIL_BYTES) / ROW_BYTES));
 }
 
 /** Suffix of a sidecar that is still being written. */
@@ -151,20 +170,19 @@ function decode(bytes: Buffer, firstSeq: number): (Sidecar & { readonly file: Cl
   const chain = { seq: number(2), crc: bytes.readUInt32LE(HEAD_BYTES - 4) };
   const size = bytes.readUInt32LE(tail);
   if (number(0) !== firstSeq || size !== rowsBytes / ROW_BYTES) return undefined;
+  const entry = { high: 0, low: 0, seq: 0, offset: 0, seconds: 0 };
   return {
     file: { firstSeq, bytes: number(1), chain },
     isComplete: bytes.readUInt32LE(tail + 4) === 1,
     size,
     at: (index) => {
       const row = HEAD_BYTES + index * ROW_BYTES;
-      const word = (index: number) => bytes.readUInt32LE(row + 4 * index);
-      return {
-        high: bytes.readInt32LE(row),
-        low: bytes.readInt32LE(row + 4),
-        seq: firstSeq + word(2),
-        offset: word(3),
-        seconds: word(4),
-      };
+      entry.high = bytes.readInt32LE(row);
+      entry.low = bytes.readInt32LE(row + 4);
+      entry.seq = firstSeq + bytes.readUInt32LE(row + 8);
+      entry.offset = bytes.readUInt32LE(row + 12);
+      entry.seconds = bytes.readUInt32LE(row + 16);
+      return entry;
     },
   };
 }

@@ -144,6 +144,13 @@ export class KeyTable {
     else if (this.#capacity > CAPACITY_MIN && this.size <= this.#capacity / 8) this.#resize(this.#capacity / 4);
   }
 
+  /** Makes space for this number of keys at once: a table that grows has its old arrays beside the new ones. */
+  reserve(count: number): void {
+    let capacity = Math.max(CAPACITY_MIN, this.#capacity);
+    while (capacity < count) capacity *= 2;
+    if (count > this.#capacity) this.#resize(capacity);
+  }
+
   #makeSpace(): void {
     if (this.size === this.#capacity) this.#resize(Math.max(CAPACITY_MIN, 2 * this.#capacity));
   }
