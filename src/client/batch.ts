@@ -19,37 +19,52 @@ export type BatchReply =
 /** Valid items of the batch are recorded even if others are not valid: `Prefer: handling=lenient` (RFC 7240 section 4.4). */
 export const batchHeaders = { 'Content-Type': 'application/x-ndjson', Prefer: 'handling=lenient' } as const;
 
-/** @returns one line of a batch: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
-export function itemText({ endpoint, body, idempotencyKey }: Submission): string {
-  const parameters = body === '{}' ? '' : `,${body.slice(1, -1)}`;
-  const key = idempotencyKey === undefined ? '' : `,"idempotency_key":${JSON.stringify(idempotencyKey)}`;
-  return `{"type":"${endpoint.name}"${parameters}${key}}`;
+/** A report as an item of a batch. */
+export interface BatchItem {
+  /** JSON text of an object on one line: `{"type":"check","asset_key":"orders",…}`. */
+  readonly text: string;
+  readonly hasKey: boolean;
+  /** Like that of `Submission`. */
+  readonly isWithoutTime: boolean;
+  /** Makes its single report. @throws Error whose message is a clause about the item: `it is not valid JSON …` */
+  readonly single: () => Submission;
 }
 
-export interface BatchLine {
-  readonly submission: Submission;
-  /** The line as it is sent, without its newline. */
-  readonly text: string;
+export function itemOf(submission: Submission): BatchItem {
+  const { endpoint, body, idempotencyKey, isWithoutTime = false } = submission;
+  const parameters = body === '{}' ? '' : `,${body.slice(1, -1)}`;
+  const text = `{"type":"${endpoint.name}"${parameters}}`;
+  const item = { text, hasKey: false, isWithoutTime, single: () => submission };
+  return idempotencyKey === undefined ? item : withKey(item, idempotencyKey);
+}
+
+/** @returns an item that has no key, with a key: `{"type":"check","asset_key":"orders",…,"idempotency_key":"load-17/1"}` */
+export function withKey({ text, isWithoutTime, single }: BatchItem, idempotencyKey: string): BatchItem {
+  return {
+    text: `${text.slice(0, -1)},"idempotency_key":${JSON.stringify(idempotencyKey)}}`,
+    hasKey: true,
+    isWithoutTime,
+    single: () => ({ ...single(), idempotencyKey }),
+  };
 }
 
 /** @returns batches of at most `linesMax` items and `bodyBytesMax` bytes; a larger item has its own batch */
 export function batchesOf(
-  submissions: readonly Submission[],
+  items: readonly BatchItem[],
   linesMax: number,
   { bodyBytesMax }: Pick<Limits, 'bodyBytesMax'>,
-): BatchLine[][] {
-  const batches: BatchLine[][] = [];
-  let batch: BatchLine[] = [];
+): BatchItem[][] {
+  const batches: BatchItem[][] = [];
+  let batch: BatchItem[] = [];
   let bytes = 0;
-  for (const submission of submissions) {
-    const text = itemText(submission);
-    const lineBytes = Buffer.byteLength(text) + 1;
+  for (const item of items) {
+    const lineBytes = Buffer.byteLength(item.text) + 1;
     if (batch.length === linesMax || (batch.length > 0 && bytes + lineBytes > bodyBytesMax)) {
       batches.push(batch);
       batch = [];
       bytes = 0;
     }
-    batch.push({ submission, text });
+    batch.push(item);
     bytes += lineBytes;
   }
   if (batch.length > 0) batches.push(batch);

@@ -44,7 +44,7 @@ export function readSubmission(line: string, limits: JsonLimits, keepTimes = fal
     if (value !== undefined) texts.set(name, value.text);
   }
   const idempotencyKey = key === undefined ? undefined : readKey(key);
-  const isTimed = time?.kind === 'string' && !texts.has('event_time') && isTime(time);
+  const isTimed = time?.kind === 'string' && !texts.has('event_time') && isTime(stringOf(time));
   const isWithoutTime = isTimed && key !== undefined && !keepTimes;
   if (isTimed && !isWithoutTime) texts.set('event_time', time.text);
   return { ...submit(endpoint, texts), idempotencyKey, isWithoutTime };
@@ -78,9 +78,9 @@ function readKey(key: Json): string {
   return text;
 }
 
-/** Other lines can have a member `time` in another format, which is ignored. */
-function isTime(value: Json): boolean {
-  return readEventTime(stringOf(value)).kind === 'time';
+/** Whether the `time` of a line can be an event time. Lines can have one in another format, which is ignored. */
+export function isTime(text: string): boolean {
+  return readEventTime(text).kind === 'time';
 }
 
 function explainJsonError<Value>(read: () => Value): Value {

@@ -52,10 +52,10 @@ function checkFirst(line: Buffer): void {
 
 /** Removes surrounding spaces, the CR of a CR LF, and a byte order mark, which programs on Windows write. A blank line becomes empty. */
 function trim(line: Buffer): Buffer {
-  let [start, end] = [line.indexOf(BYTE_ORDER_MARK) === 0 ? BYTE_ORDER_MARK.length : 0, line.length];
-  while (end > start && SPACES.includes(line[end - 1]!)) end -= 1;
-  while (start < end && SPACES.includes(line[start]!)) start += 1;
-  return line.subarray(start, end);
+  let [start, end] = [hasMark(line) ? MARK_BYTES : 0, line.length];
+  while (end > start && isSpace(line[end - 1])) end -= 1;
+  while (start < end && isSpace(line[start])) start += 1;
+  return end - start === line.length ? line : line.subarray(start, end);
 }
 
 /**
@@ -85,7 +85,7 @@ export function groupLines<Entry extends { readonly sizeBytes: number }>(
           await taken.wait();
         group.push(entry);
         bytes += entry.sizeBytes;
-        arrived.wake();
+        if (group.length === 1) arrived.wake();
       }
     }
   }
@@ -109,5 +109,13 @@ export function groupLines<Entry extends { readonly sizeBytes: number }>(
   };
 }
 
-const SPACES = Buffer.from(' \t\r');
-const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+function isSpace(byte: number | undefined): boolean {
+  return byte === 0x20 || byte === 0x09 || byte === 0x0d;
+}
+
+/** Whether a line starts with U+FEFF. */
+function hasMark(line: Buffer): boolean {
+  return line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf;
+}
+
+const MARK_BYTES = 3;

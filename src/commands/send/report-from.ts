@@ -1,9 +1,9 @@
 /** Sends the lines of a file as reports, in order. Memory use does not depend on the length of the file. */
 
 import { isUtf8 } from 'node:buffer';
+import { type BatchItem, withKey } from '../../client/batch.ts';
 import type { Delivery, DeliveryFailure } from '../../client/delivery.ts';
 import type { Features } from '../../client/features.ts';
-import type { Submission } from '../../client/submission.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import type { Limits } from '../../config/limits.ts';
 import { shellWord } from '../../telemetry/printable.ts';
@@ -23,12 +23,12 @@ export interface LineRun {
   readonly runId: string;
   /** A line of more than `lineBytesMax` is refused, and not sent. */
   readonly limits: Pick<Limits, 'lineBytesMax' | 'groupLinesMax' | 'bodyBytesMax'>;
-  /** Parses a line into a report. @throws Error whose message is a clause about the line: `it is not a JSON object` */
-  readonly read: (line: string) => Submission;
+  /** Reads a line, which is UTF-8. @throws Error whose message is a clause about the line: `it is not a JSON object` */
+  readonly read: (line: Buffer) => BatchItem;
   /** Finds the features of the service, with retries; called once, before the first report is sent. */
   readonly find: () => Promise<{ readonly kind: 'found'; readonly features: Features } | DeliveryFailure>;
   /** Sends reports in order, with retries, and yields their outcomes; called for one group at a time. */
-  readonly send: (submissions: readonly Submission[]) => AsyncIterable<readonly Delivery[]>;
+  readonly send: (items: readonly BatchItem[]) => AsyncIterable<readonly Delivery[]>;
   /** Ends the run after the lines that are being sent. */
   readonly stopped: AbortSignal;
 }
@@ -36,7 +36,7 @@ export interface LineRun {
 /** A line that is not blank: its report, or why it cannot be sent. */
 interface InputEntry {
   readonly number: number;
-  readonly content: { readonly kind: 'report'; readonly submission: Submission } | DeliveryFailure;
+  readonly content: { readonly kind: 'report'; readonly item: BatchItem } | DeliveryFailure;
   /** Length of the input up to the end of the line. */
   readonly bytes: number;
   readonly sizeBytes: number;
@@ -76,7 +76,7 @@ function readContent(line: Buffer | undefined, { limits, read }: LineRun): Input
   try {
     if (line === undefined) throw new Error(`it has more than ${limits.lineBytesMax} bytes`);
     if (!isUtf8(line)) throw new Error('it is not UTF-8');
-    return { kind: 'report', submission: read(line.toString()) };
+    return { kind: 'report', item: read(line) };
   } catch (error) {
     return { kind: 'refused', reason: (error as Error).message };
   }
@@ -102,17 +102,20 @@ async function sendGroup(group: readonly InputEntry[], run: LineRun, lines: Line
   }
   const sent = group.flatMap((entry) => {
     const { content } = entry;
-    return content.kind === 'report' ? [{ entry, submission: lines.withKey(content.submission, entry.number) }] : [];
+    return content.kind === 'report' ? [{ entry, item: lines.withKey(content.item, entry.number) }] : [];
   });
   let count = 0;
-  for await (const deliveries of run.send(sent.map(({ submission }) => submission))) {
-    const numbers = sent.slice(count, count + deliveries.length).map(({ entry }) => entry.number);
-    for (const [index, delivery] of deliveries.entries()) {
+  for await (const deliveries of run.send(sent.map(({ item }) => item))) {
+    const numberAt = (index: number) => sent[count + index]!.entry.number;
+    for (let index = 0; index < deliveries.length; index += 1) {
       settleUnsent();
-      lines.settle(group[next] as InputEntry, delivery, nameOf(deliveries, index, numbers));
+      const delivery = deliveries[index] as Delivery;
+      const name = delivery.kind === 'recorded' ? undefined : nameOf(deliveries, index, numberAt);
+      lines.settle(group[next] as InputEntry, delivery, name);
       if (lines.isStopped) return;
       next += 1;
     }
+    lines.progress(group[next - 1]!.bytes);
     count += deliveries.length;
     if (run.stopped.aborted) return;
   }
@@ -120,12 +123,16 @@ async function sendGroup(group: readonly InputEntry[], run: LineRun, lines: Line
 }
 
 /** @returns the name of a line in a message: `line 7`, or `lines 7 to 506` if sent together; undefined if an earlier message has it */
-function nameOf(deliveries: readonly Delivery[], index: number, numbers: readonly number[]): string | undefined {
+function nameOf(
+  deliveries: readonly Delivery[],
+  index: number,
+  numberAt: (index: number) => number,
+): string | undefined {
   const delivery = deliveries[index] as Delivery;
-  if (delivery.kind !== 'in doubt') return `line ${numbers[index]}`;
+  if (delivery.kind !== 'in doubt') return `line ${numberAt(index)}`;
   if (deliveries.indexOf(delivery) < index) return undefined;
   const last = deliveries.lastIndexOf(delivery);
-  return last === index ? `line ${numbers[index]}` : `lines ${numbers[index]} to ${numbers[last]}`;
+  return last === index ? `line ${numberAt(index)}` : `lines ${numberAt(index)} to ${numberAt(last)}`;
 }
 
 /** The outcome of the lines: messages, counts, progress, and where to continue. */
@@ -159,21 +166,21 @@ class LineReport {
     this.#showProgress((seconds) => progressText(part, seconds, this.#recorded, this.#refused + this.#doubtful));
   }
 
-  /** @returns the report of a line, with a key that identifies it if the service knows keys and the line has none */
-  withKey(submission: Submission, number: number): Submission {
-    if (this.features?.keys !== true || submission.idempotencyKey !== undefined) return submission;
-    return { ...submission, idempotencyKey: `${this.#run.runId}/${number}` };
+  /** @returns the item of a line, with a key that identifies it if the service knows keys and the line has none */
+  withKey(item: BatchItem, number: number): BatchItem {
+    if (this.features?.keys !== true || item.hasKey) return item;
+    return withKey(item, `${this.#run.runId}/${number}`);
   }
 
   /**
    * Counts a line, or stops the run at it.
-   * @param name of the line in a message: `line 7`; undefined if an earlier message has it
+   * @param name of the line in a message: `line 7`; undefined if it is recorded, or an earlier message has it
    */
-  settle({ number, bytes, content }: InputEntry, found: Delivery, name: string | undefined): void {
+  settle({ number, content }: InputEntry, found: Delivery, name: string | undefined): void {
     const isRepeatable = this.features?.keys === true;
     if (found.kind === 'recorded') {
       this.#recorded += 1;
-      if (content.kind === 'report' && content.submission.isWithoutTime) this.#withoutTime += 1;
+      if (content.kind === 'report' && content.item.isWithoutTime) this.#withoutTime += 1;
     } else {
       const isPlural = !isRepeatable && name?.startsWith('lines');
       const doubt = found.kind === 'in doubt' ? `; ${isPlural ? 'they' : 'it'} might have been recorded` : '';
@@ -186,7 +193,6 @@ class LineReport {
     }
     if (this.#stop !== undefined) return;
     this.#next = number + 1;
-    this.progress(bytes);
   }
 
   /** Prints the counts and where to continue. @returns the exit code */

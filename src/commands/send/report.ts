@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { readBaseUrl } from '../../client/base-url.ts';
 import type { DeliveryFailure } from '../../client/delivery.ts';
 import { Reporter } from '../../client/reporter.ts';
-import { objectOf, readObject, readSubmission, readValue, type Submission, submit } from '../../client/submission.ts';
+import { objectOf, readObject, readValue, type Submission, submit } from '../../client/submission.ts';
 import { type ExitCode, exitCodes } from '../../config/exit-codes.ts';
 import { openStream } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
@@ -30,6 +30,7 @@ import {
 import { shellWord } from '../../telemetry/printable.ts';
 import { defineCommand, type Output, refuse } from '../cli/command.ts';
 import { callerOf, type ServiceOptions, serviceOptions } from '../cli/service-options.ts';
+import { itemReader } from './line-item.ts';
 import { type LineRun, reportLines } from './report-from.ts';
 
 interface OptionValues extends ServiceOptions {
@@ -285,9 +286,9 @@ async function reportAll(
     fromLine,
     runId: runId ?? randomUUID(),
     limits,
-    read: (line) => readSubmission(line, limits, keepTimes),
+    read: itemReader(limits, keepTimes),
     find,
-    send: (submissions) => reporter.sendAll(submissions),
+    send: (items) => reporter.sendAll(items),
     stopped: stop.signal,
   };
   try {

@@ -171,6 +171,28 @@ export function readWritten(line: string): WrittenLine | undefined {
   };
 }
 
+/** What a line says of its report, as text, found without parsing its members. */
+export interface WrittenReport {
+  /** The members that came from the report. */
+  readonly encoded: string;
+  /** When the journal of the line recorded it, not checked. */
+  readonly time: string;
+  readonly hasEventTime: boolean;
+  readonly hasKey: boolean;
+}
+
+/** @returns undefined like `readWritten`, but a check can lack its members and another report can have them */
+export function readWrittenReport(line: string): WrittenReport | undefined {
+  const found = WRITTEN.exec(line);
+  if (found === null) return undefined;
+  return {
+    encoded: found[3]!,
+    time: found[2]!.slice(1, -1),
+    hasEventTime: found[8] !== undefined,
+    hasKey: found[9] !== undefined,
+  };
+}
+
 /** @returns the origin of a forwarded event, found without parsing its line; undefined if the event was reported to this journal */
 export function originAtEnd(bytes: Buffer, start: number, end: number): { source: string; seq: number } | undefined {
   const [, source, seq] = ORIGIN.exec(bytes.toString('latin1', Math.max(start, end - ORIGIN_BYTES_MAX), end)) ?? [];

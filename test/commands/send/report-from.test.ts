@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Delivery } from '../../../src/client/delivery.ts';
 import { noFeatures } from '../../../src/client/features.ts';
-import { readSubmission } from '../../../src/client/submission.ts';
+import { itemReader } from '../../../src/commands/send/line-item.ts';
 import { type LineRun, reportLines } from '../../../src/commands/send/report-from.ts';
 import { limits } from '../../../src/config/limits.ts';
 import { collectOutput } from '../../support/command-output.ts';
@@ -32,8 +32,9 @@ async function runLines(
   const { output, said, complaints, progress } = collectOutput();
   const sent: string[] = [];
   let busy = false;
-  const send: LineRun['send'] = async function* (submissions) {
-    for (const { endpoint, body } of submissions) {
+  const send: LineRun['send'] = async function* (items) {
+    for (const { single } of items) {
+      const { endpoint, body } = single();
       assert.ok(!busy, 'two at a time');
       busy = true;
       await new Promise(setImmediate);
@@ -43,7 +44,7 @@ async function runLines(
     }
   };
   const stopped = new AbortController().signal;
-  const read = (line: string) => readSubmission(line, limits);
+  const read = itemReader(limits, false);
   const find = async () => ({ kind: 'found', features: noFeatures }) as const;
   const standard = { bytes: undefined, fromLine: 1, limits, runId: 'run', find };
   const code = await reportLines({ ...standard, chunks, read, send, stopped, ...more }, output);
