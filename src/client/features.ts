@@ -10,10 +10,12 @@ export interface Features {
   readonly batch: boolean;
   /** The service records a report with an idempotency key once, however often it is sent. */
   readonly keys: boolean;
+  /** The service accepts batches that are packed with gzip. */
+  readonly gzip: boolean;
 }
 
 /** The features of a service without an OpenAPI document. */
-export const noFeatures: Features = { batch: false, keys: false };
+export const noFeatures: Features = { batch: false, keys: false, gzip: false };
 
 export type FeatureSearch =
   | { readonly kind: 'found'; readonly features: Features }
@@ -45,7 +47,9 @@ export function readFeatures(reply: HttpReply, { isAbove }: ServiceDocument): Fe
   const hasObject = (...names: string[]) => isObject(names.reduce<unknown>(member, document));
   if (!hasObject('paths', `${isAbove ? '/{deployment_name}' : ''}${batchPath}/`))
     return { kind: 'found', features: noFeatures };
-  return { kind: 'found', features: { batch: true, keys: hasObject('components', 'parameters', 'Idempotency-Key') } };
+  const hasHeader = (name: string) => hasObject('components', 'parameters', name);
+  const features = { batch: true, keys: hasHeader('Idempotency-Key'), gzip: hasHeader('Content-Encoding') };
+  return { kind: 'found', features };
 }
 
 /** Statuses of a proxy whose service is away. */

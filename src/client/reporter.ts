@@ -16,6 +16,7 @@ import {
   retry,
 } from './delivery.ts';
 import { documentOf, type FeatureSearch, type Features, readFeatures } from './features.ts';
+import { pack, packedHeader } from './packed.ts';
 import type { Submission } from './submission.ts';
 
 export interface ReporterOptions {
@@ -35,6 +36,8 @@ export class Reporter {
   readonly #options: ReporterOptions;
   readonly #client: ReturnType<typeof openClient>;
   #features: Features | undefined;
+  /** A packed batch was not understood, such as by a proxy. */
+  #isUnpacked = false;
 
   constructor(options: ReporterOptions) {
     this.#options = options;
@@ -153,12 +156,25 @@ export class Reporter {
     const body = Buffer.from(batch.map(({ text }) => text).join('\n')); // Node writes bytes with less work than text
     return deliver(
       {
-        attempt: () => this.#post(`${batchPath}/`, batchHeaders, body, this.#options.limits.longReplyBytesMax),
+        attempt: () => this.#postBatch(body, batch.length),
         accept: (reply) => readBatchReply(reply, batch.length),
         mayRepeat: () => this.#mayRepeat(),
       },
       this.#options.retry,
     );
+  }
+
+  /** Sends a batch packed if the service says that it unpacks it, and otherwise, or if it does not, as it is. */
+  async #postBatch(body: Buffer, count: number): Promise<HttpReply> {
+    const { limits } = this.#options;
+    const send = (bytes: Buffer, more = {}) =>
+      this.#post(`${batchPath}/`, { ...batchHeaders, ...more }, bytes, limits.longReplyBytesMax);
+    const packed = this.#features?.gzip === true && !this.#isUnpacked ? pack(body, limits) : undefined;
+    if (packed === undefined) return send(body);
+    const reply = await send(packed, packedHeader);
+    if (reply.status !== 415 && !(reply.status === 400 && readBatchReply(reply, count) === undefined)) return reply;
+    this.#isUnpacked = true;
+    return send(body);
   }
 
   async #mayRepeat(): Promise<Permission> {

@@ -11,6 +11,8 @@ export const limits = {
   uploadBytesMax: 16 * MIB,
   /** The part of `uploadBytesMax` for bodies of forwarded events; the rest is left to the bodies of reports. */
   forwardUploadBytesMax: 8 * MIB,
+  /** Packed bodies that are unpacked at a time. Node has four threads for this and for system calls, and writes need one. */
+  unpackingMax: 2,
   /** Buffers for large bodies that are kept for reuse. */
   spareBuffersMax: 8,
   /** A larger body is refused before its upload if its report could not be recorded now; a smaller one is already in transit. */
@@ -354,6 +356,8 @@ export const limits = {
   assetLineBytesMax: 16 * MIB,
   /** Replies in a row that report the next events as removed: retention removes the oldest file now and then. */
   removalsMax: 10,
+  /** Bodies with more bytes are sent packed: a smaller one takes more processor time at both ends than its bytes are worth. */
+  packBytes: 1 * KIB,
   /** Lines that `report --from` sends in one request, of at most `bodyBytesMax`, and that it reads ahead. */
   groupLinesMax: 500,
   /** Pause between two attempts to send a report, doubled each time. */

@@ -28,7 +28,7 @@ import {
   type StreamReply,
   unavailable,
 } from './message.ts';
-import { acceptsHtml, checkBodyHeaders, checkExpect, headReader, type TokenHeaders } from './request.ts';
+import { acceptsHtml, checkBodyHeaders, checkExpect, headReader, isGzip, type TokenHeaders } from './request.ts';
 import { type FoundRoute, findRoute, type Prefix, type Right, type Route, type RouteMatch } from './router.ts';
 import { reportRoutesOf, requireRoute, type ServiceRouteParts, serviceRoutesOf } from './routes.ts';
 
@@ -154,7 +154,8 @@ class Steps {
       if (typeof record !== 'function') return { kind: 'refuse', route, reply: record };
       const request: Accepted = { incoming, head, found, recorder, readable, record };
       const receive = (body: Buffer, respond: Respond) => this.#receive(request, body, respond);
-      return { kind: 'receive', route, bodyLimits: found.route.bodyLimits ?? limits, receive };
+      const { bodyLimits = limits, acceptsGzip = false } = found.route;
+      return { kind: 'receive', route, bodyLimits, isPacked: acceptsGzip && isGzip(head.fields), receive };
     } catch (error) {
       return { kind: 'refuse', route, reply: this.#refuse(error, incoming) };
     }
@@ -232,7 +233,7 @@ class Steps {
 
   /** @throws Refusal 413, 415 or 400 */
   #checkBody(head: Head, { route }: FoundRoute<Handler>, bytes: number): void {
-    checkBodyHeaders(head, bytes, route.bodyTypes, route.bodyLimits ?? this.#limits);
+    checkBodyHeaders(head, bytes, route, route.bodyLimits ?? this.#limits);
   }
 
   #refuse(error: unknown, { id }: Incoming): ErrorReply {

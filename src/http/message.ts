@@ -237,7 +237,9 @@ export interface ReceiveDecision {
   readonly kind: 'receive';
   readonly route: string;
   readonly bodyLimits: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
-  /** Handles the whole body, empty if there is none, and calls `respond` once, immediately or after the events are durable. */
+  /** Whether the body is packed with gzip. */
+  readonly isPacked: boolean;
+  /** Handles the whole body, unpacked, empty if there is none, and calls `respond` once, immediately or after the events are durable. */
   receive(body: Buffer, respond: (reply: Reply) => void): void;
 }
 

@@ -215,7 +215,9 @@ function batchPaths({ hosted, acceptsKeys, limits }: ReportPathOptions, refused:
         operationId: batchPath.slice(1),
         summary: 'Record many events',
         description,
-        parameters: ['Prefer', ...(acceptsKeys ? [KEY_HEADER] : [])].map((name) => ref('parameters', name)),
+        parameters: ['Prefer', PACKED_HEADER, ...(acceptsKeys ? [KEY_HEADER] : [])].map((name) =>
+          ref('parameters', name),
+        ),
         requestBody: {
           required: true,
           content: {
@@ -411,6 +413,7 @@ function requestParameters(): Schema {
       description: 'handling=lenient records the right items (RFC 7240).',
       schema: { type: 'string' },
     },
+    [PACKED_HEADER]: packedHeader,
     deployment_name: pathParameter('deployment_name', { type: 'string', pattern: deploymentName.source }, 'prod'),
   };
 }
@@ -420,6 +423,14 @@ export function pathParameter(name: string, schema: Schema, example: unknown): S
   return { name, in: 'path', required: true, schema, example };
 }
 
+const PACKED_HEADER = 'Content-Encoding';
+/** The description of the header of a packed body. Without an example: tools would send it with a body that is not packed. */
+export const packedHeader = {
+  name: PACKED_HEADER,
+  in: 'header',
+  description: 'The body is one member of gzip. Packed and unpacked it has at most the bytes of a body.',
+  schema: { ...TEXT, enum: ['gzip'] },
+};
 const KEY_HEADER = 'Idempotency-Key';
 const REPLAYED_HEADER = 'Idempotent-Replayed';
 /** Without an example: tools would send it with each report, and only one report with the same key is recorded. */
@@ -457,7 +468,7 @@ function refusals(hosted: boolean, { bodyBytesMax }: Limits): Refusals {
     413: [
       `The body has more than ${bodyBytesMax} bytes or too many tiny chunks, or the events of a batch need too much memory.`,
     ],
-    415: ['The body has a Content-Encoding.'],
+    415: ['The body has a Content-Encoding other than those of the path.'],
     417: ['Expect other than 100-continue.'],
     ...(hosted && { 429: ['Too many requests without a valid token.', 'Retry-After'] }),
     431: ['Request line and headers too large.'],

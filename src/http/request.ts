@@ -7,6 +7,7 @@ import { isUtf16, JsonError } from '../event/json-mistakes.ts';
 import { type Members, readMembers } from '../event/members.ts';
 import type { HeaderFields } from './headers.ts';
 import { type Head, type Incoming, quotingRefusal, Refusal, shown, shownJson } from './message.ts';
+import type { Route } from './router.ts';
 
 type HeadLimits = Pick<Limits, 'headBytesMax' | 'headersMax'>;
 type BodyLimits = Pick<Limits, 'bodyBytesMax'>;
@@ -53,18 +54,22 @@ export function checkExpect({ expect }: Head): void {
 
 /**
  * Checks the headers that describe a body. Only for a request with a body.
- * @param types the accepted media types in lower case, most common first
  * @throws Refusal 413, 415 or 400, checked in this order
  */
-export function checkBodyHeaders({ fields }: Head, bytes: number, types: readonly string[], limits: BodyLimits): void {
+export function checkBodyHeaders(
+  { fields }: Head,
+  bytes: number,
+  { bodyTypes: types, acceptsGzip = false }: Pick<Route<unknown>, 'bodyTypes' | 'acceptsGzip'>,
+  limits: BodyLimits,
+): void {
   if (bytes > limits.bodyBytesMax) throw bodyTooLarge(limits);
   const { contentEncoding: encoding, contentType: type } = fields;
-  if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding)) {
+  if (encoding !== undefined && !/^(?:identity)?$/i.test(encoding) && !(acceptsGzip && isGzip(fields))) {
     const advice = CHARSET.test(encoding)
       ? 'is a charset; leave the header out, a charset belongs in Content-Type'
-      : 'is not read; send the body unencoded and without this header';
+      : `is not read${acceptsGzip ? ', only gzip once' : ''}; send the body unencoded and without this header`;
     const problem = (value: string) => `Content-Encoding ${value} ${advice}`;
-    throw quotingRefusal(415, shown(encoding), 'logged', problem);
+    throw quotingRefusal(415, shown(encoding), 'logged', problem, acceptsGzip ? ACCEPT_GZIP : {});
   }
   if (type === types[0]) return;
   const wanted = types.join(' or ');
@@ -86,6 +91,11 @@ export function checkBodyHeaders({ fields }: Head, bytes: number, types: readonl
       throw quotingRefusal(400, shown(charset), 'logged', problem);
     }
   }
+}
+
+/** Whether a body is packed with gzip, and with nothing else (RFC 9110 section 8.4). */
+export function isGzip({ contentEncoding }: Pick<HeaderFields, 'contentEncoding'>): boolean {
+  return contentEncoding !== undefined && /^gzip$/i.test(contentEncoding);
 }
 
 /** @returns whether a Content-Type that `checkBodyHeaders` accepted is JSON */
@@ -115,8 +125,9 @@ export function tooManyPieces({ bodyPieceBytes }: Pick<Limits, 'bodyPieceBytes'>
   return new Refusal(413, problem, CLOSE);
 }
 
-export function bodyTooLarge({ bodyBytesMax }: BodyLimits): Refusal {
-  return new Refusal(413, `the body is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
+/** @param what the body, packed or unpacked */
+export function bodyTooLarge({ bodyBytesMax }: BodyLimits, what = 'the body'): Refusal {
+  return new Refusal(413, `${what} is larger than ${bodyBytesMax} bytes; send less metadata or split the report`);
 }
 
 /** Parses the JSON object in a body. @returns its members; undefined for an empty body. @throws Refusal 400 */
@@ -221,6 +232,8 @@ const MEDIA_TYPE = new RegExp(
 );
 const PARAMETER = new RegExp(`;[ \\t]*(${TOKEN})=(?:"((?:[^"\\\\]|\\\\.)*)"|(${TOKEN}))`, 'g');
 
+/** RFC 9110 section 15.5.16 */
+const ACCEPT_GZIP = { headers: ['Accept-Encoding', 'gzip'] };
 const CHARSET = /^(?:utf|us-ascii|iso-8859|latin|windows-)/i;
 
 /** @throws Refusal 431 */

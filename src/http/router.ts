@@ -22,7 +22,9 @@ export interface Route<Handler> {
   readonly followedBy: 'nothing' | 'slash' | 'key' | 'one component' | 'two components';
   /** The media types of the bodies that it accepts, in lower case. */
   readonly bodyTypes: readonly string[];
-  /** The limits of its bodies, if they differ from the limits of reports. */
+  /** Whether its bodies can have `Content-Encoding: gzip`. */
+  readonly acceptsGzip?: boolean;
+  /** The limits of its bodies, packed and unpacked, if they differ from the limits of reports. */
   readonly bodyLimits?: Pick<Limits, 'bodyBytesMax' | 'uploadBytesMax'>;
   /**
    * Called before the upload of a body larger than `largeBodyBytes`.

@@ -28,6 +28,7 @@ export function reportRoutesOf(limits: BatchLimits, strict: boolean): readonly R
     path: batchPath,
     followedBy: 'slash',
     bodyTypes: batchTypes,
+    acceptsGzip: true,
     handler: reportBatch(limits),
   };
   return [...reports, batch];

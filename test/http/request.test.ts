@@ -32,7 +32,7 @@ function headOf(part: Parameters<typeof incoming>[0] = {}): Head {
 }
 
 function checkBody(head: Head, bytes: number): void {
-  checkBodyHeaders(head, bytes, ['application/json'], limits);
+  checkBodyHeaders(head, bytes, { bodyTypes: ['application/json'] }, limits);
 }
 
 test('a plain request is read as a head', () => {

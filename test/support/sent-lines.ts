@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo, Server as NetServer } from 'node:net';
+import { gunzipSync } from 'node:zlib';
 import { encodeBatch } from '../../src/journal/line/record.ts';
 import { Line } from '../../src/journal/look/reading.ts';
 import { encodeMembers, type PlainEvent } from './plain-event.ts';
@@ -31,6 +32,7 @@ export interface Got {
   readonly method: string | undefined;
   readonly url: string | undefined;
   readonly headers: IncomingHttpHeaders;
+  /** Unpacked. */
   readonly body: string;
   /** The number of its connection, from 1. */
   readonly connection: number;
@@ -59,12 +61,14 @@ export async function startScripted(
       numbers.set(request.socket, connection);
     }
     const { method, url, headers } = request;
-    const one: Got = { method, url, headers, body: Buffer.concat(chunks).toString(), connection };
+    const bytes = Buffer.concat(chunks);
+    const body = headers['content-encoding'] === 'gzip' ? gunzipSync(bytes) : bytes;
+    const one: Got = { method, url, headers, body: body.toString(), connection };
     got.push(one);
-    const [status, body, more = {}] = answer(one, got.length);
+    const [status, text, more = {}] = answer(one, got.length);
     response
-      .writeHead(status, { 'Content-Type': body.startsWith('{') ? 'application/json' : 'text/html', ...more })
-      .end(body);
+      .writeHead(status, { 'Content-Type': text.startsWith('{') ? 'application/json' : 'text/html', ...more })
+      .end(text);
   });
   const port = await listenOn(t, server, host);
   const name = host.includes(':') ? `[${host}]` : host;

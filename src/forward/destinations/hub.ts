@@ -3,6 +3,7 @@
  * that a request can always be repeated: the next `ask` says what became of it.
  */
 
+import { pack, packedHeader } from '../../client/packed.ts';
 import { crcBefore } from '../../journal/line/chain.ts';
 import { originAtEnd } from '../../journal/line/members.ts';
 import { hex } from '../../journal/line/record.ts';
@@ -28,6 +29,8 @@ export function openHub(opening: Opening): AskableDestination {
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;
+  /** The hub unpacks bodies, as its last answer to `ask` says and nothing since then has shown otherwise. */
+  let unpacks = false;
 
   async function ask(signal: AbortSignal): Promise<Asked> {
     const answer = asAgain(await requests.send({ method: 'GET', path, headers: {}, signal }));
@@ -37,6 +40,7 @@ export function openHub(opening: Opening): AskableDestination {
       return NO_HUB.has(status) ? { kind: 'no hub' } : otherwise(answer);
     }
     const at = readPosition(said, limits);
+    unpacks = said['gzip'] === true;
     return at === undefined ? notUnderstood(reason) : ((await loopIn(at)) ?? { kind: 'at', seq: at.seq, id: at.id });
   }
 
@@ -58,11 +62,23 @@ export function openHub(opening: Opening): AskableDestination {
         ...(names.length > 0 && { 'Assetlog-Through': names.join(', ') }),
         ...(sourceName !== undefined && { 'Assetlog-Name': encodeURIComponent(sourceName) }),
       };
-      const found = await requests.send({ method: 'PUT', path: `${path}/${seq}`, headers, body, signal });
+      const packed = unpacks && body.length <= limits.forwardBatchBytes ? pack(body, limits) : undefined;
+      const found = await requests.send({
+        method: 'PUT',
+        path: `${path}/${seq}`,
+        headers: { ...headers, ...(packed !== undefined && packedHeader) },
+        body: packed ?? body,
+        signal,
+      });
       // On a slow link a large body does not arrive within the timeout.
       if (found.kind === 'unclear' && found.status === undefined) bodyBytes = Math.max(1, body.length >> 1);
       const answer = asAgain(found);
       if (answer.kind !== 'answer') return answer;
+      // The hub went back a version, or a proxy does not let the body through as it is: the same lines go unpacked.
+      if (packed !== undefined && (answer.status === 415 || answer.status === 400)) {
+        unpacks = false;
+        continue;
+      }
       if (answer.status !== 413 || chosen.length === 1) {
         if (answer.status === 200) bodyBytes = Math.min(2 * bodyBytes, bodyBytesMax);
         return judge(answer, chosen);

@@ -3,7 +3,7 @@
 import type { Limits } from '../../config/limits.ts';
 import { orNull, type Schema } from '../../event/schema.ts';
 import { lineTypes } from '../../http/batch.ts';
-import { type DescribedRoute, pathParameter } from '../../http/openapi.ts';
+import { type DescribedRoute, packedHeader, pathParameter } from '../../http/openapi.ts';
 import { ID_FORM } from '../../journal/line/uuid.ts';
 
 /** @returns their descriptions: `[{ needs: 'forward', path: '/forward/{source}', … }, { …, path: '/forward/{source}/{first_seq}' }]` */
@@ -28,7 +28,7 @@ export function describedHub({
       path: '/forward/{source}',
       summary: 'Ask how far this hub is with another journal',
       parameters: [source],
-      content,
+      content: { 'application/json': asked },
     },
     {
       needs: 'forward',
@@ -38,7 +38,7 @@ export function describedHub({
       description:
         'Each event is recorded once, in the order of its journal: what is here already is not recorded again. All of a request ' +
         'is recorded or nothing. A 409 says where to continue.',
-      parameters: [source, firstSeq, ...headers.map(inHeader)],
+      parameters: [source, firstSeq, ...headers.map(inHeader), packedHeader],
       body: { schema: { type: 'string', description: lines }, types: lineTypes },
       content,
       also: [409],
@@ -77,6 +77,15 @@ const position: Schema = {
     },
   },
   required: ['seq', 'id', 'via'],
+};
+
+/** The answer to a question. */
+const asked: Schema = {
+  ...position,
+  properties: {
+    ...(position['properties'] as Schema),
+    gzip: { type: 'boolean', description: 'Whether the body of a PUT can be packed with gzip.' },
+  },
 };
 
 function inHeader([name, pattern, description]: Header): Schema {

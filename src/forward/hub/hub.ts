@@ -77,6 +77,7 @@ export class Hub {
         ...shared,
         methods: ['PUT'],
         followedBy: 'two components',
+        acceptsGzip: true,
         bodyLimits: { bodyBytesMax, uploadBytesMax },
         refusal: (bodyBytes) => this.#refusal(bodyBytes),
         handler: (request) => this.#take(request),

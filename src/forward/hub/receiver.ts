@@ -88,7 +88,8 @@ export class Receiver {
   async ask(source: string, journal: Recorder, said: SaidOfSource = {}): Promise<Reply> {
     const { sources } = await this.#ready(journal);
     if (sources.has(source)) this.sightings.add(source, said);
-    return this.#at(sources.get(source));
+    const body = JSON.stringify({ ...this.#position(sources.get(source)), gzip: true });
+    return { kind: 'body', status: 200, body };
   }
 
   /** Records the events of a request that are not here yet. @returns 200, 409, 413 or 503. @throws Refusal 400 or 503 */

@@ -68,6 +68,8 @@ export class Connection {
   movedMs = this.idleSinceMs;
   /** Whether it waited for the disk or for events in the last look, so that `idleSinceMs` might be long ago. */
   isWaiting = false;
+  /** Resolves when its packed bodies, and the requests after them, are handled. */
+  unpacking: Promise<void> | undefined;
   /** Called when the kernel has accepted all written bytes. One closure per connection instead of one per reply. */
   readonly onSent: () => void;
   /** Called when an upload whose reply is already sent has ended. */

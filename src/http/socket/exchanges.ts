@@ -100,6 +100,8 @@ export class Exchanges {
     } else if (!exchange.received) {
       if (awaitsContinue) res.writeContinue();
       this.#uploads.receive(exchange, decision);
+    } else if (!isSafe(req) && connection.unpacking !== undefined) {
+      this.#uploads.receiveInTurn(exchange, decision, NO_BODY);
     } else if (connection.first === exchange || !isSafe(req)) {
       decision.receive(NO_BODY, (reply) => this.#answer(exchange, reply));
     } else {

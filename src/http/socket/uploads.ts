@@ -2,10 +2,11 @@
 
 import type { Limits } from '../../config/limits.ts';
 import { collectEach } from '../../config/memory.ts';
-import { type ReceiveDecision, Refusal, type Reply, unavailable } from '../message.ts';
+import { type ReceiveDecision, Refusal, type Reply, unavailable, unavailableRefusal } from '../message.ts';
 import { bodyTooLarge, tooManyPieces } from '../request.ts';
 import { type Connection, type Connections, type Exchange, pause } from './connections.ts';
 import { ignoreFurther } from './lingering-close.ts';
+import { Unpacker } from './unpacker.ts';
 
 export interface UploadsOptions {
   readonly limits: Limits;
@@ -26,9 +27,11 @@ export class Uploads {
   readonly #countGarbage: (bytes: number) => void;
   /** Free buffers in which bodies of more than one chunk are assembled. */
   readonly #spareBuffers: Buffer[] = [];
+  readonly #unpacker: Unpacker;
 
   constructor(options: UploadsOptions) {
     this.#options = options;
+    this.#unpacker = new Unpacker(options.limits);
     this.#countGarbage = collectEach(options.limits, () => options.collectGarbage?.());
   }
 
@@ -50,7 +53,9 @@ export class Uploads {
         body = NO_BODY; // this closure lives until the next request on the connection
         const whole = buffer.subarray(0, connection.uploadBytes);
         this.release(connection);
-        decision.receive(whole, (reply) => answer(exchange, reply));
+        if ((decision.isPacked && whole.length > 0) || connection.unpacking !== undefined)
+          this.receiveInTurn(exchange, decision, Buffer.from(whole));
+        else decision.receive(whole, (reply) => answer(exchange, reply));
         this.#keepSpare(buffer);
         return;
       }
@@ -92,6 +97,51 @@ export class Uploads {
       if (chunk !== null) pause(connection); // its reply might wait for the replies to earlier requests
       connection.uploadEnded();
     };
+  }
+
+  /** Unpacks a body, and handles its request after those before it on its connection. Both its forms count as bodies until then. */
+  receiveInTurn(exchange: Exchange, decision: ReceiveDecision, body: Buffer): void {
+    const { answer } = this.#options;
+    const { connection } = exchange;
+    const before = connection.unpacking;
+    let heldBytes = body.length;
+    this.#uploadBytes += heldBytes;
+    const { uploadBytesMax } = decision.bodyLimits;
+    const hold = (bytes: number): boolean => {
+      this.#uploadBytes += bytes;
+      heldBytes += bytes;
+      this.#countGarbage(bytes);
+      const isAlone = this.#uploadBytes === heldBytes; // its two forms alone can exceed the limit of a small service
+      return isAlone || this.#uploadBytes <= uploadBytesMax || this.#freeMemory(connection, uploadBytesMax);
+    };
+    const handle = async () => {
+      const unpacked = decision.isPacked && body.length > 0 ? await this.#unpacked(body, decision, hold) : body;
+      await before;
+      this.#uploadBytes -= heldBytes;
+      if (connection.unpacking === handled) connection.unpacking = undefined;
+      if (Buffer.isBuffer(unpacked)) decision.receive(unpacked, (reply) => answer(exchange, reply));
+      else answer(exchange, unpacked);
+    };
+    const handled: Promise<void> = handle();
+    connection.unpacking = handled;
+  }
+
+  /** @param hold counts bytes before they are allocated, and returns whether there is memory for them. Never rejects. */
+  async #unpacked(
+    packed: Buffer,
+    { bodyLimits }: ReceiveDecision,
+    hold: (bytes: number) => boolean,
+  ): Promise<Buffer | Reply> {
+    const allocate = (bytes: number): Buffer => {
+      const buffer = hold(bytes) ? this.#allocated(bytes) : undefined;
+      if (buffer === undefined) throw unavailableRefusal(TOO_MUCH);
+      return buffer;
+    };
+    try {
+      return await this.#unpacker.unpack(packed, bodyLimits, allocate);
+    } catch (error) {
+      return error instanceof Refusal ? error.reply : unavailable(NO_MEMORY);
+    }
   }
 
   /** Counts a piece of a body. @returns whether the connection is beyond its limit of small pieces */

@@ -216,6 +216,46 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   }
 });
 
+test('a hub that says so gets packed lines, and those that it does not understand at once again as they are [targets-12]', async (t) => {
+  const long: PlainEvent = { ...orders, description: 'x'.repeat(400) };
+  let refusal: Scripted | undefined;
+  let gzip: unknown = true;
+  const { url, got } = await startScripted(t, (one) => {
+    if (one.method === 'GET') return [200, JSON.stringify({ seq: 0, id: null, via: [], gzip })];
+    return (one.headers['content-encoding'] === 'gzip' ? refusal : undefined) ?? tookAll(one);
+  });
+  const destination = open(t, 'hub', url);
+  /** @returns for each request with the lines whether it was packed */
+  const send = async (count: number): Promise<boolean[]> => {
+    const before = got.length;
+    const lines = batch(Array.from({ length: count }, () => long));
+    assert.equal(shown(await destination.send(lines, NEVER)), 'recorded');
+    const sent = got.slice(before);
+    for (const { body } of sent) assert.equal(body, `${lines.lines.map(({ text }) => text).join('\n')}\n`);
+    return sent.map(({ headers }) => headers['content-encoding'] === 'gzip');
+  };
+  assert.deepEqual(await send(3), [false], 'the hub was not asked');
+  await destination.ask!(NEVER);
+  assert.deepEqual([await send(3), await send(1)], [[true], [false]], 'a small body is not packed');
+  for (const one of [
+    [415, error],
+    [415, HTML],
+    [400, error],
+    [400, HTML],
+  ] as const) {
+    refusal = one;
+    assert.deepEqual([await send(3), await send(3)], [[true, false], [false]], one.join());
+    refusal = undefined;
+    assert.deepEqual(await send(3), [false]);
+    await destination.ask!(NEVER);
+    assert.deepEqual(await send(3), [true]);
+  }
+  for (gzip of [false, undefined, 'true']) {
+    await destination.ask!(NEVER);
+    assert.deepEqual(await send(3), [false]);
+  }
+});
+
 test('a hub hears what the lines of a request came through, which ends before there are too many [targets-11]', async (t) => {
   const hubs = Array.from({ length: 40 }, (_, at) => idOf(100 + at));
   const device = idOf(50);

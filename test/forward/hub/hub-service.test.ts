@@ -48,9 +48,19 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
     assert.match(String(refused.body['error']), /^this token may not forward; .*"forward" in "may"$/);
     assert.equal((await askHub(prod, SOURCE, headers)).status, 403);
   }
-  assert.deepEqual((await askHub(prod, SOURCE, tokens.prod)).body, { seq: 0, id: null, via: [idOf('prod')] });
+  assert.deepEqual((await askHub(prod, SOURCE, tokens.prod)).body, {
+    seq: 0,
+    id: null,
+    via: [idOf('prod')],
+    gzip: true,
+  });
   assert.equal((await sent.put(prod, 1, 3, { headers: tokens.prod })).status, 200);
-  assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, { seq: 0, id: null, via: [idOf('test')] });
+  assert.deepEqual((await askHub(other, SOURCE, tokens.test)).body, {
+    seq: 0,
+    id: null,
+    via: [idOf('test')],
+    gzip: true,
+  });
   assert.equal((await sent.put(other, 1, 6, { headers: tokens.test })).status, 200);
   assert.equal((await askHub(prod, SOURCE, tokens.prod)).body['seq'], 3);
   assert.deepEqual(seqsAt(join(hub.data, 'prod')), upTo(3));
@@ -124,7 +134,7 @@ test('a reset of a service for tests makes it forget what it has of other journa
   const sent = new SentJournal(5);
   assert.equal((await sent.put(hub.url, 1, 5)).status, 200);
   assert.equal((await fetch(`${hub.url}/test/reset`, { method: 'POST' })).status, 200);
-  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [sourceIn(hub.data)] });
+  assert.deepEqual((await askHub(hub.url)).body, { seq: 0, id: null, via: [sourceIn(hub.data)], gzip: true });
   assert.equal((await sent.put(hub.url, 1, 2)).body['seq'], 2);
   assert.deepEqual(seqsAt(hub.data), [1, 2]);
 });

@@ -30,7 +30,7 @@ test('a journal that the events would come back to is refused, and each reply sa
   }
   const other = new SentJournal(2, sourceOf(3));
   assert.deepEqual(await hub.put(other, 1, 2), { status: 200, seq: 2, id: other.id(2), via });
-  assert.deepEqual(await hub.ask(via[0]!), { status: 200, seq: 0, id: null, via });
+  assert.deepEqual(await hub.ask(via[0]!), { status: 200, seq: 0, id: null, via, gzip: true });
   assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(3)]);
 });
 

@@ -34,7 +34,7 @@ async function start(t: TestContext, reply?: Reply): Promise<Started> {
     decided += 1;
     if (reply !== undefined) respond(reply);
   };
-  const app: App = () => ({ kind: 'receive', route: '/long', bodyLimits: limits, receive });
+  const app: App = () => ({ kind: 'receive', route: '/long', bodyLimits: limits, isPacked: false, receive });
   const notices = createNotices('error', false, () => {});
   const activity = new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits });
   const metrics = new Metrics();

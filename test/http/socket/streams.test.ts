@@ -31,6 +31,7 @@ async function serve(
       kind: 'receive',
       route: '/',
       bodyLimits: all,
+      isPacked: false,
       receive: (_body, respond) => respond({ kind: 'stream', status: 200, contentType: 'text/plain', pieces }),
     }),
     maxConnections: CAP,
