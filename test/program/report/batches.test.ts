@@ -308,6 +308,35 @@ test('without keys a batch in doubt is not sent again: its lines are counted as 
   assert.match(wrong ?? '', /^assetlog: line 151: it is not valid JSON/);
 });
 
+test('batches are packed for a service that says so, until it does not understand one [report-batches-7]', async (t) => {
+  const document = { ...WITH_BATCH, components: { parameters: { 'Idempotency-Key': {}, 'Content-Encoding': {} } } };
+  const input = textOf(1_200);
+  for (const [status, error] of [
+    [415, '{"error":"no"}'],
+    [400, '<html>'],
+    [200, ''],
+  ] as const) {
+    const { url, got } = await startScripted(t, ({ method, headers, body }, count) => {
+      if (method === 'GET') return [200, JSON.stringify(document)];
+      const isRefused = status !== 200 && count > 2 && headers['content-encoding'] === 'gzip';
+      return isRefused ? [status, error] : [200, JSON.stringify({ recorded: body.split('\n').length })];
+    });
+    const { code, stdout, stderr } = await report(url, ['--from', '-'], { input });
+    assert.deepEqual([code, stdout, stderr], [0, '1200 recorded, 0 refused\n', '']);
+    const posts = got.filter(({ method }) => method === 'POST');
+    const packed = posts.map(({ headers }) => headers['content-encoding'] === 'gzip');
+    if (status === 200)
+      assert.deepEqual(
+        packed,
+        posts.map(() => true),
+      );
+    else assert.deepEqual(packed, [true, true, ...posts.slice(2).map(() => false)]);
+    const recorded = status === 200 ? posts : posts.filter((_, at) => at !== 1);
+    const items = recorded.flatMap(({ body }) => body.split('\n').map((line) => JSON.parse(line).asset_key));
+    assert.equal(items.join(' '), expectedAssets(1_200));
+  }
+});
+
 test('a batch that is too large is halved', async (t) => {
   const small = await serve(t, WITH_KEYS, (path, body) => {
     if (path !== BATCH) return [200, {}];
