@@ -3,11 +3,13 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, gzipSync } from 'node:zlib';
 import { limits } from '../../../src/config/limits.ts';
 import { SentJournal } from '../../support/forwarding.ts';
 import { journalText } from '../../support/program.ts';
 import { type Served, serve } from '../../support/service.ts';
+import { eventually } from '../../support/tools.ts';
 import { Wire } from '../../support/wire.ts';
 
 const BATCH = '/report_asset_batch/';
@@ -151,14 +153,32 @@ test('reports behind a packed one on a connection are recorded after it [packed-
 
 test('bodies that are unpacked share the memory of bodies, and what has no place gets 503 [packed-4]', async (t) => {
   const bodyBytesMax = 1_000_000;
-  const service = await serve(t, { limits: { bodyBytesMax, uploadBytesMax: 1_500_000 } });
+  const some = { bodyBytesMax, forwardBodyBytesMax: 1, uploadBytesMax: 1_500_000, stalledUploadMs: 600_000 };
+  const service = await serve(t, { limits: some });
   const packed = gzipSync(padded(bodyBytesMax));
+  const head = ['POST /report_asset_batch/ HTTP/1.1', 'Host: localhost', 'Content-Type: application/x-ndjson'];
+  let wire: Wire | undefined;
+  await eventually('a body that is received leaves no place', async () => {
+    wire?.socket.destroy(); // its body came after the packed one
+    wire = await Wire.open(service.port);
+    wire.send(`${head.join('\r\n')}\r\nContent-Length: 700000\r\n\r\n${' '.repeat(600_000)}`);
+    await sleep(50);
+    return (await send(service, packed)).status === 503;
+  });
+  assert.equal((await send(service, packed)).status, 503);
+  assert.equal((await send(service, gzipSync(LINE))).status, 200);
+  wire!.socket.destroy();
+  await eventually('its place is free', async () => (await send(service, packed)).status === 200);
+  const before = recordedIn(service);
   const answers = await Promise.all(Array.from({ length: 8 }, () => send(service, packed)));
   const statuses = answers.map(({ status }) => status);
-  assert.ok(statuses.includes(200) && statuses.includes(503), statuses.join(' '));
+  assert.ok(
+    statuses.every((status) => status === 200 || status === 503),
+    statuses.join(' '),
+  );
   assert.equal((await send(service, packed)).status, 200, 'the memory is free again');
-  assert.equal(recordedIn(service), statuses.filter((status) => status === 200).length + 1);
-  const alone = await serve(t, { limits: { bodyBytesMax, uploadBytesMax: bodyBytesMax } });
+  assert.equal(recordedIn(service), before + statuses.filter((status) => status === 200).length + 1);
+  const alone = await serve(t, { limits: { ...some, uploadBytesMax: bodyBytesMax } });
   assert.equal((await send(alone, packed)).status, 200, 'one alone has a place');
 });
 
