@@ -54,7 +54,7 @@ export function membersOf(value: unknown, what: string, names: readonly string[]
  */
 export function differencesOf(line: Line, { filter, metadata }: Wanted): string[] {
   const { asset_key } = line.event;
-  const wrong = differences(line.event, filter).map((name) =>
+  const wrong = differences(line, filter).map((name) =>
     name === 'assetKey' && asset_key.join('/') === filter.assetKey?.join('/')
       ? `assetKey (write ${JSON.stringify(asset_key)})`
       : name,

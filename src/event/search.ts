@@ -9,6 +9,7 @@ import { hasPrefix, startsWith } from './asset-key.ts';
 import type { Event, Recorded, Severity } from './event.ts';
 import { sortKeyOf } from './event-time.ts';
 import { endpoints, findEndpoint } from './parameters.ts';
+import type { TextFilter } from './text-filter.ts';
 
 /** The values that an event has to match. A member that is omitted or undefined matches anything. */
 export interface Filter extends Bounds {
@@ -29,6 +30,15 @@ export interface Filter extends Bounds {
   readonly eventTime?: string | undefined;
   readonly idempotencyKey?: string | undefined;
   readonly source?: SourceFilter | undefined;
+  /** A text in what was reported, see `text-filter.ts`. */
+  readonly contains?: TextFilter | undefined;
+}
+
+/** An event, and what its line has of the report. */
+export interface Searched {
+  readonly event: Recorded;
+  /** The bytes of the members that come from the report, each as a character (latin1). */
+  readonly members: string;
 }
 
 /** Selects journals that forward events, by id or name. */
@@ -59,6 +69,7 @@ export type SearchKind =
   | 'type'
   | 'text'
   | 'source'
+  | 'contained text'
   | 'boolean'
   | 'severity'
   | 'event time'
@@ -83,7 +94,7 @@ interface Row<Value> {
   readonly help?: string;
   /** The option that sets false. */
   readonly opposite?: { readonly option: string; readonly help: string };
-  readonly matches: (event: Recorded, value: Value) => boolean;
+  readonly matches: (event: Recorded, value: Value, line: Searched) => boolean;
 }
 
 type Member = keyof Filter;
@@ -197,6 +208,13 @@ export const searches = {
     what: 'only events forwarded by this device: its id or its name, from the list of sources',
     matches: ({ from }, value) => from !== undefined && value.has(from[0]),
   },
+  contains: {
+    kind: 'contained text',
+    query: 'contains',
+    option: 'contains',
+    what: 'only events that contain this text, also in metadata; letter case does not matter',
+    matches: (_, value, { members }) => value.find(members, 0) !== -1,
+  },
   since: {
     kind: 'moment',
     query: 'since',
@@ -245,14 +263,14 @@ export function readEventType(word: string): Event['type'] | undefined {
 }
 
 /** Whether the event matches each member of the filter. */
-export function isMatch(event: Recorded, filter: Filter): boolean {
-  for (const name in filter) if (!isMemberMatch(event, filter, name as Member)) return false;
+export function isMatch(line: Searched, filter: Filter): boolean {
+  for (const name in filter) if (!isMemberMatch(line, filter, name as Member)) return false;
   return true;
 }
 
 /** @returns the names of the members that the event does not match, in the order of the filter */
-export function differences(event: Recorded, filter: Filter): Member[] {
-  return (Object.keys(filter) as Member[]).filter((name) => !isMemberMatch(event, filter, name));
+export function differences(line: Searched, filter: Filter): Member[] {
+  return (Object.keys(filter) as Member[]).filter((name) => !isMemberMatch(line, filter, name));
 }
 
 /** @returns the query of `GET /events` for a filter, without `afterSeq`: `{ key: '["a"]', passed: false }` */
@@ -266,8 +284,8 @@ export function queryOf(filter: Filter): Readonly<Record<string, string | boolea
   return query;
 }
 
-function isMemberMatch<Name extends Member>(event: Recorded, filter: Filter, name: Name): boolean {
+function isMemberMatch<Name extends Member>(line: Searched, filter: Filter, name: Name): boolean {
   const value = filter[name];
   const row: Rows[Name] = searches[name];
-  return value === undefined || row.matches(event, value as never);
+  return value === undefined || row.matches(line.event, value as never, line);
 }

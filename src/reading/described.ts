@@ -5,12 +5,12 @@ import { orNull, type Schema } from '../event/schema.ts';
 import type { DescribedRoute } from '../http/openapi.ts';
 import { linesType } from './accept.ts';
 import { assetsParameters } from './assets.ts';
-import { eventsParameters } from './events-query.ts';
+import { eventsParameters, type QueryLimits } from './events-query.ts';
 import { sourcesParameters } from './sources.ts';
 
 /** @returns the descriptions of the routes, in the order of `readingRoutes` */
 export function describedReadings(
-  limits: Pick<Limits, 'forwardSourcesMax' | 'readAssetsMax' | 'readEventsMax' | 'streamsMax'>,
+  limits: Pick<Limits, 'forwardSourcesMax' | 'readAssetsMax' | 'streamsMax'> & QueryLimits,
 ): readonly DescribedRoute[] {
   const shared = { needs: 'read', methods: ['get', 'head'] } as const;
   return [

@@ -8,6 +8,7 @@ import { type HandlerRequest, quotingRefusal, Refusal, shown } from '../http/mes
 import { acceptedType, linesType } from './accept.ts';
 import {
   booleanParameter,
+  containedParameter,
   described,
   keyParameter,
   keyStartParameter,
@@ -20,27 +21,32 @@ import {
   typeParameter,
 } from './query.ts';
 
-const searchParameters = Object.fromEntries(
-  allSearches.flatMap(({ query, kind, what = '' }) =>
-    query === undefined ? [] : [[query, described(what, parameterOf(kind))]],
-  ),
-) as { readonly [Name in QueryName]: QueryParameter<Name extends 'after_seq' ? number | undefined : unknown> };
+type SearchParameters = {
+  readonly [Name in QueryName]: QueryParameter<Name extends 'after_seq' ? number | undefined : unknown>;
+};
 
-function parameterOf(kind: SearchKind): QueryParameter<unknown> {
+function parameterOf(kind: SearchKind, charactersMax: number): QueryParameter<unknown> {
   if (kind === 'key' || kind === 'key prefix') return keyParameter;
   if (kind === 'key start') return keyStartParameter;
   if (kind === 'type') return typeParameter;
   if (kind === 'boolean') return booleanParameter(undefined);
   if (kind === 'moment') return timeParameter;
   if (kind === 'source') return sourceParameter;
+  if (kind === 'contained text') return containedParameter(charactersMax);
   return kind === 'seq' ? numberParameter(undefined, 0, Number.MAX_SAFE_INTEGER) : textParameter;
 }
 
+/** The most events of a reply, and the longest text to search for. */
+export type QueryLimits = Pick<Limits, 'readEventsMax' | 'searchCharactersMax'>;
+
 /** @returns the parameters of the query of `GET /events` */
-export function eventsParameters({ readEventsMax }: Pick<Limits, 'readEventsMax'>) {
+export function eventsParameters({ readEventsMax, searchCharactersMax }: QueryLimits) {
   const events = numberParameter(undefined, 1, readEventsMax);
+  const searches = allSearches.flatMap(({ query, kind, what = '' }) =>
+    query === undefined ? [] : [[query, described(what, parameterOf(kind, searchCharactersMax))]],
+  );
   return {
-    ...searchParameters,
+    ...(Object.fromEntries(searches) as SearchParameters),
     last: described('only the newest so many', events),
     limit: described('at most so many, 100 by default; the oldest first', events),
     wait: described('seconds to wait for an event if there is none yet', numberParameter(undefined, 0, 60)),
@@ -67,7 +73,7 @@ export interface EventsQuestion {
 
 /** @returns a function that reads the question of a request. It throws Refusal 400 for a wrong query or a wrong `Last-Event-ID` */
 export function questionReader(
-  limits: Pick<Limits, 'readEventsMax'> & JsonLimits,
+  limits: QueryLimits & JsonLimits,
 ): (request: Pick<HandlerRequest, 'body' | 'query' | 'head'>) => EventsQuestion {
   const readValues = parametersReader(eventsParameters(limits), limits);
   return (request) => {

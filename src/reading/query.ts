@@ -8,6 +8,7 @@ import { nearestName } from '../event/nearest.ts';
 import { endpoints } from '../event/parameters.ts';
 import type { Schema } from '../event/schema.ts';
 import { readEventType, type SourceFilter } from '../event/search.ts';
+import { readTextFilter, type TextFilter } from '../event/text-filter.ts';
 import { type HandlerRequest, quotingRefusal, type Refusal, shown } from '../http/message.ts';
 import { bodyReader, readQuery } from '../http/request.ts';
 
@@ -129,6 +130,21 @@ export const textParameter: QueryParameter<string | undefined> = {
   schema: { type: 'string', minLength: 1 },
   parse: (text) => text,
 };
+
+/** A text to search for. @param charactersMax of it */
+export function containedParameter(charactersMax: number): QueryParameter<TextFilter | undefined> {
+  return {
+    initial: undefined,
+    schema: { type: 'string', minLength: 1, maxLength: charactersMax },
+    parse: (text) => {
+      try {
+        return readTextFilter(text, charactersMax);
+      } catch {
+        throw new Error(`send at most ${charactersMax} characters`);
+      }
+    },
+  };
+}
 
 /** The id or the name of a source. The events of a name are known when the sources are. */
 export const sourceParameter: QueryParameter<SourceFilter | undefined> = {

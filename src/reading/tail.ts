@@ -87,7 +87,7 @@ async function* followOne(journal: ReadableJournal, following: Following): Async
           yield { kind: 'lines', lines: page.lines, gone: page.gone, page };
         } else {
           const after = seq;
-          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isMatch(line.event, filter)));
+          const lines = page.lines.filter((line) => line.seq > after && (isPlain || isMatch(line, filter)));
           yield { kind: 'lines', lines, gone: page.gone.filter(({ last }) => last > after) };
         }
       } finally {

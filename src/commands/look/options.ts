@@ -1,5 +1,6 @@
 /** The options of `events` and `assets`, and the notes of their help. */
 
+import { limits } from '../../config/limits.ts';
 import {
   booleanOption,
   flagOption,
@@ -22,6 +23,7 @@ import {
   type Search,
   type SourceFilter,
 } from '../../event/search.ts';
+import { readTextFilter, type TextFilter } from '../../event/text-filter.ts';
 import { folderOption } from '../cli/data-folder.ts';
 import { readingOptions, type ServiceOptions } from '../cli/service-options.ts';
 
@@ -142,12 +144,17 @@ function optionsOf({ kind, option, what = '', help = what, opposite }: Search): 
   if (option === undefined) return [];
   if (kind === 'key' || kind === 'key prefix') return [[option, keyOption(help)]];
   if (kind === 'source') return [[option, sourceOption(help)]];
+  if (kind === 'contained text') return [[option, flagOption('TEXT', help, readText)]];
   if (kind === 'type') return [[option, { ...flagOption('TYPE', help, readType), choices: types }]];
   if (opposite === undefined) return [[option, text('NAME', help)]];
   return [
     [option, booleanOption(help)],
     [opposite.option, booleanOption(opposite.help)],
   ];
+}
+
+function readText(text: string): TextFilter {
+  return readTextFilter(text, limits.searchCharactersMax);
 }
 
 function readType(word: string): Event['type'] {

@@ -228,7 +228,7 @@ export function commandText(disk: Pick<ReadableDisk, 'folder'>, command: string)
 function wantedBy(only: Filter): (line: Line) => boolean {
   const trace = traceOf(only);
   const hasTrace = ({ bytes, start, end }: Line) => trace === undefined || bytes.subarray(start, end).includes(trace);
-  return (line) => hasTrace(line) && isMatch(line.event, only);
+  return (line) => hasTrace(line) && isMatch(line, only);
 }
 
 /** A request can have a small part of the loaded lines, so those after it are not looked at. */

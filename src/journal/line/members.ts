@@ -54,6 +54,17 @@ export function membersOf(bytes: Buffer, start: number, end: number, seq: number
   return bytes.subarray(timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
 }
 
+/**
+ * Whether a byte is in what `membersOf` returns, or in a line without such members.
+ * @param at of a byte of a line, which need not be verified
+ */
+export function isInMembers(bytes: Buffer, at: number): boolean {
+  const newline = bytes.indexOf(LINE_FEED, at);
+  const end = newline === -1 ? bytes.length : newline;
+  const type = bytes.indexOf(TYPE_MEMBER, bytes.lastIndexOf(LINE_FEED, at) + 1);
+  return type === -1 || type >= end || (at >= type && at < end - CRC_MEMBER_BYTES);
+}
+
 /** @returns what the event of a verified line says of its asset */
 export function reportedOf(bytes: Buffer, start: number, end: number, seq: number): Reported {
   return readReportedIn(bytes, timeStart(start, seq) + TIME_BYTES + TIME_SUFFIX_BYTES, end - CRC_MEMBER_BYTES);
@@ -204,7 +215,8 @@ export const TIME_HEAD_BYTES = 256;
 
 const ID_BYTES = 36;
 const QUOTE_BYTES = 1;
-const TYPE_PREFIX_BYTES = '"type":"'.length;
+const TYPE_MEMBER = Buffer.from('"type":"');
+const TYPE_PREFIX_BYTES = TYPE_MEMBER.length;
 const KEY_PREFIX = Buffer.from(',"idempotency_key":"');
 /** The members that can follow the metadata, last first, up to the opening quote of their string. */
 const MEMBERS_AFTER_METADATA = [

@@ -1,11 +1,12 @@
 /** Reads one file of a journal, also while a service writes it: checks each line, and reports what is wrong. */
 
 import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../event/search.ts';
+import type { TextFilter } from '../../event/text-filter.ts';
 import type { ReadableDisk } from '../disk.ts';
 import { readBytes } from '../file-io.ts';
 import { ChainFollower, crcOf, endingOf, readForm } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
-import { timeOf } from '../line/members.ts';
+import { isInMembers, timeOf } from '../line/members.ts';
 import type { ChainPosition } from '../line/record.ts';
 import { askDurable } from '../progress.ts';
 import type { SegmentName } from '../segments.ts';
@@ -39,7 +40,7 @@ export class FileReader {
   /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
-  /** Whether a search finds its lines by their trace, and where the lines begin that it looks at. */
+  /** Whether a search finds its lines by their trace or text, and where the lines begin that it looks at. */
   #isSearching: boolean;
   #begin: LineEnd;
   /** The seqs between which the next hit has to be; a hit is doubtful if it is not, or does not verify. */
@@ -61,7 +62,7 @@ export class FileReader {
     this.#onRemark = onRemark;
     this.#chain = { seq: segment.firstSeq, crc: 0 };
     this.#begin = { bytes: 0, chain: this.#chain };
-    this.#isSearching = reading.isSearch === true && lineFilter.trace !== undefined;
+    this.#isSearching = reading.isSearch === true && (lineFilter.trace ?? lineFilter.contains) !== undefined;
     this.#follower = new ChainFollower(this.#chain, true);
   }
 
@@ -355,21 +356,24 @@ function skipped(lines: number, seq: number): string {
 export class LineFilter {
   readonly #bounds: Bounds;
   readonly #timed: boolean;
-  /** The filter without its bounds, which do not apply to another journal of the same folder. */
+  /** The filter without its text and its bounds, which do not apply to another journal of the same folder. */
   readonly #members: Filter;
   /** Bytes that each matching line contains: see `traceOf`. */
   readonly trace: Buffer | undefined;
+  /** A text that each matching line contains. */
+  readonly contains: TextFilter | undefined;
   /** The source, if the trace is that of any one. */
   readonly #source: SourceFilter | undefined;
   /** Lines with this seq or a smaller one are skipped. */
   passedSeq: number;
   #matches: Line[] = [];
 
-  constructor({ afterSeq = 0, untilSeq, since, until, ...members }: Filter) {
+  constructor({ afterSeq = 0, untilSeq, since, until, contains, ...members }: Filter) {
     this.#bounds = { untilSeq, since, until };
     this.#timed = since !== undefined || until !== undefined;
     this.#members = members;
     this.trace = traceOf(members);
+    this.contains = contains;
     if (this.trace?.equals(ANY_SOURCE)) this.#source = members.source;
     this.passedSeq = afterSeq;
   }
@@ -385,12 +389,17 @@ export class LineFilter {
       if (time < since || (until !== undefined && time >= until)) return;
     }
     const line = new Line(bytes, start, end, seq, file, byte);
+    if (this.contains !== undefined && this.contains.find(line.members, 0) === -1) return;
     // A line is parsed only if the filter has members to match. Text in metadata may contain the trace too.
-    if (this.trace === undefined || isMatch(line.event, this.#members)) this.#matches.push(line);
+    if (this.trace === undefined || isMatch(line, this.#members)) this.#matches.push(line);
   }
 
-  /** Whether a line with the trace at `hit` may match: each line of a hub has the trace of a source with a name. */
+  /**
+   * Whether a line with the trace or the text at `hit` may match: each line of a hub has the trace of a source with a name, and a
+   * text may also be in what the service added.
+   */
   mayMatch(bytes: Buffer, hit: number): boolean {
+    if (this.trace === undefined && this.contains !== undefined) return isInMembers(bytes, hit);
     if (this.#source === undefined) return true;
     const at = hit + ANY_SOURCE.length;
     return this.#source.has(bytes.toString('latin1', at, at + ID_BYTES));

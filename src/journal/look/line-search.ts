@@ -1,8 +1,10 @@
 /** Finds lines in the chunks of a file by bytes that they contain. The lines between them are neither cut nor verified. */
 
 import { LINE_FEED } from '../../event/json-bytes.ts';
+import type { TextFilter } from '../../event/text-filter.ts';
 import { type LineForm, readEndingCrc, readForm } from '../line/chain.ts';
 import { LinesCutter, newlineAfter } from '../line/lines.ts';
+import { textFinder } from './text-finder.ts';
 
 /**
  * Called with a line that contains the bytes.
@@ -13,9 +15,11 @@ export type OnHit = (bytes: Buffer, start: number, end: number, byte: number, se
 
 /** What a search looks for. */
 export interface Sought {
-  /** Bytes that a line contains; if undefined, each line is a hit. */
+  /** Bytes that a line contains. */
   readonly trace: Buffer | undefined;
-  /** Whether a line with the trace at `hit` can be one that is looked for. */
+  /** Without a trace: a text that a line contains; if undefined, each line is a hit. */
+  readonly contains?: TextFilter | undefined;
+  /** Whether a line with the trace or the text at `hit` can be one that is looked for. */
   mayMatch(bytes: Buffer, hit: number): boolean;
 }
 
@@ -55,13 +59,15 @@ export class LineSearch extends LinesCutter {
       this.firstByte = position + first;
       this.firstSeq = readForm(bytes, first, newlineAfter(bytes, first, to))?.seq;
     }
-    const { trace } = this.#sought;
+    const { trace, contains } = this.#sought;
+    const find =
+      trace === undefined ? contains && textFinder(contains, bytes, to) : (at: number) => bytes.indexOf(trace, at);
     for (let at = first; at < to; ) {
-      const hit = trace === undefined ? at : bytes.indexOf(trace, at);
+      const hit = find === undefined ? at : find(at);
       if (hit === -1 || hit >= to) break;
       at = hit + 1;
       if (!this.#sought.mayMatch(bytes, hit)) continue;
-      const start = trace === undefined ? hit : bytes.lastIndexOf(LINE_FEED, hit) + 1;
+      const start = find === undefined ? hit : bytes.lastIndexOf(LINE_FEED, hit) + 1;
       const end = newlineAfter(bytes, hit, to);
       this.#onHit(bytes, start, end, position + start, start === first ? this.#seed : readEndingCrc(bytes, start - 1));
       at = end + 1;

@@ -2,8 +2,8 @@
 
 import type { Limits } from '../../config/limits.ts';
 import type { Recorded } from '../../event/event.ts';
-import type { Filter } from '../../event/search.ts';
-import { metadataOf, readRecorded, timeOf, typeOf } from '../line/members.ts';
+import type { Filter, Searched } from '../../event/search.ts';
+import { membersOf, metadataOf, readRecorded, timeOf, typeOf } from '../line/members.ts';
 import type { Progress } from '../progress.ts';
 import type { Gone, GoneRange } from '../segments.ts';
 
@@ -45,7 +45,7 @@ export interface GoneLines extends GoneRange {
 }
 
 /** A verified line. It keeps the whole chunk alive that it was read from. */
-export class Line {
+export class Line implements Searched {
   /** The chunk that it was read from; empty after `drop`. */
   bytes: Buffer;
   /** Index of its first byte in `bytes`. */
@@ -105,6 +105,11 @@ export class Line {
   /** JSON text without its newline. */
   get text(): string {
     return this.bytes.toString('utf8', this.start, this.end);
+  }
+
+  /** The bytes of the members that come from the report, each as a character (latin1). */
+  get members(): string {
+    return membersOf(this.bytes, this.start, this.end, this.seq).toString('latin1');
   }
 
   /** JSON text of the metadata, as it was sent; undefined if the report had none. */

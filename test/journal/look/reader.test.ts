@@ -164,7 +164,7 @@ test('what is looked for is found in the lines that say it, however it is escape
     assert.deepEqual([search.seqs, search.remarks], [expected, []], JSON.stringify(wanted));
     const alike: number[] = [];
     for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
-      alike.push(...lines.filter(({ event }) => differences(event, wanted).length === 0).map(({ seq }) => seq));
+      alike.push(...lines.filter((line) => differences(line, wanted).length === 0).map(({ seq }) => seq));
     }
     assert.deepEqual(alike, expected, JSON.stringify(wanted));
   }
