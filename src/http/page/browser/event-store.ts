@@ -1,6 +1,7 @@
 /** The events that the page holds, as the lines that the service sent. */
 
 import { pageLimits } from '../../../config/limits.ts';
+import { textPattern } from '../../../event/text-filter.ts';
 
 /** The members of a line that the list shows. Metadata is read from the line itself. */
 export interface Shown {
@@ -78,7 +79,6 @@ export class EventStore {
   #search: RegExp | undefined;
   /** The matches of the search; undefined without a search. */
   #found: BoundedLines | undefined;
-  #searched = 0;
 
   /** The newest lines, oldest first. */
   get lines(): readonly EventLine[] {
@@ -93,11 +93,6 @@ export class EventStore {
   /** Whether there is no room for older lines to show. */
   get isFull(): boolean {
     return this.#shown.isFull;
-  }
-
-  /** Number of lines that were searched. */
-  get searchedCount(): number {
-    return this.#found === undefined ? this.#all.lines.length : this.#searched;
   }
 
   /** All lines from this seq on were searched. */
@@ -115,11 +110,11 @@ export class EventStore {
     this.#restartSearch();
   }
 
-  /** @param text the text that matching lines contain, in any case; a slash also matches the separator between parts of a key */
+  /** @param text the text that matching lines contain, as the service understands it: see `text-filter.ts` */
   search(text: string): void {
     if (text === this.#text) return;
     this.#text = text;
-    this.#search = searchOf(text);
+    this.#search = textPattern(text);
     this.#restartSearch();
   }
 
@@ -130,7 +125,6 @@ export class EventStore {
       const line = new EventLine(text);
       if (line.seq <= (this.#all.lines.at(-1)?.seq ?? 0)) continue;
       this.#all.push(line);
-      this.#searched += 1;
       if (!this.#matches(line)) continue;
       this.#found?.push(line);
       matching += 1;
@@ -141,17 +135,15 @@ export class EventStore {
   }
 
   /**
-   * Adds lines that are older than all searched lines; during a search only the matches.
+   * Adds lines that are older than all known ones; during a search these are matches.
    * @param lowestSeq no line from this seq on is missing
-   * @returns the number of matches
+   * @returns the number of lines
    */
   addOlder(lines: readonly string[], lowestSeq: number): number {
     const below = this.lowestSeq;
     const older = lines.map((line) => new EventLine(line)).filter(({ seq }) => seq < below);
-    const matching = older.filter((line) => this.#matches(line));
-    this.#searched += older.length;
-    this.#shown.unshift(matching, lowestSeq);
-    return matching.length;
+    this.#shown.unshift(older, lowestSeq);
+    return older.length;
   }
 
   get #shown(): BoundedLines {
@@ -161,7 +153,6 @@ export class EventStore {
   /** Searches the lines in memory. */
   #restartSearch(): void {
     const { lines, lowestSeq } = this.#all;
-    this.#searched = lines.length;
     this.#found = undefined;
     if (this.#search === undefined) return;
     const found = new BoundedLines();
@@ -171,28 +162,7 @@ export class EventStore {
   }
 
   #matches({ line }: EventLine): boolean {
-    return this.#search === undefined || this.#search.test(decoded(line));
+    if (this.#search === undefined) return true;
+    return this.#search.test(line.slice(line.indexOf('"type":'), line.lastIndexOf(',"crc":'))); // what was reported
   }
-}
-
-/**
- * @returns a pattern that finds a text in a `decoded` line in the form that the page shows: keys with slashes or as JSON, times
- *   with a space, members without quotes. Undefined for an empty text
- */
-export function searchOf(text: string): RegExp | undefined {
-  if (text === '') return undefined;
-  const inJson = decoded(JSON.stringify(decoded(text)).slice(1, -1));
-  const pattern = inJson
-    .replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')
-    .replace(/(\\\\)*"/g, '\\\\*"')
-    .replaceAll(',', '"?,')
-    .replaceAll('/', '(?:/|",")')
-    .replaceAll(' UTC', '(?: UTC|Z)')
-    .replaceAll(' ', '(?:[ "]|":"?|(?<=\\d)T(?=\\d))');
-  return new RegExp(pattern, 'i');
-}
-
-/** @returns the text with its JSON escapes such as `\u202e` decoded */
-export function decoded(text: string): string {
-  return text.replace(/\\u([\da-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
 }

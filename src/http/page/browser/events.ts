@@ -92,6 +92,7 @@ export class EventsView implements View {
     this.#store.search(text);
     this.#stopReading();
     this.#isStopped = false;
+    this.#olderSeqs = pageLimits.readLimit;
     if (before === this.#query) return false;
     this.clear();
     return true;
@@ -156,12 +157,18 @@ export class EventsView implements View {
 
   summary(): string {
     if (!this.#isLoaded) return '';
-    const { lines, matching, isFull, searchedCount, lowestSeq } = this.#store;
-    const found = this.#text === '' ? '' : `${isFull ? 'the newest ' : ''}${counted(matching.length)} found in `;
-    if (this.#isComplete) return `${found}${counted(searchedCount, 'event')}`;
-    if (this.#query !== '') return `${found}the newest ${counted(searchedCount, 'event')}, from seq ${lowestSeq} on`;
-    const all = this.#firstSeq === undefined ? '' : ` of ${counted((lines.at(-1)?.seq ?? 0) - this.#firstSeq + 1)}`;
-    return `${found}the newest ${counted(searchedCount)}${all} events`;
+    const { lines, matching, isFull, hasAll, lowestSeq } = this.#store;
+    const isSearch = this.#text !== '';
+    const found = isSearch ? `${isFull ? 'the newest ' : ''}${counted(matching.length)} found` : '';
+    const isCounted = !isSearch || hasAll; // otherwise the service knows the events that the other filters choose
+    if (!isCounted && this.#query !== '') return this.#isComplete ? found : `${found} from seq ${lowestSeq} on`;
+    const before = isSearch ? `${found} in ` : '';
+    const lastSeq = lines.at(-1)?.seq ?? 0;
+    const seen = isCounted ? lines.length : lastSeq - Math.max(lowestSeq, this.#firstSeq ?? 1) + 1;
+    if (this.#isComplete) return `${before}${counted(seen, 'event')}`;
+    if (this.#query !== '') return `${before}the newest ${counted(seen, 'event')}, from seq ${lowestSeq} on`;
+    const all = this.#firstSeq === undefined ? '' : ` of ${counted(lastSeq - this.#firstSeq + 1)}`;
+    return `${before}the newest ${counted(seen)}${all} events`;
   }
 
   get searching(): boolean | undefined {
@@ -275,19 +282,23 @@ export class EventsView implements View {
     }
   }
 
-  /** Reads the next older range of seqs. @returns the number of events to show */
+  /** Reads the next older range of seqs, during a search only what the service finds in it. @returns the number of events to show */
   async #readRange(signal: AbortSignal): Promise<number> {
     const { readLimit } = pageLimits;
     const { lowestSeq } = this.#store;
     const afterSeq = Math.max(0, lowestSeq - 1 - this.#olderSeqs);
-    const read = (after: number, limit: number) =>
-      this.#read({ after_seq: String(after), limit: String(limit) }, signal);
+    const contains = this.#text === '' ? {} : { contains: this.#text };
+    const read = (after: number) =>
+      this.#read({ after_seq: String(after), limit: String(readLimit), ...contains }, signal);
     const lastSeqOf = (lines: readonly string[]) => new EventLine(lines.at(-1) ?? '').seq;
-    let found = await read(afterSeq, readLimit);
+    let found = await read(afterSeq);
     // If retention removes events during a reply, the reply ends early and the next request is refused.
     const isShort = found !== undefined && found.length < readLimit && lastSeqOf(found) < lowestSeq - 1;
-    if (isShort && afterSeq > 0 && (await read(afterSeq, 1)) === undefined) found = undefined;
-    const lines = found ?? (await read(0, readLimit)) ?? []; // after a removal in this range
+    if (isShort && afterSeq > 0) {
+      const first = await this.#read({ after_seq: String(afterSeq), limit: '1' }, signal);
+      if (first === undefined) found = undefined;
+    }
+    const lines = found ?? (await read(0)) ?? []; // after a removal in this range
     if (signal.aborted) return 0;
     const isCut = lines.length === readLimit && lastSeqOf(lines) < lowestSeq - 1;
     if (isCut && this.#olderSeqs > readLimit) {

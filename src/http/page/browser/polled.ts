@@ -1,9 +1,9 @@
 /** A view of a document that is polled while it is shown: assets, refusals or sources. */
 
 import { pageLimits } from '../../../config/limits.ts';
+import { textPattern } from '../../../event/text-filter.ts';
 import type { Address } from './address.ts';
 import { sleep } from './connection.ts';
-import { decoded, searchOf } from './event-store.ts';
 import type { Rows } from './list.ts';
 import type { Service } from './service.ts';
 import { counted, type DetailParts, memoizeLast, type View } from './view.ts';
@@ -65,7 +65,7 @@ export class PolledView<Item> implements View {
     const isOther = path !== this.#path;
     if (isOther) this.clear();
     this.#path = path;
-    this.#search = searchOf(address.text);
+    this.#search = textPattern(address.text);
     this.#applySearch();
     return isOther;
   }
@@ -116,6 +116,6 @@ export class PolledView<Item> implements View {
   #applySearch(): void {
     const search = this.#search;
     this.#matching =
-      search === undefined ? this.#items : this.#items.filter((item) => search.test(decoded(JSON.stringify(item))));
+      search === undefined ? this.#items : this.#items.filter((item) => search.test(JSON.stringify(item)));
   }
 }

@@ -1,0 +1,220 @@
+/** A search for a text in what was reported: what it finds, in which bytes, and what damage does to it. */
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { limits } from '../../../src/config/limits.ts';
+import { differences, type Filter } from '../../../src/event/search.ts';
+import { readTextFilter, textPattern } from '../../../src/event/text-filter.ts';
+import { openDisk, type ReadableDisk } from '../../../src/journal/disk.ts';
+import { readJournal, readNewest } from '../../../src/journal/look/reader.ts';
+import type { Line, Remark } from '../../../src/journal/look/reading.ts';
+import type { PlainEvent } from '../../support/plain-event.ts';
+import { newFolder } from '../../support/program.ts';
+import { randomFrom } from '../../support/random.ts';
+import { diskWith, FIRST, flip, makeLines, START } from '../../support/segments.ts';
+import { pollProgress } from '../../support/standard-limits.ts';
+
+const containing = (text: string) => readTextFilter(text, limits.searchCharactersMax);
+
+/** @returns the seqs of a search, and its remarks; each line that it shows matches, and so do the newest ones */
+async function find(disk: ReadableDisk, filter: Filter, isSearch = true) {
+  const remarks: string[] = [];
+  const found: Line[] = [];
+  const reading = { filter, isSearch, progress: pollProgress(''), limits: { ...limits, followMs: 1 } };
+  const onRemark = ({ text }: Remark) => remarks.push(text);
+  for await (const lines of readJournal(disk, reading, onRemark)) found.push(...lines);
+  for (const line of found) assert.deepEqual(differences(line, filter), []);
+  const seqs = found.map(({ seq }) => seq);
+  const last = await readNewest(disk, reading, () => {}, 2, 1e9);
+  assert.deepEqual(
+    last.map(({ seq }) => seq),
+    seqs.slice(-2),
+  );
+  return { seqs, remarks };
+}
+
+/** One event for each text of JSON, in its metadata. */
+function diskOf(...metadata: readonly string[]) {
+  const eventOf = (seq: number): PlainEvent => ({
+    type: 'AssetObservation',
+    assetKey: ['k'],
+    metadata: metadata[seq - 1]!,
+  });
+  return diskWith({ [FIRST]: makeLines(metadata.length, START, eventOf).bytes });
+}
+
+test('a text is found as the page shows it: in either case, with keys, times and members as people write them', async () => {
+  const rows: readonly (readonly [json: string, found: readonly string[], others: readonly string[]])[] = [
+    [
+      '{"Rows":12,"by":"Ann"}',
+      ['rows', 'ROWS 12', 'rows 12, by ann', '"rows":12,"by":"ann"', 's":1'],
+      ['rows12', 'rows  12'],
+    ],
+    ['{"a":"x"}', ['a x', 'a "x"', 'a :"x', '{"A":"X"}'], ['a: x', 'ax', '"a" "x']],
+    ['["w","o/p","q"]', ['w/o/p/q', 'W/O', '"w","o', 'q"]'], ['w/p', 'w o']],
+    [
+      '{"at":"2026-11-20T15:04:05Z"}',
+      ['2026-11-20 15:04', '20t15', '15:04:05 UTC', '15:04:05Z'],
+      ['2026-11-20  15', '05 utc'],
+    ],
+    ['{"say":"he said \\"no\\""}', ['said "no"', 'said \\"no'], ['said no', 'said \\\\no']],
+    ['{"json":"{\\"a\\":\\"b\\\\\\"c\\"}"}', ['{"a":"b"c"}', 'b\\"c'], ['b c']],
+    ['{"path":"C:\\\\dir"}', ['c:\\DIR'], ['c:dir', 'c:\\\\dir']],
+    ['{"path":"a\\/b\\u002fc"}', ['a/b/c'], ['a\\/b']],
+    ['{"two":"a\\nb\\u000ac\\td"}', ['a\nb\nc\td', 'a\\u000ab'], ['a b', 'anb']],
+    ['{"esc":"\\u001b[0m \\u0041\\u00E9\\ud83d\\ude00"}', ['\u001b[0m', '\\u001B[0', 'aé😀', 'Aé', 'AÉ'], ['é a']],
+    ['{"odd":"\\ud800"}', ['\ud800', '\\uD800'], ['\ud801']],
+    [
+      '{"raw":"Straße ÉTÉ ΣΊΣΥΦΟΣ Жук 😀"}',
+      ['straße été', 'σίσυφος', 'ΣΊΣΥΦΟς', 'жУК 😀', '\\u00e9t'],
+      ['strasse', 'ete', '😁'],
+    ],
+    ['{"expr":"a.*b|c(d)[e]^$?+{2}-"}', ['A.*B|C(D)[E]^$?+{2}-'], ['a.b', 'aab']],
+  ];
+  const disk = diskOf(...rows.map(([json]) => `{"value":${json}}`));
+  for (const [index, [json, found, others]] of rows.entries()) {
+    const line = JSON.stringify({ value: 0 }).replace('0', () => json);
+    for (const text of [...found, ...others]) {
+      const isFound = found.includes(text);
+      for (const isSearch of [true, false]) {
+        const { seqs } = await find(disk, { contains: containing(text) }, isSearch);
+        assert.equal(seqs.includes(index + 1), isFound, `${JSON.stringify(text)} in ${json}`);
+      }
+      assert.equal(textPattern(text)?.test(line), isFound, `${JSON.stringify(text)} in the characters of ${json}`);
+    }
+  }
+});
+
+test('each character is found in the cases in which a regular expression that ignores case finds it', () => {
+  const characters = Array.from({ length: 0xd800 - 0x20 }, (_, at) => String.fromCharCode(at + 0x20));
+  for (const character of [
+    'a',
+    'Z',
+    'k',
+    'i',
+    's',
+    'é',
+    'ß',
+    'ÿ',
+    'µ',
+    'σ',
+    'ς',
+    'ǅ',
+    'ı',
+    'İ',
+    'ſ',
+    'Ж',
+    '\u2126',
+    '\u212a',
+    'ᾳ',
+  ]) {
+    const [any, ours] = [new RegExp(character, 'i'), textPattern(character)!];
+    const utf8 = containing(character);
+    for (const one of characters) {
+      if (one === '\\') continue;
+      assert.equal(ours.test(one), any.test(one), `${character} in ${one}`);
+      if (any.test(one)) assert.equal(utf8.find(Buffer.from(one).toString('latin1'), 0), 0, `${character} in ${one}`);
+    }
+  }
+});
+
+test('what the service adds to a line is not searched, wherever the text ends', async () => {
+  const { bytes, lines } = makeLines(50);
+  const disk = diskWith({ [FIRST]: bytes });
+  const last = JSON.parse(`${lines[49]}`);
+  for (const text of [
+    '"seq":50',
+    last.id,
+    '"time"',
+    last.time.slice(0, 12),
+    '"crc":',
+    `"crc":"${last.crc}"`,
+    '"}}',
+    '},"crc',
+    '",typ',
+    'Z","type"',
+  ]) {
+    const expected = text === '"crc":' ? 50 : 0; // the metadata has that member
+    assert.equal((await find(disk, { contains: containing(text) })).seqs.length, expected, text);
+  }
+  for (const text of ['"type"', '"type":"AssetMat', 'crc":"00000000"}', 'a/50']) {
+    assert.equal((await find(disk, { contains: containing(text) })).seqs.at(-1), 50, text);
+  }
+});
+
+test('a text is found wherever a chunk, or a part of one, ends in it [contains-1]', async (t) => {
+  const folder = newFolder(t);
+  const random = randomFrom(5);
+  const count = 700;
+  const { bytes } = makeLines(count, START, (seq) => ({
+    type: 'AssetObservation',
+    assetKey: ['k', `${seq}`],
+    description: `${'x'.repeat(random() * (seq % 100 === 9 ? 90_000 : 400))}Nädel/${seq}!`,
+  }));
+  assert.ok(bytes.length > 3 * 64 * 1024);
+  writeFileSync(join(folder, FIRST), bytes);
+  for (const chunkBytes of [777, 70_001, 256 * 1024]) {
+    const disk = openDisk(folder, undefined, chunkBytes);
+    const step = chunkBytes < 1_000 ? 97 : 5;
+    for (let seq = 1; seq <= count; seq += step) {
+      const { seqs, remarks } = await find(disk, { contains: containing(`nÄDEL/${seq}!`) });
+      assert.deepEqual([seqs, remarks], [[seq], []], `${chunkBytes}`);
+    }
+    assert.equal((await find(disk, { contains: containing('nädel') })).seqs.length, count);
+  }
+});
+
+test('with other members the line is found by these, and has to contain the text as well', async () => {
+  const disk = diskWith({
+    [FIRST]: makeLines(30, START, (seq) => ({
+      type: seq % 2 === 0 ? 'AssetObservation' : 'AssetMaterialization',
+      assetKey: ['a', `${seq % 3}`],
+      description: seq % 5 === 0 ? 'a Needle' : '"needle',
+      metadata: '{"asset_key":["a","1"]}',
+    })).bytes,
+  });
+  const contains = containing('a needle');
+  for (const isSearch of [true, false]) {
+    assert.deepEqual((await find(disk, { contains }, isSearch)).seqs, [5, 10, 15, 20, 25, 30]);
+    assert.deepEqual((await find(disk, { contains, assetKey: ['a', '1'] }, isSearch)).seqs, [10, 25]);
+    assert.deepEqual((await find(disk, { contains, type: 'AssetObservation' }, isSearch)).seqs, [10, 20, 30]);
+    assert.deepEqual((await find(disk, { contains, afterSeq: 7, untilSeq: 20 }, isSearch)).seqs, [10, 15, 20]);
+    assert.deepEqual((await find(disk, { contains, until: '2000-01-01T00:00:00.000Z' }, isSearch)).seqs, []);
+  }
+});
+
+test('a line with the text that does not verify is not shown, and its damage is reported [contains-2]', async () => {
+  const eventOf = (seq: number): PlainEvent => ({
+    type: 'AssetObservation',
+    assetKey: ['k'],
+    description: seq % 10 === 0 ? 'needle abc' : 'hay abc',
+  });
+  const { bytes, lines } = makeLines(40, START, eventOf);
+  const at = (line: number, text: string) => bytes.indexOf(text, Buffer.concat(lines.slice(0, line - 1)).length);
+  const filter = { contains: containing('NEEDLE') };
+  const table: readonly (readonly [string, number, number[], RegExp | undefined])[] = [
+    ['beside the text', at(20, 'abc'), [10, 30, 40], /line 20, .* seq 21/],
+    ['in the name of its type', at(20, '"type"') + 1, [10, 30, 40], /line 20, .* seq 21/],
+    ['in its id', at(20, '"id":"') + 9, [10, 30, 40], /line 20, .* seq 21/],
+    ['in the text', at(20, 'needle'), [10, 30, 40], undefined],
+    ['in the crc before it', at(19, ',"crc"') + 10, [10, 20, 30, 40], /line 19, .* seq 20/],
+    ['in another line', at(15, 'abc'), [10, 20, 30, 40], undefined],
+  ];
+  for (const [what, byte, seqs, problem] of table) {
+    const seen = await find(diskWith({ [FIRST]: flip(bytes, byte) }), filter);
+    assert.deepEqual(seen.seqs, seqs, what);
+    if (problem === undefined) assert.deepEqual(seen.remarks, [], what);
+    else assert.match(seen.remarks.join('\n'), problem, what);
+  }
+});
+
+test('no text and no JSON makes a search backtrack more than the text is long', () => {
+  const texts = ['   ,', '  ,', ' ', '"', '",', ',"', ' "', ': ', ' :', '\\', '\\ ', '/', '/ ', 'a"', '" UTC', 'a a"'];
+  const jsons = ['"":"",', '":"', '": ', '""', '","', '"', ' ', '\\', 'a\\\\\\"', 'a"', 'a":"', '":', 'T1T', '1T1'];
+  for (const text of texts) {
+    const { find: findIn } = containing(`${text.repeat(limits.searchCharactersMax / text.length - 1)}!`);
+    for (const json of jsons) assert.equal(findIn(json.repeat(3_000 / json.length), 0), -1, `${text} in ${json}`);
+  }
+});
