@@ -37,6 +37,8 @@ test('the filters are those of the command', () => {
     ['until=2026-11-20T16:00:00%2B01:00', { until: '2026-11-20T15:00:00.000Z' }],
   ];
   for (const [query, expected] of cases) assert.deepEqual(filterOf(query), expected, query);
+  const { contains, ...others } = ask(`contains=${'😀'.repeat(100)}`).filter(NOW_MS);
+  assert.deepEqual([contains?.text, others], ['😀'.repeat(100), {}]);
 });
 
 test('how much is sent, from which event on and in which form', () => {
@@ -67,6 +69,8 @@ test('what cannot be meant is refused with a sentence, and the log has none of t
     ['colour=red', /"colour" here; it takes key/],
     ['limit=1&limit=2', /^the query has "limit" twice; send it once$/],
     ['check=', /^check is ""; leave it out, or give a value$/],
+    ['contains=', /^contains is ""; leave it out/],
+    [`contains=${'é'.repeat(101)}`, /^contains is "é+[^;]*; send at most 100 characters$/],
     ['key=a//b', /^key is "a\/\/b"; send warehouse\/orders, or/],
     ['key_begins_with=a//b', /^key_begins_with is "a\/\/b"; send warehouse\/ord, or/],
     ['type=Check', /^type is "Check"; send materialization, check, observation$/],

@@ -285,6 +285,25 @@ test('a stream begins with the newest events, each once, also if they take too m
   }
 });
 
+test('a text is found by pages, by a stream and by a long poll, in lines of the file and in those that come', async (t) => {
+  const service = await serveReads(t, { args: SMALL_FILES });
+  await service.report(...Array.from({ length: 40 }, (_, index) => (index % 20 === 3 ? 'Älpha/Beta' : 'gamma')));
+  const query = 'contains=%C3%A4LPHA/b';
+  assert.deepEqual(await json(service, `?${query}`), { seqs: [4, 24], next: 40 });
+  assert.deepEqual(await json(service, `?${query}&last=1`), { seqs: [24], next: 40 });
+  assert.deepEqual(await json(service, `?${query}&key=gamma`), { seqs: [], next: 40 });
+  const all = await StreamClient.open(`${service.url}/events?${query}&after_seq=0`);
+  const newest = await StreamClient.open(`${service.url}/events?${query}&last=1`);
+  t.after(() => [all, newest].map((one) => one.close()));
+  await all.until('those of the file', () => all.seqs.length === 2);
+  await newest.until('the newest one', () => newest.seqs.length === 1);
+  const later = json(service, `?${query}&after_seq=40&wait=60`);
+  await service.report('gamma', 'älpha/b', 'alpha/b');
+  await all.until('the one that came', () => all.seqs.length === 3);
+  await newest.until('the one that came', () => newest.seqs.length === 2);
+  assert.deepEqual([all.seqs, newest.seqs, (await later).seqs], [[4, 24, 42], [24, 42], [42]]);
+});
+
 test('a page of long lines for a client that does not read is not held in memory', async (t) => {
   const { port } = await startService(t, { args: ['--log-level', 'error'] });
   const body = JSON.stringify({ metadata: { long: 'x'.repeat(800_000) } });

@@ -70,6 +70,14 @@ test('a pipe gets the lines of the journal, byte for byte; each option chooses a
     [['--passed'], [4]],
     [['--failed', '--key', 'warehouse/orders'], [2]],
     [['--partition', 'x'], [4]],
+    [['--contains', 'NIGHTLY'], [1]],
+    [
+      ['--contains', 'warehouse/orders', '--last', '2'],
+      [2, 4],
+    ],
+    [['--contains', 'rows 123', '--key', 'warehouse/orders'], [1]],
+    [['--contains', 'hi",\nthen'], [5]],
+    [['--contains', '2026-11-20T15'], []],
     [
       ['--since', '2026-11-18'],
       [3, 4, 5],
@@ -108,6 +116,8 @@ test('an invalid call is refused with 2 and a sentence with what to do', async (
   const table: readonly (readonly [readonly string[], RegExp])[] = [
     [['--key', 'a//b'], /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
     [['--key', '[1]'], /is not a key/],
+    [['--contains', ''], /is not a text of 1 to 100 characters/],
+    [['--contains', 'x'.repeat(101)], /is not a text of 1 to 100 characters/],
     [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
     [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
     [['--until', 'yesterday'], /is not a time/],

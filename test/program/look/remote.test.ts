@@ -65,6 +65,8 @@ test('the output for a service is byte for byte the output for its folder', asyn
     'events --table --last 30',
     'events --csv --key ["a/b","ü"] --type check --failed',
     'events --key-prefix a --check Größe --limit 17 --json',
+    'events --contains GRÖ --json',
+    'events --contains größe --last 3 --json',
     'events --partition p2 --after-seq 900 --last 1000 --json',
     'events --since 2026-11-21 --until 2026-11-22 --csv',
     'events --by event_time --last 40 --table',
