@@ -16,7 +16,7 @@ export interface TextFilter {
   readonly find: (json: string, from: number) => number;
 }
 
-/** @throws Error for an empty text or one with more than `charactersMax` characters; the message completes "…" */
+/** @throws Error for an empty text or one with more than `charactersMax` characters; the message completes `the text "x" …` */
 export function readTextFilter(text: string, charactersMax: number): TextFilter {
   const { length } = [...text];
   if (length === 0 || length > charactersMax) throw new Error(`is not a text of 1 to ${charactersMax} characters`);
@@ -33,7 +33,7 @@ export function textPattern(text: string): RegExp | undefined {
   return text === '' ? undefined : new RegExp(sourceOf(text, (character) => character));
 }
 
-/** @returns a character as the searched JSON has it */
+/** @returns a character in the form in which it is searched: itself, or its bytes */
 type Encode = (character: string) => string;
 
 /** @returns the pattern of a character, whatever its case */

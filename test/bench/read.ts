@@ -77,6 +77,8 @@ interface Question {
   readonly query?: string;
   /** For `rg`: the bytes to look for. */
   readonly text?: string;
+  /** Whether it looks for them in either case. */
+  readonly isAnyCase?: true;
 }
 
 const questions: readonly Question[] = [
@@ -100,6 +102,13 @@ const questions: readonly Question[] = [
     name: 'its latest',
     args: ['events', '--key', 'warehouse/once', '--last', '1'],
     query: 'key=warehouse/once&last=1',
+  },
+  {
+    name: 'a text in either case',
+    args: ['events', '--contains', 'Warehouse-Nowhere'],
+    query: 'contains=Warehouse-Nowhere',
+    text: 'Warehouse-Nowhere',
+    isAnyCase: true,
   },
   { name: '--last 1', args: ['events', '--last', '1'], query: 'last=1' },
   { name: 'an unknown source', args: ['events', '--source', ID], query: `source=${ID}`, text: `"from":["${ID}"` },
@@ -138,12 +147,13 @@ async function costs(versions: readonly Version[], scratch: Scratch, data: strin
     spawnSync('cp', ['-rl', `${data}/.`, own]);
     services.push(await start({ scratch, node: values.node, data: own }));
   }
-  for (const { name, args, query, text } of questions) {
+  for (const { name, args, query, text, isAnyCase } of questions) {
     const found = { finder: [] as number[], duckdb: [] as number[] };
     const command = versions.map((): number[] => []);
     const http = versions.map((): number[] => []);
     for (let round = 0; round < Number(values.rounds); round += 1) {
-      if (text !== undefined) found.finder.push(commandMs([...finder, '--fixed-strings', text, data]));
+      if (text !== undefined)
+        found.finder.push(commandMs([...finder, ...(isAnyCase ? ['-i'] : []), '--fixed-strings', text, data]));
       if (text !== undefined && isInstalled('duckdb')) {
         const sql = `select count(*) from read_ndjson_objects('${data}/*.jsonl') where contains(json::varchar, '${text}')`;
         found.duckdb.push(commandMs(['duckdb', '-c', sql]));

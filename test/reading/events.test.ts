@@ -290,7 +290,7 @@ test('a text is found by pages, by a stream and by a long poll, in lines of the 
   await service.report(...Array.from({ length: 40 }, (_, index) => (index % 20 === 3 ? 'Älpha/Beta' : 'gamma')));
   const query = 'contains=%C3%A4LPHA/b';
   assert.deepEqual(await json(service, `?${query}`), { seqs: [4, 24], next: 40 });
-  assert.deepEqual(await json(service, `?${query}&last=1`), { seqs: [24], next: 40 });
+  assert.deepEqual(await json(service, `?${query}&last=1`), { seqs: [24], next: 24 });
   assert.deepEqual(await json(service, `?${query}&key=gamma`), { seqs: [], next: 40 });
   const all = await StreamClient.open(`${service.url}/events?${query}&after_seq=0`);
   const newest = await StreamClient.open(`${service.url}/events?${query}&last=1`);

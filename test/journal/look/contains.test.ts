@@ -120,7 +120,7 @@ test('each character is found in the cases in which a regular expression that ig
   }
 });
 
-test('what the service adds to a line is not searched, wherever the text ends', async () => {
+test('what the service adds to a line is not searched, wherever the text ends [contains-4]', async () => {
   const { bytes, lines } = makeLines(50);
   const disk = diskWith({ [FIRST]: bytes });
   const last = JSON.parse(`${lines[49]}`);
@@ -210,7 +210,7 @@ test('a line with the text that does not verify is not shown, and its damage is 
   }
 });
 
-test('no text and no JSON makes a search backtrack more than the text is long', () => {
+test('no text and no JSON makes a search backtrack more than the text is long [contains-3]', () => {
   const texts = ['   ,', '  ,', ' ', '"', '",', ',"', ' "', ': ', ' :', '\\', '\\ ', '/', '/ ', 'a"', '" UTC', 'a a"'];
   const jsons = ['"":"",', '":"', '": ', '""', '","', '"', ' ', '\\', 'a\\\\\\"', 'a"', 'a":"', '":', 'T1T', '1T1'];
   for (const text of texts) {

@@ -116,7 +116,7 @@ test('an invalid call is refused with 2 and a sentence with what to do', async (
   const table: readonly (readonly [readonly string[], RegExp])[] = [
     [['--key', 'a//b'], /^assetlog: --key "a\/\/b" is not a key; write warehouse\/orders, or /],
     [['--key', '[1]'], /is not a key/],
-    [['--contains', ''], /is not a text of 1 to 100 characters/],
+    [['--contains', ''], /--contains needs a value: --contains TEXT/],
     [['--contains', 'x'.repeat(101)], /is not a text of 1 to 100 characters/],
     [['--type', 'checks'], /is not a type; use one of materialization, check, observation/],
     [['--since', '2026-02-30'], /is not a time such as 2026-11-20, /],
