@@ -211,8 +211,42 @@ test('a line with the text that does not verify is not shown, and its damage is 
 });
 
 test('no text and no JSON makes a search backtrack more than the text is long [contains-3]', () => {
-  const texts = ['   ,', '  ,', ' ', '"', '",', ',"', ' "', ': ', ' :', '\\', '\\ ', '/', '/ ', 'a"', '" UTC', 'a a"'];
-  const jsons = ['"":"",', '":"', '": ', '""', '","', '"', ' ', '\\', 'a\\\\\\"', 'a"', 'a":"', '":', 'T1T', '1T1'];
+  const texts = [
+    '   ,',
+    '  ,',
+    ' ,',
+    ' ',
+    '"',
+    '",',
+    ',"',
+    ' "',
+    ': ',
+    ' :',
+    '\\',
+    '\\ ',
+    '/',
+    '/ ',
+    'a"',
+    '" UTC',
+    'a a"',
+  ];
+  const jsons = [
+    '"":"",',
+    '":",',
+    '":"',
+    '": ',
+    '""',
+    '","',
+    '"',
+    ' ',
+    '\\',
+    'a\\\\\\"',
+    'a"',
+    'a":"',
+    '":',
+    'T1T',
+    '1T1',
+  ];
   for (const text of texts) {
     const { find: findIn } = containing(`${text.repeat(limits.searchCharactersMax / text.length - 1)}!`);
     for (const json of jsons) assert.equal(findIn(json.repeat(3_000 / json.length), 0), -1, `${text} in ${json}`);
