@@ -164,6 +164,11 @@ test('a text is found wherever a chunk, or a part of one, ends in it [contains-1
     }
     assert.equal((await find(disk, { contains: containing('nädel') })).seqs.length, count);
   }
+  // A third of each line is the text, so some of the 15 parts of 64 KiB end in it.
+  const long = 'y'.repeat(95);
+  const many = makeLines(3_000, START, () => ({ type: 'AssetObservation', assetKey: ['k'], description: long }));
+  writeFileSync(join(folder, FIRST), many.bytes);
+  assert.equal((await find(openDisk(folder), { contains: containing(long) })).seqs.length, 3_000);
 });
 
 test('with other members the line is found by these, and has to contain the text as well', async () => {
