@@ -40,6 +40,8 @@ export class FileReader {
   /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
+  /** Whether the last `read` has looked at the file, since its size was another one. */
+  #hasRead = false;
   /** Whether a search finds its lines by their trace or text, and where the lines begin that it looks at. */
   #isSearching: boolean;
   #begin: LineEnd;
@@ -71,6 +73,11 @@ export class FileReader {
     return this.#isTorn || this.#badLines !== undefined;
   }
 
+  /** Whether the last `read` has found new lines, and all lines of the journal that were durable before it. */
+  get hasAllDurable(): boolean {
+    return this.#hasRead && this.#chain.seq >= this.#durableSeq;
+  }
+
   /** Continues after the last line that the filter skips, if it is found; the lines before it are not verified. */
   async seek(): Promise<void> {
     const { passedSeq } = this.#lineFilter;
@@ -94,7 +101,8 @@ export class FileReader {
    */
   async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
     const size = await this.#disk.size(this.segment.name);
-    if (size === this.#readBytes && !this.#isHeldBack) return;
+    this.#hasRead = size !== this.#readBytes;
+    if (!this.#hasRead && !this.#isHeldBack) return;
     // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
     if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
@@ -103,7 +111,8 @@ export class FileReader {
     for (;;) {
       const search = this.#isSearching ? this.#searchOn() : undefined;
       const lines = search ?? this.#cutOn();
-      for await (const chunk of this.#disk.read(this.segment.name, this.#goodBytes, endBytes)) {
+      const options = size - this.#goodBytes < FEW_BYTES ? { chunkBytes: FEW_BYTES } : {};
+      for await (const chunk of this.#disk.read(this.segment.name, this.#goodBytes, endBytes, options)) {
         lines.push(chunk);
         if (this.#isDoubtful) break;
         // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
@@ -422,6 +431,8 @@ export class LineFilter {
 /** Before the id of any source. */
 const ANY_SOURCE = traceOf({ source: { text: '', has: () => true } })!;
 const ID_BYTES = 36;
+/** Fewer bytes than this are read into little memory: the journal is followed event by event. */
+const FEW_BYTES = 16 * 1024;
 /** What is read of the end of a file at first, and how much more at each further step. */
 const BLOCK_BYTES = 64 * 1024;
 const BLOCK_FACTOR = 8;

@@ -82,6 +82,11 @@ class JournalReader {
       try {
         const isClosed = this.#listed.length > 0; // the next file is begun only after all of this one is durable
         if (this.#file !== undefined) yield* this.#file.read(isClosed);
+        // The next file has none that was durable when the writer was asked: an event is no reason to list the folder.
+        if (!isClosed && !isLastLook && this.#file?.hasAllDurable === true) {
+          await this.#more();
+          continue;
+        }
         if (!isClosed) {
           await this.#list();
           if (this.#listed.length === 0) {
