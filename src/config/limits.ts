@@ -127,8 +127,12 @@ export const limits = {
   /** Interval of checks for files of an operator while something changes, and while nothing does. */
   forwardCheckMs: 1_000,
   forwardIdleCheckMs: 10_000,
-  /** The shortest time between two writes of an unchanged state. */
+  /**
+   * The shortest time between two writes of an unchanged state: one with a reason has the time of the next try, one without a reason
+   * nothing but the time of the last success.
+   */
   forwardStateMs: 5_000,
+  forwardSuccessMs: 60_000,
   /** Time after which a request that is not answered is shown. */
   forwardSlowMs: 5_000,
   /** Requests for an event in doubt before the next event is tried, and refusals in a row at which a pipe stops. */
@@ -145,6 +149,12 @@ export const limits = {
   /** After an outage of this length, the first event waits a random time of up to `forwardSpreadMsMax`, and the rate starts at 1/s. */
   forwardOutageMs: 60_000,
   forwardSpreadMsMax: 30_000,
+  /** The longest time, and the number of events, for which the cursor of a hub is not synced: the hub says itself what it has. */
+  forwardSyncMs: 10_000,
+  forwardSyncEvents: 1_000,
+  /** Time after a request to a hub for which events gather unless `lingerMs` says otherwise, and their number at which they are read. */
+  forwardLingerMs: 1_000,
+  forwardLingerEvents: 64,
   /** How long a shutdown keeps a connection that has sent no byte yet: its first request might be in transit. */
   firstByteMs: 100,
   /** How long a shutdown waits for requests that are still being received. */

@@ -127,6 +127,7 @@ export function ackProblem(
     return `has no destination ${ack}, which --ack names; add it, or name another (that of --forward-to is ${UPSTREAM})`;
   }
   if (onlyKindOf(one.to) === 'hook') return `has ${ack} as a hook, and --ack needs a hub or an engine`;
+  if (one.lingerMs) return `has lingerMs for ${ack}, and with --ack each reply would wait as long; leave it out`;
   if (journalsOf(one) === journalsOf({ ...one, deployments: undefined })) return undefined;
   return `has the destination ${ack} not for all deployments, and --ack needs that; leave out its deployments`;
 }
@@ -221,6 +222,7 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   passwordFile: ['must be the path of a file', isText],
   caFile: ['must be the path of a file', isText],
   ratePerSecond: ['must be a number above 0', (value) => typeof value === 'number' && value > 0],
+  lingerMs: ['must be a number of milliseconds from 0 to 60000', isLingerMs],
   stamp: ['must be true or false', isBoolean],
   inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
   begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
@@ -336,6 +338,10 @@ function isText(value: unknown): value is string {
 
 function isBoolean(value: unknown): boolean {
   return typeof value === 'boolean';
+}
+
+function isLingerMs(value: unknown): boolean {
+  return typeof value === 'number' && value >= 0 && value <= 60_000;
 }
 
 function areDeployments(value: unknown): boolean {

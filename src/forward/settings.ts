@@ -31,6 +31,8 @@ export interface DestinationSettings {
   readonly caFile?: string | undefined;
   /** Most requests a second; if it is absent, as many as the kind allows. A plain upstream gets an event in each. */
   readonly ratePerSecond?: number | undefined;
+  /** For how long events gather after a request to a hub; if it is absent, `limits.forwardLingerMs`, or 0 if replies wait. */
+  readonly lingerMs?: number | undefined;
   /** Whether `assetlog/id`, `assetlog/recorded` and `assetlog/event_time` are added to the metadata at a plain upstream. */
   readonly stamp: boolean;
   /** What happens to an event that a plain upstream might have recorded: it is sent again, or given up. */

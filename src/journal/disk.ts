@@ -188,6 +188,8 @@ export interface SlotFile {
    * @param position in bytes from the start of the file
    */
   write(bytes: Buffer, position: number): Promise<void>;
+  /** Like `write`, without a sync: other processes find the bytes at once, and a power cut leaves any part of them. */
+  writeUnsynced(bytes: Buffer, position: number): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -316,11 +318,15 @@ async function openOrCreate(folder: string, name: string): Promise<FileHandle> {
 
 function slotFile(handle: FileHandle, name: string): SlotFile {
   const file = newFile(handle, name);
+  const writeUnsynced = async (bytes: Buffer, position: number) => {
+    await writeWhole(file, bytes, position);
+  };
   return {
     write: async (bytes, position) => {
-      await writeWhole(file, bytes, position);
+      await writeUnsynced(bytes, position);
       await file.sync();
     },
+    writeUnsynced,
     close: file.close,
   };
 }

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
+import { Acks } from '../../src/forward/acks.ts';
 import type { Asked, Batch, Destination, Sent } from '../../src/forward/destinations/destination.ts';
 import { type DestinationKind, traitsOf } from '../../src/forward/destinations/kinds.ts';
 import { Cursor, type CursorValue, cursorName, readCursor } from '../../src/forward/ledger/cursor.ts';
@@ -31,6 +32,7 @@ export const limits: Limits = {
   forwardRetryMsMax: 1,
   forwardStoppedMs: 1,
   forwardStopMs: 20,
+  forwardLingerMs: 0,
 };
 
 export const UPSTREAM: DestinationSettings = {
@@ -215,8 +217,9 @@ export function ledgerOf(
   name = UPSTREAM.name,
   letterBytesMax = Number.POSITIVE_INFINITY,
   notices: Notices = SILENT,
+  own: Partial<Limits> = {},
 ): Ledger {
-  return new Ledger({ disk, name, letterBytesMax, limits, notices });
+  return new Ledger({ disk, name, letterBytesMax, limits: { ...limits, ...own }, notices });
 }
 
 /** Takes up the retry that an operator asked for, if there is one, as a service does. */
@@ -252,6 +255,8 @@ interface BenchOptions {
   readonly journalIsOpen?: boolean;
   readonly ledger?: Ledger;
   readonly source?: () => Promise<string>;
+  /** Whether it is the destination of `--ack`. */
+  readonly isAwaited?: boolean;
 }
 
 /** Starts a pipe of a journal that ends with `lastSeq`. */
@@ -277,12 +282,15 @@ export function createPipe(
     journalIsOpen = true,
     ledger,
     source = async () => SOURCE,
+    isAwaited = false,
   }: BenchOptions = {},
 ): Bench {
   const progress = new OwnProgress();
   const log: Record<string, unknown>[] = [];
   const notices = createNotices('info', false, (line) => log.push(JSON.parse(line)));
   const settings = { ...UPSTREAM, ...destination };
+  const nextSeq = () => progress.nextSeq(disk.folder);
+  const acks = new Acks({ name: settings.name, nextSeq, onAcknowledged: () => {}, limits, notices });
   const pipe = new Pipe({
     deployment: undefined,
     settings,
@@ -290,9 +298,10 @@ export function createPipe(
     progress,
     source,
     openAs,
-    ledger: ledger ?? ledgerOf(disk, settings.name, undefined, notices.with({ destination: settings.name })),
+    ledger: ledger ?? ledgerOf(disk, settings.name, undefined, notices.with({ destination: settings.name }), own),
     notices,
     limits: { ...limits, ...own },
+    ack: isAwaited ? acks.of(undefined) : undefined,
   });
   if (journalIsOpen) progress.recorded(disk.folder, lastSeq + 1);
   const waitFor = (what: string, isSo: (status: DestinationStatus) => boolean) =>

@@ -42,6 +42,7 @@ test('a destination of a file has all its members, and paths are relative to the
     tokenHeader: 'X-Token',
     caFile: '/ca.pem',
     ratePerSecond: 0.5,
+    lingerMs: 0,
     stamp: true,
     inDoubt: 'once',
     begin: 'now',
@@ -72,7 +73,7 @@ test('every mistake of a file is named with its line and its member, and what to
     {"name": "upstream", "to": "http://h/report_asset_check/", "ratePerSecond": 0, "tokenHeader": "a b",
      "tokenFile": "", "caFile": 7},
     {"to": "hub.example", "deployments": ["prod"]},
-    {"name": "b", "to": "https://me:secret@hub.example"},
+    {"name": "b", "to": "https://me:secret@hub.example", "lingerMs": 60001},
     {"name": "c", "to": "https://hub.example?token=secret"},
     {"name": "d", "to": "https://hub.example/{deployment}"},
     {"name": "e", "to": "https://hub.example/{name}"},
@@ -82,7 +83,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, stamp, inDoubt, begin, hold, only; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -100,6 +101,7 @@ test('every mistake of a file is named with its line and its member, and what to
       'line 7: destinations[4].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 7: destinations[4].deployments is for a service with --deployments; leave it out',
       'line 7: destinations[4].to must be a URL such as https://hub.example/prod',
+      'line 8: destinations[5].lingerMs must be a number of milliseconds from 0 to 60000',
       'line 8: destinations[5].to has a user, a query or a fragment; credentials go into a token file',
       'line 9: destinations[6].to has a user, a query or a fragment; credentials go into a token file',
       'line 10: destinations[7].to has {deployment}, and a service without --deployments has none; write its name',
@@ -253,6 +255,26 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
   });
   const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
   assert.match(JSON.stringify(named), /as that of another destination/);
+});
+
+test('the destination of --ack does not linger [destinations-ack-1]', async (t) => {
+  const file = join(newFolder(t), 'forward.json');
+  const watch = async (lingerMs: number) => {
+    writeFileSync(file, fileOf({ name: 'hub', to: 'https://hub.example', lingerMs }));
+    const config = configOf('--forward', file, '--ack', 'hub');
+    const found = await watchDestinations(
+      config,
+      { limits, notices: quiet },
+      () => 1,
+      () => {},
+    );
+    found?.stop();
+    return found?.current.length;
+  };
+  assert.equal(await watch(0), 1);
+  await assert.rejects(watch(1), {
+    message: `${file}, line 1: has lingerMs for hub, and with --ack each reply would wait as long; leave it out`,
+  });
 });
 
 test('deployments do not share a URL unless they are listed', () => {

@@ -157,7 +157,7 @@ function memberRows(
   const found = read(least);
   assert.ok(found.kind === 'valid', JSON.stringify(found));
   return names.map((name) => {
-    const problems = problemsOf({ ...least, [name]: 0 }).join('\n');
+    const problems = [0, -1].flatMap((wrong) => problemsOf({ ...least, [name]: wrong })).join('\n');
     const [, value = ''] = RegExp(`\\.${name} must be (?:as )?([^;\n]*)`).exec(problems) ?? [];
     const initial = (found.entry as Readonly<Record<string, unknown>>)[name];
     const standard =

@@ -205,6 +205,7 @@ class ProcessDisk implements Disk {
     const file = await this.#heard(this.#disk.openSlots(name));
     return {
       write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
+      writeUnsynced: (bytes, position) => this.#changed(file.writeUnsynced(Buffer.from(bytes), position)),
       close: this.#closing(name, file),
     };
   }

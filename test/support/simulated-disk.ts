@@ -210,12 +210,16 @@ export class SimulatedDisk implements Disk {
       await this.#sync(name, known);
     }
     const inode = known ?? (await this.#create(name));
+    const writeUnsynced = async (bytes: Buffer, position: number) => {
+      const written = await this.#write(name, inode, bytes, position);
+      if (written < bytes.length) throw systemError('ENOSPC', name);
+    };
     return {
       write: async (bytes, position) => {
-        const written = await this.#write(name, inode, bytes, position);
-        if (written < bytes.length) throw systemError('ENOSPC', name);
+        await writeUnsynced(bytes, position);
         await this.#sync(name, inode);
       },
+      writeUnsynced,
       close: async () => void (await this.#call('close', name)),
     };
   }

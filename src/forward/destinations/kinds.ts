@@ -32,6 +32,8 @@ export interface KindTraits {
   readonly keepsDeploymentsApart: boolean;
   /** Whether the destination removes old events, so that it can have none of a journal that it had events of. */
   readonly removesOld: boolean;
+  /** Whether events gather for `lingerMs` after a request, for one request instead of many. */
+  readonly lingers: boolean;
   /** Whether a request that might have arrived goes again with the same lines, also after a crash. */
   readonly repeatsBatches: boolean;
   /** Whether an event that the destination does not take stops no other one: it gets a dead letter at once, or after `hookFailingMs`. */
@@ -64,6 +66,7 @@ const plain = {
   ...http,
   truth: 'cursor',
   listsSources: false,
+  lingers: false,
   namesLost: false,
   requestBytesMax: () => 0,
 } as const;
@@ -71,6 +74,7 @@ const plain = {
 const engine = {
   truth: 'destination',
   listsSources: false,
+  lingers: false,
   namesLost: false,
   keepsDeploymentsApart: true,
   removesOld: true,
@@ -85,6 +89,7 @@ export const traitsOf = {
     openForRetry: openApi, // as reports of its own
     truth: 'destination',
     listsSources: true,
+    lingers: true,
     namesLost: true,
     requestBytesMax: ({ forwardBatchBytes }) => forwardBatchBytes,
     tried: 'it is a hub, and says how far it is with the journal',
@@ -99,7 +104,7 @@ export const traitsOf = {
     ...plain,
     schemes: ['hook+http', 'hook+https'],
     urlProblem: hookUrlProblem,
-    withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt'],
+    withoutMembers: ['user', 'passwordFile', 'stamp', 'inDoubt', 'lingerMs'],
     open: openHook,
     openForRetry: openHook,
     keepsDeploymentsApart: true,
@@ -111,7 +116,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['nats', 'nats+tls'],
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
-    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only'],
+    withoutMembers: ['tokenHeader', 'stamp', 'inDoubt', 'only', 'lingerMs'],
     open: openNats,
     openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
     repeatsBatches: false,
@@ -123,7 +128,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['clickhouse+http', 'clickhouse+https'],
     urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
-    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only'],
+    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only', 'lingerMs'],
     open: openClickhouse,
     openForRetry: openClickhouse,
     repeatsBatches: true,

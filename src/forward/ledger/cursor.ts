@@ -1,8 +1,9 @@
 /**
  * How far one destination of a journal is, as the pipe knows it: `forward-<name>.cursor`.
  *
- * The file has two slots of 512 bytes, one sector each, which are written in turn, in place and synced: a save that is torn by a
- * power cut leaves the other slot, and a full disk has the space already. The valid slot with the larger number counts.
+ * The file has two slots of 512 bytes, one sector each, which are written in place: a save that is torn by a power cut leaves the
+ * other slot, and a full disk has the space already. The valid slot with the larger number counts. The slot that was synced last is
+ * never written to: a save without a sync goes into the other one, again and again.
  */
 
 import { createHash } from 'node:crypto';
@@ -56,13 +57,23 @@ export async function readCursor(disk: ReadableDisk, name: string): Promise<Curs
   return (await readFolder(disk, name)).state;
 }
 
+/**
+ * Syncs a cursor that is found in the folder and not open: the process that saved it might have died before its sync.
+ * @throws the error of a system call
+ */
+export async function syncCursor(disk: Disk, name: string): Promise<void> {
+  await (await disk.openSlots(cursorName(name))).close();
+}
+
 /** The cursor of one destination, which only one process may have open. One call at a time. */
 export class Cursor {
   readonly #disk: Disk;
   readonly #name: string;
   readonly #file: SlotFile;
-  /** Number of the valid slot, which says where it is as well; undefined if there is none. */
+  /** Number of the last slot that was written, which says where it is as well; undefined if none is valid. */
   #number: number | undefined;
+  /** Number of the slot that was synced last. */
+  #syncedNumber: number | undefined;
   /** Whether the file that says that the destination is not new is durable. */
   #isKnown = false;
 
@@ -70,7 +81,7 @@ export class Cursor {
     this.#disk = disk;
     this.#name = name;
     this.#file = file;
-    this.#number = number;
+    this.#number = this.#syncedNumber = number;
   }
 
   /**
@@ -97,13 +108,36 @@ export class Cursor {
    * @throws the error of a system call, or RangeError for an id that is too long for a slot
    */
   async save(value: CursorValue): Promise<void> {
-    const number = this.#number === undefined ? 0 : this.#number + 1;
+    const number = this.#nextNumber;
     const slot = encode(value, number);
-    // The first save takes the space of both slots. Later ones write over the slot that is not valid.
+    // The first save takes the space of both slots.
     const bytes = number === 0 ? Buffer.concat([slot, Buffer.alloc(SLOT_BYTES)]) : slot;
-    await this.#file.write(bytes, (number % 2) * SLOT_BYTES);
-    this.#number = number;
+    const position = positionOf(number);
+    try {
+      await this.#file.write(bytes, position);
+    } catch (error) {
+      // The next process would find the value in the cache of the system, take it for durable, and write over the slot that is.
+      await this.#file.writeUnsynced(Buffer.alloc(bytes.length), position).catch(() => {}); // the first error is reported
+      throw error;
+    }
+    this.#number = this.#syncedNumber = number;
     await this.#know();
+  }
+
+  /**
+   * Saves a value that a power cut might replace by the one that was saved durably last. There has to be one.
+   * @throws as `save`
+   */
+  async saveUnsynced(value: CursorValue): Promise<void> {
+    const number = this.#nextNumber;
+    await this.#file.writeUnsynced(encode(value, number), positionOf(number));
+    this.#number = number;
+  }
+
+  /** Its slot is the one that was not synced last. */
+  get #nextNumber(): number {
+    if (this.#number === undefined) return 0;
+    return this.#number + (this.#number === this.#syncedNumber ? 1 : 2);
   }
 
   /** Closes the file. */
@@ -139,6 +173,10 @@ async function readFolder(
   if (!names.includes(KNOWN_PREFIX + name)) return { state: { kind: 'new' }, number: undefined };
   const reason = `${disk.folder}/${file} ${bytes === undefined ? 'is missing' : 'is damaged'}`;
   return { state: { kind: 'lost', reason }, number: undefined };
+}
+
+function positionOf(number: number): number {
+  return (number % 2) * SLOT_BYTES;
 }
 
 function latest(one: Slot, other: Slot): Slot {

@@ -5,6 +5,10 @@
  * Order of durability: a dead letter before the cursor that passes its event. If an event that is sent twice is recorded twice, the
  * cursor says that the event is being sent before the event is.
  *
+ * The cursor of a hub is a cache of what the hub says whenever it is asked, so it is synced at intervals. What a power cut takes of it
+ * has to change nothing: it is synced before retention removes what it passes, and before it says less, another kind, or for the first
+ * time that the hub took an event.
+ *
  * A ledger outlives its pipe: a destination whose settings change gets a new pipe and keeps its ledger, and retention names what it
  * removes also after forwarding has ended.
  */
@@ -18,7 +22,7 @@ import type { Notices } from '../../telemetry/log.ts';
 import { type DestinationKind, type KindTraits, kindOf, traitsOf } from '../destinations/kinds.ts';
 import type { Position, SeqRange } from '../position.ts';
 import type { DestinationSettings } from '../settings.ts';
-import { Cursor, type CursorValue, readCursor, storedUrl } from './cursor.ts';
+import { Cursor, type CursorState, type CursorValue, readCursor, storedUrl, syncCursor } from './cursor.ts';
 import type { DeadLetter, Outcome } from './letter.ts';
 import { DeadLetters } from './letters.ts';
 
@@ -29,7 +33,7 @@ export interface LedgerOptions {
   readonly name: string;
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax'>;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSyncMs' | 'forwardSyncEvents'>;
   /** With the name of the destination. */
   readonly notices: Notices;
 }
@@ -60,28 +64,35 @@ export class Ledger {
   readonly #mutex = new Mutex();
   #letters: DeadLetters | undefined;
   #cursor: Cursor | undefined;
-  /** What the file of the cursor says; undefined until the cursor is known. */
-  #saved: CursorValue | undefined;
-  #savedMs = Number.NEGATIVE_INFINITY;
+  /** For each save of the cursor: retention has it synced beside the pipe. */
+  readonly #saving = new Mutex();
+  /** What the file of the cursor says durably; undefined until the cursor is known. */
+  #synced: CursorValue | undefined;
+  #syncedMs = Number.NEGATIVE_INFINITY;
+  /** What it says since then without a sync, and when that began; undefined if nothing. */
+  #unsynced: { readonly value: CursorValue; readonly sinceMs: number } | undefined;
+  /** Whether the destination has said how far it is since the ledger was opened. */
+  #isHeard = false;
   /** As the cursor on the disk had it before it was opened. */
   #foundSeq = 0;
   /** Events that the destination took, the last ones, and whose letters about their removal might still be open. */
   #taken: SeqRange | undefined;
-  /** Ranges that retention named while the cursor was unknown: the destination might have them. */
+  /** Ranges that retention named before the destination was heard: it might have them. */
   #namedBlindly: SeqRange[] = [];
 
   constructor(options: LedgerOptions) {
     this.#options = options;
   }
 
-  /** How far the destination is. The file of the cursor might have an earlier value. */
+  /** How far the destination is. The file of the cursor might have an earlier value, and the disk one before that. */
   get value(): CursorValue {
     return this.#value;
   }
 
-  /** The first seq that the destination might still need, by the cursor on the disk; 1 until the cursor is known. */
+  /** The first seq that the destination might still need, by its own answers or the cursor on the disk; 1 until the cursor is known. */
   get floorSeq(): number {
-    return (this.#saved?.seq ?? this.#foundSeq) + 1;
+    if (this.#synced === undefined) return this.#foundSeq + 1;
+    return (this.#isCache ? this.#value : this.#synced).seq + 1;
   }
 
   /** The last seq that is settled, as far as it is known. */
@@ -91,7 +102,7 @@ export class Ledger {
 
   /** Whether it is known how far the destination is. */
   get isKnown(): boolean {
-    return this.#saved !== undefined;
+    return this.#synced !== undefined;
   }
 
   /** The kind as which the destination is asked until it has answered. */
@@ -101,6 +112,12 @@ export class Ledger {
 
   get #traits(): KindTraits {
     return traitsOf[this.#kind];
+  }
+
+  /** Whether the destination says itself how far it is, and never forgets an event. */
+  get #isCache(): boolean {
+    const { truth, removesOld } = this.#traits;
+    return truth === 'destination' && !removesOld;
   }
 
   /** The dead letters, as numbers; undefined until they are open. */
@@ -120,14 +137,15 @@ export class Ledger {
    * @throws the error of a system call
    */
   async open({ to }: DestinationSettings, firstSeq: () => number | Promise<number>): Promise<void> {
-    if (this.#cursor !== undefined && this.#saved !== undefined) return;
+    if (this.#cursor !== undefined && this.#synced !== undefined) return;
     const { disk, name, notices } = this.#options;
     await this.#mutex.run(() => this.#openLetters());
     await this.#cursor?.close();
     this.#cursor = undefined;
     const opened = await Cursor.open(disk, name);
     this.#cursor = opened.cursor;
-    this.#saved = undefined;
+    this.#synced = this.#unsynced = undefined;
+    this.#isHeard = false;
     this.doubts.clear();
     this.namedSeq = 0;
     this.lostReason = opened.kind === 'lost' ? opened.reason : undefined;
@@ -145,7 +163,7 @@ export class Ledger {
       if (value.to !== '' && value.to !== url)
         notices.info('the destination has another URL and continues', { seq: value.seq, to: url });
       this.#value = { ...value, kind: value.kind ?? kind, to: url };
-      this.#saved = value; // last: until then all of this is repeated after an error
+      this.#synced = value; // last: until then all of this is repeated after an error
       return;
     }
     this.#value = { seq: 0, id: null, sending: undefined, kind, to: url };
@@ -166,13 +184,59 @@ export class Ledger {
     return this.#letters;
   }
 
-  /** Saves a value, in memory after the disk. @throws the error of a system call; then it may be called again */
-  async #save(value: CursorValue): Promise<void> {
-    if (this.#saved === undefined || !isSame(value, this.#saved)) {
+  /** Saves a value durably, in memory after the disk. @throws the error of a system call; then it may be called again */
+  #save(value: CursorValue): Promise<void> {
+    return this.#saving.run(async () => {
+      await this.#sync(value);
+      this.#value = value;
+    });
+  }
+
+  async #sync(value: CursorValue): Promise<void> {
+    const isSynced = this.#unsynced === undefined && this.#synced !== undefined && isSame(value, this.#synced);
+    if (!isSynced) {
       await this.#cursor?.save(value);
-      this.#savedMs = performance.now();
+      this.#syncedMs = performance.now();
     }
-    this.#value = this.#saved = value;
+    this.#synced = value;
+    this.#unsynced = undefined;
+  }
+
+  /** Saves a value that the destination says again when it is asked: durably if it is time. @throws as `#save` */
+  #cache(value: CursorValue): Promise<void> {
+    if (!this.#isCache || this.#mustSync(value)) return this.#save(value);
+    return this.#saving.run(async () => {
+      const { value: before, sinceMs } = this.#unsynced ?? { value: this.#synced!, sinceMs: performance.now() };
+      if (!isSame(value, before)) {
+        await this.#cursor?.saveUnsynced(value);
+        this.#unsynced = { value, sinceMs };
+      }
+      this.#value = value;
+    });
+  }
+
+  /** Whether a power cut may not leave the synced value in place of this one, with a later event. */
+  #mustSync({ seq }: CursorValue): boolean {
+    const synced = this.#synced;
+    if (synced === undefined || synced.id === null || this.#isOld) return true;
+    return seq - synced.seq >= this.#options.limits.forwardSyncEvents;
+  }
+
+  get #isOld(): boolean {
+    const { sinceMs = Number.POSITIVE_INFINITY } = this.#unsynced ?? {};
+    return performance.now() - sinceMs >= this.#options.limits.forwardSyncMs;
+  }
+
+  /** Syncs a cursor that was saved without a sync some time ago. @throws the error of a system call; then it may be called again */
+  async syncIfOld(): Promise<void> {
+    if (this.#isOld) await this.#syncNow();
+  }
+
+  /** What the file of the cursor says is durable afterwards. @throws the error of a system call */
+  #syncNow(): Promise<void> {
+    return this.#saving.run(async () => {
+      if (this.#unsynced !== undefined) await this.#sync(this.#unsynced.value);
+    });
   }
 
   /** Still being sent are only events in doubt, and the rest of a request that goes again as it was. */
@@ -184,7 +248,7 @@ export class Ledger {
 
   /** Saves how far the destination is, and closes the letters about events that it has. @throws the error of a system call */
   async save(): Promise<void> {
-    await this.#save(this.#settled);
+    await this.#cache(this.#settled);
     await this.#closeTaken();
   }
 
@@ -208,6 +272,9 @@ export class Ledger {
         if (first <= seq) await this.#letters!.closeTaken({ first, last: Math.min(last, seq) });
       }
       this.#namedBlindly = [];
+      this.#isHeard = true;
+      // A power cut might have taken the cursor back: what was refused after this position has a letter already.
+      if (value.seq < seq) this.namedSeq = Math.max(this.namedSeq, await this.#letters!.namedAfter(seq));
       if (this.lostReason !== undefined)
         this.#options.notices.info('the cursor was lost and forwarding continues', { seq: seq + 1 });
       this.lostReason = undefined;
@@ -223,8 +290,8 @@ export class Ledger {
 
   /** @returns for how long a position that passed only unwanted events is not worth a sync yet, in milliseconds */
   unwantedWaitMs(everyMs: number): number {
-    if (this.#value === this.#saved || this.#saved?.sending !== undefined) return 0;
-    return Math.max(0, this.#savedMs + everyMs - performance.now());
+    if (this.#value === this.#synced || this.#synced?.sending !== undefined) return 0;
+    return Math.max(0, this.#syncedMs + everyMs - performance.now());
   }
 
   /**
@@ -312,7 +379,7 @@ export class Ledger {
     { begin }: Pick<DestinationSettings, 'begin'>,
   ): Promise<SeqRange | undefined> {
     return this.#mutex.run(async () => {
-      const cursor = await readCursor(this.#options.disk, this.#options.name);
+      const cursor = await this.#durableCursor();
       if (cursor.kind === 'new' && begin === 'now') return undefined;
       // Without a cursor, what retention removed before has a letter, or was not promised.
       const savedSeq = cursor.kind === 'found' ? cursor.value.seq : gone.first - 1;
@@ -320,9 +387,20 @@ export class Ledger {
       const lacked = lackedNow();
       if (lacked.first > lacked.last) return undefined;
       const named = await this.#nameGone(await this.#openLetters(), lacked, reason);
-      if (cursor.kind !== 'found') this.#namedBlindly.push(...named);
+      const kind = cursor.kind === 'found' ? cursor.value.kind : undefined;
+      const isTruth = kind !== undefined && traitsOf[kind].truth === 'cursor';
+      if (!isTruth && !this.#isHeard) this.#namedBlindly.push(...named);
       return lackedNow();
     });
+  }
+
+  /** @returns the cursor, which no power cut takes back: events that it passes are about to go without a letter */
+  async #durableCursor(): Promise<CursorState> {
+    const { disk, name } = this.#options;
+    const cursor = await readCursor(disk, name);
+    if (this.#cursor !== undefined) await this.#syncNow();
+    else if (cursor.kind === 'found' && (this.#unsynced !== undefined || !this.isKnown)) await syncCursor(disk, name);
+    return cursor;
   }
 
   /** @returns the ranges that had no letter yet */
@@ -358,8 +436,9 @@ export class Ledger {
    */
   async close(isSettled: boolean): Promise<void> {
     try {
-      if (this.#cursor === undefined || this.#saved === undefined) return;
-      await (isSettled ? this.save() : this.#save({ ...this.#value, sending: this.#saved.sending }));
+      if (this.#cursor === undefined || this.#synced === undefined) return;
+      await this.#save(isSettled ? this.#settled : { ...this.#value, sending: this.#synced.sending });
+      if (isSettled) await this.#closeTaken();
     } finally {
       const cursor = this.#cursor;
       this.#cursor = undefined;

@@ -11,7 +11,7 @@ import type { DestinationSettings } from '../settings.ts';
 import { commandText } from './backlog.ts';
 import type { SendingContext } from './context.ts';
 import { hasEvent, stopAtFork, stopAtLostCursor } from './fork.ts';
-import { ASKING, IDLE, OPENING, type State, settle, stop } from './states.ts';
+import { ASKING, IDLE, LINGERING, OPENING, SENDING, type State, settle, stop } from './states.ts';
 
 export class AskedSending {
   readonly #pipe: SendingContext;
@@ -19,6 +19,8 @@ export class AskedSending {
   #theirs: Position = { seq: 0, id: null };
   /** The events of the last request. */
   #sent: SeqRange = { first: 1, last: 0 };
+  /** The last event of the journal at that time. */
+  #lastSeq = 0;
   /** Whether it had no event of the journal when it was asked last, though it had some before. */
   #isEmpty = false;
   /** Whether the destination was at another seq than expected when lines were sent last. */
@@ -116,8 +118,35 @@ export class AskedSending {
     this.#isEmpty = true;
   }
 
-  /** Sends the loaded lines. */
-  async send(): Promise<State> {
+  /** @returns whether the next event, which is loaded, is sent at once: the first one after a pause is, and a backlog */
+  next(seq: number): State {
+    const isNew = this.#lastSeq < seq;
+    return isNew && this.#pipe.traffic.untilOld(this.#lingerMs) > 0 ? LINGERING : SENDING;
+  }
+
+  get #lingerMs(): number {
+    const { traits, settings, limits, ack } = this.#pipe;
+    return traits.lingers && ack === undefined ? (settings.lingerMs ?? limits.forwardLingerMs) : 0;
+  }
+
+  /** Lets events gather until it is time for the next request or there is a full one, and sends it: also when a stop ends that. */
+  async linger(): Promise<State> {
+    const { traits, limits, ledger, backlog, traffic } = this.#pipe;
+    const bytesMax = traits.requestBytesMax(limits);
+    for (let isOver = false; ; ) {
+      await backlog.readAhead(ledger.value.seq, this.#pipe.lastSeq, bytesMax);
+      const waitMs = traffic.untilOld(this.#lingerMs);
+      if (isOver || waitMs <= 0 || backlog.isFull(bytesMax) || traffic.closing.aborted) break;
+      const ended = new AbortController();
+      const more = this.#pipe.moreEvents(limits.forwardLingerEvents, ended.signal);
+      isOver = await traffic.isLate(more, waitMs);
+      ended.abort();
+    }
+    return this.send(true);
+  }
+
+  /** Sends the loaded lines. @param isLast as `SendingContext.request` */
+  async send(isLast = false): Promise<State> {
     const { traits, limits, backlog } = this.#pipe;
     const bytesMax = traits.requestBytesMax(limits);
     const lines = await this.#linesToSend(bytesMax);
@@ -129,7 +158,8 @@ export class AskedSending {
     // A copy might have sent others meanwhile, to a hub that was restored.
     const after = first === seq + 1 && id !== null ? id : undefined;
     this.#sent = { first, last };
-    const sending = this.#pipe.request({ lines, lost, after, lastSeq });
+    this.#lastSeq = lastSeq;
+    const sending = this.#pipe.request({ lines, lost, after, lastSeq }, isLast);
     void backlog.readAhead(last, lastSeq, bytesMax);
     return this.#settle(lines, await sending);
   }

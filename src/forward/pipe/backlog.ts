@@ -140,6 +140,11 @@ export class Backlog {
     }
   }
 
+  /** Whether the lines that are loaded and not passed have as many bytes. */
+  isFull(bytesMax: number): boolean {
+    return sizeOf(this.#lines) >= bytesMax;
+  }
+
   async #read(): Promise<void> {
     const { disk, progress, limits, signal } = this.#source;
     if (signal.aborted) this.#ending.abort();

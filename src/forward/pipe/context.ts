@@ -33,8 +33,13 @@ export interface SendingContext {
   readonly lastSeq: number;
   /** @returns the first seq of the journal's first file. @throws the error of a system call */
   firstSeq(): Promise<number>;
-  /** Sends in turn; after a crash the ledger knows what was being sent. @throws the error of a system call */
-  request(batch: Batch): Promise<Sent>;
+  /** Resolves when the journal has so many further events, or the signal aborts. Never rejects. */
+  moreEvents(count: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Sends in turn; after a crash the ledger knows what was being sent.
+   * @param isLast whether it is sent although a stop has begun. @throws the error of a system call
+   */
+  request(batch: Batch, isLast?: boolean): Promise<Sent>;
   /** An event was refused: gives it up, unless it is one refusal too many. @param outcome for its dead letter */
   refused(sent: Extract<Sent, { kind: 'refused' }>, line: Batch['lines'][number], outcome: Outcome): State;
 }

@@ -3,6 +3,7 @@
  *
  *     opening → asking → idle → sending → settling → idle …    only one that can be asked: a hub, an engine
  *                ↑        ↑       ├→ suspect → settling        a plain upstream: is it this event, or an outage?
+ *                │        ├→ lingering → settling              a hub: few events gather for one request
  *                └────────┴───────┴→ waiting, stopped          backoff, or an operator has to do something; then again
  *
  * A step that fails is repeated after a pause. `settling` makes durable what an answer means: of its steps, only the one that failed
@@ -229,6 +230,7 @@ export class Pipe implements SendingContext {
     // It might wait for another token or CA.
     else if (this.status.state === 'stopped' && (await this.#destination?.opened.haveFilesChanged(traffic.closing)))
       this.tryNow();
+    await ledger.syncIfOld().catch(this.#warnOfCursor);
     const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
     if (this.#source !== '' && isAsked) this.#retrying ??= this.#retry();
     await this.#stateFile.write();
@@ -252,26 +254,29 @@ export class Pipe implements SendingContext {
 
   /** Ends after the request in flight, which has `limits.forwardStopMs`. Never rejects. */
   async close(): Promise<void> {
-    const { traffic, ledger, backlog, notices } = this;
+    const { traffic, ledger, backlog } = this;
     const ended = async () => {
       await this.#checking;
       await Promise.all([this.#running, this.#retrying]);
     };
     await traffic.close(ended());
     this.#destination?.opened.close();
-    const warn = (error: Error) => notices.warn('the cursor could not be saved', { reason: describe(error) });
-    await backlog.moveTo(ledger.value.seq).catch(warn);
+    await backlog.moveTo(ledger.value.seq).catch(this.#warnOfCursor);
     const last = 'next' in this.#state ? [this.#state, this.#state.next] : [this.#state];
     const isSettled = last.every(({ kind }) => kind !== 'settling');
-    await ledger.close(isSettled).catch(warn);
+    await ledger.close(isSettled).catch(this.#warnOfCursor);
     this.ack?.reset();
     await this.#stateFile.write(true);
   }
 
+  readonly #warnOfCursor = (error: Error): void => {
+    this.notices.rated.warn('the cursor could not be saved', { reason: describe(error) });
+  };
+
   async #run(): Promise<void> {
     const { closing } = this.traffic;
-    // A stop still settles the last answer.
-    while (!closing.aborted || this.#state.kind === 'settling') {
+    // A stop still sends what lingers, and settles the last answer.
+    while (!closing.aborted || this.#state.kind === 'lingering' || this.#state.kind === 'settling') {
       const state = this.#state;
       const next = await this.#step(state).catch((error: Error) => this.#failed(error, state));
       this.#state = next;
@@ -291,6 +296,8 @@ export class Pipe implements SendingContext {
         return this.#next();
       case 'sending':
         return this.traits.truth === 'destination' ? this.#asked.send() : this.#plain.send();
+      case 'lingering':
+        return this.#asked.linger();
       case 'settling':
         return this.#settle(state);
       case 'suspect':
@@ -383,7 +390,7 @@ export class Pipe implements SendingContext {
     }
     switch (head.kind) {
       case 'lines':
-        return { kind: 'sending' };
+        return this.#asked.next(head.lines[0]!.seq);
       case 'gap':
       case 'unwanted':
         return settle([head]);
@@ -416,8 +423,16 @@ export class Pipe implements SendingContext {
     return false;
   }
 
-  request(batch: Batch): Promise<Sent> {
-    return this.traffic.send(this.destination, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq));
+  async moreEvents(count: number, signal: AbortSignal): Promise<void> {
+    const seq = this.lastSeq + count;
+    while (this.lastSeq < seq && !signal.aborted) {
+      await this.#progress.durable();
+      await this.#progress.more(signal);
+    }
+  }
+
+  request(batch: Batch, isLast = false): Promise<Sent> {
+    return this.traffic.send(this.destination, batch, () => this.ledger.begin(batch.lines.at(-1)!.seq), isLast);
   }
 
   refused(sent: Extract<Sent, { kind: 'refused' }>, line: Line, outcome: Outcome): State {

@@ -4,7 +4,7 @@ import type { Again, StopKind } from '../destinations/destination.ts';
 import type { Step } from '../ledger/ledger.ts';
 
 export type State =
-  | { readonly kind: 'opening' | 'asking' | 'idle' | 'sending' }
+  | { readonly kind: 'opening' | 'asking' | 'idle' | 'sending' | 'lingering' }
   | Settling
   | Suspect
   | { readonly kind: 'waiting'; readonly reason: string; readonly waitMs: number; readonly next: State }
@@ -31,6 +31,9 @@ export interface Suspect {
 export const OPENING: State = { kind: 'opening' };
 export const ASKING: State = { kind: 'asking' };
 export const IDLE: State = { kind: 'idle' };
+export const SENDING: State = { kind: 'sending' };
+/** Events gather for one request. */
+export const LINGERING: State = { kind: 'lingering' };
 
 /** What a request that did nothing says about the next try. */
 export type Failure = Pick<Again, 'reason' | 'afterMs'>;

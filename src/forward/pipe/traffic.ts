@@ -21,6 +21,8 @@ export class Traffic {
   readonly #pauses = new Waiters();
   /** When the request in flight was sent. */
   #requestMs = Number.POSITIVE_INFINITY;
+  /** When the last request with events was sent. */
+  #sentMs = Number.NEGATIVE_INFINITY;
 
   /** @param isAwaited whether reports wait for the destination */
   constructor(limits: Limits, { to, ratePerSecond }: DestinationSettings, isAwaited: boolean) {
@@ -49,14 +51,22 @@ export class Traffic {
 
   /**
    * Sends in turn, unless a stop has begun.
-   * @param before called when the turn has come. @throws what it throws, and the error of a system call
+   * @param before called when the turn has come
+   * @param isLast whether a stop lets it pass all the same, if it is its turn. @throws what `before` throws, and the error of a system call
    */
-  async send(destination: Destination, batch: Batch, before: () => Promise<void>): Promise<Sent> {
-    const turn = () => this.pause(this.pace.turnMs());
-    await turn();
-    if (this.closing.aborted) return { kind: 'again', reason: 'the service stops' };
+  async send(destination: Destination, batch: Batch, before: () => Promise<void>, isLast = false): Promise<Sent> {
+    const waitMs = this.pace.turnMs();
+    await this.pause(waitMs);
+    if (this.closing.aborted && (!isLast || waitMs > 0)) return { kind: 'again', reason: 'the service stops' };
     await before();
+    const turn = () => this.pause(this.pace.turnMs());
+    this.#sentMs = performance.now();
     return this.answered(destination.send({ ...batch, turn }, this.signal));
+  }
+
+  /** @returns how long it takes until the last request with events is `ms` old; not above 0 if it is */
+  untilOld(ms: number): number {
+    return this.#sentMs + ms - performance.now();
   }
 
   /** Waits for the answer to a request, and counts it. @throws the error of a system call */

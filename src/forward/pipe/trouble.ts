@@ -87,5 +87,5 @@ const messages = {
 
 function shownAs({ kind }: State): ShownState {
   if (kind === 'opening') return 'asking';
-  return kind === 'settling' ? 'sending' : kind;
+  return kind === 'settling' || kind === 'lingering' ? 'sending' : kind;
 }

@@ -20,6 +20,7 @@ const limits = {
   forwardRetryMs: 5,
   forwardRetryMsMax: 10,
   forwardStateMs: 1,
+  forwardSuccessMs: 1,
   forwardCheckMs: 20,
   forwardIdleCheckMs: 20,
   hookFailingMs: 100,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import {
   Cursor,
   type CursorState,
@@ -17,6 +18,8 @@ import { newFolder } from '../../support/program.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 
 const NAME = cursorName('hub');
+const NEVER = new Promise<never>(() => {});
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
 
 function at(seq: number, more: Partial<CursorValue> = {}): CursorValue {
   const id = seq === 0 ? null : `01a1fb95-ce62-7e59-9364-${String(seq).padStart(12, '0')}`;
@@ -69,23 +72,64 @@ test('a damaged slot leaves the other; without one the cursor is lost, and can b
   }
 });
 
-for (const [title, fault] of [
-  ['a crash', new Promise<never>(() => {})],
-  ['a failed sync', systemError('EIO')],
-] as const) {
-  test(`a cursor that ${title} left in the cache of the system is durable once it was opened [cursor-4]`, async () => {
+test('a cursor that a crash left in the cache of the system is durable once it was opened [cursor-4]', async () => {
+  const before = await saved(new SimulatedDisk(), 4);
+  const { cursor } = await Cursor.open(before, 'hub');
+  before.fault = (call) => (call === 'sync' ? NEVER : undefined);
+  void cursor.save(at(4, { sending: 5 }));
+  await turn();
+  const disk = before.afterCrash();
+  // A failed sync forgets the bytes, and the next one succeeds without them.
+  disk.fault = (call, name) => (call === 'sync' && name === NAME ? systemError('EIO') : undefined);
+  await assert.rejects(Cursor.open(disk, 'hub'));
+  disk.fault = () => undefined;
+  const opened = await Cursor.open(disk, 'hub');
+  assert.deepEqual(opened.kind === 'found' && opened.value, at(4, { sending: 5 }));
+  const after = disk.afterPowerCut(NOTHING_MORE);
+  assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
+});
+
+for (const what of ['an opening', 'a save'] as const) {
+  test(`a value whose sync failed in ${what} is not taken for durable by the next process [cursor-5]`, async () => {
     const before = await saved(new SimulatedDisk(), 4);
     const { cursor } = await Cursor.open(before, 'hub');
-    before.fault = (call) => (call === 'sync' ? fault : undefined);
-    cursor.save(at(4, { sending: 5 })).catch(() => {});
-    await new Promise((resolve) => setImmediate(resolve));
+    await cursor.save(at(4, { sending: 5 })); // and event 5 is sent
+    let syncs = 0;
+    /** An opening syncs what it finds, then what it saves. */
+    const atSync = (number: number, fault: Error | Promise<never>) => (call: string, name: string) => {
+      if (call === 'sync' && name === NAME) syncs += 1;
+      return call === 'sync' && name === NAME && syncs === number ? fault : undefined;
+    };
+    before.fault = atSync(what === 'a save' ? 1 : 2, systemError('EIO'));
+    await assert.rejects(what === 'a save' ? cursor.save(at(5)) : Cursor.open(before, 'hub'));
     const disk = before.afterCrash();
-    const opened = await Cursor.open(disk, 'hub');
-    assert.deepEqual(opened.kind === 'found' && opened.value, at(4, { sending: 5 }));
-    const after = disk.afterPowerCut({ entries: 'none', share: 0, behind: 'nothing' });
-    assert.deepEqual(await readCursor(after, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
+    syncs = 0;
+    disk.fault = atSync(2, NEVER);
+    void Cursor.open(disk, 'hub');
+    for (let turns = 0; syncs < 2; turns += 1) {
+      assert.ok(turns < 100);
+      await turn();
+    }
+    const torn = disk.afterPowerCut({ entries: 'none', share: 0.5, behind: 'garbage' });
+    assert.deepEqual(await readCursor(torn, 'hub'), { kind: 'found', value: at(4, { sending: 5 }) });
   });
 }
+
+test('saves without a sync leave the synced value to a power cut, and are found without one [cursor-6]', async () => {
+  const disk = await saved(new SimulatedDisk(), 4);
+  const { cursor } = await Cursor.open(disk, 'hub');
+  for (const synced of [10, 20, 31]) {
+    await cursor.save(at(synced));
+    for (let seq = synced + 1; seq < synced + 4; seq += 1) {
+      await cursor.saveUnsynced(at(seq));
+      assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'found', value: at(seq) });
+      for (const after of everyRemains(disk)) {
+        const found = await readCursor(after, 'hub');
+        assert.ok(found.kind === 'found' && [synced, seq].includes(found.value.seq), JSON.stringify(found));
+      }
+    }
+  }
+});
 
 test('a missing cursor is lost if its destination was sent to, and new for another destination [cursor-3]', async () => {
   const disk = await saved(new SimulatedDisk(), 2);

@@ -146,7 +146,11 @@ test('a service shows of a destination what its files show, when all is sent and
   ] as const) {
     const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : status, '{}']);
     const disk = diskWith({ [FIRST]: segment(1, 5) });
-    const pipe = pipeOf(t, { to }, { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0 } });
+    const pipe = pipeOf(
+      t,
+      { to },
+      { disk, limits: { forwardStoppedMs: 60_000, forwardStateMs: 0, forwardSuccessMs: 0 } },
+    );
     await pipe.check([]);
     await eventually(
       'it is so',

@@ -229,7 +229,7 @@ export class Oracle {
     if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
   }
 
-  #rulesOf({ machine }: MachineJournal, { to, checkedSeq }: Destination, view: JournalView): LetterRules {
+  #rulesOf({ machine, disk }: MachineJournal, { name, to, checkedSeq }: Destination, view: JournalView): LetterRules {
     const { wasRestored } = this.history;
     const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
     const mayRepeat = machine.disk.troubledMs > 0 || wasRestored;
@@ -237,7 +237,8 @@ export class Oracle {
     const mayLack = wasRestored || view.wasBroken || ('machine' in to && this.viewOf(to).wasBroken) || 'stored' in to;
     if (mayLack) return { mayRepeat, isRight };
     const isThere = (seq: number) => this.#atPlace(to)(view.lines.get(seq)!);
-    return { mayRepeat, isRight, passedSeq: checkedSeq, isThere };
+    // A power cut may take the cursor of a hub back, until the hub is asked.
+    return { mayRepeat, isRight, passedSeq: Math.min(checkedSeq, cursorSeq(disk, name)), isThere };
   }
 
   /** @returns whether a destination has an event of a journal now */

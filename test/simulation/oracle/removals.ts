@@ -1,7 +1,7 @@
 /** Whether a limit asks for what retention removes, by the sizes of the files and the wall clock when the removal is noted. */
 
 import type { MachineJournal } from '../machine.ts';
-import { readCursor } from './cursor.ts';
+import { durableCursor } from './cursor.ts';
 
 const DAY_MS = 86_400_000;
 /** What was decided before has been noted by then. */
@@ -67,8 +67,8 @@ export class Removals {
     if (lastSeq > marked) return `removes ${name} before that is noted durably`;
     // "A file with events that a destination has not received yet stays."
     const isHeld = machine.config.whenBehind === 'refuse';
-    // What was marked before its cursor was lost may go.
-    const seqOf = (name: string) => readCursor(disk, name)?.seq ?? (this.markedSeq >= lastSeq ? lastSeq : 0);
+    // The cursor of a hub is synced before what it passes goes. What was marked before a cursor was lost may go.
+    const seqOf = (name: string) => durableCursor(disk, name)?.seq ?? (this.markedSeq >= lastSeq ? lastSeq : 0);
     const lacking = sendsTo.find(({ name }) => isHeld && seqOf(name) < lastSeq);
     if (lacking !== undefined) return `removes ${name}, which ${lacking.name} has not received`;
     if (marked === this.markedSeq) return undefined;

@@ -1,0 +1,222 @@
+/** The cursor of a hub is a cache of what the hub says: it is synced at intervals, and what a power cut takes of it changes nothing. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts';
+import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
+import { segmentName } from '../../../src/journal/segments.ts';
+import { eachCall, everyRemains } from '../../support/power.ts';
+import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
+import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eventually } from '../../support/tools.ts';
+import {
+  type Bench,
+  cursorOf,
+  gone,
+  hubAt,
+  lettersOf,
+  Model,
+  saveCursor,
+  sendAll,
+  seqsOf,
+  startPipe,
+  upTo,
+} from '../scripted.ts';
+
+const CURSOR = cursorName('upstream');
+const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
+const { lines } = makeLines(3_000);
+/** Each event is a request. */
+const ONE_BY_ONE = { forwardBatchBytes: 1 };
+const SLOW = { limits: { ...ONE_BY_ONE, forwardSyncMs: 60_000 } };
+
+function diskUpTo(seq: number): SimulatedDisk {
+  return diskWith({ [FIRST]: Buffer.concat(lines.slice(0, seq)) });
+}
+
+/** Records events, and waits until the destination has them. */
+async function record({ disk, progress, untilDone }: Bench, seq: number): Promise<void> {
+  disk.put(FIRST, Buffer.concat(lines.slice(0, seq)));
+  progress.recorded(disk.folder, seq + 1);
+  await untilDone();
+}
+
+function syncsOf(disk: SimulatedDisk): number {
+  return disk.calls.filter((call) => call === `sync ${CURSOR}`).length;
+}
+
+function afterPowerCut(disk: SimulatedDisk): SimulatedDisk {
+  return disk.afterPowerCut(NOTHING_MORE);
+}
+
+async function durableSeq(disk: SimulatedDisk): Promise<number> {
+  return (await cursorOf(afterPowerCut(disk))).seq;
+}
+
+for (const [kind, to, isCache] of [
+  ['hub', 'http://hub.example', true],
+  ['api', 'http://hub.example', false],
+  ['hook', 'hook+http://hub.example', false],
+  ['nats', 'nats://n1.example/ASSETLOG', false],
+  ['clickhouse', 'clickhouse+http://ch.example/assets.events', false],
+] as const satisfies readonly [DestinationKind, string, boolean][]) {
+  test(`${kind}: the cursor is ${isCache ? 'not ' : ''}synced for each event [cached-1]`, async () => {
+    const disk = diskUpTo(10);
+    const model = new Model(kind);
+    const bench = startPipe(disk, 10, () => model, { ...SLOW, destination: { to, ratePerSecond: 1_000_000 } });
+    await bench.untilDone();
+    const before = syncsOf(disk);
+    for (let seq = 11; seq <= 20; seq += 1) await record(bench, seq);
+    const syncs = syncsOf(disk) - before;
+    assert.ok(isCache ? syncs === 0 : syncs >= 10, `${syncs} syncs`);
+    assert.equal((await cursorOf(disk)).seq, 20, 'others read it as it is');
+    await bench.pipe.close();
+    assert.equal(await durableSeq(disk), 20, 'a stop syncs it');
+  });
+}
+
+test('the cursor of a hub is synced after a time, also if no event follows, and after many events [cached-2]', async () => {
+  const disk = diskUpTo(10);
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 200, forwardSyncEvents: 1_000 } });
+  await bench.untilDone();
+  await record(bench, 11);
+  await bench.pipe.check([]);
+  const syncs = syncsOf(disk);
+  assert.ok((await durableSeq(disk)) < 11, 'it is not time yet');
+  await eventually('the cursor is synced', async () => {
+    await bench.pipe.check([]);
+    return (await durableSeq(disk)) === 11;
+  });
+  await bench.pipe.check([]);
+  assert.equal(syncsOf(disk), syncs + 1, 'once');
+  await record(bench, 1_100);
+  assert.equal(await durableSeq(disk), 1_100);
+  await bench.pipe.close();
+});
+
+test('a sync that fails is tried again, with a warning', async () => {
+  const disk = diskUpTo(10);
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 50 } });
+  await bench.untilDone();
+  await eventually('the cursor is synced', async () => {
+    await bench.pipe.check([]);
+    return (await durableSeq(disk)) === 10;
+  });
+  await record(bench, 11);
+  disk.fault = (call, name) => (call === 'sync' && name === CURSOR ? systemError('EIO', name) : undefined);
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  await bench.pipe.check([]);
+  assert.deepEqual(
+    bench.log.filter(({ level }) => level === 'warn').map(({ message }) => message),
+    ['the cursor could not be saved'],
+  );
+  disk.fault = () => undefined;
+  await bench.pipe.check([]);
+  assert.equal(await durableSeq(disk), 11);
+  await bench.pipe.close();
+});
+
+test('a hub is believed over a cursor that a power cut has taken back: nothing is lost or doubled, and no letter is there twice [cached-3]', async () => {
+  for (const trial of eachCall('power', 'EIO', 4)) {
+    const disk = diskUpTo(3);
+    const answer = (_: string, seq: number) => (seq === 5 ? 'refused' : 'record');
+    const hub = new Model('hub', answer);
+    const bench = startPipe(disk, 3, () => hub, SLOW);
+    let isOver = false;
+    await trial.run(disk, async () => {
+      for (let seq = 4; seq <= 8; seq += 1) {
+        disk.put(FIRST, Buffer.concat(lines.slice(0, seq)));
+        bench.progress.recorded(disk.folder, seq + 1);
+        const isSettled = () => Math.max(bench.ledger.value.seq, bench.ledger.namedSeq) === seq;
+        while (!isOver && !isSettled()) await turn();
+      }
+    });
+    isOver = true;
+    const had = { seq: hub.seq, id: hub.id };
+    for (const after of [afterPowerCut(disk), ...everyRemains(disk).slice(-3)]) {
+      after.put(FIRST, Buffer.concat(lines.slice(0, 8)));
+      const again = new Model('hub', answer);
+      Object.assign(again, { ...had, recorded: [...hub.recorded], lost: [...hub.lost] });
+      await sendAll(after, 8, () => again, SLOW);
+      const found = [again.recorded, again.lost, seqsOf(await lettersOf(after))];
+      assert.deepEqual(found, [[1, 2, 3, 4, 6, 7, 8], [5], [5]], trial.when);
+    }
+    bench.pipe.close().catch(() => {});
+  }
+});
+
+test('before retention removes events, the cursor that passes them is synced [cached-4]', async () => {
+  const disk = diskUpTo(10);
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 10, () => hub, SLOW);
+  await bench.untilDone();
+  await record(bench, 20);
+  assert.equal(bench.ledger.floorSeq, 21, 'retention need not wait for a sync: the hub has the events');
+  assert.ok((await durableSeq(disk)) < 15);
+  await bench.pipe.removing({ first: 1, last: 15 });
+  assert.equal(await durableSeq(disk), 20);
+  await record(bench, 30);
+  // As a process that was killed leaves it.
+  const left = disk.afterCrash();
+  assert.equal(await durableSeq(left), 20);
+  const next = startPipe(left, 30, () => hub, { ...SLOW, journalIsOpen: false });
+  await next.pipe.removing({ first: 16, last: 25 });
+  assert.equal(await durableSeq(left), 30);
+  assert.deepEqual(await lettersOf(left), []);
+  await next.pipe.close();
+  await bench.pipe.close();
+});
+
+test('what retention names before the hub is heard is not lost if the hub has it [cached-5]', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 25), [segmentName(26)]: segment(26, 5) });
+  await saveCursor(disk, { seq: 10, kind: 'hub' }); // a power cut took 11 to 20 of it
+  const hub = hubAt(disk, 20);
+  let isReachable = false;
+  hub.answer = () => (isReachable ? 'record' : 'again');
+  const bench = startPipe(disk, 30, () => hub);
+  await bench.until('waiting');
+  await bench.pipe.removing({ first: 1, last: 25 });
+  assert.equal(bench.pipe.status.lost_events, 15);
+  disk.drop(FIRST);
+  for (const [name, bytes] of Object.entries(gone(1, 25))) disk.put(name, bytes);
+  isReachable = true;
+  await bench.finish();
+  assert.deepEqual([hub.recorded, hub.lost], [upTo(30, 26), upTo(25, 21)]);
+  assert.equal(bench.pipe.status.lost_events, 5);
+});
+
+test('a hub that has less than before is durably so: retention waits for it also after a power cut [cached-6]', async () => {
+  const disk = diskUpTo(20);
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 20, () => hub, SLOW);
+  await bench.untilDone();
+  Object.assign(hub, hubAt(disk, 12), { answer: (what: string) => (what === 'ask' ? 'record' : 'again') });
+  bench.pipe.tryNow();
+  await eventually('it is asked again', () => bench.ledger.value.seq === 12);
+  await eventually('that is durable', async () => (await durableSeq(disk)) === 12);
+  const after = startPipe(afterPowerCut(disk), 20, () => hub, { ...SLOW, journalIsOpen: false });
+  await after.pipe.readFloor();
+  assert.ok(after.ledger.floorSeq <= 13);
+  await after.pipe.close();
+  await bench.pipe.close();
+});
+
+test('that a hub has taken the first event is durable at once: it does not begin now a second time [cached-7]', async () => {
+  const disk = diskUpTo(10);
+  const now = { ...SLOW, destination: { begin: 'now' } } as const;
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 10, () => hub, now);
+  await bench.untilDone();
+  await record(bench, 12);
+  const left = afterPowerCut(disk);
+  left.put(FIRST, Buffer.concat(lines.slice(0, 12)));
+  const state = await readCursor(left, 'upstream');
+  assert.ok(state.kind === 'found' && state.value.id !== null, JSON.stringify(state));
+  const other = new Model('hub');
+  await sendAll(left, 12, () => other, now);
+  assert.deepEqual(other.recorded, upTo(12), 'a hub that has lost all gets all');
+  await bench.pipe.close();
+});
