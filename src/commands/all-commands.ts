@@ -3,6 +3,7 @@
 import type { Command } from './cli/command.ts';
 import { completionOf, completionScripts } from './cli/completion.ts';
 import { type CommandGroups, commandHelp, generalHelp } from './cli/help.ts';
+import { dagster } from './dagster.ts';
 import { forward } from './forward/forward.ts';
 import { healthcheck } from './healthcheck.ts';
 import { assets } from './look/assets.ts';
@@ -22,6 +23,7 @@ const groups: CommandGroups = {
   'Send reports': { report },
   'Look at a journal': { events, assets, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
+  'Feed Dagster': { dagster },
   'Test with it': { pytest },
   'Set up a shell': { completion: completionOf((shell) => texts()[`completion ${shell}`] ?? '') },
 };

@@ -25,6 +25,7 @@ test('a command whose output cannot be written ends with an exit code other than
     ['repair', data, '--json'],
     ['backup', '--data', data, '--to', join(newFolder(t), 'backup')],
     ['token'],
+    ['dagster'],
     ['pytest'],
     ['completion', 'bash'],
     ['forward', 'status', '--data', data],

@@ -1,0 +1,244 @@
+/** `assetlog dagster`: prints a sensor for Dagster that asks for the events. It needs no package but Dagster. */
+
+import { version } from '../config/config.ts';
+import { exitCodes } from '../config/exit-codes.ts';
+import { defineCommand } from './cli/command.ts';
+
+export const dagster = defineCommand<object>(
+  {
+    summary: 'print a sensor for Dagster that asks a service for its events',
+    about:
+      'Prints one file for a folder of your Dagster code. Its sensor asks GET /events of a service every few seconds, and\n' +
+      'Dagster records each event without a run: materializations, observations and checks, with type and time.',
+    notes: [
+      'Pull with this sensor if Dagster can reach the service. Dagster needs no web server and no open port for it,\n' +
+        'and each event has its partition, data version and time there. Push with forward if only the service can reach\n' +
+        'Dagster, or if events have to arrive within a second.',
+      '',
+      'Environment of the code location:',
+      '  ASSETLOG_URL           the service, http://127.0.0.1:3000 by default; with deployments https://hub.example/prod',
+      '  ASSETLOG_TOKEN_FILE    the file of a token that may read; it is read again for each request',
+      '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
+      '  ASSETLOG_KEY_PREFIX    only events of these assets: warehouse, or ["warehouse","a/b"]',
+      '  ASSETLOG_TICK_SECONDS  how often the sensor asks: 10 by default',
+      '  ASSETLOG_TICK_EVENTS   how many events it takes at most each time: 1000 by default',
+      '',
+      'Each event is recorded once. Dagster stores the cursor of the sensor after the events of a tick: if its daemon is\n' +
+        'killed, or an event cannot be stored, at most the events of one tick are there twice, with the same assetlog/id.\n' +
+        'If events were removed before they were read, the journal was replaced, or Dagster refuses an event, the tick\n' +
+        'logs it, the check is_complete of the asset "assetlog" fails, and the sensor continues.',
+      '',
+      'Metadata: a text that begins with https:// is a link. {"type": "md", "raw_value": "# Title"} is Markdown; other\n' +
+        'types are path, url, notebook, timestamp, text and json, as in Dagster Pipes.',
+      'Dagster stores one result for each partition of a check. The next ones have assetlog/partition in the metadata.',
+      'To begin later, set the cursor of the sensor in Dagster to [[SEQ, "ID"]], the last event that is left out.',
+      '',
+      'Example:',
+      '  assetlog dagster > assetlog_sensor.py && dagster dev -f assets.py -f assetlog_sensor.py',
+      '',
+      'Exit codes:',
+      '  0 printed, 2 flags',
+    ],
+    options: {},
+  },
+  async (_values, { print }) => {
+    print(SENSOR);
+    return exitCodes.done;
+  },
+);
+
+const SENSOR = `# Dagster sensor of assetlog ${version}: assetlog dagster > assetlog_sensor.py
+# Each event of GET /events becomes a runless event of Dagster (1.11 or newer).
+import json, os, time, urllib.error, urllib.parse, urllib.request
+from datetime import datetime
+import dagster as dg
+
+URL = os.environ.get("ASSETLOG_URL", "http://127.0.0.1:3000").rstrip("/")  # with deployments https://hub.example/prod
+TOKEN_FILE = os.environ.get("ASSETLOG_TOKEN_FILE")
+TOKEN_HEADER = os.environ.get("ASSETLOG_TOKEN_HEADER", "Service-Cloud-Api-Token")
+KEY_PREFIX = os.environ.get("ASSETLOG_KEY_PREFIX")  # only these assets: warehouse, or ["warehouse", "a/b"]
+TICK_SECONDS = int(os.environ.get("ASSETLOG_TICK_SECONDS", "10"))
+TICK_EVENTS = int(os.environ.get("ASSETLOG_TICK_EVENTS", "1000"))  # at most; a kill can double them
+TYPES = ("json", "md", "notebook", "path", "text", "timestamp", "url")
+NUMBERS = {"parse_int": lambda text: int(text) if len(text) < 20 else text,
+           "parse_float": lambda text: text if "inf" in str(float(text)) else float(text)}
+last_cursor = object()  # of a tick with events: if it comes again, Dagster has not stored the next one
+
+class Removed(Exception):
+    """Retention removed events; the argument is the first seq that is left."""
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # no other service gets the token
+
+opener = urllib.request.build_opener(NoRedirect)
+
+def read(**query):
+    headers = {"Accept": "application/x-ndjson"}
+    if TOKEN_FILE:
+        with open(TOKEN_FILE) as file:
+            headers[TOKEN_HEADER] = file.read().strip()
+    request = urllib.request.Request(f"{URL}/events?{urllib.parse.urlencode(query)}", headers=headers)
+    try:
+        with opener.open(request, timeout=20) as lines:
+            for line in lines:
+                yield len(line), json.loads(line, **NUMBERS)
+    except urllib.error.HTTPError as error:
+        text = error.read(10_000).decode(errors="replace")
+        if error.code == 410:
+            raise Removed(json.loads(text)["first_seq"]) from None
+        raise RuntimeError(f"{URL}/events answers {error.code}: {text}") from None
+
+def read_mark(**query):
+    for _, event in read(**query):
+        return [event["seq"], event["id"]]
+
+def find_place(marks):
+    """Returns the marks (seq and id, the newest first) that the journal still has, and what is wrong."""
+    for index, mark in enumerate(marks):
+        try:
+            if mark != read_mark(after_seq=mark[0] - 1, limit=1):
+                continue
+        except Removed:
+            pass  # the next page finds which events are missing
+        return marks[index:], index and f"the journal was replaced: events after {mark[0]} are read again"
+    return [], marks and "the journal began anew: it is read from its first event"
+
+def thin_out(marks):
+    """Keeps a few marks, at growing distances, for a journal that is restored from a backup."""
+    kept = marks[:1]
+    for mark, older in zip(marks[1:], marks[2:] + [None]):
+        if older is None or marks[0][0] - older[0] >= 2 * (marks[0][0] - kept[-1][0]):
+            kept.append(mark)
+    return kept
+
+def typed(value):
+    """The sender names a type as in Dagster Pipes: {"type": "md", "raw_value": "# Title"}"""
+    try:
+        if isinstance(value, dict) and value.keys() == {"type", "raw_value"} and value["type"] in TYPES:
+            return getattr(dg.MetadataValue, value["type"])(value["raw_value"])
+        if isinstance(value, str) and value.startswith(("http://", "https://")) and " " not in value:
+            return dg.MetadataValue.url(value)
+        if not isinstance(value, (dict, list)):
+            return value
+        if '"__' not in json.dumps(value):  # Dagster reads "__enum__" as its own
+            return dg.MetadataValue.json(value)
+    except Exception:
+        pass  # it is not of that type
+    return dg.MetadataValue.text(json.dumps(value))
+
+def convert(event):
+    happened, recorded = event.get("event_time"), event.get("recorded", event["time"])
+    at = happened or recorded
+    seconds = datetime.fromisoformat(at[:19] + "+00:00").timestamp() + float("0" + at[19:-1])
+    metadata = {name: typed(value) for name, value in event.get("metadata", {}).items()}
+    metadata["dagster/last_updated_timestamp"] = dg.MetadataValue.timestamp(seconds)
+    metadata.update({"assetlog/id": event["id"], "assetlog/seq": event["seq"], "assetlog/recorded": recorded})
+    if happened:
+        metadata["assetlog/event_time"] = happened
+    if "from" in event:
+        metadata["assetlog/device"], metadata["assetlog/device_seq"] = event["from"]
+    about = {"asset_key": dg.AssetKey(event["asset_key"]), "metadata": metadata}
+    if "partition" in event:
+        about["partition"] = event["partition"]
+    if event["type"] == "AssetCheckEvaluation":
+        severity = dg.AssetCheckSeverity[event["severity"]]
+        return dg.AssetCheckEvaluation(check_name=event["check_name"], passed=event["passed"], severity=severity, **about)
+    if "tags" in event:
+        about["tags"] = {"dagster/data_version": event["tags"]["data_version"],
+                         "dagster/data_version_is_user_provided": "true"}
+    return getattr(dg, event["type"])(description=event.get("description"), **about)
+
+def alarm(problem):
+    return dg.AssetCheckEvaluation(asset_key=dg.AssetKey("assetlog"), check_name="is_complete", passed=False,
+                                   metadata={"problem": problem, "service": URL})
+
+def report_now(context, found, late):
+    """Reports what a tick failed with, except what Dagster refuses. Returns what is done."""
+    report = context.instance.report_runless_asset_event
+    for index, (mark, event) in enumerate(found):
+        if time.monotonic() > late:
+            return found[:index]
+        try:
+            event and report(event)
+        except Exception as error:
+            problem = f"event {mark and mark[0]} is skipped, since Dagster refuses it: {error!r}"
+            try:
+                report(alarm(problem))
+            except Exception:  # Dagster takes nothing now
+                if index == 0:
+                    raise
+                return found[:index]
+            context.log.error(problem)
+    return found
+
+@dg.sensor(name="assetlog", minimum_interval_seconds=TICK_SECONDS, default_status=dg.DefaultSensorStatus.RUNNING)
+def assetlog_sensor(context):
+    global last_cursor
+    began, size, found, taken = time.monotonic(), 0, [], set()
+
+    def is_full():  # Dagster ends a tick after 60 s
+        return len(found) >= TICK_EVENTS or size > 8_000_000 or time.monotonic() - began > 10
+
+    def is_taken(check, partition):
+        """Dagster stores one runless result of a check for each partition: the next ones go without it."""
+        try:
+            from dagster._core.event_api import PartitionKeyFilter
+            history = context.instance.event_log_storage.get_asset_check_execution_history
+            only = PartitionKeyFilter(key=partition)
+            if (check, partition) not in taken and not history(check, 1, partition_filter=only):
+                return taken.add((check, partition))
+        except (AttributeError, ImportError, TypeError):
+            pass  # results have a partition since Dagster 1.13
+        return True
+
+    def note(mark, problem):
+        context.log.error(problem)
+        found.append((mark, alarm(problem)))
+
+    marks, problem = find_place(json.loads(context.cursor or "[]"))
+    seq = marks[0][0] if marks else 0
+    if problem:
+        note(marks[0] if marks else None, problem)
+    filters = {"key_prefix": KEY_PREFIX} if KEY_PREFIX else {}
+    newest = read_mark(last=1) if filters else None
+    while not is_full():
+        before = seq
+        try:
+            for length, event in read(after_seq=seq, limit=min(1000, TICK_EVENTS - len(found)), **filters):
+                seq, size = event["seq"], size + length
+                if "check_name" in event and "partition" in event:
+                    check = dg.AssetCheckKey(dg.AssetKey(event["asset_key"]), event["check_name"])
+                    if is_taken(check, event["partition"]):
+                        event.setdefault("metadata", {})["assetlog/partition"] = event.pop("partition")
+                try:
+                    result = convert(event)
+                except Exception as error:
+                    result = context.log.error(f"event {seq} is skipped: {error!r}")
+                found.append(([seq, event["id"]], result))
+                if is_full():
+                    break
+        except Removed as removed:
+            first = removed.args[0]
+            note([first - 1, None], f"events {seq + 1} to {first - 1} were removed before they were read")
+            seq = first - 1
+            continue
+        if seq == before:
+            if newest and newest[0] > seq:
+                found.append((newest, None))
+            break
+    events = [event for _, event in found if event]
+    count = len(events)
+    if events and context.cursor == last_cursor:
+        found, events = report_now(context, found, began + 30), []
+    elif events:
+        last_cursor = context.cursor
+    marks = [mark for mark, _ in found[-1:] if mark] + marks
+    place = f"{count} events, up to seq {marks[0][0] if marks else 0}"
+    return dg.SensorResult(asset_events=events, cursor=json.dumps(thin_out(marks)), skip_reason=place)
+
+@dg.asset_check(asset="assetlog", name="is_complete", description="Fails if events are missing; a run marks that as seen.")
+def assetlog_check():
+    return dg.AssetCheckResult(passed=True)
+
+defs = dg.Definitions(sensors=[assetlog_sensor], asset_checks=[assetlog_check])`;
