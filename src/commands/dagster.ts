@@ -74,30 +74,30 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
 opener = urllib.request.build_opener(NoRedirect)
 
 def read(**query):
-    headers = {"Accept": "application/x-ndjson"}
+    headers = {"Accept": "application/json"}
     if TOKEN_FILE:
         with open(TOKEN_FILE) as file:
             headers[TOKEN_HEADER] = file.read().strip()
     request = urllib.request.Request(f"{URL}/events?{urllib.parse.urlencode(query)}", headers=headers)
     try:
-        with opener.open(request, timeout=20) as lines:
-            for line in lines:
-                yield len(line), json.loads(line, **NUMBERS)
+        with opener.open(request, timeout=20) as reply:
+            text = reply.read()
+        return {"bytes": len(text), **json.loads(text, **NUMBERS)}
     except urllib.error.HTTPError as error:
         text = error.read(10_000).decode(errors="replace")
         if error.code == 410:
             raise Removed(json.loads(text)["first_seq"]) from None
         raise RuntimeError(f"{URL}/events answers {error.code}: {text}") from None
 
-def read_mark(**query):
-    for _, event in read(**query):
+def mark_of(seq):
+    for event in read(after_seq=seq - 1, limit=1)["events"]:
         return [event["seq"], event["id"]]
 
 def find_place(marks):
     """Returns the marks (seq and id, the newest first) that the journal still has, and what is wrong."""
     for index, mark in enumerate(marks):
         try:
-            if mark != read_mark(after_seq=mark[0] - 1, limit=1):
+            if mark != mark_of(mark[0]):
                 continue
         except Removed:
             pass  # the next page finds which events are missing
@@ -201,31 +201,29 @@ def assetlog_sensor(context):
     if problem:
         note(marks[0] if marks else None, problem)
     filters = {"key_prefix": KEY_PREFIX} if KEY_PREFIX else {}
-    newest = read_mark(last=1) if filters else None
     while not is_full():
-        before = seq
         try:
-            for length, event in read(after_seq=seq, limit=min(1000, TICK_EVENTS - len(found)), **filters):
-                seq, size = event["seq"], size + length
-                if "check_name" in event and "partition" in event:
-                    check = dg.AssetCheckKey(dg.AssetKey(event["asset_key"]), event["check_name"])
-                    if is_taken(check, event["partition"]):
-                        event.setdefault("metadata", {})["assetlog/partition"] = event.pop("partition")
-                try:
-                    result = convert(event)
-                except Exception as error:
-                    result = context.log.error(f"event {seq} is skipped: {error!r}")
-                found.append(([seq, event["id"]], result))
-                if is_full():
-                    break
+            page = read(after_seq=seq, limit=min(100, TICK_EVENTS - len(found)), **filters)
         except Removed as removed:
             first = removed.args[0]
             note([first - 1, None], f"events {seq + 1} to {first - 1} were removed before they were read")
             seq = first - 1
             continue
-        if seq == before:
-            if newest and newest[0] > seq:
-                found.append((newest, None))
+        size += page["bytes"]
+        for event in page["events"]:
+            seq = event["seq"]
+            if "check_name" in event and "partition" in event:
+                check = dg.AssetCheckKey(dg.AssetKey(event["asset_key"]), event["check_name"])
+                if is_taken(check, event["partition"]):
+                    event.setdefault("metadata", {})["assetlog/partition"] = event.pop("partition")
+            try:
+                result = convert(event)
+            except Exception as error:
+                result = context.log.error(f"event {seq} is skipped: {error!r}")
+            found.append(([seq, event["id"]], result))
+        if not page["events"]:
+            if page["next_after_seq"] > seq:  # no event up to there passes the filter
+                found.append((mark_of(page["next_after_seq"]), None))
             break
     events = [event for _, event in found if event]
     count = len(events)

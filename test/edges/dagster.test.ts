@@ -1,0 +1,280 @@
+/** The sensor that `assetlog dagster` prints, tick by tick, in the newest and in the oldest Dagster that it is for. */
+
+import assert from 'node:assert/strict';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { newToken } from '../../src/deployments/tokens.ts';
+import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
+import { alarmsOf, Evaluator, seqsOf, Ticks, versions } from '../support/dagster.ts';
+import { entryOf, rewrite } from '../support/deployments.ts';
+import { newFolder, startService } from '../support/program.ts';
+import { named, record, report, reportLines } from '../support/report.ts';
+import { eventually } from '../support/tools.ts';
+
+const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
+
+for (const { name, python, skip, hasCheckPartitions } of versions) {
+  test(name, { skip }, async (all) => {
+    const evaluator = new Evaluator(all, python, newFolder(all));
+    const ticksOf = (url: string, settings = {}) => new Ticks(evaluator, url, settings);
+
+    await all.test('each event has what its report said, as far as Dagster can hold it', async (t) => {
+      const service = await startService(t);
+      await record(service, 'materialization/', {
+        body: `{"asset_key": ["a/b", "ü"], "partition": "2026-11-20", "description": "nightly", "data_version": "fw 1/2 ü",
+        "event_time": "2026-11-20T16:19:45.25+01:00", "metadata": {"n": 5, "f": 21.50, "t": "text", "yes": true, "none": null,
+        "link": "https://a.example/b?c=d", "no link": "https://a b", "list": [1, {"a": 2}], "big": 123456789012345678901,
+        "long": ${'9'.repeat(5_000)}, "inf": 1e400, "inner": {"a": 1e999}, "enum": {"__enum__": "X.y"}, "lone": "\\ud800",
+        "md": {"type": "md", "raw_value": "# Title"}, "path": {"type": "path", "raw_value": "/a"},
+        "time": {"type": "timestamp", "raw_value": 1.5}, "wrong": {"type": "md", "raw_value": 5},
+        "unknown": {"type": "__class__", "raw_value": "x"}, "assetlog/id": "forged", "dagster/last_updated_timestamp": "x"}}`,
+      });
+      await record(service, 'observation/a', {
+        body: { metadata: { deep: JSON.parse('['.repeat(100) + ']'.repeat(100)) } },
+      });
+      await record(service, 'check/a?check_name=fresh&passed=false&severity=WARN');
+      await record(service, 'check/a?check_name=fresh&passed=true');
+      const { stored, lines, message } = await ticksOf(service.url).tick();
+      assert.deepEqual(lines, []);
+      assert.equal(message, '4 events, up to seq 4');
+      const [first, second, warned, passed] = stored;
+      const { metadata, ...members } = first ?? assert.fail();
+      assert.deepEqual(members, {
+        type: 'AssetMaterialization',
+        asset_key: ['a/b', 'ü'],
+        partition: '2026-11-20',
+        description: 'nightly',
+        tags: { 'dagster/data_version': 'fw 1/2 ü', 'dagster/data_version_is_user_provided': 'true' },
+        check_name: null,
+        passed: null,
+        severity: null,
+      });
+      const [{ id, time }] = service.events() as [{ id: string; time: string }];
+      assert.deepEqual(metadata, {
+        n: ['Int', '5'],
+        f: ['Float', '21.5'],
+        t: ['Text', 'text'],
+        yes: ['Bool', 'True'],
+        none: ['Null', 'None'],
+        link: ['Url', 'https://a.example/b?c=d'],
+        'no link': ['Text', 'https://a b'],
+        list: ['Json', [1, { a: 2 }]],
+        big: ['Text', '123456789012345678901'],
+        long: ['Text', '9'.repeat(5_000)],
+        inf: ['Text', '1e400'],
+        inner: ['Json', { a: '1e999' }],
+        enum: ['Text', '{"__enum__": "X.y"}'],
+        lone: ['Text', '\ud800'],
+        md: ['Markdown', '# Title'],
+        path: ['Path', '/a'],
+        time: ['Timestamp', '1.5'],
+        wrong: ['Text', '{"type": "md", "raw_value": 5}'],
+        unknown: ['Text', '{"type": "__class__", "raw_value": "x"}'],
+        'assetlog/id': ['Text', id],
+        'assetlog/seq': ['Int', '1'],
+        'assetlog/recorded': ['Text', time],
+        'assetlog/event_time': ['Text', '2026-11-20T15:19:45.25Z'],
+        'dagster/last_updated_timestamp': ['Timestamp', '1795187985.25'],
+      });
+      assert.deepEqual([second?.type, second?.partition, second?.tags], ['AssetObservation', null, {}]);
+      const checks = [warned, passed].map((event) => [event?.check_name, event?.passed, event?.severity]);
+      assert.deepEqual(checks, [
+        ['fresh', false, 'WARN'],
+        ['fresh', true, 'ERROR'],
+      ]);
+    });
+
+    await all.test('an event of a device names the device', async (t) => {
+      const hub = await startService(t);
+      const device = await startService(t, { args: ['--forward-to', hub.url] });
+      await record(device, 'observation/a');
+      await eventually('the event at the hub', () => hub.events().length === 1);
+      const [{ from: source, recorded }] = hub.events() as [{ from: [string, number]; recorded: string }];
+      const { stored } = await ticksOf(hub.url).tick();
+      const { metadata } = stored[0] ?? assert.fail();
+      assert.deepEqual(metadata['assetlog/device'], ['Text', source[0]]);
+      assert.deepEqual(metadata['assetlog/device_seq'], ['Int', '1']);
+      assert.deepEqual(metadata['assetlog/recorded'], ['Text', recorded]);
+    });
+
+    await all.test('a second result of a check for a partition is stored, and stops nothing', async (t) => {
+      const service = await startService(t);
+      const ticks = ticksOf(service.url);
+      const check = () => record(service, 'check/a?check_name=c&passed=true&partition=p');
+      for (const _ of [1, 2]) await check();
+      const first = await ticks.tick();
+      await check();
+      const second = await ticks.tick();
+      const found = [...first.stored, ...second.stored].map((event) => [
+        event.partition,
+        event.metadata['assetlog/partition']?.[1],
+      ]);
+      const later = [null, 'p'];
+      assert.deepEqual(found, [hasCheckPartitions ? ['p', undefined] : later, later, later]);
+    });
+
+    await all.test('a tick has a limit, and a filter asks only for some assets', async (t) => {
+      const service = await startService(t);
+      const ticks = ticksOf(service.url, { TICK_EVENTS: 4 });
+      await report(service, named('a', 6));
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), from(1, 4));
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), from(5, 6));
+      assert.deepEqual(await ticks.tick(), { stored: [], lines: [], given: 0, message: '0 events, up to seq 6' });
+      await report(service, ['b/x', 'c', 'b/y', 'c', 'c']);
+      const settings = { KEY_PREFIX: 'b' };
+      assert.deepEqual(seqsOf((await ticks.tick({ settings })).stored), [7, 9]);
+      assert.equal((await ticks.tick()).message, '0 events, up to seq 11');
+      await report(service, ['c', 'b/z']);
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), [13]);
+      assert.deepEqual(seqsOf((await ticks.tick({ settings: { KEY_PREFIX: '["c"]' } })).stored), []);
+      await report(service, ['c']);
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), [14]);
+    });
+
+    await all.test('thousands of events take a few seconds of the tick', async (t) => {
+      const service = await startService(t);
+      const metadata = { rows: 10, took_s: 1.5, source: 'https://a.example', more: { a: [1, 2, 3] } };
+      const item = (asset_key: string) => ({ type: 'observation', asset_key, metadata });
+      for (const _ of from(1, 5)) await reportLines(service, named('a', 1_000).map(item));
+      const ticks = ticksOf(service.url, { TICK_EVENTS: 5_000 });
+      // Without the time in which Dagster stores them.
+      const began = performance.now();
+      const { given, error } = await ticks.tick({ refuse: [1] });
+      t.diagnostic(`${given} events in ${Math.round(performance.now() - began)} ms`);
+      assert.deepEqual([given, error], [5_000, 'this event cannot be stored']);
+    });
+
+    await all.test(
+      'an event that Dagster refuses is skipped with an alarm, and an outage of Dagster skips none',
+      async (t) => {
+        const service = await startService(t);
+        const ticks = ticksOf(service.url);
+        await report(service, named('a', 5));
+        const failed = await ticks.tick({ refuse: [3] });
+        assert.deepEqual([seqsOf(failed.stored), failed.error], [[1, 2], 'this event cannot be stored']);
+        const away = await ticks.tick({ refuse: [-1] });
+        assert.deepEqual([away.stored, away.error], [[], 'this event cannot be stored']);
+        const { stored, given, lines, message } = await ticks.tick({ refuse: [3] });
+        assert.deepEqual([seqsOf(stored), given, message], [[1, 2, 4, 5], 0, '5 events, up to seq 5']);
+        const problem = "event 3 is skipped, since Dagster refuses it: RuntimeError('this event cannot be stored')";
+        assert.deepEqual([lines, alarmsOf(stored)], [[problem], [problem]]);
+        await report(service, ['b']);
+        assert.deepEqual((await ticks.tick()).given, 1);
+      },
+    );
+
+    await all.test('a journal that began anew is read from its first event, with an alarm', async (t) => {
+      const one = await startService(t);
+      const ticks = ticksOf(one.url);
+      await report(one, named('a', 3));
+      await ticks.tick();
+      for (const count of [0, 5]) {
+        const other = await startService(t);
+        await report(other, named('b', count));
+        const settings = { URL: other.url };
+        const { stored, lines } = await ticks.tick({ settings });
+        const problem = 'the journal began anew: it is read from its first event';
+        assert.deepEqual([alarmsOf(stored), lines, seqsOf(stored)], [[problem], [problem], from(1, count)]);
+        await report(other, ['c']);
+        const next = await ticks.tick();
+        assert.deepEqual([seqsOf(next.stored), next.lines], [[count + 1], []]);
+      }
+    });
+
+    await all.test('a restored journal is read again from the last event that both have', async (t) => {
+      const [data, backup] = [newFolder(t), join(newFolder(t), 'backup')];
+      let service = await startService(t, { data });
+      const ticks = ticksOf(service.url);
+      const restart = async (change: () => void) => {
+        await service.kill();
+        change();
+        service = await startService(t, { data });
+        return { settings: { URL: service.url } };
+      };
+      for (const _ of from(1, 30)) {
+        await report(service, ['a']);
+        await ticks.tick();
+      }
+      let options = await restart(() => cpSync(data, backup, { recursive: true }));
+      for (const _ of from(1, 40)) {
+        await report(service, ['b']);
+        await ticks.tick(options);
+      }
+      assert.ok(Number(ticks.cursor?.length) < 1_000, ticks.cursor ?? '');
+      options = await restart(() => {
+        rmSync(data, { recursive: true });
+        cpSync(backup, data, { recursive: true });
+      });
+      await report(service, named('c', 50));
+      const { stored, lines } = await ticks.tick(options);
+      const [again = 0] = seqsOf(stored);
+      assert.ok(again > 1 && again <= 31, `${again} is the first that is read again`);
+      assert.deepEqual(seqsOf(stored), from(again, 80));
+      const problem = `the journal was replaced: events after ${again - 1} are read again`;
+      assert.deepEqual([lines, alarmsOf(stored)], [[problem], [problem]]);
+      assert.deepEqual((await ticks.tick()).message, '0 events, up to seq 80');
+    });
+
+    await all.test('events that retention removed first are an alarm once', async (t) => {
+      const service = await startService(t, { args: ['--retain-bytes', '16KiB', '--segment-bytes', '4KiB'] });
+      const ticks = ticksOf(service.url);
+      await report(service, named('a', 3));
+      await ticks.tick();
+      const body = { metadata: { text: 'x'.repeat(500) } };
+      const fill = async () => {
+        for (const _ of from(1, 60)) await record(service, 'observation/b', { body });
+        return eventually('a removal', () => Number(service.events()[0]?.['seq']) > 10);
+      };
+      await fill();
+      const first = Number(service.events()[0]?.['seq']);
+      const { stored, lines } = await ticks.tick();
+      const problem = `events 4 to ${first - 1} were removed before they were read`;
+      assert.deepEqual([lines, alarmsOf(stored), seqsOf(stored)], [[problem], [problem], from(first, 63)]);
+      assert.deepEqual(await ticks.tick(), { stored: [], lines: [], given: 0, message: '0 events, up to seq 63' });
+    });
+
+    await all.test(
+      'a cut reply, an error and a redirect lose nothing, and the token stays with its service',
+      async (t) => {
+        const { token } = newToken();
+        const folder = newFolder(t);
+        const [deployments, file] = [join(folder, 'deployments.json'), join(folder, 'token')];
+        rewrite(deployments, entryOf('prod', token, { may: ['read', 'report'] }));
+        writeFileSync(file, `${token}\n`);
+        const service = await startService(t, { args: ['--deployments', deployments] });
+        const url = `${service.url}/prod`;
+        const body = { metadata: { text: 'x'.repeat(2_000) } };
+        const headers = { 'Service-Cloud-Api-Token': token };
+        for (const _ of from(1, 50)) await record({ url }, 'observation/a', { body, headers });
+        const cuts = [100, 400, 5_000, 60_000];
+        const cutOf = (index: number) => ({ ...uncut, replyBytes: cuts[index] ?? Number.POSITIVE_INFINITY });
+        const proxy = await startCuttingProxy(t, service.port, cutOf);
+        const ticks = ticksOf(`${proxy.url}/prod`, { TOKEN_FILE: file });
+        for (const _ of cuts) {
+          const { error, stored } = await ticks.tick();
+          assert.deepEqual([error === undefined, stored], [false, []]);
+        }
+        const without = await ticks.tick({ settings: { TOKEN_FILE: null } });
+        assert.match(without.error ?? '', /\/prod\/events answers 401: \{"error":/);
+        let asked: unknown;
+        const elsewhere = createServer(({ headers: got }, reply) => {
+          asked = got;
+          reply.end();
+        }).listen(0, '127.0.0.1');
+        t.after(() => elsewhere.close());
+        const redirecting = createServer((_, reply) => {
+          const location = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`;
+          reply.writeHead(302, { location }).end();
+        }).listen(0, '127.0.0.1');
+        t.after(() => redirecting.close());
+        const settings = { TOKEN_FILE: file, URL: `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}` };
+        assert.match((await ticks.tick({ settings })).error ?? '', /answers 302/);
+        assert.equal(asked, undefined);
+        assert.deepEqual(seqsOf((await ticks.tick({ settings: { URL: url } })).stored), from(1, 50));
+      },
+    );
+  });
+}
