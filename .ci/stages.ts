@@ -154,12 +154,20 @@ export const stages: readonly Stage[] = [
   },
   edges(
     'reference',
-    'the reference beside the service, and as a destination',
-    ['reference', 'report-reference', 'forward-reference', 'forward-upstream', 'getting-started'],
+    'the reference beside the service, as a destination, and with the sensor that asks for events',
+    [
+      'reference',
+      'report-reference',
+      'forward-reference',
+      'forward-upstream',
+      'getting-started',
+      'dagster',
+      'dagster-daemon',
+    ],
     {
       when: 'changed',
-      inputs: ['test/edges', 'test/README.md', 'bin/handbook/getting-started.md', ...HTTP, ...FORWARD],
-      tools: ['reference', 'postgresql', 'script'],
+      inputs: ['test/edges', 'test/README.md', 'bin/handbook/getting-started.md', 'src/commands', ...HTTP, ...FORWARD],
+      tools: ['reference', 'dagster-old', 'postgresql', 'python3', 'script'],
     },
   ),
   edges('reference-own', "the reference's own tests of the three endpoints", ['reference-own'], {

@@ -23,6 +23,8 @@ const PINS = {
     'pytest==9.2.0',
     'httpx2==2.16.2',
   ],
+  /** The oldest version that `assetlog dagster` is for. */
+  'dagster-old': ['dagster==1.11.0', 'sqlalchemy==2.0.44'],
   contract: ['schemathesis==4.32.5'],
   'openapi-python-client': ['openapi-python-client==0.29.1'],
   'oapi-codegen': 'v2.8.2',
@@ -50,6 +52,7 @@ export type ToolName =
   | 'promtool'
   | 'reference'
   | 'reference-source'
+  | 'dagster-old'
   | 'contract'
   | 'openapi-python-client'
   | 'oapi-codegen'
@@ -149,7 +152,7 @@ async function cached(name: string, make: (folder: string) => Promise<void>): Pr
 
 /** Creates a Python environment in its final folder, since its scripts contain the path. */
 async function environment(
-  name: 'reference' | 'contract' | 'openapi-python-client' | 'recipes' | 'clickhouse',
+  name: 'reference' | 'dagster-old' | 'contract' | 'openapi-python-client' | 'recipes' | 'clickhouse',
 ): Promise<string> {
   const folder = join(cache, `${name}-${hashOf(PINS[name].join(' '))}`);
   const complete = join(folder, 'complete');
@@ -246,6 +249,8 @@ async function get(name: ToolName): Promise<Additions> {
     }
     case 'reference-source':
       return { variables: { ASSETLOG_TEST_REFERENCE_SOURCE: await referenceSource() } };
+    case 'dagster-old':
+      return { variables: { ASSETLOG_TEST_DAGSTER_OLD: join(await environment('dagster-old'), 'bin/python') } };
     case 'contract':
       return { variables: { ASSETLOG_TEST_SCHEMATHESIS: join(await environment('contract'), 'bin/schemathesis') } };
     case 'openapi-python-client': {

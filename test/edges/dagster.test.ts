@@ -3,7 +3,6 @@
 import assert from 'node:assert/strict';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newToken } from '../../src/deployments/tokens.ts';
@@ -12,6 +11,7 @@ import { alarmsOf, Evaluator, seqsOf, Ticks, versions } from '../support/dagster
 import { entryOf, rewrite } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { named, record, report, reportLines } from '../support/report.ts';
+import { listenOn } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
 
 const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
@@ -263,14 +263,12 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         const elsewhere = createServer(({ headers: got }, reply) => {
           asked = got;
           reply.end();
-        }).listen(0, '127.0.0.1');
-        t.after(() => elsewhere.close());
+        });
+        const target = await listenOn(t, elsewhere);
         const redirecting = createServer((_, reply) => {
-          const location = `http://127.0.0.1:${(elsewhere.address() as AddressInfo).port}/`;
-          reply.writeHead(302, { location }).end();
-        }).listen(0, '127.0.0.1');
-        t.after(() => redirecting.close());
-        const settings = { TOKEN_FILE: file, URL: `http://127.0.0.1:${(redirecting.address() as AddressInfo).port}` };
+          reply.writeHead(302, { location: `http://127.0.0.1:${target}/` }).end();
+        });
+        const settings = { TOKEN_FILE: file, URL: `http://127.0.0.1:${await listenOn(t, redirecting)}` };
         assert.match((await ticks.tick({ settings })).error ?? '', /answers 302/);
         assert.equal(asked, undefined);
         assert.deepEqual(seqsOf((await ticks.tick({ settings: { URL: url } })).stored), from(1, 50));

@@ -1,6 +1,7 @@
-/** The first ten minutes, step by step from the page, with Dagster's web server. */
+/** The first ten minutes, step by step from the page, with Dagster. */
 
 import assert from 'node:assert/strict';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { shellWord } from '../../src/telemetry/printable.ts';
 import { followGettingStarted } from '../support/getting-started.ts';
@@ -12,7 +13,7 @@ test('getting started: each step prints what the page shows, and Dagster has eac
   skip: withoutReference || noTerminal(),
 }, async (t) => {
   const port = await freePort(t);
-  const command = `DAGSTER_DISABLE_TELEMETRY=yes exec ${shellWord(String(referenceExecutable))} "$@"`;
+  const command = `DAGSTER_DISABLE_TELEMETRY=yes exec ${shellWord(join(dirname(String(referenceExecutable)), 'dagster'))} "$@"`;
   await followGettingStarted(t, { port, command }, async () => {
     assert.equal((await partitionsAtReference(port, ['sensors', 'roof'])).length, 4);
   });

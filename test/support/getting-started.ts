@@ -6,7 +6,7 @@ import { follow } from './walk-through.ts';
 
 export interface Dagster {
   readonly port: number;
-  /** The shell command that runs when the page starts Dagster's web server, with the page's arguments in `$@`. */
+  /** The shell command that runs when the page starts Dagster, with the page's arguments in `$@`. */
   readonly command: string;
 }
 
@@ -19,7 +19,7 @@ export async function followGettingStarted(t: Scope, dagster: Dagster, atEnd: ()
     .replaceAll('3001', String(dagster.port));
   await follow(t, {
     page: text,
-    commands: { 'dagster-webserver': dagster.command },
+    commands: { dagster: dagster.command },
     // The page starts the device without options for its port.
     env: { ASSETLOG_PORT: String(device), ASSETLOG_URL: `http://127.0.0.1:${device}` },
     atEnd,

@@ -27,7 +27,7 @@ export interface Walk {
 
 /** A command that only reads: it is repeated until it prints what the page shows. */
 const ONLY_READS = /^assetlog (?:events|assets|sources|forward status) [^\n;|>]*\n$/;
-const SERVES = /^(?:\w+=\S+ )?(?:assetlog serve|dagster-webserver) .*\n$/m;
+const SERVES = /^(?:assetlog serve|dagster dev) .*\n$/m;
 
 export async function follow(t: Scope, { page, commands, env, atEnd }: Walk): Promise<void> {
   const folder = newFolder(t);
