@@ -37,7 +37,7 @@ for (const { name, python, skip } of versions) {
     let last = 0;
     let expected: number[] = [];
     const report = async (count: number) => {
-      const keys = Array.from({ length: count }, (_, index) => (index % 5 === 4 ? 'b' : 'a/b'));
+      const keys = Array.from({ length: count }, (_, index) => (index % 5 === 4 ? ['b'] : ['a', 'b']));
       const items = keys.map((asset_key) => ({ type: 'observation', asset_key, metadata: { rows: 1 } }));
       const { status, body } = await reportLines({ url: `${service.url}/prod` }, items, {
         'Service-Cloud-Api-Token': token,
