@@ -8,6 +8,7 @@ import { followGettingStarted } from '../support/getting-started.ts';
 import { freePort } from '../support/program.ts';
 import { partitionsAtReference, referenceExecutable, withoutReference } from '../support/reference.ts';
 import { noTerminal } from '../support/terminal.ts';
+import { eventually, HANG_MS } from '../support/tools.ts';
 
 test('getting started: each step prints what the page shows, and Dagster has each event once', {
   skip: withoutReference || noTerminal(),
@@ -15,6 +16,9 @@ test('getting started: each step prints what the page shows, and Dagster has eac
   const port = await freePort(t);
   const command = `DAGSTER_DISABLE_TELEMETRY=yes exec ${shellWord(join(dirname(String(referenceExecutable)), 'dagster'))} "$@"`;
   await followGettingStarted(t, { port, command }, async () => {
-    assert.equal((await partitionsAtReference(port, ['sensors', 'roof'])).length, 4);
+    // It says that it serves before it does.
+    const found = () => partitionsAtReference(port, ['sensors', 'roof']).catch(() => []);
+    await eventually('the web server', async () => (await found()).length > 0, HANG_MS);
+    assert.equal((await found()).length, 4);
   });
 });

@@ -6,11 +6,11 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { endGroup, isRunning, program, root, type Scope } from './program.ts';
-import { referenceExecutable, withoutReference } from './reference.ts';
+import { pythonOf, referenceExecutable, withoutReference } from './reference.ts';
 
 const oldPython = process.env['ASSETLOG_TEST_DAGSTER_OLD'];
 
@@ -27,7 +27,7 @@ interface Version {
 export const versions: readonly Version[] = [
   {
     name: 'the newest Dagster',
-    python: join(dirname(referenceExecutable ?? ''), 'python'),
+    python: referenceExecutable === undefined ? '' : pythonOf(referenceExecutable),
     skip: withoutReference,
     hasCheckPartitions: true,
   },
