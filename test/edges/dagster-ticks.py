@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 import warnings
 
@@ -11,7 +12,7 @@ sys.path.insert(0, sys.argv[1])
 import assetlog_sensor
 import dagster
 
-instance = dagster.DagsterInstance.local_temp()
+instance = dagster.DagsterInstance.get() if "DAGSTER_HOME" in os.environ else dagster.DagsterInstance.local_temp()
 store = instance.report_runless_asset_event
 
 

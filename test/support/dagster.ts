@@ -79,10 +79,11 @@ export class Evaluator {
   readonly #lines: AsyncIterator<string>;
   #stderr = '';
 
-  constructor(t: Scope, python: string, folder: string) {
+  /** @param home the folder of Dagster's `dagster.yaml`; without it a new folder is used, and SQLite */
+  constructor(t: Scope, python: string, folder: string, home?: string) {
     writeSensor(folder);
     this.#child = spawn(python, [join(root, 'test/edges/dagster-ticks.py'), folder], {
-      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', no_proxy: '*' },
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1', no_proxy: '*', DAGSTER_HOME: home },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     this.#child.stderr!.setEncoding('utf8').on('data', (text) => {
