@@ -293,16 +293,16 @@ export class Forwarder {
     this.#plan();
   }
 
-  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`. */
+  /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSyncMs`. */
   #noteChange(): void {
-    const { forwardCheckMs, forwardStateMs } = this.#options.limits;
+    const { forwardCheckMs, forwardStateMs, forwardSyncMs } = this.#options.limits;
     const nowMs = performance.now();
     const text = JSON.stringify([...this.#pipes()].map(({ status }) => ({ ...status, lag_seconds: null })));
     if (text !== this.#found.text) {
       this.#found = { text, changedMs: nowMs };
       this.#options.onChange?.();
     }
-    this.#isSoon ||= nowMs - this.#found.changedMs <= forwardStateMs + forwardCheckMs;
+    this.#isSoon ||= nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSyncMs) + forwardCheckMs;
   }
 
   #plan(): void {
