@@ -151,10 +151,10 @@ export const limits = {
   forwardSpreadMsMax: 30_000,
   /** The longest time, and the number of events, for which the cursor of a hub is not synced: the hub says itself what it has. */
   forwardSyncMs: 10_000,
-  forwardSyncEvents: 1_000,
+  forwardSyncEventsMax: 1_000,
   /** Time after a request to a hub for which events gather unless `lingerMs` says otherwise, and their number at which they are read. */
   forwardLingerMs: 1_000,
-  forwardLingerEvents: 64,
+  forwardLingerEventsMax: 64,
   /** How long a shutdown keeps a connection that has sent no byte yet: its first request might be in transit. */
   firstByteMs: 100,
   /** How long a shutdown waits for requests that are still being received. */

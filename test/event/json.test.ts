@@ -194,7 +194,7 @@ test('the parser accepts and refuses the same texts as JSON.parse, and reads the
     }),
     { numRuns: rounds({ long: 20_000, short: 4_000 }) },
   );
-  assert.ok(accepted > 2_000 && refused > 2_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
+  assert.ok(accepted > 1_000 && refused > 1_000, `${accepted} accepted, ${refused} refused: the generator is lopsided`);
 });
 
 test('each line of many is read like a text of its own', () => {
@@ -221,7 +221,7 @@ test('each line of many is read like a text of its own', () => {
     }),
     { numRuns: rounds({ long: 5_000, short: 1_000 }) },
   );
-  assert.ok(objects > 150, `${objects} objects: the generator is lopsided`);
+  assert.ok(objects > 50, `${objects} objects: the generator is lopsided`);
 });
 
 /** @returns the value, or the mistake */

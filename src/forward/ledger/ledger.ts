@@ -33,7 +33,7 @@ export interface LedgerOptions {
   readonly name: string;
   /** How large the file of the dead letters may become: see `LetterLimits`. */
   readonly letterBytesMax: number;
-  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSyncMs' | 'forwardSyncEvents'>;
+  readonly limits: Pick<Limits, 'lineBytesMax' | 'forwardTakenMax' | 'forwardSyncMs' | 'forwardSyncEventsMax'>;
   /** With the name of the destination. */
   readonly notices: Notices;
 }
@@ -219,7 +219,7 @@ export class Ledger {
   #mustSync({ seq }: CursorValue): boolean {
     const synced = this.#synced;
     if (synced === undefined || synced.id === null || this.#isOld) return true;
-    return seq - synced.seq >= this.#options.limits.forwardSyncEvents;
+    return seq - synced.seq >= this.#options.limits.forwardSyncEventsMax;
   }
 
   get #isOld(): boolean {

@@ -138,7 +138,7 @@ export class AskedSending {
       const waitMs = traffic.untilOld(this.#lingerMs);
       if (isOver || waitMs <= 0 || backlog.isFull(bytesMax) || traffic.closing.aborted) break;
       const ended = new AbortController();
-      const more = this.#pipe.moreEvents(limits.forwardLingerEvents, ended.signal);
+      const more = this.#pipe.moreEvents(limits.forwardLingerEventsMax, ended.signal);
       isOver = await traffic.isLate(more, waitMs);
       ended.abort();
     }

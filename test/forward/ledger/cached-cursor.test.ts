@@ -79,7 +79,7 @@ for (const [kind, to, isCache] of [
 test('the cursor of a hub is synced after a time, also if no event follows, and after many events [cached-2]', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
-  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 200, forwardSyncEvents: 1_000 } });
+  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 200, forwardSyncEventsMax: 1_000 } });
   await bench.untilDone();
   await record(bench, 11);
   await bench.pipe.check([]);
