@@ -125,7 +125,8 @@ export class Machine {
 
   /** As the lock of a folder answers to other processes of the machine. */
   durableIn(folder: string): Durable {
-    const seq = this.#locks.get(folder)?.nextSeq();
+    const held = this.#locks.get(folder);
+    const seq = held && this.#world.as(held.by, held.nextSeq);
     return seq === undefined ? { kind: 'unsaid' } : { kind: 'before', seq };
   }
 

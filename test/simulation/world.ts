@@ -156,6 +156,17 @@ export class World {
     }
   }
 
+  /** Runs what another process asks of this one: its timers belong to this one. */
+  as<Result>(process: Incarnation, run: () => Result): Result {
+    const { current } = this;
+    this.current = process;
+    try {
+      return run();
+    } finally {
+      this.current = current;
+    }
+  }
+
   note(line: string): void {
     this.trace.push(line);
     if (this.trace.length > 2 * TRACE_STEPS) this.trace.splice(0, TRACE_STEPS);
