@@ -224,7 +224,8 @@ export const batches = ({ BATCH, TARGET, head, reportTo, batch: send }: Forms): 
     ),
     row('A batch without a type is refused', `${reportTo(BATCH, 'Content-Length: 2')}{}`, ends(400)),
     row('A chunked batch without a type is refused', `${reportTo(BATCH, CHUNKED)}${chunk}${LAST_CHUNK}`, keeps(400)),
-    row('A batch with Content-Encoding gzip is refused', lines('\x1f\x8b\x08', 'Content-Encoding: gzip'), ends(415)),
+    row('A batch that is no whole gzip is refused', lines('\x1f\x8b\x08', 'Content-Encoding: gzip'), keeps(400)),
+    row('A batch in another encoding is refused', lines('\x1f\x8b\x08', 'Content-Encoding: br'), ends(415)),
     row('A gzip batch without Content-Encoding is refused', send('\x1f\x8b\x08\0'), keeps(400)),
     row('A batch of lines with the type application/json is refused', array(`${TWO_ITEMS}\n`), keeps(400)),
     row(

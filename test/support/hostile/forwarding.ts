@@ -71,8 +71,13 @@ export const forwarding = (forms: Forms): readonly Row[] => {
       ),
     ),
     row(
-      'Forwarded lines that are gzip are refused',
+      'Forwarded lines that are no whole gzip are refused',
       put('\x1f\x8b', `${source}/1`, 'Content-Encoding: gzip'),
+      keeps(400),
+    ),
+    row(
+      'Forwarded lines in another encoding are refused',
+      put('\x1f\x8b', `${source}/1`, 'Content-Encoding: br'),
       ends(415),
     ),
     ...badForwardPaths.map((path) =>
