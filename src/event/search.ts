@@ -47,6 +47,8 @@ export interface SourceFilter {
   readonly text: string;
   /** Whether the journal with this id is selected. */
   readonly has: (id: string) => boolean;
+  /** @returns the id of the journal that has the name now; undefined if none has it, or several */
+  readonly onlyId?: () => string | undefined;
 }
 
 /** Bounds of seq and time. Files outside these bounds need not be read. */

@@ -131,7 +131,12 @@ export class Sightings {
   async filterFor(text: string): Promise<SourceFilter> {
     await this.load();
     if (isId(text)) return { text, has: (source) => source === text };
-    return { text, has: (source) => this.#known?.get(source)?.name === text };
+    const has = (source: string) => this.#known?.get(source)?.name === text;
+    const onlyId = () => {
+      const ids = [...(this.#known?.keys() ?? [])].filter(has);
+      return ids.length === 1 ? ids[0] : undefined;
+    };
+    return { text, has, onlyId };
   }
 
   /** Notes a request of a source, after `load`. @param lost number of events that the request reports as lost */

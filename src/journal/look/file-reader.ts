@@ -377,11 +377,13 @@ export class LineFilter {
   passedSeq: number;
   #matches: Line[] = [];
 
-  constructor({ afterSeq = 0, untilSeq, since, until, contains, ...members }: Filter) {
+  /** @param isSearch whether it reads what is there now: a source that gets its name later has no event yet */
+  constructor({ afterSeq = 0, untilSeq, since, until, contains, ...members }: Filter, isSearch = false) {
     this.#bounds = { untilSeq, since, until };
     this.#timed = since !== undefined || until !== undefined;
     this.#members = members;
-    this.trace = traceOf(members);
+    const id = isSearch ? members.source?.onlyId?.() : undefined;
+    this.trace = traceOf(id === undefined ? members : { ...members, source: { text: id, has: () => true } });
     this.contains = contains;
     if (this.trace?.equals(ANY_SOURCE)) this.#source = members.source;
     this.passedSeq = afterSeq;

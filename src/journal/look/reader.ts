@@ -72,7 +72,7 @@ class JournalReader {
     this.#reading = reading;
     this.#onRemark = onRemark;
     this.#bounds = reading.filter ?? {};
-    this.#lineFilter = new LineFilter(reading.filter ?? {});
+    this.#lineFilter = new LineFilter(reading.filter ?? {}, reading.isSearch);
   }
 
   async *lines(): AsyncGenerator<readonly Line[]> {
@@ -119,7 +119,7 @@ class JournalReader {
       if (found.isFull || (next !== undefined && next.firstSeq <= passedSeq + 1)) return;
       try {
         if (next === undefined || !(await this.#isOutOfTime(segment))) {
-          const lineFilter = new LineFilter(this.#reading.filter ?? {});
+          const lineFilter = new LineFilter(this.#reading.filter ?? {}, this.#reading.isSearch);
           const file = new FileReader(this.#disk, segment, lineFilter, this.#reading, this.#onRemark);
           await file.readNewest(next !== undefined, found);
           this.#due = file.end(next !== undefined);

@@ -72,3 +72,17 @@ test('those that are not silent are left out before a page is cut', async () => 
     assert.deepEqual(page, wanted.limit === undefined ? ids.filter((_, at) => at !== 0 && at !== 2) : ids.slice(0, 3));
   }
 });
+
+test('a search by the name of one source looks for its id, and by one that several have for each of them', async () => {
+  const { sightings } = await listed();
+  for (const [at, name] of ['one', 'two', 'two'].entries()) sightings.add(ids[at]!, { name });
+  const [one, two, none] = [
+    await sightings.filterFor('one'),
+    await sightings.filterFor('two'),
+    await sightings.filterFor('x'),
+  ];
+  assert.equal(one.onlyId?.(), ids[0]);
+  assert.equal(two.onlyId?.(), undefined);
+  assert.deepEqual(ids.filter(two.has), [ids[1], ids[2]]);
+  assert.equal(none.onlyId?.(), undefined);
+});
