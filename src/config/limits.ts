@@ -102,6 +102,8 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
+  /** An idle connection to a hub is kept for this time, which is less than the `idleMs` of the hub and 60 s of common proxies. */
+  forwardKeptMs: 30_000,
   /** Timeout of an answer of a NATS server, and the interval of repeated requests: without a leader the server drops them. */
   natsAnswerMs: 5_000,
   natsRepeatMs: 250,

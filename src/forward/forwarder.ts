@@ -43,7 +43,7 @@ export interface ForwarderOptions extends Omit<JournalPipesOptions, 'deployment'
   readonly isOwnUrl?: IsOwnUrl;
   /** Like `AcksOptions.onAcknowledged`. */
   readonly onAcknowledged?: (ms: number) => void;
-  /** Called when a check finds that a pipe did something. */
+  /** Called when a check finds that a pipe did something while nothing was written. */
   readonly onChange?: () => void;
   /** Of the file of `--forward`, as `FileUse.refused`. */
   readonly refusedFiles?: Set<string>;
@@ -63,6 +63,8 @@ export class Forwarder {
   /** The next check is at most `limits.forwardCheckMs` away. */
   #isSoon = false;
   #isChecking = false;
+  /** The journals whose folder the next check lists: a command might have left a file there, or a file of events was begun. */
+  readonly #asked = new Set<Deployment>();
   /** What the last check found, and when that was something else. */
   #found = { text: '', changedMs: Number.NEGATIVE_INFINITY };
   #isClosed = false;
@@ -123,7 +125,13 @@ export class Forwarder {
     void this.#check();
   }
 
-  /** Looks at the journals and for requests of commands within `limits.forwardCheckMs`. */
+  /** Looks for requests of commands to a journal within `limits.forwardCheckMs`. */
+  lookSoon(deployment: Deployment): void {
+    this.#asked.add(deployment);
+    this.checkSoon();
+  }
+
+  /** Looks at the pipes within `limits.forwardCheckMs`. */
   readonly checkSoon = (): void => {
     if (this.#isSoon || !this.#hasBegun) return;
     this.#isSoon = true;
@@ -135,6 +143,11 @@ export class Forwarder {
    * @returns the earliest event of this kind
    */
   heldBack(deployment: Deployment): HeldBack | undefined {
+    this.#asked.add(deployment);
+    return this.#heldBack(deployment);
+  }
+
+  #heldBack(deployment: Deployment): HeldBack | undefined {
     let found: HeldBack | undefined;
     for (const { name, hold, ...settings } of this.#file?.current ?? []) {
       if (!hold || !appliesTo(settings, deployment)) continue;
@@ -295,12 +308,14 @@ export class Forwarder {
 
   /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSyncMs`. */
   #noteChange(): void {
-    const { forwardCheckMs, forwardStateMs, forwardSyncMs } = this.#options.limits;
+    const { progress, limits } = this.#options;
+    const { forwardCheckMs, forwardStateMs, forwardSyncMs } = limits;
     const nowMs = performance.now();
     const text = JSON.stringify([...this.#pipes()].map(({ status }) => ({ ...status, lag_seconds: null })));
     if (text !== this.#found.text) {
       this.#found = { text, changedMs: nowMs };
-      this.#options.onChange?.();
+      // Each write has checked the lock of its journal.
+      if (nowMs - progress.recordedMs > forwardCheckMs) this.#options.onChange?.();
     }
     this.#isSoon ||= nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSyncMs) + forwardCheckMs;
   }
@@ -315,7 +330,8 @@ export class Forwarder {
   async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {
     this.#journals?.wake(deployment); // also so that it stays open: its lock is that of the cursors as well
     try {
-      const mayRemoveMore = await journal.check(() => this.heldBack(deployment)?.fromSeq);
+      const isAsked = this.#asked.delete(deployment);
+      const mayRemoveMore = await journal.check(isAsked, () => this.#heldBack(deployment)?.fromSeq);
       if (mayRemoveMore) this.#journals?.retain(deployment);
     } catch (error) {
       // The journal has the same folder, and reports it.

@@ -20,7 +20,9 @@ export class JournalPipes {
   readonly #ledgers = new Map<string, Ledger>();
   /** Ends of pipes whose destination was removed or changed. */
   readonly #closing = new Set<Promise<void>>();
-  /** The files of the journal, as of the last `check`. */
+  /** When the folder was listed last. */
+  #listedMs = Number.NEGATIVE_INFINITY;
+  /** The files of the journal as of then. */
   #segments: readonly { readonly firstSeq: number; readonly bytes: number }[] = [];
   /** First seq of the file with the first event that a destination needed then. */
   #passedSeq = 0;
@@ -60,30 +62,39 @@ export class JournalPipes {
   }
 
   /**
-   * Looks at the folder, once the journal is open, and lets each pipe do so.
+   * Lets each pipe look, once the journal is open.
+   * @param isAsked whether the folder may have another file, of a command or of the journal. It is also listed now and then, but not
+   *   each time: that costs a device about as much as an event
    * @param heldFrom called after the pipes; returns the first event that may not be removed
    * @returns whether it is in another file than at the last call, so that more files may be removed
    * @throws the error of a system call
    */
-  async check(heldFrom: () => number | undefined): Promise<boolean> {
-    const { disk, progress } = this.#options;
+  async check(isAsked: boolean, heldFrom: () => number | undefined): Promise<boolean> {
+    const { disk, progress, limits } = this.#options;
     if (progress.nextSeq(disk.folder) === undefined) return false;
-    const names = await disk.list();
+    const nowMs = performance.now();
+    const isListed = isAsked || nowMs - this.#listedMs >= limits.forwardIdleCheckMs;
+    const names = isListed ? await disk.list() : [];
     for (const pipe of this.pipes.values()) await pipe.check(names);
-    const { segments } = contentsOf(names);
+    if (isListed) await this.#findSegments(names);
+    if (isListed) this.#listedMs = nowMs;
+    const fromSeq = heldFrom() ?? Number.POSITIVE_INFINITY;
+    const passedSeq = this.#segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;
+    const hasMoved = passedSeq > this.#passedSeq;
+    this.#passedSeq = passedSeq;
+    return hasMoved;
+  }
+
+  async #findSegments(names: readonly string[]): Promise<void> {
+    const { disk } = this.#options;
     const known = new Map(this.#segments.slice(0, -1).map(({ firstSeq, bytes }) => [firstSeq, bytes]));
     this.#segments = [];
     const now = [];
-    for (const { name, firstSeq } of segments) {
+    for (const { name, firstSeq } of contentsOf(names).segments) {
       const bytes = known.get(firstSeq) ?? (await disk.size(name).catch(unlessAbsent(0)));
       now.push({ firstSeq, bytes });
     }
     this.#segments = now;
-    const fromSeq = heldFrom() ?? Number.POSITIVE_INFINITY;
-    const passedSeq = segments.findLast(({ firstSeq }) => firstSeq <= fromSeq)?.firstSeq ?? 0;
-    const hasMoved = passedSeq > this.#passedSeq;
-    this.#passedSeq = passedSeq;
-    return hasMoved;
   }
 
   /** @returns the bytes of the files with events that a destination lacks */

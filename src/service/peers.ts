@@ -121,7 +121,7 @@ export class Peers {
 
   /** Carries out what commands asked for beside a journal; one call at a time. Never rejects. */
   async takeRequests(deployment: string | undefined): Promise<void> {
-    this.#forwarding?.checkSoon();
+    this.#forwarding?.lookSoon(deployment);
     await this.hub.takeForget(deployment);
   }
 

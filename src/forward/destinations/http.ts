@@ -11,6 +11,8 @@ import type { Again, Opening, Stopped } from './destination.ts';
 export interface HttpOptions extends CredentialFiles, Pick<Opening, 'to' | 'tokenHeader' | 'openClient' | 'limits'> {
   /** What is masked in each reply besides the token. */
   readonly secrets?: readonly string[];
+  /** How long an idle connection is kept; `limits.keptMs` if it is absent. */
+  readonly keptMs?: number;
 }
 
 /** What a request came to. `reason` is a clause about the destination: `answers 404: no such path`. */
@@ -85,7 +87,8 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   #connect(ca: string | undefined): HttpClient {
     if (this.#client === undefined || ca !== this.#ca) {
       this.#client?.close();
-      this.#client = (this.#options.openClient ?? openClient)(this.#base.protocol, this.#options.limits, ca);
+      const { limits, keptMs = limits.keptMs, openClient: open = openClient } = this.#options;
+      this.#client = open(this.#base.protocol, { ...limits, keptMs }, ca);
       this.#ca = ca;
     }
     return this.#client;

@@ -25,7 +25,8 @@ type HubAnswer = Extract<Answer, { readonly kind: 'answer' }>;
 export function openHub(opening: Opening): AskableDestination {
   const { source, sourceName, beginSeq = 1, through, onVia, limits } = opening;
   const path = `/forward/${source}`;
-  const requests = new HttpRequests(opening);
+  // A request that meets the end of an idle connection goes again, so that it may be kept long.
+  const requests = new HttpRequests({ ...opening, keptMs: limits.forwardKeptMs });
   /** Bytes of the next body, and most that a proxy in front of the hub has let through. */
   let bodyBytes: number = limits.forwardBatchBytes;
   let bodyBytesMax = bodyBytes;

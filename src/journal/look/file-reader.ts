@@ -3,7 +3,6 @@
 import { type Bounds, type Filter, isMatch, type SourceFilter } from '../../event/search.ts';
 import type { TextFilter } from '../../event/text-filter.ts';
 import type { ReadableDisk } from '../disk.ts';
-import { readBytes } from '../file-io.ts';
 import { ChainFollower, crcOf, endingOf, readForm } from '../line/chain.ts';
 import { LineCutter } from '../line/lines.ts';
 import { isInMembers, timeOf } from '../line/members.ts';
@@ -40,6 +39,8 @@ export class FileReader {
   /** Lines from this seq on may still be truncated, as of the writer's last answer. */
   #durableSeq = 0;
   #isHeldBack = false;
+  /** Whether the last valid line was not there any more when the file was read. */
+  #isOther = false;
   /** Whether the last `read` has looked at the file, since its size was another one. */
   #hasRead = false;
   /** Whether a search finds its lines by their trace or text, and where the lines begin that it looks at. */
@@ -105,20 +106,24 @@ export class FileReader {
     if (!this.#hasRead && !this.#isHeldBack) return;
     // Asked before the file is read: the answer does not cover what is written later.
     const endBytes = await this.#askDurable(isClosed, size);
-    if (this.#goodBytes > 0 && !(await this.#endsAsBefore())) this.#beginAgain();
-    this.#passedBefore = this.#lineFilter.passedSeq;
+    let { passedSeq } = this.#lineFilter;
     this.#isHeldBack = false;
     for (;;) {
       const search = this.#isSearching ? this.#searchOn() : undefined;
       const lines = search ?? this.#cutOn();
-      const options = size - this.#goodBytes < FEW_BYTES ? { chunkBytes: FEW_BYTES } : {};
-      for await (const chunk of this.#disk.read(this.segment.name, this.#goodBytes, endBytes, options)) {
+      for await (const chunk of this.#chunksOn(size, endBytes)) {
         lines.push(chunk);
         if (this.#isDoubtful) break;
         // Inside of a long line the caller gets no turn: what it may wait for would keep the beginning of the line in memory.
         if (lines.carriedBytes < chunk.length) yield this.#takeMatches();
-        if (this.#isHeldBack) break;
+        if (this.#isHeldBack || this.#chain.seq >= this.#durableSeq) break; // no call that only finds the end of the file
       }
+      if (this.#isOther) {
+        this.#beginAgain();
+        passedSeq = this.#lineFilter.passedSeq;
+        continue;
+      }
+      this.#passedBefore = passedSeq;
       this.#readBytes = lines.position;
       if (search === undefined) {
         this.#isTorn = lines.carriedBytes > 0 && this.#chain.seq < this.#durableSeq;
@@ -319,11 +324,24 @@ export class FileReader {
     this.#lineFilter.take(bytes, start, end, next.seq - 1, this.segment.name, byte);
   }
 
-  /** Checks that the last valid line is unchanged. A service that starts replaces the file by a copy with the same lines. */
-  async #endsAsBefore(): Promise<boolean> {
-    const ending = endingOf(this.#chain.crc);
-    const start = this.#goodBytes - ending.length;
-    return (await readBytes(this.#disk, this.segment.name, start, this.#goodBytes)).equals(ending);
+  /**
+   * Reads what follows the last valid line, and the end of that line before it, so that the file is opened once. If the line is
+   * another one, `#isOther` is set and nothing is yielded. A service that starts replaces the file by a copy with the same lines.
+   */
+  async *#chunksOn(size: number, endBytes: number | undefined): AsyncGenerator<Buffer> {
+    const ending = this.#goodBytes > 0 ? endingOf(this.#chain.crc) : NO_ENDING;
+    const options = size - this.#goodBytes < FEW_BYTES ? { chunkBytes: FEW_BYTES } : {};
+    const chunks = this.#disk.read(this.segment.name, this.#goodBytes - ending.length, endBytes, options);
+    let checked = 0;
+    this.#isOther = false;
+    for await (const chunk of chunks) {
+      const due = ending.subarray(checked, checked + chunk.length);
+      checked += due.length;
+      this.#isOther = !due.equals(chunk.subarray(0, due.length));
+      if (this.#isOther) return;
+      if (due.length < chunk.length) yield chunk.subarray(due.length);
+    }
+    this.#isOther = checked < ending.length;
   }
 
   /** Restarts the file: a service truncated it after a failed write, or another journal was begun. */
@@ -433,6 +451,7 @@ export class LineFilter {
 /** Before the id of any source. */
 const ANY_SOURCE = traceOf({ source: { text: '', has: () => true } })!;
 const ID_BYTES = 36;
+const NO_ENDING = Buffer.alloc(0);
 /** Fewer bytes than this are read into little memory: the journal is followed event by event. */
 const FEW_BYTES = 16 * 1024;
 /** What is read of the end of a file at first, and how much more at each further step. */
