@@ -15,6 +15,7 @@ import { Journal } from '../journal/journal.ts';
 import type { KeyMemory } from '../journal/keys/memory.ts';
 import { InUseError, type Lock, type LockFolder, type LockRota } from '../journal/lock.ts';
 import { DamagedError } from '../journal/open/recovery.ts';
+import type { FreshLines } from '../journal/progress.ts';
 import { type Backlog, overload } from '../journal/queue-entry.ts';
 import type { Retain } from '../journal/retention.ts';
 import { atMostEvery, type Notices } from '../telemetry/log.ts';
@@ -30,7 +31,7 @@ export interface DeploymentJournalsOptions {
   /** See `RecordedJournals.requests`. */
   readonly requests: Pick<Rota<string | undefined>, 'add' | 'delete' | 'soon'>;
   /** Like `JournalOptions.onRecorded`, and also gets the folder of the journal. */
-  readonly onRecorded?: ((folder: string, nextSeq: number) => void) | undefined;
+  readonly onRecorded?: ((folder: string, nextSeq: number, fresh?: FreshLines) => void) | undefined;
   /** See `JournalOptions.onRefused`. */
   readonly onRefused?: (() => void) | undefined;
   /** Size in bytes at which a journal file is closed: see `segmentBytesOf`. */

@@ -9,6 +9,7 @@ import { describe, SyncError } from './disk.ts';
 import { readSeq } from './line/chain.ts';
 import { type ChainPosition, type EncodeBuffer, encodeBatch, type LineMembers } from './line/record.ts';
 import type { Segment } from './open/recovery.ts';
+import type { FreshLines } from './progress.ts';
 
 /** A write failed and left no bytes in the file: the only disk failure after which the journal continues. */
 export class NotWritten extends Error {}
@@ -43,6 +44,20 @@ export async function appendBatch(
   await appendWhole(segment, bytes);
   checkUntouched(after);
   return after;
+}
+
+/**
+ * @param scratch of the last batch
+ * @param segment after it
+ * @param batchByte where the batch begins; the end of the segment if nothing was appended
+ * @returns the lines of the batch; undefined if there is none, or it is large
+ */
+export function freshLines(
+  { batch }: EncodeBuffer,
+  { file, bytes }: Segment,
+  batchByte: number,
+): FreshLines | undefined {
+  return batch === undefined || batchByte === bytes ? undefined : { file: file.name, byte: batchByte, bytes: batch };
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Event } from '../event/event.ts';
 import { type ConflictHandling, type Done, type RecordResult, recorded, refused } from '../event/record-result.ts';
 import { atMostEvery } from '../telemetry/log.ts';
 import { type JournalFigures, Metrics } from '../telemetry/metrics.ts';
-import { appendBatch, checkUntouched, explainFailure, NotEncoded, NotWritten, tryWrite } from './append.ts';
+import { appendBatch, checkUntouched, explainFailure, freshLines, NotEncoded, NotWritten, tryWrite } from './append.ts';
 import { Clock } from './clock.ts';
 import { describe, lacksDescriptors, SyncError } from './disk.ts';
 import { scheduleClosedCalls } from './hooks.ts';
@@ -389,7 +389,7 @@ export class Journal implements JournalFigures {
       this.#checkHeld(); // after the sync and before the replies, see `Lock.checkHeld`
       if (lines.length > 0)
         this.#metrics.wrote(lines.length, after.bytes - segment.bytes, performance.now() - startedMs);
-      this.#continueAfterWrite(after);
+      this.#continueAfterWrite(after, segment.bytes);
       this.#keys?.addDurable(entries, segment, after);
       if (lines.length > 0) this.#tellAssets(lines, time, segment, after);
       return recorded;
@@ -460,20 +460,20 @@ export class Journal implements JournalFigures {
     this.#state = { ...(this.#state as OpenState), trouble: { kind: 'stalled', reason } };
   }
 
-  #continueAfterWrite(segment: Segment): void {
+  #continueAfterWrite(segment: Segment, batchByte: number): void {
     if ((this.#state as OpenState).trouble !== undefined) {
       clearInterval(this.#probeTimer);
       this.#options.notices.info('writes to the disk succeed again');
     }
-    this.#continueAt(segment);
+    this.#continueAt(segment, batchByte);
   }
 
-  #continueAt(segment: Segment): void {
+  #continueAt(segment: Segment, batchByte = segment.bytes): void {
     const { notices, onRecorded } = this.#options;
     const isUsedUp = segment.chain.seq > SEQ_MAX;
     this.#state = isUsedUp ? { kind: 'open', segment, trouble: USED_UP } : { kind: 'open', segment };
     if (isUsedUp) notices.error(USED_UP.reason);
-    this.#callSafely(onRecorded, segment.chain.seq);
+    this.#callSafely(onRecorded, segment.chain.seq, freshLines(this.#encodeBuffer, segment, batchByte));
   }
 
   /** Runs a callback. An exception is only logged: it is no failure of the disk, and must not prevent the other callbacks. */

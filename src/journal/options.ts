@@ -5,6 +5,7 @@ import type { Disk } from './disk.ts';
 import type { AssetHooks, JournalHooks } from './hooks.ts';
 import type { KeyMemory } from './keys/memory.ts';
 import type { HashKey } from './keys/table.ts';
+import type { FreshLines } from './progress.ts';
 import type { Backlog } from './queue-entry.ts';
 import type { Retain } from './retention.ts';
 
@@ -27,8 +28,11 @@ export interface JournalOptions {
   readonly openWaitMs?: number;
   /** @returns how long the first event of a batch waits for others, in milliseconds: `--commit-delay`. If omitted, not at all. */
   readonly commitDelayMs?: (() => number) | undefined;
-  /** Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. */
-  readonly onRecorded?: ((nextSeq: number) => void) | undefined;
+  /**
+   * Called when the journal is open and when a batch is durable, with the next line's seq: all lines before it are durable. `fresh`
+   * are the lines of the batch, in memory that the next one uses again.
+   */
+  readonly onRecorded?: ((nextSeq: number, fresh?: FreshLines) => void) | undefined;
   /** Called when the disk refused a write. */
   readonly onRefused?: (() => void) | undefined;
   /** Shared by all journals of the service. */

@@ -10,6 +10,14 @@ import { Waiters } from '../config/waiters.ts';
 import { markOf } from './entry.ts';
 import { type AskLimits, askHolder, type Durable } from './lock.ts';
 
+/** Lines that the writer has just made durable: the last ones of their file. */
+export interface FreshLines {
+  readonly file: string;
+  /** Where they begin in the file. */
+  readonly byte: number;
+  readonly bytes: Buffer;
+}
+
 /** The writer's progress, for one reader. */
 export interface Progress {
   /**
@@ -22,6 +30,11 @@ export interface Progress {
    * @throws Defect if it is not durable
    */
   checkShown?(seq: number): void;
+  /**
+   * Like `durable`, if the lines from a byte of a file on are the newest ones and still in memory: a reader that follows a journal
+   * of few events then needs no file.
+   */
+  fresh?(file: string, byte: number): { readonly bytes: Buffer; readonly nextSeq: number } | undefined;
   /** Resolves when there might be more lines than the last `durable` reported, or when the signal aborts. Never rejects. */
   more(signal: AbortSignal): Promise<void>;
 }
@@ -87,6 +100,8 @@ export class OwnProgress {
   readonly #opening = new Set<string>();
   /** By folder: the readers that wait for more. */
   readonly #readers = new Map<string, Waiters>();
+  /** By folder: the lines before its next seq, if they are few and a reader waited for them. */
+  readonly #fresh = new Map<string, FreshLines>();
   readonly #listeners = new Set<() => void>();
 
   constructor(isWaiting: () => boolean = () => false) {
@@ -103,13 +118,19 @@ export class OwnProgress {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Call when the lines before `nextSeq` are durable: wakes the waiting readers. */
-  recorded(folder: string, nextSeq: number): void {
+  /**
+   * Call when the lines before `nextSeq` are durable: wakes the waiting readers.
+   * @param fresh the last of these lines, in memory that may change afterwards
+   */
+  recorded(folder: string, nextSeq: number, fresh?: FreshLines): void {
     this.#nextSeqs.set(folder, nextSeq);
+    const readers = this.#readers.get(folder);
+    if (fresh === undefined || fresh.bytes.length > FRESH_BYTES_MAX || !readers?.size) this.#fresh.delete(folder);
+    else this.#fresh.set(folder, { ...fresh, bytes: Buffer.from(fresh.bytes) });
     if (!this.#openedSeqs.has(folder)) this.#openedSeqs.set(folder, nextSeq);
     this.#opening.delete(folder);
     this.recordedMs = performance.now();
-    this.#readers.get(folder)?.wake();
+    readers?.wake();
     this.written();
   }
 
@@ -121,6 +142,7 @@ export class OwnProgress {
   /** Forgets how far a journal is durable, because another journal replaces it, or might replace it. */
   forget(folder: string): void {
     this.#nextSeqs.delete(folder);
+    this.#fresh.delete(folder);
     this.#openedSeqs.delete(folder);
   }
 
@@ -149,6 +171,13 @@ export class OwnProgress {
     const readers = this.#readers.get(folder) ?? new Waiters();
     this.#readers.set(folder, readers);
     return {
+      fresh: (file, byte) => {
+        const lines = this.#fresh.get(folder);
+        const next = nextSeq();
+        if (lines?.file !== file || lines.byte !== byte || next === undefined) return undefined;
+        seen = next;
+        return { bytes: lines.bytes, nextSeq: next };
+      },
       durable: async () => {
         seen = nextSeq();
         return seen === undefined ? { kind: 'unsaid' } : { kind: 'before', seq: seen };
@@ -166,3 +195,6 @@ export class OwnProgress {
     };
   }
 }
+
+/** Of a folder, copied for the readers that wait for them. */
+const FRESH_BYTES_MAX = 4 * 1024;

@@ -116,7 +116,7 @@ function openJournals(setup: Setup, { folder, hooksOf, assets, requests }: Recor
     lockFolder,
     locks,
     requests,
-    onRecorded: (journal, nextSeq) => progress.recorded(journal, nextSeq),
+    onRecorded: (journal, nextSeq, fresh) => progress.recorded(journal, nextSeq, fresh),
     onRefused: () => progress.written(),
     segmentBytes: segmentBytesOf(config),
     retain: config,

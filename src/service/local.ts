@@ -30,7 +30,7 @@ export function recordLocally(
       metrics,
       keyMemory,
       onFailed,
-      onRecorded: (nextSeq) => progress.recorded(disk.folder, nextSeq),
+      onRecorded: (nextSeq, fresh) => progress.recorded(disk.folder, nextSeq, fresh),
       onRefused: () => progress.written(),
       checkHeld: () => folder.lock?.checkHeld(),
       hooks: hooksOf(undefined),

@@ -60,6 +60,8 @@ export function packMembers(members: LineMembers): Buffer {
 /** Buffer that one writer reuses to encode its batches; it grows as necessary, up to 1 MiB. */
 export interface EncodeBuffer {
   bytes: Buffer;
+  /** The last batch, unless it did not fit. */
+  batch?: Buffer | undefined;
 }
 
 /**
@@ -114,6 +116,7 @@ export function encodeBatch(
 function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer {
   let length = 0;
   for (const part of parts) length += part.length;
+  scratch.batch = undefined;
   if (length > ENCODE_BUFFER_BYTES_MAX) return Buffer.concat(parts.map(packMembers));
   if (length > scratch.bytes.length)
     scratch.bytes = Buffer.allocUnsafeSlow(Math.min(2 * length, ENCODE_BUFFER_BYTES_MAX));
@@ -124,7 +127,8 @@ function packInto(scratch: EncodeBuffer, parts: readonly LineMembers[]): Buffer 
     else bytes.set(part, end);
     end += part.length;
   }
-  return bytes.subarray(0, end);
+  scratch.batch = bytes.subarray(0, end);
+  return scratch.batch;
 }
 
 /** The largest seq of a journal: above it a JavaScript number cannot represent every integer. */

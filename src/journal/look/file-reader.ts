@@ -101,6 +101,9 @@ export class FileReader {
    * @param isClosed whether all of the file is durable: the next file is begun only after that
    */
   async *read(isClosed: boolean): AsyncGenerator<readonly Line[]> {
+    const { progress } = this.#reading;
+    const fresh = this.#isSearching ? undefined : progress.fresh?.(this.segment.name, this.#goodBytes);
+    if (fresh !== undefined) return yield this.#takeFresh(fresh.bytes, fresh.nextSeq);
     const size = await this.#disk.size(this.segment.name);
     this.#hasRead = size !== this.#readBytes;
     if (!this.#hasRead && !this.#isHeldBack) return;
@@ -134,6 +137,18 @@ export class FileReader {
       if (!this.#isDoubtful && isFirst && this.#endsWell(search, size)) return;
       this.#continueByLines();
     }
+  }
+
+  /** @param nextSeq of the line after them: all of them are durable */
+  #takeFresh(bytes: Buffer, nextSeq: number): readonly Line[] {
+    this.#durableSeq = nextSeq;
+    this.#hasRead = true;
+    this.#isHeldBack = this.#isTorn = false;
+    this.#passedBefore = this.#lineFilter.passedSeq;
+    const lines = this.#cutOn();
+    lines.push(bytes);
+    this.#readBytes = lines.position;
+    return this.#takeMatches();
   }
 
   #searchOn(): LineSearch {
