@@ -577,6 +577,54 @@ test('a reader in the process of the journal is woken by what is recorded, and b
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
 });
 
+test('a reader that waits gets few new lines from memory, and all others from the file [reader-9]', async (t) => {
+  const folder = newFolder(t);
+  const file = join(folder, FIRST);
+  const { lines } = makeLines(6);
+  const own = new OwnProgress();
+  own.recorded(folder, 1);
+  const progress = own.of(folder);
+  let onWait = () => {};
+  const more = (signal: AbortSignal) => {
+    const waiting = progress.more(signal);
+    onWait();
+    return waiting;
+  };
+  const waits = () =>
+    new Promise<void>((resolve) => {
+      onWait = resolve;
+    });
+  const { seen, stop, until } = follow(t, folder, { ...progress, more });
+  let bytes = 0;
+  /** Records one line, of which the file might have something else. */
+  const record = (seq: number, inFile = lines[seq - 1]!) => {
+    const memory = Buffer.from(lines[seq - 1]!);
+    writeFileSync(file, inFile, { flag: 'a' });
+    own.recorded(folder, seq + 1, { file: FIRST, byte: bytes, bytes: memory });
+    memory.fill('x'); // the journal uses it again
+    bytes += memory.length;
+  };
+  record(1);
+  await until(({ seqs }) => seqs.length === 1);
+  await waits();
+  // Zeros show that the file is not read.
+  record(2, Buffer.alloc(lines[1]!.length));
+  await until(({ seqs }) => seqs.length === 2);
+  await new Promise(setImmediate);
+  writeFileSync(file, Buffer.concat(lines.slice(0, 2)));
+  record(3);
+  record(4); // before the reader has looked: the file has both
+  await until(({ seqs }) => seqs.length === 4);
+  await waits();
+  // These lines are not where the reader continues, and the file has line 5.
+  writeFileSync(file, lines[4]!, { flag: 'a' });
+  own.recorded(folder, 6, { file: FIRST, byte: bytes + 1, bytes: lines[5]! });
+  await until(({ seqs }) => seqs.length === 5);
+  await stop();
+  assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
+  assert.deepEqual((await read(openDisk(folder), {}, own.of(folder))).seqs, upTo(5));
+});
+
 test('a filter by seq and by key is for one journal: of another one in the folder all seqs are looked at', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
