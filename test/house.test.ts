@@ -29,7 +29,7 @@ const order: readonly (readonly string[])[] = [
 
 /** The same in `forward/`, but that of `hub/`, the receiving side, only the forwarder imports something. */
 const forwardOrder: readonly (readonly string[])[] = [
-  ['position.ts', 'settings.ts', 'source.ts', 'only.ts'],
+  ['position.ts', 'settings.ts', 'source.ts', 'only.ts', 'headers.ts'],
   ['destinations', 'hub'],
   ['ledger'],
   ['folder.ts', 'acks.ts'],

@@ -99,7 +99,7 @@ async function collect(path: string, stream: Readable, bytesMax: number): Promis
 }
 
 /**
- * Reads a file with a token or a password, without white space around it.
+ * Reads a file with a token, a password or the value of a header, without white space around it.
  * @param what the content of the file
  * @returns the content, and whether every user of the machine may read the file (mode bit `o+r`)
  * @throws the errors of `readText`, and Error if the file is not one text of visible ASCII on one line; the message does not contain
@@ -108,7 +108,7 @@ async function collect(path: string, stream: Readable, bytesMax: number): Promis
 export async function readToken(
   path: string,
   { tokenBytesMax, fileReadMs }: Pick<Limits, 'tokenBytesMax' | 'fileReadMs'>,
-  what: 'token' | 'password' = 'token',
+  what: 'token' | 'password' | 'value' = 'token',
   signal?: AbortSignal,
 ): Promise<{ token: string; exposed: boolean }> {
   const { text, mode } = await read(path, tokenBytesMax, fileReadMs, signal);

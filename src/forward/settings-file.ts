@@ -10,8 +10,9 @@ import type { Filter } from '../event/search.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.ts';
 import { hookOrigin, readHookUrl } from './destinations/plain.ts';
+import { headerProblems } from './headers.ts';
 import { readOnly } from './only.ts';
-import type { Deployment, DestinationSettings } from './settings.ts';
+import type { Deployment, DestinationSettings, OwnHeaders } from './settings.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -237,8 +238,8 @@ function readEntry(
   config: DestinationOptions,
   checker: Checker,
 ): DestinationSettings {
-  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'only']);
-  const { name, to, deployments, hold = true, only, ...more } = entry as Partial<DestinationSettings>;
+  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'headers', 'only']);
+  const { name, to, deployments, hold = true, only, headers, ...more } = entry as Partial<DestinationSettings>;
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
@@ -249,6 +250,9 @@ function readEntry(
     const value = entry[member];
     if (value !== undefined && !isGood(value)) checker.refuse(`${path}.${member}`, problem);
   }
+  const { tokenHeader = DEFAULTS.tokenHeader } = more;
+  const wrong = headers === undefined ? [] : headerProblems(headers, tokenHeader);
+  for (const [at, problem] of wrong) checker.refuse(`${path}.headers${at}`, problem);
   let wanted: Filter | undefined;
   try {
     if (only !== undefined) wanted = readOnly(only);
@@ -276,12 +280,21 @@ function readEntry(
     name: String(name),
     ...placeOf(String(to)),
     ...(wanted !== undefined && { only: wanted }),
+    ...(headers !== undefined && wrong.length === 0 && { headers: locatedIn(headers, folder) }),
     deployments,
     tokenFile: located(tokenFile),
     passwordFile: located(passwordFile),
     caFile: located(caFile),
     hold: hold && config.whenBehind === 'refuse',
   };
+}
+
+/** @returns the headers, with paths that do not depend on the folder of the process */
+function locatedIn(headers: OwnHeaders, folder: string): OwnHeaders {
+  const located = Object.entries(headers).map(([name, value]) => {
+    return [name, typeof value === 'string' ? value : { file: resolve(folder, value.file) }] as const;
+  });
+  return Object.fromEntries(located);
 }
 
 /**

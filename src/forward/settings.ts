@@ -5,6 +5,9 @@ import type { Filter } from '../event/search.ts';
 /** Undefined in a service without deployments. */
 export type Deployment = string | undefined;
 
+/** The value of a header, or the file that has it and nothing else. Each value might be a secret. */
+export type OwnHeaders = Readonly<Record<string, string | { readonly file: string }>>;
+
 /** For each deployment that it applies to there is one pipe. */
 export interface DestinationSettings {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
@@ -24,6 +27,8 @@ export interface DestinationSettings {
   readonly tokenFile?: string | undefined;
   /** Header that the token is sent in. */
   readonly tokenHeader: string;
+  /** Further headers of each request. */
+  readonly headers?: OwnHeaders | undefined;
   /** Name of a user, and file with the password, at an engine. */
   readonly user?: string | undefined;
   readonly passwordFile?: string | undefined;

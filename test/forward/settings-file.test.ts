@@ -40,6 +40,7 @@ test('a destination of a file has all its members, and paths are relative to the
     deployments: ['prod'],
     tokenFile: 'secrets/hub',
     tokenHeader: 'X-Token',
+    headers: { 'CF-Access-Client-Id': { file: '/id' }, 'X-Team': 'data  2' },
     caFile: '/ca.pem',
     ratePerSecond: 0.5,
     lingerMs: 0,
@@ -83,7 +84,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, only; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, headers, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -149,6 +150,7 @@ test('an engine may have several hosts, needs no {deployment}, and has members o
   const nats = 'nats://n1.example/A';
   for (const [members, problem] of [
     [{ to: nats, stamp: true }, '.stamp means nothing to a destination with the scheme nats; leave it out'],
+    [{ to: nats, headers: { A: 'b' } }, '.headers means nothing to a destination with the scheme nats; leave it out'],
     [{ to: nats, inDoubt: 'once' }, '.inDoubt means nothing to a destination with the scheme nats; leave it out'],
     [{ to: nats, user: 'a' }, ' has only one of user and passwordFile, which belong together'],
     [
@@ -179,6 +181,50 @@ test('--forward-to takes an engine, and a token where one means something', asyn
   await assert.rejects(watch(configOf('--forward-to', 'nats://n1.example/A', '--forward-token-header', 'X-Token')), {
     message: `--forward-token-header means nothing to a destination with the scheme nats; ${instead}`,
   });
+});
+
+test('headers are bounded, are not those of the protocol or the token, and no problem has a value [headers-1]', () => {
+  const full = 'must be an object with 1 to 8 headers, such as {"X-Team": "data"}';
+  const value = 'must be a text of one line of ASCII, or {"file": "PATH"}';
+  const taken = 'is a header of the protocol, of the token, or there twice; leave it out';
+  const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`X-${at}`, 'secret']));
+  const named = (name: string, given: unknown = 'secret') => ({ [name]: given });
+  const owned = ['Host', 'connection', 'Content-Type', 'Content-Anything', 'TRANSFER-ENCODING', 'Idempotency-Key'];
+  const more = ['Assetlog-Through', HEADER.toLowerCase(), 'Proxy-Authorization', 'X-ClickHouse-Key', 'Expect', 'TE'];
+  const values = [
+    '',
+    ' secret',
+    'secret ',
+    'secret\r\nX: y',
+    'secr\u00e9t',
+    'secret\u007f',
+    'secret\0',
+    's'.repeat(1_001),
+  ];
+  for (const [headers, at, problem] of [
+    ...['secret', 7, null, ['secret'], {}, many(9)].map((wrong) => [wrong, '', full] as const),
+    ...['', 'a b', 'secret:', 'X\r\nY', 'X-\u00fc', 'x'.repeat(101)].map(
+      (name) => [named(name), '', 'has a name that no header can have'] as const,
+    ),
+    ...[...owned, ...more].map((name) => [named(name), `.${name}`, taken] as const),
+    [{ 'X-A': 'secret', 'x-a': 'secret' }, '.x-a', taken],
+    ...[...values, 7, null, {}, { file: '' }, { file: 7 }, { file: 'f', secret: 1 }, ['f']].map(
+      (wrong) => [named('X-A', wrong), '.X-A', value] as const,
+    ),
+  ] as const) {
+    const found = problems(fileOf({ name: 'a', to: 'https://h', headers }));
+    assert.deepEqual(found, [`line 1: destinations[0].headers${at} ${problem}`], JSON.stringify(headers));
+  }
+  const [line] = problems(
+    '{"destinations": [{"name": "a", "to": "http://h", "headers": {\n"X-A": "b",\n"Host": "c"}}]}',
+  );
+  assert.equal(line, `line 3: destinations[0].headers.Host ${taken}`);
+  for (const to of ['https://h', 'hook+https://h/x', 'clickhouse+https://ch/a.b']) {
+    const headers = { ...many(7), 'X-Full': 's'.repeat(1_000) };
+    assert.deepEqual(good(fileOf({ name: 'a', to, headers }))[0]?.headers, headers);
+  }
+  const own = { name: 'a', to: 'http://h', tokenHeader: 'Authorization', headers: { authorization: 'x' } };
+  assert.match(problems(fileOf(own)).join(), /headers\.authorization is a header of the protocol, of the token/);
 });
 
 test('a hook shows its host alone, and says which events it gets', () => {

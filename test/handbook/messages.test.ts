@@ -57,6 +57,7 @@ const families: readonly { readonly span: string; readonly paths: string; readon
   { span: 'x.json, line 1: destinations[0].to', paths: 'deployments/file.ts', pattern: /^(must be|is) / },
   { span: 'x.json, line 1: destinations[0].to', paths: 'forward/settings-file.ts', pattern: /^(must|is|has|means) / },
   { span: 'x.json, line 1: destinations[0].to', paths: 'forward/only.ts', pattern: /^(must be|has) / },
+  { span: 'x.json, line 1: destinations[0].to', paths: 'forward/headers.ts', pattern: /^(must be|has|is) / },
   { span: 'x.json, line 1: destinations[0].to', paths: 'forward/destinations/kinds.ts', pattern: /^(must|has|names) / },
   { span: 'answers 403', paths: 'forward/destinations/http.ts', pattern: /^answers …: …/ },
   { span: 'answers 503', paths: 'forward/destinations/clickhouse/answers.ts', pattern: /^answers …: …/ },
@@ -96,6 +97,7 @@ const excuses: readonly Excuse[] = [
     paths: ['commands/', 'config/', 'forward/', 'http/', 'journal/', 'reading/', 'service'],
     texts: [
       'name a destination of',
+      'or check headers',
       'nothing is forwarded; start a service',
       /^… cannot be read: …; …$/,
       'check its file system, or what writes',

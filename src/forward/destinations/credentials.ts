@@ -9,13 +9,15 @@ export interface Secrets {
   readonly token: string | undefined;
   /** Of the destination's `user`. */
   readonly password: string | undefined;
+  /** The operator's own ones; none if there are no such. */
+  readonly headers: Readonly<Record<string, string>>;
   /** Certificates (PEM), which are trusted instead of the ones that Node knows. */
   readonly ca: string | undefined;
 }
 
 type CredentialLimits = Pick<Limits, 'keptMs' | 'tokenBytesMax' | 'caBytesMax' | 'fileReadMs'>;
 
-export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'caFile'>;
+export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'headers' | 'caFile'>;
 
 /** Reads the files again when that is due. */
 export class Credentials {
@@ -61,24 +63,29 @@ export class Credentials {
 
   async #read(signal: AbortSignal): Promise<Secrets> {
     const { caBytesMax, fileReadMs } = this.#limits;
-    const { tokenFile, passwordFile, caFile } = this.#files;
+    const { tokenFile, passwordFile, headers = {}, caFile } = this.#files;
     // Before they are read: a change meanwhile is then another version.
     this.#version = await this.#currentVersion(signal);
-    const secretIn = async (path: string | undefined, what: 'token' | 'password') =>
+    const secretIn = async (path: string | undefined, what: 'token' | 'password' | 'value') =>
       path === undefined ? undefined : (await readToken(path, this.#limits, what, signal)).token;
     const token = await secretIn(tokenFile, 'token');
     const password = await secretIn(passwordFile, 'password');
+    const all: [string, string][] = [];
+    for (const [name, value] of Object.entries(headers)) {
+      all.push([name, typeof value === 'string' ? value : (await secretIn(value.file, 'value'))!]);
+    }
     const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax, fileReadMs, signal);
     // Node trusts no certificate at all then, and its error would not name the file.
     if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
     this.#readMs = performance.now();
-    this.#secrets = { token, password, ca };
+    this.#secrets = { token, password, headers: Object.fromEntries(all), ca };
     return this.#secrets;
   }
 
   get #paths(): string[] {
-    const { tokenFile, passwordFile, caFile } = this.#files;
-    return [tokenFile, passwordFile, caFile].filter((path) => path !== undefined);
+    const { tokenFile, passwordFile, headers = {}, caFile } = this.#files;
+    const valueFiles = Object.values(headers).map((value) => (typeof value === 'string' ? undefined : value.file));
+    return [tokenFile, passwordFile, ...valueFiles, caFile].filter((path) => path !== undefined);
   }
 
   async #currentVersion(signal: AbortSignal): Promise<string> {

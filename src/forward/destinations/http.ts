@@ -1,4 +1,4 @@
-/** The requests to one destination over HTTP: its URL, token and CA. */
+/** The requests to one destination over HTTP: its URL, token, headers and CA. */
 
 import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
@@ -66,15 +66,15 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   }
 
   async #send({ path, headers, ...call }: HttpRequest): Promise<Answer | Own> {
-    const { tokenHeader, secrets, limits } = this.#options;
+    const { tokenHeader, secrets = [], limits } = this.#options;
     const { origin, pathname } = this.#base;
-    const { password, token = password, ca } = await this.#credentials.read(call.signal);
+    const { password, token = password, headers: own, ca } = await this.#credentials.read(call.signal);
     const client = this.#connect(ca);
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,
-      headers: { 'User-Agent': `assetlog/${version}`, ...headers },
+      headers: { 'User-Agent': `assetlog/${version}`, ...own, ...headers },
       token: token === undefined ? undefined : { name: tokenHeader, token },
-      secrets,
+      secrets: [...secrets, ...Object.values(own).flatMap(partsOf)],
       timeoutMs: limits.forwardRequestMs,
     });
     return this.#judgeOwn(reply) ?? this.#judge(reply);
@@ -100,17 +100,20 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
     const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
-    const hint = loginHint(this.#options, 'a token file');
+    const also = this.#options.headers === undefined ? '' : ', or check headers';
+    const hint = `${loginHint(this.#options, 'a token file')}${also}`;
     if (status === 401 && isChallenge(headers)) {
       const { to } = this.#options;
       if (this.#base.pathname !== '/') return turnedAway(`answers 401 for the deployment in ${to}; ${hint}`);
       return turnedAway(`answers 401, and its URL lacks the deployment; add the name, as in ${new URL('prod', to)}`);
     }
     if (status === 401 || isTokenLimit(reply)) return turnedAway(`${reason}; ${hint}`);
-    if (status === 403) return turnedAway(`${reason}; check the URL, and what this login may do`);
+    if (status === 403) return turnedAway(`${reason}; check the URL, and what this login may do${also}`);
     const { location } = headers;
     if (status >= 300 && status < 400 && location !== undefined) {
-      return turnedAway(`answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one`);
+      return turnedAway(
+        `answers ${status}: it is at ${quote(location)} now; give that URL if it is the right one${also}`,
+      );
     }
     if (status === 408 || status === 429 || status === 503) {
       return { kind: 'again', reason, afterMs: retryAfterMs(headers) || undefined };
@@ -125,4 +128,9 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     if (!sent) return unreached(error, this.#options);
     return { kind: 'unclear', reason: `sent no complete reply: ${problemOf(code, quote(error.message))}` };
   }
+}
+
+/** @returns what is masked of the value of a header: a server might repeat `Bearer a…` without its first word */
+function partsOf(value: string): string[] {
+  return [value, ...value.split(' ')];
 }
