@@ -211,11 +211,16 @@ export const stages: readonly Stage[] = [
     inputs: ['test/edges', 'bin', 'src/commands', ...SUPPORT],
     tools: ['systemd-analyze', 'strace', 'ip'],
   }),
-  edges('container', 'the steps of a container, and a forwarder through nginx', ['container', 'forward'], {
-    when: 'changed',
-    inputs: ['test/edges', 'bin', ...FORWARD],
-    tools: ['nginx', 'openssl', 'ip'],
-  }),
+  edges(
+    'container',
+    'the steps of a container, and forwarders through nginx and a proxy',
+    ['container', 'forward', 'proxy'],
+    {
+      when: 'changed',
+      inputs: ['test/edges', 'bin', ...FORWARD],
+      tools: ['nginx', 'openssl', 'ip', 'tinyproxy'],
+    },
+  ),
   {
     name: 'digests',
     asks: 'a life has the same digest twice, and on the oldest and the newest Node',

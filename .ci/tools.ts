@@ -86,6 +86,7 @@ const packages = {
   strace: { package: 'strace', version: '--version' },
   'systemd-analyze': { package: 'systemd', version: '--version' },
   xfs_io: { package: 'xfsprogs', version: '-V' },
+  tinyproxy: { package: 'tinyproxy', version: '-v' },
   zsh: { package: 'zsh', version: '--version' },
 } as const;
 

@@ -171,7 +171,7 @@ test('the file system, sockets and the clock are reached by few files', () => {
       'journal/lock.ts',
       'journal/open/owner.ts',
     ],
-    'node:http': ['client/connection.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
+    'node:http': ['client/connection.ts', 'client/proxy.ts', 'http/socket/node-classes.ts', 'http/socket/replies.ts'],
     'node:net': [
       'config/client-address.ts',
       'config/files.ts',

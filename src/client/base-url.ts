@@ -21,6 +21,20 @@ export function readBaseUrl(text: string): string {
   return base;
 }
 
+/** Whether a host name of a URL is this machine, to which no request goes through a proxy. */
+export function isLocal(hostname: string): boolean {
+  return /^((.*\.)?localhost\.?|127(\.\d+){3}|0\.0\.0\.0|\[::1?\]|\[::ffff:7f[0-9a-f]{2}:[0-9a-f]+\])$/i.test(hostname);
+}
+
+/** What a text has to be to be the URL of a proxy. */
+export const PROXY_WANTED = 'must be a URL such as http://proxy.example:3128';
+
+/** @returns undefined for a text that is no URL of a proxy: without `http://`, or with a path */
+export function readProxyUrl(text: unknown): URL | undefined {
+  if (typeof text !== 'string' || !/^http:\/\/[^/?#\\\s]+\/?$/i.test(text)) return undefined;
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
 export interface BaseUrl {
   /** The origin and the path, up to an endpoint and without a slash at its end. */
   readonly base: string;

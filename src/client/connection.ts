@@ -1,9 +1,11 @@
 /** An HTTP client for commands that call a service. It sends each request once; retries are left to the caller. */
 
 import { X509Certificate } from 'node:crypto';
-import http, { type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from 'node:http';
+import type https from 'node:https';
+import type { Agent, AgentOptions } from 'node:https';
 import type { Duplex } from 'node:stream';
-import type { PeerCertificate } from 'node:tls';
+import type { ConnectionOptions, PeerCertificate } from 'node:tls';
 import type { Limits } from '../config/limits.ts';
 import { maskToken } from '../telemetry/masked.ts';
 
@@ -58,6 +60,36 @@ export class NoReply extends Error {
   }
 }
 
+/** The code of a NoReply if a proxy refuses to pass requests on. */
+export const PROXY_REFUSED = 'ERR_PROXY_REFUSED';
+
+/** The way from one client to a service: direct, or through a proxy as `client/proxy.ts` makes it. */
+export interface Route {
+  /** `the proxy http://proxy.example:3128`, without user and password; empty for a direct way. */
+  readonly name: string;
+  /** What is masked in replies and errors. */
+  readonly secrets: readonly string[];
+  /** Connects for TLS, like `createConnection` of an agent. */
+  readonly connect?: (options: ConnectionOptions, done: (error: Error | null, socket?: unknown) => void) => void;
+  /** @returns the options of a request */
+  options(url: URL, own: RequestOptions): RequestOptions;
+  /** @returns the error, with PROXY_REFUSED, for a reply with which a proxy refuses a request */
+  refusal(url: URL, reply: IncomingMessage): Error | undefined;
+  /** @returns what an error begins with: `the proxy …: ` before that has connected. @param sent as of NoReply */
+  prefix(url: URL, sent: boolean): string;
+  /** Ends what was begun. */
+  close(): void;
+}
+
+const direct: Route = {
+  name: '',
+  secrets: [],
+  options: (_url, own) => own,
+  refusal: () => undefined,
+  prefix: () => '',
+  close: () => {},
+};
+
 /** A client with one connection at a time, kept alive for the next call. */
 export interface HttpClient {
   /**
@@ -75,15 +107,16 @@ export type OpenClient = typeof openClient;
  * @returns a client that is not connected yet
  * @param protocol the protocol of every URL that is called, `http:` or `https:`
  * @param ca certificates (PEM) of the authorities that are trusted instead of the default ones of Node
+ * @param route of this client alone
  */
 export function openClient(
   protocol: string,
   limits: Pick<Limits, 'keptMs' | 'replyBytesMax' | 'replyHeadBytesMax' | 'replyChunkBytes'>,
   ca?: string | undefined,
+  route: Route = direct,
 ): HttpClient {
-  // Loaded only if needed, since loading TLS takes time.
-  const { Agent, request } = protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
-  const agent = new Agent({ keepAlive: true, maxSockets: 1, checkServerIdentity, ...(ca !== undefined && { ca }) });
+  const { request } = moduleOf(protocol);
+  const agent = agentOf(protocol, { keepAlive: true, maxSockets: 1, ...(ca !== undefined && { ca }) }, route);
   let keptUntilMs = 0;
   /** Bytes that may still arrive, and what ends the connection after them. Between two calls nothing may arrive. */
   let leftBytes = 0;
@@ -97,7 +130,7 @@ export function openClient(
 
   function call(url: URL, { method, headers, token, body, timeoutMs, signal, ...more }: HttpCall): Promise<HttpReply> {
     const { replyBytesMax } = { ...limits, ...more };
-    const secrets = secretsOf(token, more.secrets);
+    const secrets = [...secretsOf(token, more.secrets), ...route.secrets];
     // The service might be closing an idle connection, and then it is unknown whether a request on it was received.
     if (performance.now() > keptUntilMs) agent.destroy();
     return new Promise<HttpReply>((resolve, reject) => {
@@ -110,22 +143,25 @@ export function openClient(
       };
       const fail = (error: Error) => {
         settle();
-        reject(noReply(error, sent, secrets));
+        reject(noReply(error, sent, secrets, route, url));
       };
-      const giveUp = (problem: string) => {
-        const error = new Error(problem);
+      const giveUp = (error: Error) => {
+        route.close();
         // Rejects the promise here: the events of a destroyed request depend on its state and on the version of Node.
         fail(error);
         httpRequest.destroy(error);
       };
-      const onTimeout = () => giveUp(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
-      const onAbort = () => giveUp('the request was given up');
+      const onTimeout = () => giveUp(late(sent, timeoutMs));
+      const onAbort = () => giveUp(new Error('the request was given up'));
       const onConnect = () => {
         sent = true;
       };
       const onClose = () => fail(new Error('the connection was closed before the whole reply'));
-      const httpRequest = request(url, { method, headers: headersWith(token, headers), agent }, (reply) => {
+      const own = { method, headers: headersWith(token, headers), agent };
+      const httpRequest = request(url, route.options(url, own), (reply) => {
         const { statusCode: status = 0, headers } = reply;
+        const refusal = route.refusal(url, reply);
+        if (refusal !== undefined) return giveUp(refusal);
         const chunks: Buffer[] = [];
         let bytes = 0;
         const finish = () => {
@@ -150,7 +186,7 @@ export function openClient(
       httpRequest.on('socket', (socket) => {
         const bytesMax = limits.replyHeadBytesMax + 2 * replyBytesMax; // chunks of a body have heads of their own
         leftBytes = bytesMax;
-        refuse = () => giveUp(`more than ${bytesMax} bytes arrived`);
+        refuse = () => giveUp(new Error(`more than ${bytesMax} bytes arrived`));
         if (httpRequest.reusedSocket) return onConnect();
         watch(socket);
         socket.once(protocol === 'https:' ? 'secureConnect' : 'connect', onConnect);
@@ -170,7 +206,7 @@ export function openClient(
     });
   }
 
-  return { call, close: () => agent.destroy() };
+  return { call, close: () => void [route.close(), agent.destroy()] };
 }
 
 /** A GET request whose reply can be long. */
@@ -184,6 +220,7 @@ export interface OpenCall {
   readonly idleMs: number;
   /** Ends the request and its reply. */
   readonly signal: AbortSignal | undefined;
+  readonly route?: Route | undefined;
 }
 
 /** A 200 with the requested media type, as a stream; or any other reply, with its body up to `replyBytesMax`. */
@@ -193,24 +230,33 @@ export type OpenedReply =
 
 /** Sends a GET request on a connection of its own. @throws NoReply */
 export function openReply(
-  { url, headers, token, accept, idleMs, signal }: OpenCall,
+  { url, headers, token, accept, idleMs, signal, route = direct }: OpenCall,
   { replyBytesMax }: Pick<Limits, 'replyBytesMax'>,
 ): Promise<OpenedReply> {
-  // Loaded only if needed, since loading TLS takes time.
-  const { request } = url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http;
+  const { request } = moduleOf(url.protocol);
   return new Promise((resolve, reject) => {
     let isConnected = false;
-    const secrets = secretsOf(token);
+    const secrets = [...secretsOf(token), ...route.secrets];
     const all = headersWith(token, { ...headers, Accept: accept });
-    const options = { headers: all, signal, timeout: idleMs, agent: false, checkServerIdentity };
+    const options = { headers: all, signal, timeout: idleMs, agent: agentOf(url.protocol, {}, route) };
     const fail = (error: Error) => {
       clearTimeout(timer);
-      reject(noReply(error, isConnected, secrets));
+      route.close();
+      reject(noReply(error, isConnected, secrets, route, url));
     };
     const onClose = () => fail(new Error('the connection was closed before the reply'));
-    const onTimeout = () => httpRequest.destroy(new Error(`no data arrived within ${idleMs / 1000} s`));
-    const httpRequest = request(url, options, (reply) => {
+    const onTimeout = () => {
+      const error = new Error(`no data arrived within ${idleMs / 1000} s`);
+      if (!isConnected) fail(error); // a request without a connection emits no error before it has one
+      httpRequest.destroy(error);
+    };
+    const httpRequest = request(url, route.options(url, options), (reply) => {
       const { statusCode: status = 0, headers } = reply;
+      const refusal = route.refusal(url, reply);
+      if (refusal !== undefined) {
+        fail(refusal);
+        return void reply.destroy();
+      }
       if (status === 200 && headers['content-type']?.startsWith(accept)) {
         clearTimeout(timer);
         return resolve({ kind: 'long', chunks: reply });
@@ -235,6 +281,20 @@ export function openReply(
     httpRequest.on('close', onClose);
     httpRequest.end();
   });
+}
+
+function late(sent: boolean, timeoutMs: number): Error {
+  return new Error(`${sent ? 'no complete reply' : 'no connection'} within ${timeoutMs / 1000} s`);
+}
+
+/** Loaded only if needed, since loading TLS takes time. */
+function moduleOf(protocol: string): Pick<typeof https, 'request' | 'Agent'> {
+  return protocol === 'https:' ? process.getBuiltinModule('node:https') : (http as never);
+}
+
+function agentOf(protocol: string, options: AgentOptions, { connect }: Route): Agent {
+  const agent = new (moduleOf(protocol).Agent)({ checkServerIdentity, ...options });
+  return protocol === 'https:' && connect ? Object.assign(agent, { createConnection: connect }) : agent;
 }
 
 /** @returns the first bytes of a reply as UTF-8; the rest is not read @throws Error if the connection breaks before */
@@ -272,8 +332,16 @@ function replyWithout(secrets: readonly string[], reply: HttpReply): HttpReply {
   return { status, headers: Object.fromEntries(masked), body: mask(body) };
 }
 
-function noReply(error: NodeJS.ErrnoException, sent: boolean, secrets: readonly string[]): NoReply {
-  error.message = secrets.reduce(maskToken, error.message);
+function noReply(
+  error: NodeJS.ErrnoException,
+  isConnected: boolean,
+  secrets: readonly string[],
+  route: Route,
+  url: URL,
+): NoReply {
+  const sent = isConnected && error.code !== PROXY_REFUSED; // what a proxy refuses did not reach the service
+  const { message } = new NoReply(error, sent);
+  error.message = secrets.reduce(maskToken, route.prefix(url, sent) + message);
   return new NoReply(error, sent);
 }
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { readObject } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import { printable } from '../telemetry/printable.ts';
-import { type HttpReply, NoReply } from './connection.ts';
+import { type HttpReply, NoReply, PROXY_REFUSED } from './connection.ts';
 
 /** The outcome of one report. */
 export type Delivery = { readonly kind: 'recorded' } | DeliveryFailure;
@@ -183,6 +183,7 @@ export function judgeNoReply(error: unknown): DeliveryFailure | SafeToRetry {
   if (sent) return { kind: 'in doubt', reason: `sent no complete reply: ${message}` };
   // Errors before the connection was established are temporary, except TLS errors: a service or a network can come up.
   const reason = `cannot be reached: ${onOneLine(message)}`;
+  if (code === PROXY_REFUSED) return { kind: 'misconfigured', reason };
   if (!isTlsError(code)) return { kind: 'again', reason, afterMs: 0 };
   const untrusted = /SIGN|ISSUER/.test(code) ? '; for a private CA set NODE_EXTRA_CA_CERTS' : '';
   const hint = /SSL|EPROTO/.test(code) ? '; is it an http:// address?' : untrusted;

@@ -3,7 +3,7 @@
 import type { Limits } from '../config/limits.ts';
 import { batchPath } from '../event/item.ts';
 import { type BatchItem, batchesOf, batchHeaders, readBatchReply } from './batch.ts';
-import { type HttpReply, openClient, type TokenHeader } from './connection.ts';
+import { type HttpReply, openClient, type Route, type TokenHeader } from './connection.ts';
 import {
   acceptReport,
   type Delivery,
@@ -25,6 +25,7 @@ export interface ReporterOptions {
   /** Sent with each request to the service, as is the token. */
   readonly headers: Readonly<Record<string, string>>;
   readonly token: TokenHeader | undefined;
+  readonly route?: Route | undefined;
   /** Timeout of one attempt: see `HttpCall`. */
   readonly timeoutMs: number;
   readonly retry: RetryPolicy;
@@ -41,7 +42,7 @@ export class Reporter {
 
   constructor(options: ReporterOptions) {
     this.#options = options;
-    this.#client = openClient(new URL(options.base).protocol, options.limits);
+    this.#client = openClient(new URL(options.base).protocol, options.limits, undefined, options.route);
   }
 
   /** Whether the service is known to record a report with an idempotency key once; false before its features were looked up. */

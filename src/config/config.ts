@@ -54,6 +54,8 @@ export interface Config {
   readonly forwardCaFile: string;
   readonly forwardTokenFile: string;
   readonly forwardTokenHeader: string;
+  /** URL of the proxy to destinations over HTTP, which might have a password; empty for none. */
+  readonly forwardProxy: string;
   /** The name of this service at a hub; empty for the name of the host. */
   readonly name: string;
   readonly whenBehind: 'refuse' | 'remove';
@@ -177,6 +179,12 @@ export const options: Options<Config> = {
     'the file with the token',
   ),
   forwardTokenHeader: tokenHeaderOption('--forward-to: name of the header with the token'),
+  forwardProxy: {
+    argument: 'URL',
+    help: 'reach destinations over HTTP on other machines through this proxy',
+    initial: '',
+    parse: (text) => text, // checked later, like that of a hook
+  },
   onFailedCheck: {
     argument: 'URL',
     help: 'POST the line of each failed check to this URL, in order, until it is accepted',

@@ -90,9 +90,21 @@ export class Forwarder {
   async open(journals: ForwardedJournals): Promise<void> {
     this.#journals = journals;
     const { config } = this.#options;
-    this.#file = await watchDestinations(config, this.#options, this.#journalsOf, () => void this.update());
+    this.#file = await watchDestinations(config, this.#options, this.#journalsOf, () => {
+      this.#logProxies();
+      void this.update();
+    });
     this.#warnOfRate();
+    this.#logProxies();
     await this.update();
+  }
+
+  #logProxies(): void {
+    for (const { name, proxy } of this.#file?.current ?? []) {
+      if (proxy === undefined) continue;
+      const shown = typeof proxy === 'string' ? `http://${new URL(proxy).host}` : proxy.file;
+      this.#options.notices.info(`events are forwarded through proxy ${shown}`, { destination: name });
+    }
   }
 
   /** Called when the service listens: only then is its address known for certain. @throws Error if a hook posts to it */

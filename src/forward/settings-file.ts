@@ -1,8 +1,9 @@
 /** The destinations of a service, from `--forward-to` and from the file of `--forward`, which is read again. */
 
 import { dirname, resolve } from 'node:path';
+import { isLocal, PROXY_WANTED, readProxyUrl } from '../client/base-url.ts';
 import { type Config, deploymentName, destinationName, headerName, options } from '../config/config.ts';
-import { type Checker, type Members, readJsonFile } from '../config/json-file.ts';
+import { type Checker, isObject, type Members, readJsonFile } from '../config/json-file.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
@@ -41,6 +42,7 @@ export type DestinationOptions = Pick<
   | 'forwardTokenFile'
   | 'forwardTokenHeader'
   | 'forwardCaFile'
+  | 'forwardProxy'
   | 'onFailedCheck'
   | 'deployments'
   | 'whenBehind'
@@ -83,6 +85,8 @@ export async function watchDestinations(
   journalsOf: (settings: DestinationSettings) => number,
   changed: (all: readonly DestinationSettings[]) => void,
 ): Promise<WatchedFile<readonly DestinationSettings[]> | undefined> {
+  if (config.forwardProxy !== '' && readProxyUrl(config.forwardProxy) === undefined)
+    throw new Error(`--forward-proxy ${PROXY_WANTED}`);
   const own = ownOf(config);
   const problemOf = (all: readonly DestinationSettings[]) => {
     const count = all.reduce((sum, one) => sum + journalsOf(one), 0);
@@ -185,6 +189,7 @@ function upstreamOf(config: DestinationOptions): DestinationSettings {
     ...DEFAULTS,
     name: UPSTREAM,
     ...placeOf(forwardTo),
+    ...proxyOf(forwardTo, undefined, config),
     tokenFile: forwardTokenFile || undefined,
     tokenHeader: forwardTokenHeader,
     caFile: forwardCaFile || undefined,
@@ -238,8 +243,8 @@ function readEntry(
   config: DestinationOptions,
   checker: Checker,
 ): DestinationSettings {
-  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'headers', 'only']);
-  const { name, to, deployments, hold = true, only, headers, ...more } = entry as Partial<DestinationSettings>;
+  checker.known(entry, path, ['name', 'to', ...Object.keys(members), 'headers', 'proxy', 'only']);
+  const { name, to, deployments, hold = true, only, headers, proxy, ...more } = entry as Partial<DestinationSettings>;
   if (!isText(name) || !destinationName.test(name)) {
     const problem = 'must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit';
     checker.refuse(`${path}.name`, problem);
@@ -253,6 +258,8 @@ function readEntry(
   const { tokenHeader = DEFAULTS.tokenHeader } = more;
   const wrong = headers === undefined ? [] : headerProblems(headers, tokenHeader);
   for (const [at, problem] of wrong) checker.refuse(`${path}.headers${at}`, problem);
+  if (proxy !== undefined && !isProxy(proxy))
+    checker.refuse(`${path}.proxy`, `${PROXY_WANTED}, {"file": "PATH"} or "none"`);
   let wanted: Filter | undefined;
   try {
     if (only !== undefined) wanted = readOnly(only);
@@ -279,6 +286,7 @@ function readEntry(
     ...more,
     name: String(name),
     ...placeOf(String(to)),
+    ...proxyOf(String(to), proxy, config),
     ...(wanted !== undefined && { only: wanted }),
     ...(headers !== undefined && wrong.length === 0 && { headers: locatedIn(headers, folder) }),
     deployments,
@@ -287,6 +295,19 @@ function readEntry(
     caFile: located(caFile),
     hold: hold && config.whenBehind === 'refuse',
   };
+}
+
+/** @param proxy that the destination has in the file; without one, that of `--forward-proxy` counts */
+function proxyOf(
+  to: string,
+  proxy: DestinationSettings['proxy'],
+  { forwardProxy, forward }: DestinationOptions,
+): Pick<DestinationSettings, 'proxy'> {
+  const isLocalOnly = isLocal(/:\/\/(\[[^\]]*\]|[^:/,?#]*)/.exec(to)?.[1] ?? '');
+  if (isLocalOnly || proxy === 'none' || meaningless(to).includes('proxy')) return {};
+  const place = proxy ?? (forwardProxy || undefined);
+  if (place === undefined) return {};
+  return { proxy: typeof place === 'string' ? place : { file: resolve(dirname(forward), `${place.file}`) } };
 }
 
 /** @returns the headers, with paths that do not depend on the folder of the process */
@@ -341,6 +362,10 @@ function schemeOf(url: string): string {
 /** @returns the URL without a slash at its end, or of a hook what may be shown, and the rest */
 function placeOf(url: string): Pick<DestinationSettings, 'to' | 'hookPath'> {
   return readHookUrl(url) ?? { to: url.replace(/\/+$/, '') };
+}
+
+function isProxy(value: unknown): boolean {
+  return value === 'none' || readProxyUrl(value) !== undefined || (isObject(value) && isText(value['file']));
 }
 
 const VISIBLE = /^[\x21-\x7e]{1,100}$/;

@@ -32,6 +32,8 @@ export interface DestinationSettings {
   /** Name of a user, and file with the password, at an engine. */
   readonly user?: string | undefined;
   readonly passwordFile?: string | undefined;
+  /** URL of the proxy that requests go through, or the file that has it: it might have a password. */
+  readonly proxy?: string | { readonly file: string } | undefined;
   /** File with certificates (PEM) of authorities, which are trusted instead of the ones that Node knows. */
   readonly caFile?: string | undefined;
   /** Most requests a second; if it is absent, as many as the kind allows. A plain upstream gets an event in each. */

@@ -49,6 +49,7 @@ test('without flags and environment the defaults apply', () => {
     forwardTokenFile: '',
     forwardTokenHeader: 'Service-Cloud-Api-Token',
     forwardCaFile: '',
+    forwardProxy: '',
     whenBehind: 'refuse',
     ack: '',
     deployments: '',

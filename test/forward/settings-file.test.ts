@@ -84,7 +84,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, headers, only; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, headers, proxy, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -186,7 +186,7 @@ test('--forward-to takes an engine, and a token where one means something', asyn
 test('headers are bounded, are not those of the protocol or the token, and no problem has a value [headers-1]', () => {
   const full = 'must be an object with 1 to 8 headers, such as {"X-Team": "data"}';
   const value = 'must be a text of one line of ASCII, or {"file": "PATH"}';
-  const taken = 'is a header of the protocol, of the token, or there twice; leave it out';
+  const taken = 'is of the protocol, of the token, or there twice; leave it out';
   const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`X-${at}`, 'secret']));
   const named = (name: string, given: unknown = 'secret') => ({ [name]: given });
   const owned = ['Host', 'connection', 'Content-Type', 'Content-Anything', 'TRANSFER-ENCODING', 'Idempotency-Key'];
@@ -224,7 +224,45 @@ test('headers are bounded, are not those of the protocol or the token, and no pr
     assert.deepEqual(good(fileOf({ name: 'a', to, headers }))[0]?.headers, headers);
   }
   const own = { name: 'a', to: 'http://h', tokenHeader: 'Authorization', headers: { authorization: 'x' } };
-  assert.match(problems(fileOf(own)).join(), /headers\.authorization is a header of the protocol, of the token/);
+  assert.match(problems(fileOf(own)).join(), /headers\.authorization is of the protocol, of the token/);
+});
+
+test('--forward-proxy is for destinations over HTTP elsewhere, and no problem shows its login', async () => {
+  const global = configOf('--forward', '/etc/f.json', '--forward-proxy', 'http://me:secret@p.example:3128');
+  const proxyOf = (to: string, proxy?: unknown) => good(fileOf({ name: 'a', to, proxy }), global)[0]?.proxy;
+  const [one, other] = ['http://me:secret@p.example:3128', 'http://other.example'];
+  for (const to of ['https://h', 'http://h', 'hook+https://h/x', 'clickhouse+http://h/a.b']) {
+    assert.deepEqual([proxyOf(to), proxyOf(to, other), proxyOf(to, 'none')], [one, other, undefined], to);
+    assert.deepEqual(proxyOf(to, { file: 'p' }), { file: '/etc/p' });
+  }
+  for (const to of ['nats://n/A', 'http://127.0.0.1:3', 'hook+http://localhost/x', 'http://[::1]:3000'])
+    assert.equal(proxyOf(to), undefined, to);
+  const problem = 'must be a URL such as http://proxy.example:3128';
+  for (const wrong of [
+    7,
+    'secret',
+    'https://me:secret@p',
+    'socks5://secret',
+    'http://p/secret',
+    {},
+    { file: '' },
+    null,
+  ])
+    assert.deepEqual(
+      problems(fileOf({ name: 'a', to: 'https://h', proxy: wrong })),
+      [`line 1: destinations[0].proxy ${problem}, {"file": "PATH"} or "none"`],
+      JSON.stringify(wrong),
+    );
+  assert.match(problems(fileOf({ name: 'a', to: 'nats://n/A', proxy: other })).join(), /proxy means nothing to a dest/);
+  await assert.rejects(watch(configOf('--forward-to', 'http://h', '--forward-proxy', 'socks5://me:secret@p')), {
+    message: `--forward-proxy ${problem}`,
+  });
+  const upstream = configOf('--forward-to', 'http://h', '--on-failed-check', 'http://i/x', '--forward-proxy', one);
+  const watched = (await watch(upstream))?.current ?? [];
+  assert.deepEqual(
+    watched.map(({ proxy }) => proxy),
+    [one, one],
+  );
 });
 
 test('a hook shows its host alone, and says which events it gets', () => {

@@ -98,6 +98,7 @@ const excuses: readonly Excuse[] = [
     texts: [
       'name a destination of',
       'or check headers',
+      /^the proxy in … …$/,
       'nothing is forwarded; start a service',
       /^… cannot be read: …; …$/,
       'check its file system, or what writes',
@@ -139,7 +140,7 @@ const excuses: readonly Excuse[] = [
   {
     reason: 'the beginning of the message names the option',
     paths: ['forward/settings-file.ts'],
-    texts: [/^--on-failed-check must be/, 'user and passwordFile are members'],
+    texts: [/^--on-failed-check must be/, '{"file": "PATH"} or "none"', 'user and passwordFile are members'],
   },
   {
     reason: 'a command prints it as a result',

@@ -89,14 +89,14 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(tooLong);
 }
 
-export function makeCertificate(folder: string): { certificateFile: string; keyFile: string } {
+export function makeCertificate(folder: string, address = '127.0.0.1'): { certificateFile: string; keyFile: string } {
   const certificateFile = join(folder, 'certificate.pem');
   const keyFile = join(folder, 'key.pem');
   const made = spawnSync(
     'openssl',
     [
       ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
-      ...['-subj', `/CN=${PUBLIC_NAME}`, '-addext', `subjectAltName=DNS:${PUBLIC_NAME},IP:127.0.0.1`],
+      ...['-subj', `/CN=${PUBLIC_NAME}`, '-addext', `subjectAltName=DNS:${PUBLIC_NAME},IP:${address}`],
       ...['-keyout', keyFile, '-out', certificateFile],
     ],
     { encoding: 'utf8', timeout: READY_MS },

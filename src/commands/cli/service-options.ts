@@ -1,6 +1,6 @@
 /** The options of the commands that call a service: its URL, its token, and how long to wait for it. */
 
-import type { TokenHeader } from '../../client/connection.ts';
+import type { Route, TokenHeader } from '../../client/connection.ts';
 import { options, version } from '../../config/config.ts';
 import { readToken } from '../../config/files.ts';
 import { limits } from '../../config/limits.ts';
@@ -76,16 +76,22 @@ export const readingOptions = {
 };
 
 /**
- * @returns the headers of each request and its token
- * @throws Error if the file holds no valid token; the message does not contain the token
+ * @returns the headers of each request, its token, and the proxy that the environment names for the URL
+ * @throws Error if the file holds no valid token, or a variable no proxy; the message contains neither
  */
 export async function callerOf(
-  { tokenFile, tokenHeader }: Pick<ServiceOptions, 'tokenFile' | 'tokenHeader'>,
+  { url, tokenFile, tokenHeader }: Pick<ServiceOptions, 'url' | 'tokenFile' | 'tokenHeader'>,
   { complain }: Pick<Output, 'complain'>,
-): Promise<{ headers: Readonly<Record<string, string>>; token: TokenHeader | undefined }> {
+): Promise<{
+  headers: Readonly<Record<string, string>>;
+  token: TokenHeader | undefined;
+  route: Route | undefined;
+}> {
   const headers = { 'User-Agent': `assetlog/${version}` };
-  if (tokenFile === '') return { headers, token: undefined };
+  const isProxied = /^https?_proxy$/im.test(Object.keys(process.env).join('\n'));
+  const route = isProxied ? (await import('../../client/proxy.ts')).proxyFor(new URL(url), process.env) : undefined;
+  if (tokenFile === '') return { headers, token: undefined, route };
   const { token, exposed } = await readToken(tokenFile, limits);
   if (exposed) complain(`every user of this machine can read the token in ${tokenFile}; chmod 600 it`);
-  return { headers, token: { name: tokenHeader, token } };
+  return { headers, token: { name: tokenHeader, token }, route };
 }

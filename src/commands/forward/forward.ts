@@ -29,6 +29,7 @@ const destinationOptions = {
   forwardTokenFile: forTest(options.forwardTokenFile),
   forwardTokenHeader: forTest(options.forwardTokenHeader),
   forwardCaFile: forTest(options.forwardCaFile),
+  forwardProxy: forTest(options.forwardProxy),
   onFailedCheck: forTest(options.onFailedCheck),
   deployments: forTest(options.deployments),
 };

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Asset, keyOf } from '../../assets/asset-state.ts';
 import { readBaseUrl } from '../../client/base-url.ts';
-import { type HttpReply, openReply, type TokenHeader } from '../../client/connection.ts';
+import { type HttpReply, openReply, type Route, type TokenHeader } from '../../client/connection.ts';
 import {
   type DeliveryFailure,
   judge,
@@ -74,7 +74,11 @@ interface Removed {
   readonly seq: number;
 }
 
-type Caller = { readonly headers: Readonly<Record<string, string>>; readonly token: TokenHeader | undefined };
+type Caller = {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly token: TokenHeader | undefined;
+  readonly route: Route | undefined;
+};
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 class RemoteJournal implements JournalSource {

@@ -1,6 +1,6 @@
 /** What answers of destinations have in common, whatever their kind and their protocol. */
 
-import type { NoReply } from '../../client/connection.ts';
+import { type NoReply, PROXY_REFUSED } from '../../client/connection.ts';
 import { isTlsError, onOneLine } from '../../client/delivery.ts';
 import { LateFileError } from '../../config/file-queue.ts';
 import type { Line } from '../../journal/look/reading.ts';
@@ -73,6 +73,7 @@ export function unreached(
   { caFile }: Pick<DestinationSettings, 'caFile'>,
 ): Again | Stopped {
   const reason = `cannot be reached: ${problemOf(code, quote(message))}`;
+  if (code === PROXY_REFUSED) return turnedAway(reason);
   return isTlsError(code) ? turnedAway(`${reason}; ${tlsHint(code, caFile)}`) : { kind: 'again', reason };
 }
 

@@ -1,5 +1,6 @@
 /** The files with the secrets of a destination, and with the authorities that it is trusted by. */
 
+import { PROXY_WANTED, readProxyUrl } from '../../client/base-url.ts';
 import { LateFileError } from '../../config/file-queue.ts';
 import { fileVersion, readText, readToken } from '../../config/files.ts';
 import type { Limits } from '../../config/limits.ts';
@@ -11,13 +12,15 @@ export interface Secrets {
   readonly password: string | undefined;
   /** The operator's own ones; none if there are no such. */
   readonly headers: Readonly<Record<string, string>>;
+  /** URL of the proxy, with its user and password. */
+  readonly proxy: string | undefined;
   /** Certificates (PEM), which are trusted instead of the ones that Node knows. */
   readonly ca: string | undefined;
 }
 
 type CredentialLimits = Pick<Limits, 'keptMs' | 'tokenBytesMax' | 'caBytesMax' | 'fileReadMs'>;
 
-export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'headers' | 'caFile'>;
+export type CredentialFiles = Pick<DestinationSettings, 'tokenFile' | 'passwordFile' | 'headers' | 'proxy' | 'caFile'>;
 
 /** Reads the files again when that is due. */
 export class Credentials {
@@ -63,7 +66,7 @@ export class Credentials {
 
   async #read(signal: AbortSignal): Promise<Secrets> {
     const { caBytesMax, fileReadMs } = this.#limits;
-    const { tokenFile, passwordFile, headers = {}, caFile } = this.#files;
+    const { tokenFile, passwordFile, headers = {}, proxy: place, caFile } = this.#files;
     // Before they are read: a change meanwhile is then another version.
     this.#version = await this.#currentVersion(signal);
     const secretIn = async (path: string | undefined, what: 'token' | 'password' | 'value') =>
@@ -74,17 +77,23 @@ export class Credentials {
     for (const [name, value] of Object.entries(headers)) {
       all.push([name, typeof value === 'string' ? value : (await secretIn(value.file, 'value'))!]);
     }
+    const proxy = typeof place === 'object' ? await secretIn(place.file, 'value') : place;
+    if (proxy !== undefined && readProxyUrl(proxy) === undefined) {
+      throw new Error(`the proxy in ${(place as { file: string }).file} ${PROXY_WANTED}`);
+    }
     const ca = caFile === undefined ? undefined : await readText(caFile, caBytesMax, fileReadMs, signal);
     // Node trusts no certificate at all then, and its error would not name the file.
     if (ca?.includes('-----BEGIN CERTIFICATE-----') === false) throw new Error(`${caFile} has no certificate (PEM)`);
     this.#readMs = performance.now();
-    this.#secrets = { token, password, headers: Object.fromEntries(all), ca };
+    this.#secrets = { token, password, headers: Object.fromEntries(all), proxy, ca };
     return this.#secrets;
   }
 
   get #paths(): string[] {
-    const { tokenFile, passwordFile, headers = {}, caFile } = this.#files;
-    const valueFiles = Object.values(headers).map((value) => (typeof value === 'string' ? undefined : value.file));
+    const { tokenFile, passwordFile, headers = {}, proxy, caFile } = this.#files;
+    const valueFiles = [...Object.values(headers), proxy].map((one) =>
+      typeof one === 'object' ? one.file : undefined,
+    );
     return [tokenFile, passwordFile, ...valueFiles, caFile].filter((path) => path !== undefined);
   }
 

@@ -113,7 +113,7 @@ export interface AskableDestination extends Destination {
 export interface Opening
   extends Pick<
     DestinationSettings,
-    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'headers' | 'user' | 'passwordFile' | 'caFile' | 'stamp'
+    'to' | 'hookPath' | 'tokenFile' | 'tokenHeader' | 'headers' | 'user' | 'passwordFile' | 'proxy' | 'caFile' | 'stamp'
   > {
   /** The id of the journal that is forwarded. */
   readonly source: string;

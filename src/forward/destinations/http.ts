@@ -1,6 +1,14 @@
 /** The requests to one destination over HTTP: its URL, token, headers and CA. */
 
-import { type HttpCall, type HttpClient, type HttpReply, NoReply, openClient } from '../../client/connection.ts';
+import { isLocal } from '../../client/base-url.ts';
+import {
+  type HttpCall,
+  type HttpClient,
+  type HttpReply,
+  NoReply,
+  openClient,
+  type Route,
+} from '../../client/connection.ts';
 import { isChallenge, isTokenLimit, retryAfterMs } from '../../client/delivery.ts';
 import { version } from '../../config/config.ts';
 import { loginHint, notSent, problemOf, quote, readObject, type Said, turnedAway, unreached } from './answers.ts';
@@ -41,7 +49,10 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   readonly #credentials: Credentials;
   readonly #judgeOwn: (reply: HttpReply) => Own | undefined;
   #client: HttpClient | undefined;
+  /** What it was opened with. */
   #ca: string | undefined;
+  #proxyUrl: string | undefined;
+  #route: Route | undefined;
 
   /**
    * @param judgeOwn called with each reply first; undefined for one that means what it means to every kind
@@ -68,7 +79,8 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
   async #send({ path, headers, ...call }: HttpRequest): Promise<Answer | Own> {
     const { tokenHeader, secrets = [], limits } = this.#options;
     const { origin, pathname } = this.#base;
-    const { password, token = password, headers: own, ca } = await this.#credentials.read(call.signal);
+    const { password, token = password, headers: own, ca, proxy } = await this.#credentials.read(call.signal);
+    if (proxy !== undefined && !isLocal(this.#base.hostname)) await this.#goThrough(proxy);
     const client = this.#connect(ca);
     const reply = await client.call(new URL(`${origin}${pathname.replace(/\/+$/, '')}${path}`), {
       ...call,
@@ -84,11 +96,19 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     this.#client?.close();
   }
 
+  async #goThrough(proxy: string): Promise<void> {
+    if (proxy === this.#proxyUrl) return;
+    this.#route = (await import('../../client/proxy.ts')).openProxy(proxy);
+    this.#proxyUrl = proxy;
+    this.#client?.close();
+    this.#client = undefined;
+  }
+
   #connect(ca: string | undefined): HttpClient {
     if (this.#client === undefined || ca !== this.#ca) {
       this.#client?.close();
       const { limits, keptMs = limits.keptMs, openClient: open = openClient } = this.#options;
-      this.#client = open(this.#base.protocol, { ...limits, keptMs }, ca);
+      this.#client = open(this.#base.protocol, { ...limits, keptMs }, ca, this.#route);
       this.#ca = ca;
     }
     return this.#client;
@@ -98,7 +118,9 @@ export class HttpRequests<Own extends { readonly kind: string } = never> {
     const { status, headers, body } = reply;
     const said = readObject(body);
     const text = typeof said?.['error'] === 'string' ? said['error'] : body;
-    const reason = `answers ${status}: ${quote(text) || 'nothing'}`;
+    // A page of the proxy looks like one of the destination.
+    const way = this.#route === undefined || said !== undefined ? '' : ` through ${this.#route.name}`;
+    const reason = `answers ${status}${way}: ${quote(text) || 'nothing'}`;
     // The text of an assetlog is for authors of clients: it lists every path.
     const also = this.#options.headers === undefined ? '' : ', or check headers';
     const hint = `${loginHint(this.#options, 'a token file')}${also}`;

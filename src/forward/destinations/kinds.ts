@@ -116,7 +116,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['nats', 'nats+tls'],
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
-    withoutMembers: ['tokenHeader', 'headers', 'stamp', 'inDoubt', 'only', 'lingerMs'],
+    withoutMembers: ['tokenHeader', 'headers', 'proxy', 'stamp', 'inDoubt', 'only', 'lingerMs'],
     open: openNats,
     openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
     repeatsBatches: false,

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { openClient } from '../../../src/client/connection.ts';
 import { limits as standard } from '../../../src/config/limits.ts';
 import type { Destination } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
@@ -107,4 +108,38 @@ test('no value is in the log, a status, a dead letter or a state, whatever repea
   assert.deepEqual(reveals(all), []);
   assert.match(all, /\*\*\*/);
   assert.match(tried.stdout + tried.stderr, /or check headers/);
+});
+
+test('a destination on this machine is not reached through a proxy, one elsewhere is, and a file is read again [proxy-3]', async (t) => {
+  const file = join(newFolder(t), 'proxy');
+  const seen: (string | undefined)[] = [];
+  const open: typeof openClient = (protocol, limits, ca, route) => {
+    seen.push(route?.name);
+    return openClient(protocol, { ...limits }, ca, route);
+  };
+  const ask = async (to: string, kind: 'hub' | 'clickhouse' = 'hub', proxy: string | { file: string } = { file }) => {
+    const destination = traitsOf[kind].open({
+      ...{ to, source: SOURCE, tokenHeader: 'X-Token', stamp: false, proxy, openClient: open },
+      limits: { ...standard, keptMs: 0 },
+    });
+    t.after(() => destination.close());
+    const found = await destination.ask(NEVER);
+    return { destination, reason: 'reason' in found ? found.reason : '' };
+  };
+  writeFileSync(file, 'http://me:secret-word@127.0.0.1:1');
+  const { url } = await startScripted(t, () => [503, 'later']);
+  for (const to of [url, url.replace('127.0.0.1', 'localhost'), url.replace('127.0.0.1', '127.1')]) {
+    assert.match((await ask(to)).reason, /answers 503: later/);
+    assert.match((await ask(`clickhouse+${to}/a.b`, 'clickhouse')).reason, /answers 503: later/);
+  }
+  assert.deepEqual([...new Set(seen)], [undefined]);
+  const { destination, reason } = await ask('http://hub.example');
+  assert.equal(reason, 'cannot be reached: the proxy http://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1');
+  writeFileSync(file, 'http://127.0.0.1:2');
+  await destination.ask(NEVER);
+  assert.deepEqual(seen.slice(-2), ['the proxy http://127.0.0.1:1', 'the proxy http://127.0.0.1:2']);
+  writeFileSync(file, 'socks5://secret');
+  const wrong = await destination.ask(NEVER);
+  const problem = `no request was sent: the proxy in ${file} must be a URL such as http://proxy.example:3128`;
+  assert.equal('reason' in wrong && wrong.reason, problem);
 });

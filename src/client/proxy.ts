@@ -1,0 +1,95 @@
+/** A proxy between a client and a service: it gets the whole URL of a request, or with TLS only the name of the host (CONNECT). */
+
+import http from 'node:http';
+import type { ConnectionOptions } from 'node:tls';
+import { decode } from '../telemetry/masked.ts';
+import { isLocal, PROXY_WANTED, readProxyUrl } from './base-url.ts';
+import { PROXY_REFUSED, type Route } from './connection.ts';
+
+/** @param given as `readProxyUrl` accepts it. @returns the way of one client */
+export function openProxy(given: string): Route {
+  const { host, hostname, port, username, password } = readProxyUrl(given)!;
+  const login = Buffer.from(`${decode(username)}:${decode(password)}`).toString('base64');
+  const headers: Record<string, string> = username === '' ? {} : { 'Proxy-Authorization': `Basic ${login}` };
+  const place = { hostname: bare(hostname), port: port || 80 };
+  const name = `the proxy http://${host}`;
+  /** What the proxy is asked for, and how far it is. */
+  let asked: http.ClientRequest | undefined;
+  let stage = name;
+
+  function connect(options: ConnectionOptions, done: (error: Error | null, socket?: unknown) => void): void {
+    const { host: target = '' } = options;
+    const path = `${target.includes(':') ? `[${target}]` : target}:${options.port}`;
+    const own = { method: 'CONNECT', path, headers: { Host: path, ...headers }, agent: false };
+    const request = http.request({ ...place, ...own });
+    asked = request;
+    stage = name;
+    request.on('socket', (socket) =>
+      socket.once('connect', () => {
+        stage = `${name}, asked for ${path}`;
+      }),
+    );
+    request.on('connect', ({ statusCode: status = 0 }, socket) => {
+      asked = undefined;
+      if (status < 300) {
+        stage = `through ${name}`;
+        return done(null, process.getBuiltinModule('node:tls').connect({ ...options, socket }));
+      }
+      socket.destroy();
+      // 5xx: it does not reach the service, which can change.
+      done(status < 500 ? refused(status) : new Error(`it answers ${status}`));
+    });
+    request.on('error', done);
+    request.end();
+  }
+
+  return {
+    name,
+    secrets: username === '' ? [] : [decode(password), login],
+    connect,
+    options: ({ protocol, host, href }, own) =>
+      protocol === 'https:'
+        ? own
+        : { ...own, ...place, path: href, headers: { ...(own.headers as object), Host: host, ...headers } },
+    refusal: ({ protocol }, { statusCode: status = 0, headers: { via, 'content-type': type = '' } }) => {
+      // A service that is an assetlog says why as JSON.
+      const isOfProxy = status === 407 || (status === 403 && via !== undefined && !type.includes('json'));
+      return protocol === 'http:' && isOfProxy ? refused(status) : undefined;
+    },
+    prefix: ({ protocol }, sent) => `${sent ? `through ${name}` : protocol === 'https:' ? stage : name}: `,
+    close: () => asked?.destroy(),
+  };
+}
+
+function refused(status: number): Error {
+  const reason = `it answers ${status}; check its login, and what it permits`;
+  return Object.assign(new Error(reason), { code: PROXY_REFUSED });
+}
+
+/** @returns a host name of a URL without the brackets of an IPv6 address */
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}
+
+/**
+ * Finds the proxy for a URL in `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, also in lower case, which comes first.
+ * @throws Error, without the value, for a variable that has no URL of a proxy
+ */
+export function proxyFor(url: URL, env: NodeJS.ProcessEnv): Route | undefined {
+  const variable = url.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY';
+  const value = (name: string) => env[name.toLowerCase()] ?? env[name] ?? '';
+  const given = value(variable).trim();
+  if (given === '' || isLocal(url.hostname) || isExcepted(url, value('NO_PROXY'))) return undefined;
+  const text = given.includes('://') ? given : `http://${given}`;
+  if (readProxyUrl(text) !== undefined) return openProxy(text);
+  throw new Error(`${variable} ${PROXY_WANTED}`);
+}
+
+/** @param list names, which stand for the names below them as well, with a port or without; or `*` */
+function isExcepted({ hostname, host }: URL, list: string): boolean {
+  return list.split(/[\s,]+/).some((one) => {
+    const name = one.toLowerCase().replace(/^\*?\./, '');
+    const isName = (own: string) => own === name || own.endsWith(`.${name}`);
+    return name === '*' || (name !== '' && [host, hostname, bare(hostname)].some(isName));
+  });
+}
