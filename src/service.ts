@@ -132,10 +132,12 @@ async function start(setup: Setup): Promise<Service> {
   const folder = await lock(setup);
   let own: Pick<Listener, 'address' | 'port'> | undefined;
   const isOwnUrl = (url: URL) => own !== undefined && leadsTo(url, own, config.allowedHost);
-  const peers = await Peers.create(setup, folder, isOwnUrl);
   const journals = createJournals(setup, folder, () => recording);
   const allAssets = createAssets(setup, folder, journals);
-  const isKept = config.watchAsset.length > 0 || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
+  const peers = await Peers.create(setup, folder, allAssets, isOwnUrl);
+  // The file of --forward can get a hook with `on` while the service runs.
+  const isNeeded = config.watchAsset.length > 0 || config.forward !== '';
+  const isKept = isNeeded || isReadingOn(config, at.kind === 'address' ? at.host : LOOPBACK);
   const requests = createRequests(setup, allAssets, peers);
   const recorded = {
     folder,

@@ -13,6 +13,7 @@ import {
   NONE,
   recordedAt,
 } from './asset-state.ts';
+import type { Run } from './runs.ts';
 
 /**
  * @param by whether the latest events have their `event_time`
@@ -31,13 +32,24 @@ export function assetJson(asset: Asset, by: By, firstSeq = asset.firstSeq ?? 0):
       passed: check.passed,
       severity: check.severity,
       ...latestAsJson(check, by, firstSeq),
-      ...(check.inARow > 0 && {
-        since_seq: check.sinceSeq,
-        since: new Date(check.sinceMs).toISOString(),
-        in_a_row: check.inARow,
-      }),
+      ...(check.inARow > 0 && runJson(check)),
     })),
   };
+}
+
+/** @returns the asset in the form of its file, which also has the results before the last ones */
+export function savedJson(asset: Asset): AssetJson {
+  const { check, checks, ...saved } = assetJson(asset, 'event_time');
+  const withBefore = (one: CheckJson): CheckJson => {
+    const before = asset.checks?.get(one.check_name)?.before;
+    return before === undefined ? one : { ...one, before: runJson(before) };
+  };
+  return { ...saved, checks: checks.map(withBefore) };
+}
+
+/** @returns results in a row in the form of JSON */
+export function runJson({ sinceSeq, sinceMs, inARow }: Run): RunJson {
+  return { since_seq: sinceSeq, since: new Date(sinceMs).toISOString(), in_a_row: inARow };
 }
 
 function latestAsJson(latest: Latest, by: By, firstSeq: number): LatestJson {
@@ -81,12 +93,17 @@ interface LatestJson {
   readonly removed?: true | undefined;
 }
 
-interface CheckJson extends LatestJson, Pick<Check, 'passed' | 'severity'> {
+interface RunJson {
+  readonly since_seq: number;
+  readonly since: string;
+  readonly in_a_row: number;
+}
+
+/** The members of `RunJson` are missing in the reply of an older service. */
+interface CheckJson extends LatestJson, Partial<RunJson>, Pick<Check, 'passed' | 'severity'> {
   readonly check_name: string;
-  /** The next three are missing in the reply of an older service. */
-  readonly since_seq?: number;
-  readonly since?: string;
-  readonly in_a_row?: number;
+  /** Only in the file. */
+  readonly before?: RunJson;
 }
 
 function latestOf({ count, seq, time, event_time, partition, data_version }: LatestJson): Latest {
@@ -95,7 +112,11 @@ function latestOf({ count, seq, time, event_time, partition, data_version }: Lat
 }
 
 function checkOf(json: CheckJson): Check {
-  const { passed, severity, since_seq: sinceSeq = 0, since, in_a_row: inARow = 0 } = json;
-  const sinceMs = since === undefined ? 0 : Date.parse(since);
-  return Object.assign(blankCheck(), latestOf(json), { passed, severity, sinceSeq, sinceMs, inARow });
+  const { passed, severity, before } = json;
+  const own = { passed, severity, ...runIn(json), before: before && runIn(before) };
+  return Object.assign(blankCheck(), latestOf(json), own);
+}
+
+function runIn({ since_seq: sinceSeq = 0, since, in_a_row: inARow = 0 }: Partial<RunJson>): Run {
+  return { sinceSeq, sinceMs: since === undefined ? 0 : Date.parse(since), inARow };
 }

@@ -4,7 +4,7 @@
  *
  *     file = head asset… end                          (JSON lines)
  *     head = {"format":1,"seq":…,"since_seq":…,"unseen":[[4,6]],"refused":0}
- *     asset = as in the reply of GET /assets, in the order of the keys
+ *     asset = as in the reply of GET /assets, in the order of the keys; of a check also `before`, the results in a row before
  *     end  = {"assets":…,"seq":…,"id":"…","line_crc":"…","crc":"…"}
  *
  * Events may be recorded while the assets are written. The file has all events up to the `seq` of its head, and of some assets
@@ -24,7 +24,7 @@ import { forEachLine } from '../journal/line/lines.ts';
 import type { LineMark } from '../journal/line/record.ts';
 import { isSealed, sealed } from '../journal/sealed.ts';
 import { type GoneRange, STATE_FILE } from '../journal/segments.ts';
-import { type AssetJson, assetJson, assetOf } from './asset-json.ts';
+import { type AssetJson, assetOf, savedJson } from './asset-json.ts';
 import type { AssetStates } from './asset-state.ts';
 
 /** The state of the assets of a journal. */
@@ -79,8 +79,7 @@ function* encoded(kept: Kept): Generator<Buffer> {
   let crc = 0;
   let assets = 0;
   for (const asset of states.inOrder()) {
-    const { check, ...saved } = assetJson(asset, 'event_time');
-    text += `${JSON.stringify(saved)}\n`;
+    text += `${JSON.stringify(savedJson(asset))}\n`;
     assets += 1;
     if (text.length < PART_CHARACTERS) continue;
     const part = Buffer.from(text);

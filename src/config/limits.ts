@@ -236,6 +236,9 @@ export const limits = {
   assetBytesMax: 192 * MIB,
   /** How long a request waits while the state of the assets is read; after that it gets 503. */
   assetsWaitMs: 5_000,
+  /** Interval at which stale assets are searched for, and assets that a hook gets until they have an event again. */
+  staleCheckMs: 10_000,
+  staleMax: 1_000,
   /** Keys of `--watch-asset`. */
   watchedKeysMax: 20,
   /** How long `/metrics` waits for the state of these keys. */

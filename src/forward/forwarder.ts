@@ -12,6 +12,7 @@ import { Acks } from './acks.ts';
 import { kindOf, traitsOf } from './destinations/kinds.ts';
 import type { Hub } from './hub/hub.ts';
 import { JournalPipes, type JournalPipesOptions } from './journal-pipes.ts';
+import type { KnownAssets } from './pipe/alarms.ts';
 import type { Pipe } from './pipe/pipe.ts';
 import { pipeStates } from './pipe/status.ts';
 import type { SeqRange } from './position.ts';
@@ -33,12 +34,15 @@ export interface ForwardedJournals {
   retain(deployment: Deployment): void;
 }
 
-export interface ForwarderOptions extends Omit<JournalPipesOptions, 'deployment' | 'disk' | 'source' | 'through'> {
+export interface ForwarderOptions
+  extends Omit<JournalPipesOptions, 'deployment' | 'disk' | 'source' | 'through' | 'assets'> {
   readonly config: Config;
   /** The receiving side of the same service, once a journal is open. */
   readonly hub: () => Pick<Hub, 'receiverOf'>;
   /** @returns the folder of a journal */
   readonly diskOf: (deployment: Deployment) => Disk;
+  /** @returns the assets of a journal */
+  readonly assetsOf?: (deployment: Deployment) => KnownAssets;
   /** Of no URL before the service listens. */
   readonly isOwnUrl?: IsOwnUrl;
   /** Like `AcksOptions.onAcknowledged`. */
@@ -294,7 +298,7 @@ export class Forwarder {
 
   #add(deployment: Deployment): void {
     if (this.#journalPipes.has(deployment)) return;
-    const { diskOf, hub, notices, ...shared } = this.#options;
+    const { diskOf, hub, assetsOf, notices, ...shared } = this.#options;
     const own = deployment === undefined ? notices : notices.with({ deployment });
     const ack = this.acks?.of(deployment);
     const journal = {
@@ -302,6 +306,7 @@ export class Forwarder {
       disk: diskOf(deployment),
       source: () => hub().receiverOf(deployment).source(),
       through: () => hub().receiverOf(deployment).through(),
+      assets: assetsOf && (() => assetsOf(deployment)),
     };
     this.#journalPipes.set(deployment, new JournalPipes({ ...shared, ...journal, notices: own, ack }));
   }

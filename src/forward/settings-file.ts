@@ -7,13 +7,14 @@ import { type Checker, isObject, type Members, readJsonFile } from '../config/js
 import type { Limits } from '../config/limits.ts';
 import type { Invalid } from '../config/options.ts';
 import { type WatchedFile, watchFile } from '../config/watched-file.ts';
+import { durationMs } from '../event/moment.ts';
 import type { Filter } from '../event/search.ts';
 import type { Notices } from '../telemetry/log.ts';
 import { kindsWith, onlyKindOf, schemes, traitsOf } from './destinations/kinds.ts';
 import { hookOrigin, readHookUrl } from './destinations/plain.ts';
 import { headerProblems } from './headers.ts';
 import { readOnly } from './only.ts';
-import type { Deployment, DestinationSettings, OwnHeaders } from './settings.ts';
+import { alarmKinds, type Deployment, type DestinationSettings, type OwnHeaders } from './settings.ts';
 
 /** What replaces `{deployment}` in the URL of a destination. */
 const DEPLOYMENT = '{deployment}';
@@ -233,6 +234,8 @@ const members: Readonly<Record<string, readonly [problem: string, isGood: (value
   inDoubt: ['must be "again" or "once"', (value) => value === 'again' || value === 'once'],
   begin: ['must be "first" or "now"', (value) => value === 'first' || value === 'now'],
   hold: ['must be true or false', isBoolean],
+  on: [`must be an array of ${alarmKinds.map((kind) => `"${kind}"`).join(', ')}`, areAlarmKinds],
+  staleAfter: ['must be a duration such as 26h', (value) => isText(value) && (durationMs(value) ?? 0) > 0],
 };
 
 /** @param names of the destinations before it, to which its own is added */
@@ -266,6 +269,11 @@ function readEntry(
   } catch (error) {
     checker.refuse(`${path}.only`, (error as Error).message);
   }
+  const { on, staleAfter } = more;
+  if ((Array.isArray(on) && on.includes('stale')) !== (staleAfter !== undefined))
+    checker.refuse(path, 'has only one of "stale" in on and staleAfter, which belong together');
+  if (on !== undefined && (wanted?.passed !== undefined || wanted?.type !== undefined))
+    checker.refuse(`${path}.only`, 'has type or passed, which on says; leave them out');
   if (deployments !== undefined && config.deployments === '') {
     checker.refuse(`${path}.deployments`, 'is for a service with --deployments; leave it out');
   }
@@ -380,6 +388,10 @@ function isBoolean(value: unknown): boolean {
 
 function isLingerMs(value: unknown): boolean {
   return typeof value === 'number' && value >= 0 && value <= 60_000;
+}
+
+function areAlarmKinds(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((kind) => alarmKinds.includes(kind));
 }
 
 function areDeployments(value: unknown): boolean {

@@ -8,6 +8,11 @@ export type Deployment = string | undefined;
 /** The value of a header, or the file that has it and nothing else. Each value might be a secret. */
 export type OwnHeaders = Readonly<Record<string, string | { readonly file: string }>>;
 
+/** When a hook with `on` is called: at a failed check, a result that is another one, a pass after failures, an asset without events. */
+export const alarmKinds = ['failed', 'changed', 'recovered', 'stale'] as const;
+
+export type AlarmKind = (typeof alarmKinds)[number];
+
 /** For each deployment that it applies to there is one pipe. */
 export interface DestinationSettings {
   /** Names its files and metrics: lower-case letters, digits and hyphens. `upstream` for `--forward-to`. */
@@ -21,6 +26,10 @@ export interface DestinationSettings {
   readonly hookPath?: string | undefined;
   /** Which events a hook gets; all if it is absent. */
   readonly only?: Filter | undefined;
+  /** Which results of checks a hook gets of those; without it every event. */
+  readonly on?: readonly AlarmKind[] | undefined;
+  /** After which time without an event an asset is stale: `26h`. */
+  readonly staleAfter?: string | undefined;
   /** The deployments that are forwarded; all if it is absent. */
   readonly deployments?: readonly string[] | undefined;
   /** File with the token. Without it no token is sent. */

@@ -1,5 +1,6 @@
 /** The services that a service forwards to, and those whose events it takes: what forwarding needs of the steps of a start. */
 
+import type { AllAssets } from '../assets/all-assets.ts';
 import { forwards, journalFolder } from '../config/config.ts';
 import { exitCodes } from '../config/exit-codes.ts';
 import type { Acks } from '../forward/acks.ts';
@@ -29,13 +30,13 @@ export class Peers {
   }
 
   /** Without a destination in the configuration the code of forwarding is not loaded. A hub may also forward. */
-  static async create(setup: Setup, folder: DataFolder, isOwnUrl: IsOwnUrl): Promise<Peers> {
+  static async create(setup: Setup, folder: DataFolder, assets: AllAssets, isOwnUrl: IsOwnUrl): Promise<Peers> {
     const peers = new Peers(setup, folder);
-    if (forwards(setup.config)) await peers.#load(folder, isOwnUrl);
+    if (forwards(setup.config)) await peers.#load(folder, assets, isOwnUrl);
     return peers;
   }
 
-  async #load({ disk }: DataFolder, isOwnUrl: IsOwnUrl): Promise<void> {
+  async #load({ disk }: DataFolder, assets: AllAssets, isOwnUrl: IsOwnUrl): Promise<void> {
     const { config, hostName, progress, limits, locks, notices, metrics, onForwarded, openDisk, openClient } =
       this.#setup;
     const { refusedFiles } = this.#setup;
@@ -53,6 +54,7 @@ export class Peers {
       onAcknowledged: (ms) => metrics.acknowledged(ms),
       diskOf: (deployment) => openDisk(journalFolder(disk.folder, deployment)),
       hub: () => this.hub,
+      assetsOf: (deployment) => assets.of(deployment),
       isOwnUrl,
     });
   }

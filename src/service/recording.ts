@@ -58,7 +58,7 @@ export interface RecordedJournals {
   readonly folder: DataFolder;
   /** @returns the hooks of a journal, by its deployment; undefined in local mode. Called before each opening of the journal. */
   readonly hooksOf: (deployment: string | undefined) => JournalHooks;
-  /** The states of their assets; undefined if no client may read and no asset is watched. */
+  /** The states of their assets; undefined if no client may read, no asset is watched, and no hook can need them. */
   readonly assets: AllAssets | undefined;
   /** Looks for requests of commands beside a journal, by its deployment: in turn while it is open, and soon after a connection to its lock. */
   readonly requests: Rota<string | undefined>;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assetJson } from '../../src/assets/asset-json.ts';
+import { assetJson, savedJson } from '../../src/assets/asset-json.ts';
 import { AssetStates } from '../../src/assets/asset-state.ts';
 import { Watch } from '../../src/assets/watch.ts';
 import { readReported } from '../../src/journal/line/reported.ts';
@@ -40,12 +40,16 @@ function statesOf(events: readonly PlainEvent[], firstSeq = 1): AssetStates {
 
 const shown = (states: AssetStates): unknown =>
   JSON.parse(JSON.stringify([...states.inOrder()].map((asset) => assetJson(asset, 'event_time'))));
+/** In the form of the file: also the results before the last ones. */
+const saved = (states: AssetStates): unknown => JSON.parse(JSON.stringify([...states.inOrder()].map(savedJson)));
 
 test('of a check the state has since when its result is the same, and how many there are in a row [asset-state-1]', () => {
   const states = statesOf([true, false, false, true, false, false, false].map((passed) => check('a', 'c', passed)));
   const [{ checks }] = shown(states) as [{ checks: readonly object[] }];
   const time = '2026-11-20T15:00:07.000Z';
   const since = { since_seq: 5, since: '2026-11-20T15:00:05.000Z', in_a_row: 3 };
+  const [saved] = [...states.inOrder()].map(savedJson);
+  assert.deepEqual(saved?.checks[0]?.before, { since_seq: 4, since: '2026-11-20T15:00:04.000Z', in_a_row: 1 });
   assert.deepEqual(checks, [{ check_name: 'c', passed: false, severity: 'ERROR', count: 7, seq: 7, time, ...since }]);
 });
 
@@ -72,7 +76,7 @@ test('a state with the state of later events added is the state of all of them [
     const later = statesOf(events.slice(cut), cut + 1);
     const all = statesOf(events);
     states.absorb(later);
-    assert.deepEqual(shown(states), shown(all), `round ${round}, cut at ${cut}`);
+    assert.deepEqual(saved(states), saved(all), `round ${round}, cut at ${cut}`);
     assert.deepEqual([states.bytes, later.bytes], [all.bytes, 0]);
   }
 });

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assetJson } from '../../src/assets/asset-json.ts';
+import { savedJson } from '../../src/assets/asset-json.ts';
 import { AssetStates } from '../../src/assets/asset-state.ts';
 import { isSaved, type Kept, readState, writeState } from '../../src/assets/state-file.ts';
 import { limits } from '../../src/config/limits.ts';
@@ -21,7 +21,7 @@ function eventAt(seq: number): PlainEvent {
   if (seq % 3 === 0)
     return { type: 'AssetMaterialization', assetKey, partition: `p${seq}`, dataVersion: 'v', eventTime };
   if (seq % 3 === 1) return { type: 'AssetObservation', assetKey };
-  return { type: 'AssetCheckEvaluation', assetKey, checkName: `c${seq % 4}`, passed: seq % 8 > 3, severity: 'WARN' };
+  return { type: 'AssetCheckEvaluation', assetKey, checkName: `c${seq % 4}`, passed: seq % 16 > 7, severity: 'WARN' };
 }
 
 function take(kept: Kept, untilSeq: number): void {
@@ -37,8 +37,7 @@ function keptUntil(seq: number): Kept {
   return kept;
 }
 
-const shown = ({ states }: Kept) =>
-  JSON.stringify([...states.inOrder()].map((asset) => assetJson(asset, 'event_time')));
+const shown = ({ states }: Kept) => JSON.stringify([...states.inOrder()].map(savedJson));
 
 test('what is written is read again, in the order of the keys [state-file-1]', async () => {
   const disk = new SimulatedDisk();

@@ -255,6 +255,7 @@ interface BenchOptions {
   readonly journalIsOpen?: boolean;
   readonly ledger?: Ledger;
   readonly source?: () => Promise<string>;
+  readonly assets?: PipeOptions['assets'];
   /** Whether it is the destination of `--ack`. */
   readonly isAwaited?: boolean;
 }
@@ -283,6 +284,7 @@ export function createPipe(
     ledger,
     source = async () => SOURCE,
     isAwaited = false,
+    assets,
   }: BenchOptions = {},
 ): Bench {
   const progress = new OwnProgress();
@@ -298,6 +300,7 @@ export function createPipe(
     progress,
     source,
     openAs,
+    assets,
     ledger: ledger ?? ledgerOf(disk, settings.name, undefined, notices.with({ destination: settings.name }), own),
     notices,
     limits: { ...limits, ...own },

@@ -84,7 +84,7 @@ test('every mistake of a file is named with its line and its member, and what to
   assert.deepEqual(
     problems(text, config).join('\n').split('\n'),
     [
-      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, headers, proxy, only; did you mean tokenFile?',
+      'line 2: destinations[0].tokenfile is not known here; there are name, to, deployments, tokenFile, tokenHeader, user, passwordFile, caFile, ratePerSecond, lingerMs, stamp, inDoubt, begin, hold, on, staleAfter, headers, proxy, only; did you mean tokenFile?',
       'line 2: destinations[0].name must be up to 63 lower-case letters, digits and -, and begin with a letter or a digit',
       'line 3: destinations[1].to has a user; name user and passwordFile in the file of --forward',
       'line 4: destinations[2].name is a, as that of another destination; choose another',
@@ -449,4 +449,23 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   await assert.rejects(watch(configOf('--forward-to', 'http://a/{deployment}', '--deployments', 'f'), 65), {
     message: /^--forward-to has 65 destinations/,
   });
+});
+
+test('when a hook is called is read strictly, and is of no use elsewhere', () => {
+  const hook = { name: 'a', to: 'hook+http://h' };
+  const of = (more: object) => problems(fileOf({ ...hook, ...more }));
+  assert.deepEqual(good(fileOf({ ...hook, on: ['changed', 'stale'], staleAfter: '26h' }))[0]?.on, ['changed', 'stale']);
+  const kinds = 'must be an array of "failed", "changed", "recovered", "stale"';
+  for (const on of [[], 'changed', ['passed']]) assert.deepEqual(of({ on }), [`line 1: destinations[0].on ${kinds}`]);
+  const both = 'line 1: destinations[0] has only one of "stale" in on and staleAfter, which belong together';
+  assert.deepEqual(of({ on: ['stale'] }), [both]);
+  assert.deepEqual(of({ on: ['failed'], staleAfter: '1h' }), [both]);
+  const after = 'line 1: destinations[0].staleAfter must be a duration such as 26h';
+  for (const staleAfter of ['0s', '26', 26]) assert.deepEqual(of({ on: ['stale'], staleAfter }), [after]);
+  const only = 'line 1: destinations[0].only has type or passed, which on says; leave them out';
+  for (const one of [{ passed: false }, { type: 'check' }])
+    assert.deepEqual(of({ on: ['changed'], only: one }), [only]);
+  const noUse = 'means nothing to a destination with the scheme nats; leave it out';
+  const engine = { name: 'a', to: 'nats://n/S', on: ['changed'] };
+  assert.deepEqual(problems(fileOf(engine)), [`line 1: destinations[0].on ${noUse}`]);
 });

@@ -96,6 +96,7 @@ const excuses: readonly Excuse[] = [
     reason: 'it says itself what to do, or that another try is enough',
     paths: ['commands/', 'config/', 'forward/', 'http/', 'journal/', 'reading/', 'service'],
     texts: [
+      'it has changed meanwhile',
       'name a destination of',
       'or check headers',
       /^the proxy in … …$/,

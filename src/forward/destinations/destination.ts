@@ -17,6 +17,8 @@ export interface Batch {
   readonly after?: string | undefined;
   /** The last seq of the journal. */
   readonly lastSeq?: number;
+  /** @returns what a hook gets before the members of the line, as a JSON object; undefined if it is not to get the line any more */
+  readonly note?: () => string | undefined;
   /** Resolves when the rate limit permits a second request for the lines. */
   readonly turn?: () => Promise<void>;
 }
@@ -94,6 +96,12 @@ export interface Destination {
    * @returns undefined if it works
    */
   test?(signal: AbortSignal): Promise<Again | Stopped | undefined>;
+  /**
+   * Of a hook: posts something other than an event.
+   * @param members of the body, as a JSON object
+   * @param note like that of a batch
+   */
+  post?(key: string, members: string, note: string, signal: AbortSignal): Promise<Sent>;
   /**
    * Whether a file such as the token file has changed since it was read; false before the first request, and if the files cannot be
    * read.

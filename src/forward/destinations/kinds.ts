@@ -53,7 +53,7 @@ export interface KindTraits {
 const http = {
   schemes: ['http', 'https'],
   urlProblem: httpUrlProblem,
-  withoutMembers: ['user', 'passwordFile', 'only'],
+  withoutMembers: ['user', 'passwordFile', 'only', 'on', 'staleAfter'],
   keepsDeploymentsApart: false,
   removesOld: false,
   repeatsBatches: false,
@@ -116,7 +116,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['nats', 'nats+tls'],
     urlProblem: (to) => engineUrlProblem(to, STREAM, 'nats://n1.example,n2.example/ASSETLOG'),
-    withoutMembers: ['tokenHeader', 'headers', 'proxy', 'stamp', 'inDoubt', 'only', 'lingerMs'],
+    withoutMembers: ['tokenHeader', 'headers', 'proxy', 'stamp', 'inDoubt', 'only', 'on', 'staleAfter', 'lingerMs'],
     open: openNats,
     openForRetry: (opening) => openNats({ ...opening, source: `${opening.source}.again` }), // a subject of its own
     repeatsBatches: false,
@@ -128,7 +128,7 @@ export const traitsOf = {
     ...engine,
     schemes: ['clickhouse+http', 'clickhouse+https'],
     urlProblem: (to) => engineUrlProblem(to, TABLE, 'clickhouse+https://ch.example/assets.events'),
-    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only', 'lingerMs'],
+    withoutMembers: ['tokenFile', 'tokenHeader', 'stamp', 'inDoubt', 'only', 'on', 'staleAfter', 'lingerMs'],
     open: openClickhouse,
     openForRetry: openClickhouse,
     repeatsBatches: true,

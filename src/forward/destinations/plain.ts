@@ -57,25 +57,35 @@ export function openHook(opening: Opening): Destination {
   const { to, hookPath = '', deployment } = opening;
   const requests = new HttpRequests({ ...opening, to: hookOrigin(to), secrets: partsOf(hookPath) });
   // In the form in which `assetlog events` prints the lines of several deployments.
-  const bodyOf = (text: string) => (deployment === undefined ? text : `{"deployment":"${deployment}",${text.slice(1)}`);
-  const judge = (answer: FinalAnswer, line: Line): Sent => {
+  const prefix = deployment === undefined ? '' : `"deployment":"${deployment}",`;
+  const bodyOf = (text: string, note?: string) =>
+    `{${note === undefined ? '' : `"alarm":${note},`}${prefix}${text.slice(1)}`;
+  const judge = (answer: FinalAnswer, recorded: Sent): Sent => {
     if (answer.kind === 'unclear') return { ...answer, kind: 'in doubt', isFinal: false };
     const { status, reason } = answer;
-    if (status >= 200 && status < 300) return recordedUpTo(line);
+    if (status >= 200 && status < 300) return recorded;
     return REFUSED.has(status) ? { kind: 'refused', status, reason } : otherwise(answer);
   };
-  const requestOf = (line: Line): PlainRequest => ({
+  const requestOf = (line: Line, note?: string): PlainRequest => ({
     path: hookPath,
     key: `hook/${hooksPassed(line.event) + 1}/${line.event.id}`,
-    body: bodyOf(line.text),
+    body: bodyOf(line.text, note),
     shortBody: () => {
       const { event, metadata } = line;
-      return metadata === undefined ? undefined : bodyOf(withoutMetadata(event, metadata));
+      return metadata === undefined ? undefined : bodyOf(withoutMetadata(event, metadata), note);
     },
   });
   // OPTIONS, since some hooks take any GET for a call. Any answer but a refused token will do.
   const trial = { method: 'OPTIONS' as const, path: hookPath };
-  return openPlain(requests, { requestOf, judge, trial, judgeTrial: () => undefined });
+  const judgeLine = (answer: FinalAnswer, line: Line) => judge(answer, recordedUpTo(line));
+  const form = { requestOf, judge: judgeLine, trial, judgeTrial: () => undefined };
+  return {
+    ...openPlain(requests, form),
+    post: async (key, members, note, signal) => {
+      const answer = await post(requests, { path: hookPath, key, body: bodyOf(members, note) }, signal);
+      return isFinal(answer) ? judge(answer, { kind: 'recorded', seq: 0, id: null }) : answer;
+    },
+  };
 }
 
 type Answered = Extract<Answer, { kind: 'answer' }>;
@@ -96,7 +106,7 @@ interface PlainRequest {
 
 /** What differs between a plain upstream and a hook. */
 interface PlainForm {
-  readonly requestOf: (line: Line) => PlainRequest;
+  readonly requestOf: (line: Line, note?: string) => PlainRequest;
   readonly judge: (answer: FinalAnswer, line: Line) => Sent;
   /** A request that changes nothing there. */
   readonly trial: Omit<HttpRequest, 'signal'>;
@@ -104,19 +114,28 @@ interface PlainForm {
   readonly judgeTrial: (answer: Answered) => Stopped | undefined;
 }
 
+function post(requests: HttpRequests, { path, key, body }: PlainRequest, signal: AbortSignal): Promise<Answer> {
+  const headers = { 'Content-Type': JSON_TYPE, 'Idempotency-Key': `"${key}"` };
+  return requests.send({ method: 'POST', headers, path, body, signal });
+}
+
+function isFinal(answer: Answer): answer is FinalAnswer {
+  return answer.kind === 'answer' || answer.kind === 'unclear';
+}
+
 function openPlain(requests: HttpRequests, { requestOf, judge, trial, judgeTrial }: PlainForm): Destination {
-  async function send({ lines, turn }: Batch, signal: AbortSignal): Promise<Sent> {
+  async function send({ lines, note, turn }: Batch, signal: AbortSignal): Promise<Sent> {
     const [line] = lines as readonly [Line];
-    const { path, key, body, shortBody } = requestOf(line);
-    const headers = { 'Content-Type': JSON_TYPE, 'Idempotency-Key': `"${key}"` };
-    const post = (text: string) => requests.send({ method: 'POST', headers, path, body: text, signal });
-    let answer = await post(body);
-    const short = answer.kind === 'answer' && answer.status === 413 ? shortBody?.() : undefined;
+    const text = note?.();
+    if (note !== undefined && text === undefined) return { kind: 'again', reason: 'it has changed meanwhile' };
+    const request = requestOf(line, text);
+    let answer = await post(requests, request, signal);
+    const short = answer.kind === 'answer' && answer.status === 413 ? request.shortBody?.() : undefined;
     if (short !== undefined) {
       await turn?.();
-      answer = await post(short);
+      answer = await post(requests, { ...request, body: short }, signal);
     }
-    return answer.kind === 'answer' || answer.kind === 'unclear' ? judge(answer, line) : answer;
+    return isFinal(answer) ? judge(answer, line) : answer;
   }
 
   async function test(signal: AbortSignal): Promise<Again | Stopped | undefined> {

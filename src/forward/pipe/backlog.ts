@@ -30,6 +30,8 @@ export interface BacklogSource {
   readonly limits: Reading['limits'];
   /** Which events are wanted; all if it is absent. */
   readonly only?: Filter | undefined;
+  /** Whether one of those is; the answer can change. */
+  readonly isWanted?: ((line: Line) => boolean) | undefined;
   /** Ends a wait for events. */
   readonly signal: AbortSignal;
 }
@@ -54,7 +56,9 @@ export class Backlog {
 
   constructor(source: BacklogSource) {
     this.#source = source;
-    this.#isWanted = source.only && wantedBy(source.only);
+    const { only, isWanted = () => true } = source;
+    const isMatching = only && wantedBy(only);
+    this.#isWanted = isMatching && ((line) => isMatching(line) && isWanted(line));
     source.signal.addEventListener('abort', () => this.#ending.abort());
   }
 

@@ -9,6 +9,7 @@ import type { KindTraits } from '../destinations/kinds.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Outcome } from '../ledger/letter.ts';
 import type { DestinationSettings } from '../settings.ts';
+import type { Alarms } from './alarms.ts';
 import type { Backlog } from './backlog.ts';
 import type { State } from './states.ts';
 import type { Traffic } from './traffic.ts';
@@ -22,6 +23,8 @@ export interface SendingContext {
   readonly ledger: Ledger;
   readonly backlog: Backlog;
   readonly traffic: Traffic;
+  /** Of a hook with `on`. */
+  readonly alarms: Alarms | undefined;
   /** Of the destination of `--ack`. */
   readonly ack: Ack | undefined;
   /** Of the kind of the destination, as far as it is known. */

@@ -28,11 +28,13 @@ import { LettersFullError } from '../ledger/letters.ts';
 import type { SeqRange } from '../position.ts';
 import type { Deployment, DestinationSettings } from '../settings.ts';
 import { readBegin, readVia, type Through, writeVia } from '../source.ts';
+import { Alarms, type KnownAssets } from './alarms.ts';
 import { AskedSending, stopForAck } from './asked.ts';
 import { Backlog } from './backlog.ts';
 import type { SendingContext } from './context.ts';
 import { PlainSending } from './plain.ts';
 import { retryName, runRetry } from './retry.ts';
+import { Stale } from './stale.ts';
 import { ASKING, IDLE, OPENING, type Settling, type State, settle, stop } from './states.ts';
 import { type DestinationStatus, StateFile, statusOf } from './status.ts';
 import { count, Traffic } from './traffic.ts';
@@ -61,6 +63,8 @@ export interface PipeOptions {
   readonly ledger: Ledger;
   readonly notices: Notices;
   readonly limits: Limits;
+  /** The assets of the journal; only a hook with `on` needs them. */
+  readonly assets?: (() => KnownAssets) | undefined;
   /** Called with the bytes of lines that were taken. */
   readonly onForwarded?: ((bytes: number) => void) | undefined;
   /** Of the destination of `--ack`: hears what it has. */
@@ -77,6 +81,7 @@ export class Pipe implements SendingContext {
   readonly backlog: Backlog;
   readonly traffic: Traffic;
   readonly ack: Ack | undefined;
+  readonly alarms: Alarms | undefined;
   /** The ids of the journals that the destination said its events reach, its own first, as the disk has them. */
   via: readonly string[] = [];
   /** Events by what became of them, since the start: `recorded`, `refused`, `in doubt`. */
@@ -101,6 +106,8 @@ export class Pipe implements SendingContext {
 
   #state: State = OPENING;
   readonly #trouble: Trouble;
+  /** Of a hook with `staleAfter`. */
+  readonly #stale: Stale | undefined;
   /** The first event that was not settled at the start. */
   #oldest: { readonly seq: number; readonly time: string } | undefined;
   /** Refusals since the last event that was taken. */
@@ -119,11 +126,14 @@ export class Pipe implements SendingContext {
     this.traffic = new Traffic(options.limits, settings, ack !== undefined);
     this.limits = this.traffic.limits;
     this.#progress = progress.of(disk.folder);
+    const { only, on } = settings;
+    if (on !== undefined) this.alarms = new Alarms({ on, assets: options.assets!(), limits: this.limits });
     this.backlog = new Backlog({
       disk,
       progress: () => progress.of(disk.folder),
       limits: this.limits,
-      only: settings.only,
+      only: on === undefined ? only : { ...only, type: 'AssetCheckEvaluation' },
+      isWanted: this.alarms && ((line) => this.alarms!.isWanted(line)),
       signal: this.traffic.closing,
     });
     this.#stateFile = new StateFile(disk, settings.name, () => this.status, options);
@@ -132,6 +142,8 @@ export class Pipe implements SendingContext {
       progress: () => this.#how(),
       onChange: () => this.#changed(),
     });
+    if (settings.staleAfter !== undefined)
+      this.#stale = new Stale(this, options.assets!(), () => this.traits.openForRetry(this.#opening));
     this.#nowSeq = progress.nextSeq(disk.folder);
   }
 
@@ -232,6 +244,7 @@ export class Pipe implements SendingContext {
       this.tryNow();
     await ledger.syncIfOld().catch(this.#warnOfCursor);
     const isAsked = ledger.letters !== undefined && names.includes(retryName(settings.name));
+    if (this.#source !== '') this.#stale?.check();
     if (this.#source !== '' && isAsked) this.#retrying ??= this.#retry();
     await this.#stateFile.write();
   }
@@ -257,7 +270,7 @@ export class Pipe implements SendingContext {
     const { traffic, ledger, backlog } = this;
     const ended = async () => {
       await this.#checking;
-      await Promise.all([this.#running, this.#retrying]);
+      await Promise.all([this.#running, this.#retrying, this.#stale?.ended()]);
     };
     await traffic.close(ended());
     this.#destination?.opened.close();
@@ -405,7 +418,7 @@ export class Pipe implements SendingContext {
   /** Unwanted events are not worth a sync each: while all are, about one a second is saved. */
   async #saveIdle(): Promise<void> {
     const { ledger, settings, limits, traffic } = this;
-    const waitMs = settings.only === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
+    const waitMs = (settings.only ?? settings.on) === undefined ? 0 : ledger.unwantedWaitMs(limits.forwardCheckMs);
     if (waitMs > 0 && ledger.value.seq < this.lastSeq) return;
     await traffic.pause(waitMs);
     await ledger.save();

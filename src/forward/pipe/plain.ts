@@ -18,6 +18,8 @@ export class PlainSending {
   readonly #pipe: SendingContext;
   /** Requests that left the first event in doubt. */
   #tries = 0;
+  /** The event that was sent last, or was to be. */
+  #seq = 0;
   /** Since when all answers for the first event are failures; undefined if the last one was none. Of the monotonic clock. */
   #failingMs: number | undefined;
 
@@ -38,16 +40,22 @@ export class PlainSending {
   }
 
   async send(): Promise<State> {
-    const { settings, backlog, traits, limits, ledger, notices, traffic } = this.#pipe;
+    const { settings, backlog, traits, limits, ledger, notices, traffic, alarms } = this.#pipe;
     const head = backlog.head(traits.requestBytesMax(limits));
     if (head?.kind !== 'lines') return IDLE;
     const [line] = head.lines as [Line];
+    if (line.seq !== this.#seq) this.#passes(); // the one before can have been passed, since its check changed again
+    this.#seq = line.seq;
+    const problem = await alarms?.problemWith(line, traffic.closing);
+    if (problem !== undefined) return { kind: 'waiting', reason: problem, waitMs: limits.forwardCheckMs, next: IDLE };
     if (ledger.doubts.has(line.seq) && settings.inDoubt === 'once') return this.#giveUp(line);
     if (traits.sends?.(line.event, limits) === false) {
       notices.rated.warn('an event has passed too many hooks and is not posted: is there a circle?', { seq: line.seq });
       return this.#giveUp(line);
     }
-    const sent = await this.#pipe.request({ lines: [line], lost: undefined });
+    const note = alarms && { note: () => alarms.noteOf(line) };
+    const sent = await this.#pipe.request({ lines: [line], lost: undefined, ...note });
+    if (sent.kind === 'again' && alarms?.isWanted(line) === false) return IDLE; // it is passed
     if (sent.kind !== 'in doubt' || sent.status === undefined) this.#failingMs = undefined;
     if (sent.kind !== 'in doubt' || sent.isFinal) return this.#settle(line, sent);
     this.#tries += 1;

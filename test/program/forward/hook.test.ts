@@ -10,10 +10,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runHere } from '../../support/command-output.ts';
 import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
-import { page } from '../../support/handbook.ts';
 import { metricsOf } from '../../support/metrics.ts';
-import { freePort, journalText, newFolder, startService } from '../../support/program.ts';
+import { freePort, journalText, newFolder, root, startService } from '../../support/program.ts';
 import { record, reportOne } from '../../support/report.ts';
+import { startScripted } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
 const NAME = 'failed-checks';
@@ -211,29 +211,99 @@ test('a deployment that was removed with its folder and added again starts at it
 
 const withoutPython = missing('Python is not installed', 'python3', ['--version']);
 
-test('the relay of the handbook sends a failed check to Slack as a text', {
+/** A pass after two failures, a failure, and a stale asset. */
+const ALARMS = [
+  { on: 'changed', since_seq: 2, since: '2026-11-20T15:00:02.000Z', in_a_row: 1 },
+  { on: 'recovered', since_seq: 4, since: '2026-11-20T15:00:04.000Z', in_a_row: 1 },
+  { on: 'stale', since_seq: 4, since: '2026-11-20T15:00:04.000Z' },
+] as const;
+
+const RESULT = { asset_key: ['warehouse', 'orders'], check_name: 'no_nulls', severity: 'ERROR' };
+const TEXTS = [
+  'warehouse/orders: no_nulls failed (ERROR)',
+  'warehouse/orders: no_nulls passes (ERROR), after 2 other results since 2026-11-20T15:00:02.000Z',
+  'warehouse/orders: no event since 2026-11-20T15:00:04.000Z',
+];
+
+/** Starts the relay of the handbook, before a service that keeps what it gets. */
+async function startRelay(t: TestContext, form: string, path: string) {
+  let status = 503;
+  const { url, got } = await startScripted(t, () => [status, '']);
+  const port = await freePort(t);
+  const own = { ALARM_FORM: form, ALARM_URL: url + path, ALARM_TOPIC: 'alarms', PORT: `${port}`, no_proxy: '*' };
+  const script = join(root, 'bin/handbook/relay.py');
+  const child = spawn('python3', [script], { env: { ...process.env, ...own }, stdio: 'ignore' });
+  t.after(() => child.kill());
+  const to = `http://127.0.0.1:${port}`;
+  const post = async (body: object) =>
+    (await fetch(to, { method: 'POST', body: JSON.stringify(body) }).catch(() => undefined))?.status;
+  await eventually('it passes the status on', async () => (await post({ ...RESULT, passed: false })) === 503);
+  got.length = 0;
+  status = 200;
+  const postAll = async () => {
+    const before = { passed: false, since_seq: 2, since: ALARMS[0].since, in_a_row: 2 };
+    const [changed, recovered, stale] = ALARMS;
+    assert.equal(await post({ alarm: changed, ...RESULT, passed: false }), 200);
+    assert.equal(await post({ alarm: { ...recovered, before }, ...RESULT, passed: true }), 200);
+    assert.equal(await post({ alarm: stale, asset_key: RESULT.asset_key }), 200);
+    return got;
+  };
+  return { to, got, postAll };
+}
+
+test('the relay of the handbook sends a failed check to Slack as a text', { skip: withoutPython }, async (t) => {
+  const { to, got, postAll } = await startRelay(t, 'slack', SECRET);
+  for (const [at, { url, headers, body }] of (await postAll()).entries())
+    assert.deepEqual(
+      [url, headers['content-type'], JSON.parse(body)],
+      [SECRET, 'application/json', { text: TEXTS[at] }],
+    );
+  const service = await startService(t, { args: ['--on-failed-check', to] });
+  await check(service, false);
+  await eventually('Slack gets the text', () => got.length === 4);
+  assert.deepEqual(JSON.parse(got[3]!.body), { text: TEXTS[0] });
+});
+
+test('the relay publishes to a topic of ntfy as JSON at its root', { skip: withoutPython }, async (t) => {
+  const got = await (await startRelay(t, 'ntfy', '')).postAll();
+  for (const [at, { url, body }] of got.entries()) {
+    const { topic, message, priority, ...more } = JSON.parse(body);
+    assert.deepEqual([url, topic, message, more], ['/', 'alarms', TEXTS[at], {}]);
+    assert.ok(Number.isInteger(priority) && priority >= 1 && priority <= 5);
+  }
+});
+
+test('the relay sends alerts to Alertmanager, and a recovery ends the alert of its failure', {
   skip: withoutPython,
 }, async (t) => {
-  const slack = await startHook(t);
-  let count = 0;
-  slack.answer = async () => {
-    count += 1;
-    return count === 1 ? [503, 'later'] : [200, 'ok'];
-  };
-  const [, relay = ''] = /^```python\n(import http\.client, http\.server.*?)^```$/ms.exec(page('forward')) ?? [];
-  const port = await freePort(t);
-  const env = { ...process.env, SLACK_PATH: SECRET };
-  const at = slack.url.slice('http://'.length);
-  const script = relay
-    .replace('8080', `${port}`)
-    .replace('HTTPSConnection("hooks.slack.com"', `HTTPConnection("${at}"`);
-  const child = spawn('python3', ['-c', script], { env, stdio: 'ignore' });
-  t.after(() => child.kill());
-  const service = await startService(t, { args: ['--on-failed-check', `http://127.0.0.1:${port}`] });
-  await check(service, false);
-  await eventually('Slack gets the text', () => slack.accepted.length === 1);
+  const got = await (await startRelay(t, 'alertmanager', '/api/v2/alerts')).postAll();
+  const alerts = got.map(({ body }) => {
+    const [alert, ...others] = JSON.parse(body);
+    assert.equal(others.length, 0);
+    for (const [name, value] of Object.entries(alert.labels))
+      assert.ok(/^[a-zA-Z_]\w*$/.test(name) && typeof value === 'string', name);
+    return alert;
+  });
+  const [failure, recovery, stale] = alerts;
+  assert.deepEqual(recovery.labels, failure.labels, 'they are one alert');
+  const spans = alerts.map(({ startsAt, endsAt }) => [startsAt, endsAt]);
+  assert.deepEqual(spans, [
+    [ALARMS[0].since, '2100-01-01T00:00:00Z'],
+    [ALARMS[0].since, ALARMS[1].since],
+    [ALARMS[2].since, undefined],
+  ]);
+  assert.notEqual(stale.labels.alertname, failure.labels.alertname);
   assert.deepEqual(
-    slack.posts.map(({ path, body }) => [path, JSON.parse(body)]),
-    Array(2).fill([SECRET, { text: 'warehouse/orders: no_nulls failed (ERROR)' }]),
+    alerts.map(({ annotations }) => annotations.summary),
+    TEXTS,
+  );
+});
+
+test('the relay pings a URL for success and for failure', { skip: withoutPython }, async (t) => {
+  const path = '/0b2f1c9e-5a41-4d0f-9d0e-3f0a1c2b4d5e';
+  const got = await (await startRelay(t, 'ping', path)).postAll();
+  assert.deepEqual(
+    got.map(({ method, url, body }) => [method, url, body]),
+    [`${path}/fail`, path, `${path}/fail`].map((url, at) => ['POST', url, TEXTS[at]]),
   );
 });
