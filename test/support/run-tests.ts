@@ -41,7 +41,7 @@ const EVERY = 5;
 const GROUP_FILES = 6;
 /** What a test file does that measures or changes its process. It has one of its own, like those of `program/`, which load little. */
 const OF_PROCESS =
-  /memoryUsage|resourceUsage|cpuUsage|eventLoopUtilization|setFlagsFromString|\/proc\/self|mock\.method|process\.(on|env\[.*\] = )/;
+  /memoryUsage|youngHalf|resourceUsage|cpuUsage|eventLoopUtilization|setFlagsFromString|\/proc\/self|mock\.method|process\.(on|env\[.*\] = )/;
 
 /** What needs nothing but Node. */
 const own: Pick<Kind, 'has' | 'atOnce'> = {
