@@ -131,7 +131,7 @@ test('a destination whose cursor was lost has events that retention named meanwh
   assert.deepEqual(await lostIn(disk), upTo(20, 16));
 });
 
-test('letters wait for a position that is being saved, and name only what is not confirmed by then [removed-10]', async () => {
+test('letters wait for a position that is being saved, and name only what is not confirmed by then', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 2, kind: 'hub' });
   const ledger = ledgerOf(disk);
