@@ -637,7 +637,7 @@ test('a filter by seq and by key is for one journal: of another one in the folde
   assert.deepEqual(seen.seqs, [3, 1, 2]);
 });
 
-test('what is recorded while a reader looks is not waited for, nor missed at the end of following [reader-5]', async (t) => {
+test('what is recorded while a reader looks is not waited for, nor missed at the end of following', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(3);
