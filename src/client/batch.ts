@@ -24,7 +24,7 @@ export interface BatchItem {
   /** JSON text of an object on one line: `{"type":"check","asset_key":"orders",…}`. */
   readonly text: string;
   readonly hasKey: boolean;
-  /** Like that of `Submission`. */
+  /** See `Submission`. */
   readonly isWithoutTime: boolean;
   /** Makes its single report. @throws Error whose message is a clause about the item: `it is not valid JSON …` */
   readonly single: () => Submission;

@@ -52,9 +52,7 @@ export class NoReply extends Error {
   readonly code: string | undefined;
 
   constructor(error: NodeJS.ErrnoException, sent: boolean) {
-    // If every address of a name failed, Node throws an AggregateError with an empty message.
-    const [first] = (error as Partial<AggregateError>).errors ?? [];
-    super(error.message || first?.message || error.code);
+    super(messageOf(error));
     this.sent = sent;
     this.code = error.code;
   }
@@ -340,9 +338,14 @@ function noReply(
   url: URL,
 ): NoReply {
   const sent = isConnected && error.code !== PROXY_REFUSED; // what a proxy refuses did not reach the service
-  const { message } = new NoReply(error, sent);
-  error.message = secrets.reduce(maskToken, route.prefix(url, sent) + message);
+  error.message = secrets.reduce(maskToken, `${route.prefix(url, sent)}${messageOf(error)}`);
   return new NoReply(error, sent);
+}
+
+/** If every address of a name failed, Node throws an AggregateError with an empty message. */
+function messageOf(error: NodeJS.ErrnoException): string | undefined {
+  const [first] = (error as Partial<AggregateError>).errors ?? [];
+  return error.message || first?.message || error.code;
 }
 
 /** Like `checkServerIdentity` of `node:tls`, which in some versions of Node, such as 22.23, finds no IPv6 address in a certificate. */

@@ -183,7 +183,7 @@ export const options: Options<Config> = {
     argument: 'URL',
     help: 'reach destinations over HTTP on other machines through this proxy',
     initial: '',
-    parse: (text) => text, // checked later, like that of a hook
+    parse: (text) => text, // checked later, as the URL of a hook is
   },
   onFailedCheck: {
     argument: 'URL',

@@ -18,7 +18,7 @@ export class Rota<Key> {
   readonly #options: RotaOptions<Key>;
   /** The key whose last look was longest ago is the first. */
   readonly #keys = new Set<Key>();
-  /** The keys of `soon`, and whether it was called again meanwhile. */
+  /** The keys of `soon`, and whether it was called again since then. */
   readonly #soon = new Map<Key, boolean>();
   readonly #looks = new Mutex();
   #timer: NodeJS.Timeout | undefined;
@@ -66,7 +66,7 @@ export class Rota<Key> {
 
   async #turn(): Promise<void> {
     for (const key of [...this.#keys].slice(0, this.#options.turnMax)) {
-      if (!this.#keys.delete(key)) continue; // it was deleted meanwhile
+      if (!this.#keys.delete(key)) continue; // it was deleted during another look
       this.#keys.add(key);
       await this.#look(key);
     }

@@ -3,6 +3,7 @@
  * forwarding.
  */
 
+import { Checks } from '../config/checks.ts';
 import type { Config } from '../config/config.ts';
 import type { WatchedFile } from '../config/watched-file.ts';
 import { type Disk, describe } from '../journal/disk.ts';
@@ -61,12 +62,7 @@ export class Forwarder {
   #journals: ForwardedJournals | undefined;
   #file: WatchedFile<readonly DestinationSettings[]> | undefined;
   readonly #journalPipes = new Map<Deployment, JournalPipes>();
-  #timer: NodeJS.Timeout | undefined;
-  /** From `begin` on. */
-  #hasBegun = false;
-  /** The next check is at most `limits.forwardCheckMs` away. */
-  #isSoon = false;
-  #isChecking = false;
+  readonly #checks: Checks;
   /** The journals whose folder the next check lists: a command might have left a file there, or a file of events was begun. */
   readonly #asked = new Set<Deployment>();
   /** What the last check found, and when that was something else. */
@@ -83,7 +79,9 @@ export class Forwarder {
     this.#options = options;
     const { config, diskOf, progress, onAcknowledged = () => {}, ...shared } = options;
     const nextSeq = (deployment: Deployment) => progress.nextSeq(diskOf(deployment).folder);
-    progress.onWritten(this.checkSoon);
+    const { forwardCheckMs: soonMs, forwardIdleCheckMs: idleMs } = options.limits;
+    this.#checks = new Checks({ soonMs, idleMs, check: () => this.#check() });
+    progress.onWritten(this.#checks.soon);
     if (config.ack !== '') this.acks = new Acks({ ...shared, name: config.ack, nextSeq, onAcknowledged });
   }
 
@@ -137,22 +135,14 @@ export class Forwarder {
   /** Begins to forward; the journals are open or may be opened now. */
   begin(): void {
     if (this.#file === undefined || this.#isClosed) return;
-    this.#hasBegun = true;
-    void this.#check();
+    void this.#checks.begin();
   }
 
   /** Looks for requests of commands to a journal within `limits.forwardCheckMs`. */
   lookSoon(deployment: Deployment): void {
     this.#asked.add(deployment);
-    this.checkSoon();
+    this.#checks.soon();
   }
-
-  /** Looks at the pipes within `limits.forwardCheckMs`. */
-  readonly checkSoon = (): void => {
-    if (this.#isSoon || !this.#hasBegun) return;
-    this.#isSoon = true;
-    if (!this.#isChecking) this.#plan();
-  };
 
   /**
    * What of a journal a destination has not received yet, and may not be removed: for `JournalHooks.heldBack`.
@@ -219,7 +209,7 @@ export class Forwarder {
     for (const deployment of wanted.keys()) this.#add(deployment);
     for (const [deployment, journal] of this.#journalPipes) journal.update(wanted.get(deployment) ?? new Map());
     for (const pipe of this.#pipes()) await pipe.readFloor();
-    this.checkSoon();
+    this.#checks.soon();
     await this.#ended();
   }
 
@@ -279,7 +269,7 @@ export class Forwarder {
 
   async #close(): Promise<void> {
     this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#checks.stop();
     this.#file?.stop();
     // They stay in the map: retention ends later, and still names what it removes in their dead letters.
     await Promise.all([...this.#pipes()].map((pipe) => pipe.close()));
@@ -311,20 +301,17 @@ export class Forwarder {
     this.#journalPipes.set(deployment, new JournalPipes({ ...shared, ...journal, notices: own, ack }));
   }
 
-  async #check(): Promise<void> {
-    this.#isChecking = true;
-    this.#isSoon = false;
+  /** @returns whether the next check is to be soon */
+  async #check(): Promise<boolean> {
     for (const [deployment, journal] of this.#journalPipes) {
       if (this.#isClosed) break;
       if (journal.pipes.size > 0) await this.#checkOne(deployment, journal);
     }
-    this.#isChecking = false;
-    this.#noteChange();
-    this.#plan();
+    return this.#hasChanged();
   }
 
   /** While a pipe does something, the next checks are soon: its state file is behind it by up to `forwardStateMs`, a cursor by `forwardSyncMs`. */
-  #noteChange(): void {
+  #hasChanged(): boolean {
     const { progress, limits } = this.#options;
     const { forwardCheckMs, forwardStateMs, forwardSyncMs } = limits;
     const nowMs = performance.now();
@@ -334,14 +321,7 @@ export class Forwarder {
       // Each write has checked the lock of its journal.
       if (nowMs - progress.recordedMs > forwardCheckMs) this.#options.onChange?.();
     }
-    this.#isSoon ||= nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSyncMs) + forwardCheckMs;
-  }
-
-  #plan(): void {
-    if (this.#isClosed) return;
-    const { forwardCheckMs, forwardIdleCheckMs } = this.#options.limits;
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => void this.#check(), this.#isSoon ? forwardCheckMs : forwardIdleCheckMs).unref();
+    return nowMs - this.#found.changedMs <= Math.max(forwardStateMs, forwardSyncMs) + forwardCheckMs;
   }
 
   async #checkOne(deployment: Deployment, journal: JournalPipes): Promise<void> {

@@ -1,4 +1,4 @@
-/** Headers that an operator adds to the requests of a destination, such as those that a gateway in front of it wants. */
+/** Headers that an operator adds to the requests of a destination, such as a gateway in front of it requires. */
 
 import { headerName } from '../config/config.ts';
 import { isObject } from '../config/json-file.ts';

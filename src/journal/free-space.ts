@@ -1,5 +1,6 @@
 /** Watches the free space of the disk: reports low space, and has files removed, before the disk is full. */
 
+import { Checks } from '../config/checks.ts';
 import type { Config } from '../config/config.ts';
 import type { Limits } from '../config/limits.ts';
 import type { Notices } from '../telemetry/log.ts';
@@ -44,24 +45,12 @@ export async function watchSpace(
     freeBytes: undefined,
     totalBytes: undefined,
     isUnreported: false,
-    written: () => {
-      if (isSoon) return;
-      isSoon = true;
-      if (!isChecking) plan();
-    },
-    stop: () => {
-      isStopped = true;
-      clearTimeout(timer);
-    },
+    written: () => checks.soon(),
+    stop: () => checks.stop(),
   };
-  let timer: NodeJS.Timeout | undefined;
-  let isSoon = false;
-  let isChecking = false; // at most one check at a time, even if the disk has stalled
-  let isStopped = false;
+  let isFirst = true;
 
-  async function check(): Promise<void> {
-    isChecking = true;
-    isSoon = false;
+  async function look(): Promise<void> {
     const problem = await disk.space().then(
       (space) => {
         watch.freeBytes = space?.freeBytes;
@@ -76,29 +65,21 @@ export async function watchSpace(
         return `the free space of the disk is unknown: ${error.message}`;
       },
     );
-    isChecking = false;
     if (problem !== undefined && watch.trouble === undefined) notices.warn('the service is not ready', { problem });
     if (problem === undefined && watch.trouble !== undefined) notices.info('there is enough free space again');
     watch.trouble = problem;
   }
 
-  const isLow = () => watch.freeBytes !== undefined && watch.freeBytes < (thresholds.keepFree ?? 0);
-
-  function plan(): void {
-    if (isStopped) return;
-    isSoon ||= watch.trouble !== undefined || isLow();
-    clearTimeout(timer);
-    timer = setTimeout(() => void checkAgain(), isSoon ? limits.spaceCheckMs : limits.spaceIdleCheckMs).unref();
+  async function check(): Promise<boolean> {
+    await look();
+    const isLow = watch.freeBytes !== undefined && watch.freeBytes < (thresholds.keepFree ?? 0);
+    if (isLow && !isFirst) onLow();
+    isFirst = false;
+    return isLow || watch.trouble !== undefined;
   }
 
-  async function checkAgain(): Promise<void> {
-    await check();
-    if (isLow()) onLow();
-    plan();
-  }
-
-  await check();
-  plan();
+  const checks = new Checks({ soonMs: limits.spaceCheckMs, idleMs: limits.spaceIdleCheckMs, check });
+  await checks.begin();
   return watch;
 }
 

@@ -75,6 +75,13 @@ export const readingOptions = {
   },
 };
 
+/** What each request of a command has, and the way that it takes. */
+export interface Caller {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly token: TokenHeader | undefined;
+  readonly route: Route | undefined;
+}
+
 /**
  * @returns the headers of each request, its token, and the proxy that the environment names for the URL
  * @throws Error if the file holds no valid token, or a variable no proxy; the message contains neither
@@ -82,11 +89,7 @@ export const readingOptions = {
 export async function callerOf(
   { url, tokenFile, tokenHeader }: Pick<ServiceOptions, 'url' | 'tokenFile' | 'tokenHeader'>,
   { complain }: Pick<Output, 'complain'>,
-): Promise<{
-  headers: Readonly<Record<string, string>>;
-  token: TokenHeader | undefined;
-  route: Route | undefined;
-}> {
+): Promise<Caller> {
   const headers = { 'User-Agent': `assetlog/${version}` };
   const isProxied = /^https?_proxy$/im.test(Object.keys(process.env).join('\n'));
   const route = isProxied ? (await import('../../client/proxy.ts')).proxyFor(new URL(url), process.env) : undefined;

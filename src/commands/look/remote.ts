@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Asset, keyOf } from '../../assets/asset-state.ts';
 import { readBaseUrl } from '../../client/base-url.ts';
-import { type HttpReply, openReply, type Route, type TokenHeader } from '../../client/connection.ts';
+import { type HttpReply, openReply } from '../../client/connection.ts';
 import {
   type DeliveryFailure,
   judge,
@@ -21,7 +21,7 @@ import { dropLarge } from '../../journal/look/newest-lines.ts';
 import type { Line } from '../../journal/look/reading.ts';
 import type { SourceQuery, SourceState } from '../../journal/look/source-state.ts';
 import { type Output, refuse } from '../cli/command.ts';
-import { callerOf, type ServiceOptions } from '../cli/service-options.ts';
+import { type Caller, callerOf, type ServiceOptions } from '../cli/service-options.ts';
 import { readAsset, readGap, readLine, readSourceState } from './checked-reply.ts';
 import type { AssetQuery, FollowOptions, JournalSource, JournalSources } from './source.ts';
 
@@ -74,11 +74,6 @@ interface Removed {
   readonly seq: number;
 }
 
-type Caller = {
-  readonly headers: Readonly<Record<string, string>>;
-  readonly token: TokenHeader | undefined;
-  readonly route: Route | undefined;
-};
 type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 class RemoteJournal implements JournalSource {

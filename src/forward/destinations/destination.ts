@@ -99,7 +99,7 @@ export interface Destination {
   /**
    * Of a hook: posts something other than an event.
    * @param members of the body, as a JSON object
-   * @param note like that of a batch
+   * @param note see `Batch`
    */
   post?(key: string, members: string, note: string, signal: AbortSignal): Promise<Sent>;
   /**

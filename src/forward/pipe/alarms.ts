@@ -1,6 +1,6 @@
 /**
  * Which results of checks a hook with `on` gets, by the state of the assets: each failure, a result that differs from the one before,
- * a pass after failures. A result that has changed again is passed: nobody has to hear of it any more.
+ * a pass after failures. A result that has changed again is not posted: it is out of date.
  *
  * The answer for an event can change at each later event, so that it is asked for again directly before a request. While the state is
  * being read after a start, the hook waits.

@@ -29,7 +29,7 @@ interface Noted {
 export class Stale {
   readonly #pipe: SendingContext;
   readonly #assets: KnownAssets;
-  /** Opens the hook, beside that of the pipe. */
+  /** Opens the hook a second time: the pipe has its own connection. */
   readonly #open: () => Destination;
   /** By the names of the assets; undefined before the file was read. */
   #noted: ReadonlyMap<string, Noted> | undefined;
