@@ -196,7 +196,7 @@ test('a failed sync refuses the reports in the next pause at once, and is report
   assert.deepEqual([failures.length, journal.queueBytes], [1, 0]);
 });
 
-test('a lost lock refuses the reports in a pause, writes nothing, and is reported once [delay-4]', async (t) => {
+test('a lost lock refuses the reports in a pause, writes nothing, and is reported once', async (t) => {
   const { disk, journal, report, replies, failures, tick } = await openDelayed(t);
   for (const name of ['a', 'b']) void report(name);
   await settle();

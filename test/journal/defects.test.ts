@@ -13,7 +13,7 @@ import { eventually } from '../support/tools.ts';
 
 const DEFECT = 'the service found a defect of its own; send the report again when the service is back';
 
-test('lines that do not continue the journal are not written, and the journal fails [defect-1]', async () => {
+test('lines that do not continue the journal are not written, and the journal fails', async () => {
   for (const broken of ['"type":"x\ny"', '"type":"x"\n{"seq":2,"id":"']) {
     const { journal, disk, report, failures } = await openSimulated();
     assert.equal(await report('first'), undefined);
@@ -29,7 +29,7 @@ test('lines that do not continue the journal are not written, and the journal fa
   }
 });
 
-test('keys whose lines are elsewhere get no 200, and the journal fails [defect-2]', async () => {
+test('keys whose lines are elsewhere get no 200, and the journal fails', async () => {
   const { journal, failures } = await openSimulated({ keyMemory: new KeyMemory(10) });
   const origin = {
     source: '00000000-0000-7000-8000-000000000001',
@@ -46,7 +46,7 @@ test('keys whose lines are elsewhere get no 200, and the journal fails [defect-2
   await journal.close();
 });
 
-test('keys in memory that are not those of the lines end the journal, in tests alone [defect-5]', async () => {
+test('keys in memory that are not those of the lines end the journal, in tests alone', async () => {
   const keyed = (key: string) => ({ ...described(key), idempotencyKey: key });
   let calls = 0;
   const hashKey = (text: string) => {

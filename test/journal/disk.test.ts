@@ -59,7 +59,7 @@ for (const [kind, makeDisk] of Object.entries(disks)) {
     assert.equal(await textOf(disk, 'x', 4, 4), '');
   });
 
-  test(`${kind}: the chunks of a file share the same memory [disk-3]`, async (t) => {
+  test(`${kind}: the chunks of a file share the same memory`, async (t) => {
     const disk = makeDisk(t);
     await disk.prepare();
     await writeFile(disk, 'x', [Buffer.from('one two three')]);
@@ -253,7 +253,7 @@ test('the real disk: no link is followed, whatever it names [disk-4]', {
   assert.equal(fs.readFileSync(secret, 'utf8'), 'secret');
 });
 
-test('the real disk: a replaced file is a new file, and a link in its place is not followed [disk-5]', {
+test('the real disk: a replaced file is a new file, and a link in its place is not followed', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);
@@ -282,7 +282,7 @@ test('the real disk: the path of a folder may contain links, but a subfolder may
   assert.deepEqual(fs.readdirSync(elsewhere), ['secret']);
 });
 
-test('the real disk: a listing refuses a link under the name of a journal file, if asked to [disk-7]', {
+test('the real disk: a listing refuses a link under the name of a journal file, if asked to', {
   skip: process.platform === 'win32',
 }, async (t) => {
   const { disk, secret } = besideSecret(t);

@@ -102,7 +102,7 @@ test('a disk that refused and then failed is reported once', async () => {
   assert.equal(failures.length, 1);
 });
 
-test('a new file that cannot be created is refused and tried again; an unsynced entry is a failed disk [journal-3]', async () => {
+test('a new file that cannot be created is refused and tried again; an unsynced entry is a failed disk', async () => {
   const { disk, report, failures } = await openSimulated({ segmentBytes: 100 });
   await report('a');
   disk.fault = (call) => (call === 'create' ? systemError('EMFILE') : undefined);

@@ -104,7 +104,7 @@ test('each check that finds less free space than keepFree calls onLow', async ()
   watch.stop();
 });
 
-test('an idle service looks at the free space rarely; a write, and a shortage while it lasts, make the next looks soon [space-1]', async () => {
+test('an idle service looks at the free space rarely; a write, and a shortage while it lasts, make the next looks soon', async () => {
   const disk = new SimulatedDisk();
   const enough = { freeBytes: 100, usableBytes: 100, totalBytes: 1000 };
   let checks = 0;

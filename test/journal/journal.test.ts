@@ -106,7 +106,7 @@ test('no write of several lines has more than batchBytesMax bytes, whatever the 
   }
 });
 
-test('a callback that throws is logged, and neither withholds an answer nor stops the journal [journal-4]', async () => {
+test('a callback that throws is logged, and neither withholds an answer nor stops the journal', async () => {
   const disk = new SimulatedDisk();
   let recordedTo = 0;
   const throwing = {

@@ -45,7 +45,7 @@ test('exactly one of twenty simultaneous starts gets the lock', async (t) => {
   }
 });
 
-test('the lock file of a dead process is removed [lock-2]', async (t) => {
+test('the lock file of a dead process is removed', async (t) => {
   const folder = newFolder(t);
   const { execFileSync } = await import('node:child_process');
   const script = `require('net').createServer().listen(${JSON.stringify(join(folder, '.lock-dead'))}, () => process.kill(process.pid, 'SIGKILL'))`;
@@ -56,7 +56,7 @@ test('the lock file of a dead process is removed [lock-2]', async (t) => {
   await lock.release();
 });
 
-test('a link in the place of a lock is not asked, and not removed [lock-link-1]', async (t) => {
+test('a link in the place of a lock is not asked, and not removed', async (t) => {
   const [folder, elsewhere] = [newFolder(t), newFolder(t)];
   let asked = 0;
   const other = await listenIn(t, elsewhere, 'socket', (asker) => {

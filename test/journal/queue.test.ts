@@ -96,7 +96,7 @@ for (const fault of ['ENOSPC', 'short'] as const) {
   });
 }
 
-test('events that are appended together count against the queue before any is accepted [journal-10]', async () => {
+test('events that are appended together count against the queue before any is accepted', async () => {
   const { disk, journal, report } = await openSimulated({
     limits: { ...quickLimits, queueBytesMax: 10_000, queueLineBytes: 1_000 },
   });

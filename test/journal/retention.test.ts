@@ -148,7 +148,7 @@ test('one marker remains after several removals, and the markers of lost events 
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
-test('a marker between the files of a restored backup is about its own events alone [program-retention-7]', async () => {
+test('a marker between the files of a restored backup is about its own events alone', async () => {
   const gap = goneName({ first: 11, last: 20 }, 'removed');
   const { [segmentName(11)]: _, ...files } = fourFiles();
   const restored = () => diskWith({ ...files, [gap]: Buffer.alloc(0) });
@@ -315,7 +315,7 @@ test('a failed sync of retention fails the journal: while it is idle, after the 
   await assert.rejects(openJournal(disk, { retain: retained }), /EIO/);
 });
 
-test('nothing is written after a sync of retention failed during a rotation [program-retention-6]', async () => {
+test('nothing is written after a sync of retention failed during a rotation', async () => {
   const disk = diskWith(fourFiles());
   const retain = { retainDays: 1, retainBytes: undefined };
   const { journal, report, failures } = createJournal(disk, { segmentBytes: FILE_BYTES, retain });
@@ -356,7 +356,7 @@ test('a file that cannot be removed does not prevent the removal of others, and 
   assert.deepEqual(journalNames(disk), [removed(30), segmentName(31)].sort());
 });
 
-test('a journal continues and rotates while files are removed, and its close waits for the current removal [program-retention-4]', async () => {
+test('a journal continues and rotates while files are removed, and its close waits for the current removal', async () => {
   const disk = diskWith(fourFiles());
   const { opened: removing, open: release } = gate();
   disk.fault = (call: Call, name) => (call === 'remove' && name.endsWith('.jsonl') ? removing : undefined);

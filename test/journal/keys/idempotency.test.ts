@@ -71,7 +71,7 @@ test('a repeated report is recorded once, gets the result of the first, and is c
   assert.equal(memory.held, 0);
 });
 
-test('another event under the same key is a conflict that names the first differing member [journal-idempotency-4]', async () => {
+test('another event under the same key is a conflict that names the first differing member', async () => {
   const { disk, append } = await openNew();
   const first = event('k', 'd', '{"rows":1.0}');
   await append(first);
@@ -112,7 +112,7 @@ test('a report joins an earlier report with its key that waits for the disk, and
   assert.equal(journal.queueBytes, 0);
 });
 
-test('a failed sync refuses all reports with the key, and the restart finds out whether it is recorded [journal-idempotency-9]', async () => {
+test('a failed sync refuses all reports with the key, and the restart finds out whether it is recorded', async () => {
   const { disk, append, journal } = await openNew();
   disk.fault = (call) => (call === 'sync' ? systemError('EIO') : undefined);
   const results = await Promise.all([append(event('k')), append(event('k'))]);
@@ -149,7 +149,7 @@ test('each of several events is new, known or a conflict, and one conflict leave
   assert.deepEqual(recordedKeys(disk), ['a', undefined, 'b', 'c', undefined, 'd', 'e']);
 });
 
-test('conflicts can be left out: the other events are recorded, and the key still belongs to its event [journal-idempotency-14]', async () => {
+test('conflicts can be left out: the other events are recorded, and the key still belongs to its event', async () => {
   const { disk, append, journal } = await openNew();
   assert.deepEqual(await append(event('a')), RECORDED);
   const rest = (...events: PlainEvent[]) =>
@@ -248,7 +248,7 @@ test('keyReadsMax reports read lines at a time, waiting reports count, and a dis
   assert.deepEqual(recordedKeys(disk), ['a', 'b', 'c', 'd']);
 });
 
-test('a stop finishes the pending lookups, and records the events that they queue [journal-idempotency-13]', async () => {
+test('a stop finishes the pending lookups, and records the events that they queue', async () => {
   const { disk, append, journal } = await openNew({ hashKey: (text) => ({ text, high: 1, low: 1 }) });
   await append(event('a'));
   const fresh = append(event('b'));
@@ -388,7 +388,7 @@ test('without sidecars a start reads a limited number of bytes, and logs how far
   await second.journal.close();
 });
 
-test('the keys of good lines in a damaged closed file are known, and no sidecar is written for the file [journal-idempotency-12]', async () => {
+test('the keys of good lines in a damaged closed file are known, and no sidecar is written for the file', async () => {
   const disk = new SimulatedDisk();
   const first = await open(disk, SMALL);
   const keys = Array.from({ length: 12 }, (_, index) => `k${index}`);

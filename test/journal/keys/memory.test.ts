@@ -114,7 +114,7 @@ test('at most keysMax keys are held, the same as in a search through all journal
   );
 });
 
-test('a restart knows the same keys, in whatever order the journals are opened [idempotency-memory-2]', () => {
+test('a restart knows the same keys, in whatever order the journals are opened', () => {
   const orders = fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 });
   const adds = fc.array(fc.nat(3), { maxLength: 100 });
   fc.assert(

@@ -190,7 +190,7 @@ test('what retention removed is kept, and what it removed before it was copied i
   assert.deepEqual((await verify(fresh)).findings, []);
 });
 
-test('an empty last file is copied only if there is no other [journal-backup-10]', async () => {
+test('an empty last file is copied only if there is no other', async () => {
   const empty = Buffer.alloc(0);
   const began = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: empty };
   for (const answers of [[{ kind: 'before', seq: 4 } as const], []]) {
@@ -206,7 +206,7 @@ test('an empty last file is copied only if there is no other [journal-backup-10]
   }
 });
 
-test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal [journal-backup-11]', async () => {
+test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal', async () => {
   const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
   const after = { [REMOVED_6]: empty, [SEVENTH]: segment(7, 2), [segmentName(9)]: segment(9, 1) };
   const source = diskWith(after);
@@ -359,7 +359,7 @@ test('with a journal that is forwarded it copies its id, the marks and the dead 
   assert.deepEqual(filesOf(target), { ...all, '.journal-id': otherId });
 });
 
-test('of what is beside the journal it copies what can be of such a file, and says what it leaves out [journal-backup-12]', async () => {
+test('of what is beside the journal it copies what can be of such a file, and says what it leaves out', async () => {
   const letter = forwarded['dead-hub.jsonl'];
   const id = forwarded['.journal-id'];
   const foreign = Buffer.from('root:x:0:0\n');

@@ -120,7 +120,7 @@ test('each character is found in the cases in which a regular expression that ig
   }
 });
 
-test('what the service adds to a line is not searched, wherever the text ends [contains-4]', async () => {
+test('what the service adds to a line is not searched, wherever the text ends', async () => {
   const { bytes, lines } = makeLines(50);
   const disk = diskWith({ [FIRST]: bytes });
   const last = JSON.parse(`${lines[49]}`);
@@ -190,7 +190,7 @@ test('with other members the line is found by these, and has to contain the text
   }
 });
 
-test('a line with the text that does not verify is not shown, and its damage is reported [contains-2]', async () => {
+test('a line with the text that does not verify is not shown, and its damage is reported', async () => {
   const eventOf = (seq: number): PlainEvent => ({
     type: 'AssetObservation',
     assetKey: ['k'],

@@ -52,7 +52,7 @@ const failOn = ({ text }: Remark) => assert.fail(text);
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);
 
-test('every line is handed over as it is in the file, file after file, and can be kept [reader-8]', async () => {
+test('every line is handed over as it is in the file, file after file, and can be kept', async () => {
   const files = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: Buffer.alloc(0) };
   const { seqs, texts, remarks } = await read(diskWith({ ...files, 'notes.txt': Buffer.from('not ours') }));
   assert.deepEqual(seqs, upTo(15));
@@ -90,7 +90,7 @@ test('times choose lines, also if the clock went back; a file that begins and en
   assert.deepEqual((await read(disk, { since: '2026-03-01T00:00:00.000Z' })).seqs, [8, 9]);
 });
 
-test('what is looked for is found in the lines that say it, however it is escaped, and not in metadata [reader-7]', async () => {
+test('what is looked for is found in the lines that say it, however it is escaped, and not in metadata', async () => {
   const odd = ['a"b\\', 'c\u0085d\u2028', 'e/f', '[x', '😀'];
   const decoy = JSON.stringify({
     asset_key: odd,
@@ -175,7 +175,7 @@ test('what is looked for is found in the lines that say it, however it is escape
   assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
 });
 
-test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read [reader-6]', async () => {
+test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read', async () => {
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
   const without = (...numbers: number[]) => Buffer.concat(lines.filter((_, index) => !numbers.includes(index + 1)));
@@ -517,7 +517,7 @@ test('what is added after a look for a writer that found none is left for the ne
   assert.deepEqual((await read(disk, {}, progressOf(durable))).seqs, upTo(3));
 });
 
-test('a follower shows again what a service took back, and begins anew with another journal [reader-2]', async (t) => {
+test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(6);
@@ -674,7 +674,7 @@ test('a folder in which only a marker shows that there was a journal is damaged,
   assert.match(problem, /^all segments are missing: the events from 4 on, if not more$/);
 });
 
-test('a line that is not durable is not shown, though its file counts as closed [defect-4]', async () => {
+test('a line that is not durable is not shown, though its file counts as closed', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5), [segmentName(6)]: segment(6, 2) });
   const own = new OwnProgress();
   own.recorded(disk.folder, 8);

@@ -113,7 +113,7 @@ for (const { kind, lines, bytes: all } of samples) {
     }
   });
 
-  test(`${kind}: whatever is done to a file, every line stays that a reader shows, and the journal can be continued [repair-2]`, async () => {
+  test(`${kind}: whatever is done to a file, every line stays that a reader shows, and the journal can be continued`, async () => {
     const wanted = contentOf(lines);
     const random = randomFrom(7);
     for (let round = 0; round < rounds({ long: 750, short: 70 }); round += 1) {

@@ -219,7 +219,7 @@ function countedDisk(files: Record<string, Buffer>) {
   };
 }
 
-test('the newest lines are those of a reading of all, and each part of a file is read once [newest-1]', async () => {
+test('the newest lines are those of a reading of all, and each part of a file is read once', async () => {
   const files = mixedFiles();
   const size = Object.values(files).reduce((sum, { length }) => sum + length, 0);
   const { disk, counted } = countedDisk(files);

@@ -241,7 +241,7 @@ test('events that are known to be lost are not a gap', async () => {
   await isRefused({ [FIRST]: three, ...lost, [segmentName(8)]: segment(8, 1) }, 'missing file');
 });
 
-test('a folder without journal files, but with markers of gone events, has missing files [recovery-3]', async () => {
+test('a folder without journal files, but with markers of gone events, has missing files', async () => {
   const markers = [
     [goneName({ first: 1, last: 3 }, 'removed')],
     [goneName({ first: 1, last: 3 }, 'lost')],
@@ -291,7 +291,7 @@ test('a torn end of any length is copied to a .torn file byte for byte', async (
   }
 });
 
-test('after a crash a bad last line with a newline is truncated, whichever byte outside its seq is bad [recovery-5]', async () => {
+test('after a crash a bad last line with a newline is truncated, whichever byte outside its seq is bad', async () => {
   const digit = '{"seq":'.length;
   for (let at = 0; at < last.length - 1; at += 1) {
     const files = { [FIRST]: Buffer.concat([one, two, flip(last, at)]) };

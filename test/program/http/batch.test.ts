@@ -79,7 +79,7 @@ function largestOf(count: number, filler = 'x'): string {
   return body(filler.repeat(Math.floor(padding / bytes)) + 'x'.repeat(padding % bytes));
 }
 
-test('a 200 is sent only when the last line is durable [program-batch-1]', async (t) => {
+test('a 200 is sent only when the last line is durable', async (t) => {
   const { disk, port } = await serveSimulated(t);
   for (let round = 1; round <= 3; round += 1) {
     const first = gate();

@@ -44,7 +44,7 @@ test('a key is accepted in quotes or bare, and its report is recorded once', asy
   assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
 });
 
-test('keys are known after a kill and after rotations; a key is free again after retention has removed its event [program-idempotency-1]', async (t) => {
+test('keys are known after a kill and after rotations; a key is free again after retention has removed its event', async (t) => {
   const data = newFolder(t);
   const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
   const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
@@ -111,7 +111,7 @@ test('in a batch each item gets a numbered key, known keys are duplicates, and a
   assert.equal(eventsIn(service.data).length, 2);
 });
 
-test('keys are per deployment, and are known after its journal was closed and opened again [program-idempotency-2]', async (t) => {
+test('keys are per deployment, and are known after its journal was closed and opened again', async (t) => {
   const names = ['one', 'two'];
   const { args, tokenOf } = writeDeployments(t, names);
   const data = newFolder(t);

@@ -51,7 +51,7 @@ test('a failed sync answers every client with 503 and ends the service with 5', 
   await assert.rejects(ask(port, LIVE));
 });
 
-test('a journal that contradicts itself answers 503, and ends the service with 1, with deployments too [defect-3]', async (t) => {
+test('a journal that contradicts itself answers 503, and ends the service with 1, with deployments too', async (t) => {
   const contradict = (call: Call) =>
     call === 'write' ? systemError('EIO') : call === 'truncate' ? new Defect('of a test') : undefined;
   const local = await serveSimulated(t);
