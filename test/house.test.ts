@@ -134,7 +134,7 @@ test('no file imports itself, however many files lie between', () => {
   assert.ok(done.size > 40);
 });
 
-test('a service that only records loads neither senders, nor the test mode, nor other commands [house-1]', () => {
+test('a service that only records loads neither senders, nor the test mode, nor other commands', () => {
   const loaded = new Set(['server.ts']);
   for (const path of loaded) for (const imported of loadedWith(path)) loaded.add(imported);
   assert.ok(loaded.has('journal/disk.ts'));

@@ -136,7 +136,7 @@ test('after a start nothing is recorded before the destination has said that it 
   assert.equal(await isReady(empty), false, 'nothing to forward is no acknowledgement');
 });
 
-test('while the destination is stopped the service is not ready, and a plain upstream acknowledges nothing [ack-4]', async (t) => {
+test('while the destination is stopped the service is not ready, and a plain upstream acknowledges nothing', async (t) => {
   const upstream = await startPlainUpstream(t);
   const device = await acknowledged(t, upstream.url);
   await eventually('it is stopped', () => stateIn(device.data)?.['why'] === 'not understood');
@@ -154,7 +154,7 @@ test('while the destination is stopped the service is not ready, and a plain ups
   assert.deepEqual([await report(again, ['c']), await isReady(again)], [[503], false]);
 });
 
-test('one answer that asks for an hour, or refuses the token, stops reports for 5 s at most [ack-14]', async (t) => {
+test('one answer that asks for an hour, or refuses the token, stops reports for 5 s at most', async (t) => {
   const hub = await serve(t);
   const answers: [status: number, headers: Record<string, string>][] = [];
   const proxy = createServer((request, response) => {
@@ -210,7 +210,7 @@ test('a destination that gets few requests a second is warned of at the start, s
   assert.doesNotMatch(quick.notices.join(), /each report waits/);
 });
 
-test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
+test('a stop waits for the acknowledgements, and gives up after its time', async (t) => {
   const { hub, device } = await pair(t, { forwardStopMs: 60_000 });
   let letGo = hold(hub.disk, 'sync');
   const replied = report(device, ['a']);
@@ -233,7 +233,7 @@ test('a stop waits for the acknowledgements, and gives up after its time [ack-5]
   await ended;
 });
 
-test('a reply that waits when the disk fails is a 503 before the service ends [ack-13]', async (t) => {
+test('a reply that waits when the disk fails is a 503 before the service ends', async (t) => {
   const hub = await serveSimulated(t);
   const limits = { ...QUICK, lastRepliesMs: 4_000, forwardStopMs: 60_000 };
   const device = await serveSimulated(t, { args: ['--forward-to', hub.url, '--ack', 'upstream'], limits });
@@ -395,7 +395,7 @@ test('replies leave in order, each with what its own events got [ack-7]', () => 
   assert.equal(answers.at(-1), '6: 200');
 });
 
-test('a batch that repeats earlier events is not about the events in between [ack-11]', () => {
+test('a batch that repeats earlier events is not about the events in between', () => {
   const { ack, answers, wait, lacks } = waitingFor(8);
   ack.advance(4);
   lacks(5);
@@ -448,7 +448,7 @@ test('a reply that comes after the end of a stop is given up at once [ack-10]', 
   assert.deepEqual(answers, ['1: recorded here, not yet at h', '2: recorded here, not yet at h']);
 });
 
-test('a reply that waits when forwarding stops, or begins to wait then, is given up at once [ack-12]', () => {
+test('a reply that waits when forwarding stops, or begins to wait then, is given up at once', () => {
   const { ack, answers, wait } = waitingFor(4);
   ack.advance(4);
   wait(5);

@@ -42,7 +42,7 @@ async function sentTo(kind: 'hub' | 'api', disk: SimulatedDisk): Promise<Model> 
   return destination;
 }
 
-test('skip gives up the events that are next, each with its line, and the destination gets those after them [by-hand-2]', async () => {
+test('skip gives up the events that are next, each with its line, and the destination gets those after them', async () => {
   const disk = await forwardedTo(4, { sending: 5 });
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 6 }, limits), 'upstream continues with event 7');
   assert.deepEqual(await cursorOf(disk), { seq: 6, id: idOf(6), sending: undefined, kind: 'api', to: UPSTREAM.to });
@@ -95,7 +95,7 @@ test('skip gives up dead letters, and only those that are open', async () => {
   assert.equal((await cursorOf(disk)).seq, 8);
 });
 
-test('skip gives up dead letters after a power cut that left bytes in place of the last one [by-hand-8]', async () => {
+test('skip gives up dead letters after a power cut that left bytes in place of the last one', async () => {
   const disk = await forwardedTo(4);
   await (await openLetters(disk)).append({ time: '2026', outcome: 'refused', reason: '', line: `${lines[2]}`.trim() });
   const file = deadLettersName('upstream');
@@ -138,7 +138,7 @@ test('skip gives up what retention removed before the destination has passed it,
   }
 });
 
-test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter [by-hand-4]', async () => {
+test('from lets a lost cursor continue, sends events again, or leaves them out with a dead letter', async () => {
   const disk = await forwardedTo(8);
   disk.put('forward-upstream.cursor', Buffer.alloc(1024));
   assert.equal((await readCursor(disk, 'upstream')).kind, 'lost');
@@ -153,7 +153,7 @@ test('from lets a lost cursor continue, sends events again, or leaves them out w
   assert.deepEqual((await sentTo('api', disk)).recorded, [10, 11, 12]);
 });
 
-test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides [by-hand-1]', async () => {
+test('from leaves out no event of a hub, which would get it all the same, and says that the hub decides', async () => {
   const disk = await forwardedTo(5, { kind: 'hub' });
   await assert.rejects(continueFrom(disk, 'upstream', 9, limits), {
     message: 'upstream says itself what it needs next; identity --new --seq 9 leaves events out',

@@ -41,7 +41,7 @@ async function startHanging(t: Scope): Promise<{ url: string; requests: () => nu
   return { url: `http://127.0.0.1:${await listenOn(t, server)}`, requests: () => requests };
 }
 
-test('each deployment goes to its own URL, with the token of the destination [forwarding-4]', async (t) => {
+test('each deployment goes to its own URL, with the token of the destination', async (t) => {
   const folder = newFolder(t);
   const own = { prod: newToken(), eu: newToken() };
   const [prod, eu] = [entryOf('prod', own.prod.token), entryOf('eu', own.eu.token)];
@@ -78,7 +78,7 @@ test('each deployment goes to its own URL, with the token of the destination [fo
   for (const name of ['prod', 'eu']) assertAtHub(join(hub.data, name), join(edge.data, name));
 });
 
-test('a destination is added, changed and removed by its file, and a reload forgets no cursor [forwarding-3]', async (t) => {
+test('a destination is added, changed and removed by its file, and a reload forgets no cursor', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, 'forward.json');
   const [one, other] = [await startPlainUpstream(t), await startPlainUpstream(t)];

@@ -66,7 +66,7 @@ test('--when-behind remove lifts the hold of each destination', async () => {
   assert.equal((await watch(configOf('--forward-to', 'http://a')))?.current[0]?.hold, true);
 });
 
-test('every mistake of a file is named with its line and its member, and what to do [destinations-1]', () => {
+test('every mistake of a file is named with its line and its member, and what to do', () => {
   const text = `{"destinations": [
     {"name": "Hub", "to": "https://hub.example/prod", "tokenfile": "t"},
     {"name": "a", "to": "clickhouse+https://w@ch.example/assets.events"},
@@ -183,7 +183,7 @@ test('--forward-to takes an engine, and a token where one means something', asyn
   });
 });
 
-test('headers are bounded, are not those of the protocol or the token, and no problem has a value [headers-1]', () => {
+test('headers are bounded, are not those of the protocol or the token, and no problem has a value', () => {
   const full = 'must be an object with 1 to 8 headers, such as {"X-Team": "data"}';
   const value = 'must be a text of one line of ASCII, or {"file": "PATH"}';
   const taken = 'is of the protocol, of the token, or there twice; leave it out';
@@ -341,7 +341,7 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
   assert.match(JSON.stringify(named), /as that of another destination/);
 });
 
-test('the destination of --ack does not linger [destinations-ack-1]', async (t) => {
+test('the destination of --ack does not linger', async (t) => {
   const file = join(newFolder(t), 'forward.json');
   const watch = async (lingerMs: number) => {
     writeFileSync(file, fileOf({ name: 'hub', to: 'https://hub.example', lingerMs }));

@@ -42,7 +42,7 @@ async function read(disk: Disk): Promise<Line[]> {
   return lines;
 }
 
-test('a forwarded line has the id and the time of its first recorder, even in one batch with own lines [forwarded-1]', async (t) => {
+test('a forwarded line has the id and the time of its first recorder, even in one batch with own lines', async (t) => {
   const disk = openDisk(newFolder(t));
   const journal = await open(disk);
   const together = [

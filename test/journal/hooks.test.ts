@@ -137,7 +137,7 @@ test('the refusal ends soon after the destination has received more events, or s
   }
 });
 
-test('reports that wait for a journal to open are refused if it holds a file back [hooks-2]', async () => {
+test('reports that wait for a journal to open are refused if it holds a file back', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   hooks.fromSeq = 1;
@@ -191,7 +191,7 @@ test('no file is removed before the hook resolves; if it rejects, no file is rem
   assert.deepEqual((await verify(disk)).findings, []);
 });
 
-test('the hook is called for closed files without delaying a batch, and before a clean stop is marked [hooks-5]', async () => {
+test('the hook is called for closed files without delaying a batch, and before a clean stop is marked', async () => {
   const disk = new SimulatedDisk();
   const hooks = new Calls();
   let resolve = () => {};
@@ -228,7 +228,7 @@ test('the hook is called for closed files without delaying a batch, and before a
 });
 
 for (const what of ['once', 'power'] as const) {
-  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: held back files stay, and the others are removed only after the hook [hooks-4]`, async () => {
+  test(`${what === 'once' ? 'a failure' : 'a power cut'} at any call: held back files stay, and the others are removed only after the hook`, async () => {
     for (const trial of eachCall(what)) {
       const disk = new SimulatedDisk();
       const hooks = new Calls();

@@ -36,7 +36,7 @@ async function hookTo(t: Scope, members: object, answer: (got: Got, count: numbe
   return { got, args: ['--forward', file] };
 }
 
-test('a check that fails five times and passes is two posts, which say what was before, also where nobody may read [alarm-1]', async (t) => {
+test('a check that fails five times and passes is two posts, which say what was before, also where nobody may read', async (t) => {
   const { got, args } = await hookTo(t, {});
   const service = await serve(t, { args: [...args, '--no-read'], limits });
   const all = [true, false, false, false, false, false, true, true];
@@ -118,7 +118,7 @@ const staleOf = (got: readonly Got[]) =>
     return [alarm.on, asset_key.join('/'), alarm.since_seq, headers['idempotency-key']];
   });
 
-test('a stale asset under a key is posted once, and again only after it had an event, also after a restart [alarm-3]', async (t) => {
+test('a stale asset under a key is posted once, and again only after it had an event, also after a restart', async (t) => {
   const { got, args } = await hookTo(t, STALE);
   const service = await serve(t, { args, limits });
   await record(service, 'observation/other');

@@ -253,7 +253,7 @@ test('a request or a reply that is lost, or a request that is late, stores each 
   assert.ok(requests > 25, `${requests}`);
 });
 
-test('a bad line is found although answers are lost more often than it takes requests to find it [clickhouse-3]', async (t) => {
+test('a bad line is found although answers are lost more often than it takes requests to find it', async (t) => {
   const table = new Table();
   table.isBad = (partition) => partition === '40';
   let requests = 0;
@@ -338,7 +338,7 @@ test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger r
   );
 });
 
-test('hosts are tried in turn: an ask tries each of them, and an insert the next one after each failure [clickhouse-7]', async (t) => {
+test('hosts are tried in turn: an ask tries each of them, and an insert the next one after each failure', async (t) => {
   const table = new Table();
   const closed = await freePort(t);
   const isDown = [true, false];

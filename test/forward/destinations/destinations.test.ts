@@ -216,7 +216,7 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   }
 });
 
-test('a hub that says so gets packed lines, and those that it does not understand at once again as they are [targets-12]', async (t) => {
+test('a hub that says so gets packed lines, and those that it does not understand at once again as they are', async (t) => {
   const long: PlainEvent = { ...orders, description: 'x'.repeat(400) };
   let refusal: Scripted | undefined;
   let gzip: unknown = true;
@@ -307,7 +307,7 @@ test('a hub hears what the lines of a request came through, which ends before th
   assert.deepEqual(got, []);
 });
 
-test('a hub gets the lines byte for byte, with the crc before them and what was lost [targets-5]', async (t) => {
+test('a hub gets the lines byte for byte, with the crc before them and what was lost', async (t) => {
   const event: PlainEvent = {
     ...orders,
     metadata: '{"rows":1.0,"big":12345678901234567890,"text":"é\\u2028"}',
@@ -514,7 +514,7 @@ test('Retry-After is read as seconds or as a date beside the Date of the reply',
   }
 });
 
-test('the token is read again when its file changes, is sent in its header, and is never shown [targets-6]', async (t) => {
+test('the token is read again when its file changes, is sent in its header, and is never shown', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   const { url, got } = await startScripted(t, ({ headers }) => [400, `{"error":"no ${headers['x-token']} here"}`]);
   writeFileSync(tokenFile, 'asl_first\n');

@@ -38,7 +38,7 @@ async function startHooked(t: Scope, answer: (got: Got, count: number) => Script
   return { service, got, letters: () => deadLettersIn(service.data, NAME) };
 }
 
-test('500, 502 and 504 for long give an event up, and 408, 429 and 503 do not, however long [hooks-7]', async (t) => {
+test('500, 502 and 504 for long give an event up, and 408, 429 and 503 do not, however long', async (t) => {
   const firstMs = new Map<number, number>();
   const triesOf = (status: number) => got.filter((one) => keyOf(one) === `${status}`).length;
   const { service, got, letters } = await startHooked(t, (one) => {
@@ -71,7 +71,7 @@ test('without a connection no event is given up', async (t) => {
   assert.deepEqual([stateIn(service.data, NAME)?.['state'], deadLettersIn(service.data, NAME)], ['waiting', []]);
 });
 
-test('at 413 an event is sent once more without its metadata, and who takes it whole gets it whole [hooks-8]', async (t) => {
+test('at 413 an event is sent once more without its metadata, and who takes it whole gets it whole', async (t) => {
   const { service, got, letters } = await startHooked(t, (one) =>
     one.body.length > (keyOf(one) === 'never' ? 0 : 1_000) ? [413, 'too long'] : [200, 'ok'],
   );
@@ -94,7 +94,7 @@ test('at 413 an event is sent once more without its metadata, and who takes it w
   );
 });
 
-test('in hosted mode what is sent at 413 begins with the deployment as well, and waits for its turn [hooks-11]', async (t) => {
+test('in hosted mode what is sent at 413 begins with the deployment as well, and waits for its turn', async (t) => {
   const { url, got } = await startScripted(t, (one) => (one.body.length > 400 ? [413, ''] : [200, '']));
   const options = { to: `hook+${url}`, source: '', tokenHeader: 'X', stamp: false, limits: standardLimits };
   const destination = openHook({ ...options, deployment: 'prod' });
@@ -156,7 +156,7 @@ test('a circle of hooks ends after three rounds, and a chain of them is right [h
   assert.ok(!chain.some(({ notices }) => /too many hooks/.test(notices.join())));
 });
 
-test('a hook at the address of its own service ends the start with exit code 2, and is refused by a reload [hooks-10]', async (t) => {
+test('a hook at the address of its own service ends the start with exit code 2, and is refused by a reload', async (t) => {
   const port = await freePort(t);
   const itself = (url: string) => `posts to ${url}, which is this service itself; give it another URL`;
   const args = ['--port', `${port}`, '--on-failed-check', `http://localhost:${port}/report_asset_check/`];

@@ -57,7 +57,7 @@ function batchesOf({ published }: NatsStub): Published[] {
   return published.filter(({ subject }) => subject.startsWith('assetlog.'));
 }
 
-test('frames are read the same wherever their bytes are cut [nats-1]', () => {
+test('frames are read the same wherever their bytes are cut', () => {
   const payload = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes));
   const headers = fc.constantFrom('NATS/1.0\r\n\r\n', 'NATS/1.0 503\r\n\r\n', 'NATS/1.0\r\nA:b\r\n\r\n');
   const message = fc.tuple(fc.option(headers), fc.boolean(), payload).map(([block, isWithReply, bytes]) => {
@@ -90,7 +90,7 @@ test('frames are read the same wherever their bytes are cut [nats-1]', () => {
   );
 });
 
-test('a message that comes byte by byte is joined a few times, and its line is not looked at for each byte [nats-13]', (t) => {
+test('a message that comes byte by byte is joined a few times, and its line is not looked at for each byte', (t) => {
   const concat = t.mock.method(Buffer, 'concat');
   const indexOf = t.mock.method(Buffer.prototype, 'indexOf');
   const reader = new FrameReader(limits);
@@ -203,7 +203,7 @@ test('the leader of the stream is asked, no replica [nats-4]', async (t) => {
   assert.deepEqual(stub.published.at(-1)?.subject, GET);
 });
 
-test('an ask that fails says nothing about what is there [nats-5]', async (t) => {
+test('an ask that fails says nothing about what is there', async (t) => {
   const failures: readonly (readonly [RegExp, (stub: NatsStub, message: Published) => object | string])[] = [
     [
       /^again: answers 10008: JetStream system temporarily unavailable$/,
@@ -251,7 +251,7 @@ test('a request that a stream without a leader dropped is sent again, a batch is
   assert.equal(batchesOf(stub).length, 2);
 });
 
-test('what an operator sends again leaves the position where it is, and is found by the next retry [nats-6]', async (t) => {
+test('what an operator sends again leaves the position where it is, and is found by the next retry', async (t) => {
   const stub = await startNatsStub(t);
   const destination = open(t, stub.to);
   await destination.ask(NEVER);
@@ -328,7 +328,7 @@ test('a login is not sent without TLS to a nats+tls:// URL [nats-8]', async (t) 
   assert.deepEqual(stub.logins, []);
 });
 
-test('hosts are tried in turn, the next one after each failure [nats-9]', async (t) => {
+test('hosts are tried in turn, the next one after each failure', async (t) => {
   const stubs = await Promise.all([1, 2].map(() => startNatsStub(t)));
   const [one, two] = stubs as [NatsStub, NatsStub];
   const gone = await freePort(t);
@@ -354,7 +354,7 @@ test('hosts are tried in turn, the next one after each failure [nats-9]', async 
   assert.match(shown(await none.ask(NEVER)), /^again: 127.0.0.1:\d+ cannot be reached: connect ECONNREFUSED/);
 });
 
-test('a batch fits the server and the stream, and a line that does not is refused without being sent [nats-10]', async (t) => {
+test('a batch fits the server and the stream, and a line that does not is refused without being sent', async (t) => {
   const stub = await startNatsStub(t, { info: { max_payload: 4_000 } });
   const destination = open(t, stub.to);
   await destination.ask(NEVER);
@@ -404,7 +404,7 @@ test('a batch that is not acknowledged in time is followed by smaller ones', asy
   assert.deepEqual(sizes, [8, 4, 2, 4, 8]);
 });
 
-test('a stream that cannot be used stops, with the command that mends it [nats-11]', async (t) => {
+test('a stream that cannot be used stops, with the command that mends it', async (t) => {
   const noStream = () => errorOf(10_059, 'stream not found', 404);
   const problems: readonly (readonly [Parameters<typeof startNatsStub>[1], RegExp])[] = [
     [{ info: { version: '2.10.29' } }, /is version 2.10.29, .* 2.12/],
@@ -517,7 +517,7 @@ test('a server may send little that nothing waits for; beyond it the next reques
   for (let tries = 0; tries < 2; tries += 1) assert.match(shown(await waiting.ask(NEVER)), /^again: .* not asked for/);
 });
 
-test('chunks of a byte count as much as lines, and the answers to requests do not [nats-15]', async (t) => {
+test('chunks of a byte count as much as lines, and the answers to requests do not', async (t) => {
   const few = { ...limits, natsSecondBytesMax: 1_000_000, natsPieceBytes: 10_000 };
   let isDripping = true;
   const stub = await startNatsStub(t, {
@@ -542,7 +542,7 @@ test('chunks of a byte count as much as lines, and the answers to requests do no
   }
 });
 
-test('an answer with another type of value is refused with a sentence, in which the value is cut, quoted and masked [nats-12]', async (t) => {
+test('an answer with another type of value is refused with a sentence, in which the value is cut, quoted and masked', async (t) => {
   const passwordFile = join(newFolder(t), 'password');
   const secret = 'pass-word-of-the-login';
   writeFileSync(passwordFile, secret);

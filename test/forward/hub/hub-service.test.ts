@@ -72,7 +72,7 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
 });
 
-test('what opens a journal again is in the watermarks that it leaves when it is closed once more [hub-service-1]', async (t) => {
+test('what opens a journal again is in the watermarks that it leaves when it is closed once more', async (t) => {
   const { file, prod } = deployments(t);
   const limits = { idleJournalMs: 100, openWaitMs: 30_000 };
   const hub = await serveReads(t, { limits, args: ['--deployments', file, '--retain-bytes', '1MB'] });

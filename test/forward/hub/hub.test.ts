@@ -144,7 +144,7 @@ test('a gap is sent back with what the hub has, unless the sender says that just
   assert.deepEqual(seqsAt(hub.data), [1, 2, 3, 7, 8, 9, 15, 16]);
 });
 
-test('of events that a journal says it does not have, those before its begin are elsewhere, and not lost [hub-9]', async (t) => {
+test('of events that a journal says it does not have, those before its begin are elsewhere, and not lost', async (t) => {
   const hub = await serve(t);
   const headers = (lost: string, begins: string) => ({ headers: { 'Assetlog-Lost': lost, 'Assetlog-Begins': begins } });
   const cases = [

@@ -24,7 +24,7 @@ async function listed() {
   return { marks, sightings, list };
 }
 
-test('each source is listed once, the silent ones first, whatever comes between [listed-1]', async () => {
+test('each source is listed once, the silent ones first, whatever comes between', async () => {
   const { marks, sightings, list } = await listed();
   const found: string[] = [];
   for (const { id, last_seen } of list()) {
@@ -46,7 +46,7 @@ test('each source is listed once, the silent ones first, whatever comes between 
   assert.deepEqual(after, [...[0, 1, 2].map((at) => ids[at]), ids[3], ids[4], sourceOf(99), ids[7], ids[8], ids[5]]);
 });
 
-test('pages have each source, also if the last one of a page makes a request before the next page [listed-2]', async () => {
+test('pages have each source, also if the last one of a page makes a request before the next page', async () => {
   for (const isSeen of [false, true]) {
     const { sightings, list } = await listed();
     const found: string[] = [];

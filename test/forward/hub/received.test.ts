@@ -191,7 +191,7 @@ const edgeMembers = [
   `${OBSERVATION},"tags":{"data_version":"1","x":"2"}`,
 ];
 
-test('a line in the form of a journal is taken and refused as one with a space in it [received-2]', () => {
+test('a line in the form of a journal is taken and refused as one with a space in it', () => {
   const differently = (members: string) => assert.deepEqual(readingOf(HEAD + members), readingOf(`${HEAD} ${members}`));
   for (const members of edgeMembers) differently(members);
   const text = fc.string({ unit: 'grapheme' }).map((any) => any.replace(/[\u0085\u2028\u2029]/g, ''));

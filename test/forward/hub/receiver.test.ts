@@ -19,7 +19,7 @@ function observationFrom(source?: string): PlainEvent {
 
 const ORIGIN = { id: sourceOf(100), seq: 1, recorded: '2020-01-01T00:00:00.000Z' };
 
-test('a journal that the events would come back to is refused, and each reply says where they go [receiver-1]', async () => {
+test('a journal that the events would come back to is refused, and each reply says where they go', async () => {
   const next = [sourceOf(1), sourceOf(2)];
   const via = [OWN, ...next];
   const hub = await TestHub.open(new SimulatedDisk(), { via: next });
@@ -51,7 +51,7 @@ test('a line that was recorded here before, or that the journals which get the e
   assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(2)]);
 });
 
-test('lines that came through this journal, or through one that gets its events, are refused, however far that is [receiver-3]', async () => {
+test('lines that came through this journal, or through one that gets its events, are refused, however far that is', async () => {
   const next = sourceOf(9);
   const hub = await TestHub.open(new SimulatedDisk(), { via: [next] });
   const sent = new SentJournal(4, sourceOf(1), () => observationFrom(sourceOf(2)));
@@ -69,7 +69,7 @@ test('lines that came through this journal, or through one that gets its events,
   assert.equal((await hub.put(sent, 3, 4, names(OWN))).reason, 'loop');
 });
 
-test('what the lines of a source came through is durable before these lines are, and each request adds to it [receiver-7]', async () => {
+test('what the lines of a source came through is durable before these lines are, and each request adds to it', async () => {
   let disk = new SimulatedDisk();
   let hub = await TestHub.open(disk);
   const from = [2, 2, 3, 4, 4].map(sourceOf);
@@ -103,7 +103,7 @@ test('what the lines of a source came through is durable before these lines are,
   assert.deepEqual(await known(), expected(2, 3, 4, 7));
 });
 
-test('a snapshot that is written beside a request has what that says its lines came through [receiver-8]', async () => {
+test('a snapshot that is written beside a request has what that says its lines came through', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk);
   const senders = [1, 2, 3].map((number) => new SentJournal(1, sourceOf(number), () => observationFrom(sourceOf(500))));
@@ -120,7 +120,7 @@ test('a snapshot that is written beside a request has what that says its lines c
   for (const { source } of senders) assert.deepEqual(through.get(source), [source, sourceOf(100)]);
 });
 
-test('what many sources came through is one write an interval, whatever they say [receiver-9]', async () => {
+test('what many sources came through is one write an interval, whatever they say', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { limits: { hearMs: 500 } as never });
   const senders = [1, 2, 3].map((number) => new SentJournal(1, sourceOf(number), () => observationFrom(sourceOf(500))));
@@ -141,7 +141,7 @@ test('what many sources came through is one write an interval, whatever they say
   for (const { source } of senders) assert.ok((await hub.receiver.through()).get(source)?.includes(sourceOf(100)));
 });
 
-test('a source that loses events in each of its requests does not fill the log [receiver-10]', async () => {
+test('a source that loses events in each of its requests does not fill the log', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const count = 10 * standardLimits.refusalLinesMax;
   const sent = new SentJournal(2 * count);

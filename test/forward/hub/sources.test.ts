@@ -55,7 +55,7 @@ test('after a clean stop or a crash a hub knows what it has, and needs the last 
   }
 });
 
-test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file [sources-5]', async () => {
+test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file', async () => {
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
   let disk = new SimulatedDisk();
   let isAfterCrash = false;
@@ -80,7 +80,7 @@ test('of a journal that no other forwards to, no line is read when files go, and
   }
 });
 
-test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go [sources-4]', async () => {
+test('a plain copy of a hub, without its file of watermarks, knows what it has before files of it go', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
@@ -170,7 +170,7 @@ test('a snapshot is on stable storage when files may go, by itself [sources-9]',
   assert.match(disk.text(SNAPSHOT), /^\{"seq":7,/, 'an older one does not replace it');
 });
 
-test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines [sources-8]', async () => {
+test('a snapshot that is torn, stale, of another journal, or missing is made again from the lines', async () => {
   const disk = new SimulatedDisk();
   const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
   const sent = new SentJournal(20);
@@ -344,7 +344,7 @@ async function script(disk: SimulatedDisk, senders: readonly SentJournal[], ackn
   }
 }
 
-test('a power cut at any call of the disk loses no watermark, and doubles no event [sources-6]', {
+test('a power cut at any call of the disk loses no watermark, and doubles no event', {
   timeout: 300_000,
 }, async () => {
   const senders = [new SentJournal(60, sourceOf(1)), new SentJournal(60, sourceOf(2))];
@@ -382,7 +382,7 @@ test('a power cut at any call of the disk loses no watermark, and doubles no eve
   }
 });
 
-test('what lines came through outlives retention, a stop, and a snapshot that is ahead; only the lines outlive its loss [sources-11]', async () => {
+test('what lines came through outlives retention, a stop, and a snapshot that is ahead; only the lines outlive its loss', async () => {
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
   const hub = await TestHub.open(new SimulatedDisk(), parts);
   const sent = new SentJournal(9);
@@ -413,7 +413,7 @@ test('what lines came through outlives retention, a stop, and a snapshot that is
   assert.deepEqual((await again.receiver.through()).get(sent.source), throughSources, 'the next request says it again');
 });
 
-test('what the lines of a source that is forgotten came through stays known: they may still be sent on [sources-12]', async () => {
+test('what the lines of a source that is forgotten came through stays known: they may still be sent on', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const sent = new SentJournal(3);
   await hub.put(sent, 1, 3, { throughSources: [sent.source, sourceOf(7)] });
@@ -443,7 +443,7 @@ async function afterForgetting(disk: SimulatedDisk): Promise<(number | undefined
   return Promise.all([1, 2].map(async (number) => (await again.ask(sourceOf(number))).seq));
 }
 
-test('a source is forgotten beside its hub after the requests that were there before, durably, and no other is [sources-13]', async () => {
+test('a source is forgotten beside its hub after the requests that were there before, durably, and no other is', async () => {
   const hub = await TestHub.open(new SimulatedDisk());
   const [one, two] = [new SentJournal(9, sourceOf(1)), new SentJournal(9, sourceOf(2))];
   await hub.put(one, 1, 3);

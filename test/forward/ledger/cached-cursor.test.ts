@@ -76,7 +76,7 @@ for (const [kind, to, isCache] of [
   });
 }
 
-test('the cursor of a hub is synced after a time, also if no event follows, and after many events [cached-2]', async () => {
+test('the cursor of a hub is synced after a time, also if no event follows, and after many events', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
   const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 200, forwardSyncEventsMax: 1_000 } });
@@ -170,7 +170,7 @@ test('before retention removes events, the cursor that passes them is synced [ca
   await bench.pipe.close();
 });
 
-test('what retention names before the hub is heard is not lost if the hub has it [cached-5]', async () => {
+test('what retention names before the hub is heard is not lost if the hub has it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 25), [segmentName(26)]: segment(26, 5) });
   await saveCursor(disk, { seq: 10, kind: 'hub' }); // a power cut took 11 to 20 of it
   const hub = hubAt(disk, 20);

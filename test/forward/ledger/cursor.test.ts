@@ -131,7 +131,7 @@ test('saves without a sync leave the synced value to a power cut, and are found 
   }
 });
 
-test('a missing cursor is lost if its destination was sent to, and new for another destination [cursor-3]', async () => {
+test('a missing cursor is lost if its destination was sent to, and new for another destination', async () => {
   const disk = await saved(new SimulatedDisk(), 2);
   await disk.remove(NAME);
   assert.deepEqual(await readCursor(disk, 'hub'), { kind: 'lost', reason: `/simulated/${NAME} is missing` });

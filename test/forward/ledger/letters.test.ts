@@ -175,7 +175,7 @@ test('letters that are appended at the same time are all there, in their order',
   assert.deepEqual(await lettersOf(disk), [letter(1), letter(3)]);
 });
 
-test('an event whose letter is written again after a crash has one open letter [dead-letters-6]', async () => {
+test('an event whose letter is written again after a crash has one open letter', async () => {
   const disk = new SimulatedDisk();
   await (await openLetters(disk)).append(letter(1));
   const letters = await openLetters(disk);

@@ -81,7 +81,7 @@ test('what the cursor has not passed is named once, with a warning, and counted 
 });
 
 // In a stop, retention ends after forwarding.
-test('what is removed after forwarding has ended is named as well [removed-5]', async () => {
+test('what is removed after forwarding has ended is named as well', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4, kind: 'hub' });
   const read = readConfig(['--forward-to', 'http://127.0.0.1:3000', '--when-behind', 'remove'], {});
@@ -114,7 +114,7 @@ test('with a cursor that is lost or new, all that is removed is named, unless th
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
 });
 
-test('a destination whose cursor was lost has events that retention named meanwhile: their letters are closed [removed-9]', async (t) => {
+test('a destination whose cursor was lost has events that retention named meanwhile: their letters are closed', async (t) => {
   const disk = diskFrom(11, 30);
   await saveCursor(disk, { seq: 12, kind: 'hub' });
   await disk.remove(cursorName('upstream'));
@@ -148,7 +148,7 @@ test('letters wait for a position that is being saved, and name only what is not
   await ledger.close(true);
 });
 
-test('retention and a start look at the letters of another process one after the other, and lose none [removed-11]', async () => {
+test('retention and a start look at the letters of another process one after the other, and lose none', async () => {
   const before = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(before, { seq: 5, kind: 'hub' });
   const line = `${makeLines(6).lines[5]}`.trimEnd();
@@ -168,7 +168,7 @@ test('retention and a start look at the letters of another process one after the
   }
 });
 
-test('events that have a letter already are not named again [removed-4]', async () => {
+test('events that have a letter already are not named again', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(disk, { seq: 4, kind: 'hub' });
   const letters = await openLetters(disk);
@@ -182,7 +182,7 @@ test('events that have a letter already are not named again [removed-4]', async 
 });
 
 for (const kind of ['hub', 'api'] as const) {
-  test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more [removed-3]`, async () => {
+  test(`${kind}: an event that was on its way when it was named, and was taken, is not named any more`, async () => {
     const disk = diskWith({ [FIRST]: segment(1, 20) });
     const destination = new Model(kind);
     let isNamed = false;
@@ -208,7 +208,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('what retention has named is not sent any more, but for the event on its way, and costs no reading of letters [removed-6]', async () => {
+test('what retention has named is not sent any more, but for the event on its way, and costs no reading of letters', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   await saveCursor(disk, { kind: 'api' });
   const upstream = new Model('api');
@@ -226,7 +226,7 @@ test('what retention has named is not sent any more, but for the event on its wa
   assert.equal(disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length, 1, 'by this test');
 });
 
-test('a pipe leaves out what retention removes [removed-7]', async (t) => {
+test('a pipe leaves out what retention removes', async (t) => {
   let requests = 0;
   let goOn = () => {};
   const held = new Promise<void>((resolve) => {
@@ -252,7 +252,7 @@ test('a pipe leaves out what retention removes [removed-7]', async (t) => {
   assert.deepEqual(await lostIn(disk), upTo(20, 2));
 });
 
-test('events that were named, are still there, and are taken in a row share letters and cost no reading of them [removed-8]', async () => {
+test('events that were named, are still there, and are taken in a row share letters and cost no reading of them', async () => {
   const count = 250;
   const disk = diskWith({ [FIRST]: segment(1, count + 50) });
   await saveCursor(disk, { kind: 'api' });

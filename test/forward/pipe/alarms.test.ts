@@ -64,7 +64,7 @@ async function postedOf(text: string, on: readonly AlarmKind[], isLate = false):
   return hook.recorded;
 }
 
-test('a hook gets each failure, each change, or each pass after a failure, as it says [alarms-1]', async () => {
+test('a hook gets each failure, each change, or each pass after a failure, as it says', async () => {
   //            1234567890
   const text = 'P.FFfFPPFP';
   assert.deepEqual(await postedOf(text, ['failed']), [3, 4, 5, 6, 9]);
@@ -73,7 +73,7 @@ test('a hook gets each failure, each change, or each pass after a failure, as it
   assert.deepEqual(await postedOf(text, ['failed', 'recovered']), [3, 4, 5, 6, 7, 9, 10]);
 });
 
-test('what has changed again meanwhile is not posted, and what holds since then is [alarms-2]', async () => {
+test('what has changed again meanwhile is not posted, and what holds since then is', async () => {
   const both = ['changed', 'recovered'] as const;
   assert.deepEqual(await postedOf('FFPPFfF', both, true), [5, 6]);
   assert.deepEqual(await postedOf('FPF', ['recovered'], true), []);
@@ -102,7 +102,7 @@ test('a hook waits until the state of the assets is there, and says so [alarms-3
   await bench.pipe.close();
 });
 
-test('a failure of a check that the memory has no space for is posted [alarms-4]', async () => {
+test('a failure of a check that the memory has no space for is posted', async () => {
   const { disk, assets } = journalOf('FPF');
   assets.current.seq = 3;
   const hook = new Model('hook');

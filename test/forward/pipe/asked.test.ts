@@ -68,7 +68,7 @@ test('a hub that was restored from a backup gets again what it has no more, and 
   assert.deepEqual([had, has], [25, 10]);
 });
 
-test('a copy that such a hub has taken events of, as many as it has lost, is no beginning of the journal [forwarder-24]', async () => {
+test('a copy that such a hub has taken events of, as many as it has lost, is no beginning of the journal', async () => {
   const { lines } = makeLines(30);
   const disk = diskWith({ [FIRST]: Buffer.concat(lines) });
   const hub = hubAt(disk, 10);
@@ -91,7 +91,7 @@ test('what retention removed is in the dead letters if the hub lost the events t
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(20));
 });
 
-test('a hub that answers like something else later is stopped, and gets no plain request [forwarder-13]', async () => {
+test('a hub that answers like something else later is stopped, and gets no plain request', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   await saveCursor(disk, { kind: 'hub' });
   const opened: string[] = [];
@@ -108,7 +108,7 @@ test('a hub that answers like something else later is stopped, and gets no plain
   assert.deepEqual([opened, hub.recorded], [['hub'], upTo(10)]);
 });
 
-test('an event that a hub refuses is in the dead letters, and the next request says that it is lost [forwarder-19]', async () => {
+test('an event that a hub refuses is in the dead letters, and the next request says that it is lost', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const hub = new Model('hub');
   hub.answer = (what, seq) => {
@@ -120,7 +120,7 @@ test('an event that a hub refuses is in the dead letters, and the next request s
   assert.deepEqual(seqsOf(await lettersOf(disk)), [3], 'once, though it was refused twice');
 });
 
-test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart [forwarder-2]', async () => {
+test('what a hub does not get has one dead letter, also if the cursor did not pass it before a restart', async () => {
   const disk = diskFrom(21, 6);
   await saveCursor(disk, { seq: 15, id: 'gone', kind: 'hub' });
   const hub = new Model('hub');
@@ -139,7 +139,7 @@ test('what a hub does not get has one dead letter, also if the cursor did not pa
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(22, 16), 'each once');
 });
 
-test('while a request is in flight the next one is read, and a stuck destination has no more read than that, and is not passed [forwarder-21]', async () => {
+test('while a request is in flight the next one is read, and a stuck destination has no more read than that, and is not passed', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 300) });
   const hub = new Model('hub', (what) => (what === 'send' && hub.requests.length < 50 ? 'again' : 'record'));
   const bench = startPipe(disk, 300, () => hub, { limits: { forwardBatchBytes: 4_000 } });

@@ -64,7 +64,7 @@ test('a move ends a wait for events', { timeout: HANG_MS }, async (t) => {
   assert.equal(atHand(unsent)[0], 4);
 });
 
-test('what a repair lost at the end is known before a line follows it [unsent-2]', { timeout: HANG_MS }, async (t) => {
+test('what a repair lost at the end is known before a line follows it', { timeout: HANG_MS }, async (t) => {
   const empty = { [segmentName(LAST + 1)]: Buffer.alloc(0) };
   const disk = diskWith({ [FIRST]: segment(1, LAST - 1), ...gone(LAST, LAST, 'lost'), ...empty });
   const { unsent, close } = unsentOf(disk);

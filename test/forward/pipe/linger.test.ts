@@ -34,7 +34,7 @@ async function untilItLingers({ pipe }: Pick<Bench, 'pipe'>): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, 30));
 }
 
-test('what comes within the time after a request goes together, and is shown as being sent [linger-1]', async () => {
+test('what comes within the time after a request goes together, and is shown as being sent', async () => {
   const bench = await startAfterOne({ limits: { forwardLingerMs: 600 } });
   const sentMs = performance.now();
   for (let seq = 2; seq <= 6; seq += 1) {
@@ -102,7 +102,7 @@ test('a by-hand action ends the pause', async () => {
   await bench.pipe.close();
 });
 
-test('a full request does not linger, nor does what was there when the last one was sent [linger-5]', async () => {
+test('a full request does not linger, nor does what was there when the last one was sent', async () => {
   // About 10 lines of a request.
   const limits = { forwardBatchBytes: lines[0]!.length * 10 };
   const bench = await startAfterOne({ limits });
@@ -121,7 +121,7 @@ test('a full request does not linger, nor does what was there when the last one 
   assert.ok(hub.requests.length > 2, 'also the last part, which is not full');
 });
 
-test('lingerMs of the destination replaces the default, and a plain one, a hook and an engine do not linger [linger-6]', async () => {
+test('lingerMs of the destination replaces the default, and a plain one, a hook and an engine do not linger', async () => {
   const bench = await startAfterOne({ destination: { lingerMs: 0 } });
   record(bench, 2);
   await bench.untilDone();
@@ -155,7 +155,7 @@ test('a request that was not taken lets nothing linger', async () => {
   await bench.pipe.close();
 });
 
-test('replies that wait for the destination let nothing linger [linger-8]', async () => {
+test('replies that wait for the destination let nothing linger', async () => {
   const bench = await startAfterOne({ isAwaited: true });
   record(bench, 2);
   await bench.finish();

@@ -134,7 +134,7 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
   });
 });
 
-test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [forwarder-lost-2]', async () => {
+test('a destination that began once does not begin now again: a hub that knows nothing gets all there is', async () => {
   for (const isLost of [true, false]) {
     const disk = diskFrom(3, 3);
     if (isLost) await loseCursor(disk);
@@ -154,7 +154,7 @@ test('a destination that began once does not begin now again: a hub that knows n
   assert.deepEqual(hub.recorded, [4, 5]);
 });
 
-test('a device that is restored from a backup continues with the command that its status shows, and the hub counts nothing as lost [forwarder-lost-3]', async (t: TestContext) => {
+test('a device that is restored from a backup continues with the command that its status shows, and the hub counts nothing as lost', async (t: TestContext) => {
   const hub = await startService(t);
   const [data, backup] = [`${newFolder(t)}/a b`, newFolder(t)];
   const args = ['--forward-to', hub.url];

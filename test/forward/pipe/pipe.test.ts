@@ -131,7 +131,7 @@ for (const kind of ['hub', 'api'] as const) {
   });
 }
 
-test('another journal in the folder is not sent in place of the one before [forwarder-17]', async () => {
+test('another journal in the folder is not sent in place of the one before', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 10) });
   const upstream = new Model('api');
   const bench = startPipe(disk, 10, () => upstream);
@@ -144,7 +144,7 @@ test('another journal in the folder is not sent in place of the one before [forw
   assert.deepEqual(upstream.recorded, upTo(10));
 });
 
-test('what a destination is, is found out once and kept; no connection decides nothing [forwarder-14]', async () => {
+test('what a destination is, is found out once and kept; no connection decides nothing', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   const opened: string[] = [];
   const models = { hub: new Model('hub'), api: new Model('api') };
@@ -158,7 +158,7 @@ test('what a destination is, is found out once and kept; no connection decides n
   assert.deepEqual([opened, models.hub.asked, models.api.recorded], [['hub', 'api', 'api'], 5, [1, 2]]);
 });
 
-test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream [forwarder-18]', async () => {
+test('a proxy that answers in place of a hub at first does not decide for good that it is a plain upstream', async () => {
   for (const answer of ['stopped', 'again'] as const) {
     const disk = diskWith({ [FIRST]: segment(1, 10) });
     const models = { hub: new Model('hub'), api: new Model('api') };
@@ -220,7 +220,7 @@ test('a Retry-After is waited for, and SIGHUP ends the wait', async () => {
   await bench.finish();
 });
 
-test('SIGHUP ends the pause after a long outage, in which no request is sent [pipe-1]', async () => {
+test('SIGHUP ends the pause after a long outage, in which no request is sent', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const hub = new Model('hub', (what) => (what === 'ask' && hub.asked < 3 ? 'again' : 'record'));
   const bench = startPipe(disk, 5, () => hub, { limits: { forwardOutageMs: 0, forwardSpreadMsMax: 1e9 } });
@@ -232,7 +232,7 @@ test('SIGHUP ends the pause after a long outage, in which no request is sent [pi
   assert.deepEqual(hub.recorded, upTo(5));
 });
 
-test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so [forwarder-16]', async () => {
+test('a full disk: nothing passes that is not in the dead letters, and nothing is sent before the cursor says so', async () => {
   for (const file of ['dead-upstream.jsonl', 'forward-upstream.cursor']) {
     const disk = diskWith({ [FIRST]: segment(1, 8) });
     const upstream = new Model('api', (_, seq) => (seq === 3 ? 'final' : seq === 5 ? 'refused' : 'record'));
@@ -280,7 +280,7 @@ test('an outage is logged once, with its end', async () => {
   );
 });
 
-test('an outage ends also if the last event is lost, and none follows it [forwarder-26]', async () => {
+test('an outage ends also if the last event is lost, and none follows it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2), ...gone(3, 3, 'lost'), [segmentName(4)]: Buffer.alloc(0) });
   await saveCursor(disk, { seq: 2, kind: 'hub' });
   const hub = hubAt(disk, 2);
@@ -292,7 +292,7 @@ test('an outage ends also if the last event is lost, and none follows it [forwar
   await bench.pipe.close();
 });
 
-test('a stop before the first event is known leaves a destination new [forwarder-20]', async () => {
+test('a stop before the first event is known leaves a destination new', async () => {
   const disk = diskWith({ [segmentName(11)]: segment(11, 5) });
   disk.fault = (call) =>
     call === 'list' && disk.bytes(cursorName('upstream')) !== undefined ? systemError('EIO') : undefined;

@@ -87,7 +87,7 @@ test('an event that leaves the upstream without an answer is given up once the n
   assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
 });
 
-test('what is gone between an event in doubt and the next one that is taken has a letter too [forwarder-28]', async () => {
+test('what is gone between an event in doubt and the next one that is taken has a letter too', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3), ...gone(4, 7, 'lost'), [segmentName(8)]: segment(8, 2) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
   await sendAll(disk, 9, () => upstream);
@@ -103,7 +103,7 @@ test('what is gone between an event in doubt and the next one that is taken has 
   assert.deepEqual([seq, sending], [9, undefined]);
 });
 
-test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken [forwarder-10]', async () => {
+test('a letter of an event in doubt says whether the event was taken later or given up, and is closed if it was taken', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 6) });
   const upstream = new Model('api');
   upstream.answer = (_, seq) => {
@@ -181,7 +181,7 @@ test('an event that was sent to look further is named too when the process dies 
   assert.deepEqual([next.recorded, seqsOf(await lettersOf(after))], [upTo(6, 3), [3, 4]]);
 });
 
-test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once [forwarder-6]', async () => {
+test('any call of the disk that fails while the cursor is opened is repeated, and what was being sent is named once', async () => {
   for (let failing = 1; ; failing += 1) {
     const disk = diskWith({ [FIRST]: segment(1, 5) });
     await saveCursor(disk, { seq: 2, sending: 4, kind: 'api' });
@@ -212,7 +212,7 @@ test('a stop gives the request in flight some time, and then its event stays as 
   assert.deepEqual([cursor.seq, cursor.sending], [2, 3]);
 });
 
-test('a stop while the disk takes no dead letter leaves what was recorded as being sent [forwarder-27]', async () => {
+test('a stop while the disk takes no dead letter leaves what was recorded as being sent', async () => {
   for (const writesMax of [0, 1]) {
     const disk = diskWith({ [FIRST]: segment(1, 6) });
     const letters = await openLetters(disk);

@@ -38,7 +38,7 @@ test('an engine that has removed all events of a journal gets the next ones, and
   await bench.pipe.close();
 });
 
-test('what an engine refuses gets one dead letter, and is not sent again after it was asked again [to-engine-2]', async () => {
+test('what an engine refuses gets one dead letter, and is not sent again after it was asked again', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3) });
   const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
   const first = startPipe(disk, 3, () => engine, { ...NATS, limits: { forwardBatchBytes: 1 } });
@@ -71,7 +71,7 @@ test('after a crash the same lines are sent again, though more have come [to-eng
   assert.deepEqual([seq, sending], [20, undefined]);
 });
 
-test('a request without an answer is sent again with the same lines, and not with later ones [to-engine-4]', async () => {
+test('a request without an answer is sent again with the same lines, and not with later ones', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 2) });
   let tries = 0;
   const engine = new Model('clickhouse', (what) => {
@@ -111,7 +111,7 @@ test('a table that has the lines of the last request, or some, gets the rest of 
   }
 });
 
-test('an engine that was restored while a request was in flight gets what it lacks in requests of the usual size [to-engine-6]', async () => {
+test('an engine that was restored while a request was in flight gets what it lacks in requests of the usual size', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 20) });
   await saveCursor(disk, { seq: 15, kind: 'clickhouse', sending: 18 });
   const engine = hubAt(disk, 3, idOf(disk, 3), 'clickhouse');
@@ -120,7 +120,7 @@ test('an engine that was restored while a request was in flight gets what it lac
   assert.deepEqual([engine.recorded, engine.largest], [upTo(20, 4), 1]);
 });
 
-test('an engine that is at another seq than expected is asked at once, and waited for if it is again [to-engine-7]', async () => {
+test('an engine that is at another seq than expected is asked at once, and waited for if it is again', async () => {
   for (const times of [1, 2]) {
     const disk = diskWith({ [FIRST]: segment(1, 3) });
     const engine = new Model('nats', (what) =>
@@ -134,7 +134,7 @@ test('an engine that is at another seq than expected is asked at once, and waite
   }
 });
 
-test('a destination of another kind under the same name is stopped, and gets nothing [to-engine-5]', async () => {
+test('a destination of another kind under the same name is stopped, and gets nothing', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   await saveCursor(disk, { seq: 3, kind: 'hub' });
   const engine = new Model('nats');

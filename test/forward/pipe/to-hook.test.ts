@@ -32,7 +32,7 @@ function checksFailedAt(failed: readonly number[], last: number): Buffer {
   return encodeBatch(events, START, new Date('2026-11-20T15:19:45.266Z')).bytes;
 }
 
-test('a hook gets the events that it wants, one in a request and in order, and the cursor passes the others [hook-1]', async () => {
+test('a hook gets the events that it wants, one in a request and in order, and the cursor passes the others', async () => {
   const failed = [1, 2, 7, 500, 899];
   const disk = diskWith({ [FIRST]: checksFailedAt(failed, 1_000) });
   const hook = new Model('hook');
@@ -45,7 +45,7 @@ test('a hook gets the events that it wants, one in a request and in order, and t
   assert.deepEqual(hook.requests, failed, 'nothing is sent again after a restart');
 });
 
-test('an event that a hook may have is sent again without another one to send, and not passed [hook-2]', async () => {
+test('an event that a hook may have is sent again without another one to send, and not passed', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([3], 20) });
   const cursors: number[] = [];
   const hook = new Model('hook', async () => {
@@ -61,7 +61,7 @@ test('an event that a hook may have is sent again without another one to send, a
   );
 });
 
-test('an event that a hook answers with failures for long gets a dead letter, and the next ones are sent [hook-3]', async () => {
+test('an event that a hook answers with failures for long gets a dead letter, and the next ones are sent', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([2, 4, 9], 10) });
   const hook = new Model('hook', (_, seq) => (seq === 9 ? 'record' : 'in doubt'));
   await sendAll(disk, 10, () => hook, { destination, limits: { hookFailingMs: 20 } });
@@ -104,7 +104,7 @@ test('an answer that is no failure, and no answer, give nothing up and begin the
   }
 });
 
-test('each event that a hook refuses gets a dead letter, and any number of them does not stop it [hook-8]', async () => {
+test('each event that a hook refuses gets a dead letter, and any number of them does not stop it', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt(upTo(50), 51) });
   const hook = new Model('hook', (_, seq) => (seq <= 45 ? 'refused' : 'record'));
   await sendAll(disk, 51, () => hook, { destination });
@@ -112,7 +112,7 @@ test('each event that a hook refuses gets a dead letter, and any number of them 
   assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(45));
 });
 
-test('an event that has passed three hooks is posted by no other one, with a warning [hook-9]', async () => {
+test('an event that has passed three hooks is posted by no other one, with a warning', async () => {
   const id = '01a1fb95-ce62-7e59-9364-610bf5613940';
   const keys = [`hook/2/${id}`, `hook/3/${id}`, 'hook/3/backup', 'hook/2026/11', `hook/12/${id}`, id];
   const events = keys.map((idempotencyKey) => encodeMembers({ ...check(false), idempotencyKey }));
@@ -131,7 +131,7 @@ test('an event that has passed three hooks is posted by no other one, with a war
   assert.equal((await cursorOf(disk)).seq, 6);
 });
 
-test('after a crash only the event that was being sent is in doubt, and a lost cursor stops [hook-5]', async () => {
+test('after a crash only the event that was being sent is in doubt, and a lost cursor stops', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([4, 8], 10) });
   await saveCursor(disk, { seq: 3, sending: 8, kind: 'hook', to: destination.to });
   const hook = new Model('hook');
@@ -152,7 +152,7 @@ test('after a crash only the event that was being sent is in doubt, and a lost c
   await bench.pipe.close();
 });
 
-test('events that a hook does not want cost at most one sync a second [hook-6]', async () => {
+test('events that a hook does not want cost at most one sync a second', async () => {
   const disk = diskWith({ [FIRST]: checksFailedAt([], 5_000) });
   const hook = new Model('hook');
   const bench = startPipe(disk, 10, () => hook, { destination, limits: { forwardCheckMs: 60_000 } });

@@ -32,7 +32,7 @@ function pipeOf(
   return pipe;
 }
 
-test('a token file that changes while its request is in flight is tried at once after the stop [link-3]', async (t) => {
+test('a token file that changes while its request is in flight is tried at once after the stop', async (t) => {
   const tokenFile = join(newFolder(t), 'token');
   writeFileSync(tokenFile, 'old');
   const tokens: string[] = [];
@@ -94,7 +94,7 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
   assert.deepEqual(pipe.via, via);
 });
 
-test('what status shows is written when it changes: no state that is older than the cursor [link-2]', async (t) => {
+test('what status shows is written when it changes: no state that is older than the cursor', async (t) => {
   const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   const pipe = pipeOf(t, { to }, { disk });
@@ -106,7 +106,7 @@ test('what status shows is written when it changes: no state that is older than 
   });
 });
 
-test('a restart keeps the time of the last success, and what has no time is none [link-1]', async (t) => {
+test('a restart keeps the time of the last success, and what has no time is none', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   for (const [last_success, expected] of [
     ['2026-11-20T16:04:05.678Z', '2026-11-20T16:04:05.678Z'],

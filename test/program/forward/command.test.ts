@@ -421,7 +421,7 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
   );
 });
 
-test('the status of a real service is right, retry sends its dead letters again, and after SIGKILL it is not running [program-forward-2]', async (t) => {
+test('the status of a real service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {
   let isRepaired = false;
   const recorded: string[] = [];
   const atMs: number[] = [];

@@ -28,7 +28,7 @@ function tokenFile(t: Scope, token: string): string {
   return file;
 }
 
-test('a hub works with a token that may forward, and stores nothing of the test [forward-test-1]', async (t) => {
+test('a hub works with a token that may forward, and stores nothing of the test', async (t) => {
   const { file, args, tokenOf } = writeDeployments(t, ['prod', 'test']);
   rewrite(file, entryOf('prod', tokenOf('prod')), entryOf('test', tokenOf('test'), { may: ['report'] }));
   const hub = await startService(t, { args });

@@ -127,7 +127,7 @@ test('the state of a source is written while the hub runs, and a damaged file is
   assert.equal((await fetch(`${without.url}/sources`)).status, 503);
 });
 
-test('a name that would not be shown unchanged is refused with its events [sources-name-1]', async (t) => {
+test('a name that would not be shown unchanged is refused with its events', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(2);
   const wrong = [
@@ -238,7 +238,7 @@ test('the folder of a hub with many deployments is listed with few open files', 
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten while the service runs or without one, and then makes space [sources-forget-1]', async (t) => {
+test('a source can be forgotten while the service runs or without one, and then makes space', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
@@ -315,7 +315,7 @@ test('the metrics have the age of the last request of the longest silent device,
   assert.ok(seconds !== undefined && seconds >= 1 && seconds < 60, `${seconds}`);
 });
 
-test('events and assets of one device are found by its id or its name, in a folder and at a service [sources-filter-1]', async (t) => {
+test('events and assets of one device are found by its id or its name, in a folder and at a service', async (t) => {
   const hub = await startService(t);
   const check = (passed: boolean) => (): PlainEvent => ({
     type: 'AssetCheckEvaluation',
