@@ -510,7 +510,7 @@ test('in hosted mode the service returns the events of one deployment', async (t
   });
 });
 
-test('deployments given by name get a token each, and leave nothing behind [embed-1]', async (t) => {
+test('deployments given by name get a token each, and leave nothing behind', async (t) => {
   const before = ownFolders();
   const service = await start(t, { deployments: ['prod', { name: 'staging' }, { name: 'outside', may: ['report'] }] });
   const { prod, staging, outside } = service.tokens;

@@ -48,7 +48,7 @@ async function open(assetBytesMax: number, keys: readonly (readonly string[])[],
 
 const many = (count: number, prefix = 'k') => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
-test('at the limit the journal with the most assets gets no new one, others do for a while, and all is counted [all-assets-1]', async () => {
+test('at the limit the journal with the most assets gets no new one, others do for a while, and all is counted', async () => {
   const { all, record, sizeOf } = await open(100_000, [], 'large', 'small');
   record('small', 'first');
   record('large', ...many(1_000));
@@ -64,7 +64,7 @@ test('at the limit the journal with the most assets gets no new one, others do f
   assert.ok(all.of('large').bytes + all.of('small').bytes < 115_000);
 });
 
-test('an asset that is watched is always taken, and its age is there [all-assets-2]', async () => {
+test('an asset that is watched is always taken, and its age is there', async () => {
   const { all, record, sizeOf } = await open(10_000, [['large', 'w'], ['small']], 'large', 'small');
   assert.deepEqual(
     all.ages(Date.now()),

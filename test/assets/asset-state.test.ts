@@ -43,7 +43,7 @@ const shown = (states: AssetStates): unknown =>
 /** In the form of the file: also the results before the last ones. */
 const saved = (states: AssetStates): unknown => JSON.parse(JSON.stringify([...states.inOrder()].map(savedJson)));
 
-test('of a check the state has since when its result is the same, and how many there are in a row [asset-state-1]', () => {
+test('of a check the state has since when its result is the same, and how many there are in a row', () => {
   const states = statesOf([true, false, false, true, false, false, false].map((passed) => check('a', 'c', passed)));
   const [{ checks }] = shown(states) as [{ checks: readonly object[] }];
   const time = '2026-11-20T15:00:07.000Z';
@@ -63,7 +63,7 @@ test('an event that was taken before changes nothing [asset-state-2]', () => {
   assert.deepEqual(shown(states), before);
 });
 
-test('a state with the state of later events added is the state of all of them [asset-state-3]', () => {
+test('a state with the state of later events added is the state of all of them', () => {
   const random = randomFrom(7);
   const below = (end: number) => Math.floor(random() * end);
   for (let round = 0; round < 300; round += 1) {
@@ -81,7 +81,7 @@ test('a state with the state of later events added is the state of all of them [
   }
 });
 
-test('the asset that is silent longest under a watched key is known at each event [asset-state-4]', () => {
+test('the asset that is silent longest under a watched key is known at each event', () => {
   const watch = new Watch([['w'], [], ['w', 'a']]);
   const states = new AssetStates({ by: 'time', watch });
   const oldest = () => watch.prefixes.map(({ oldestMs }) => oldestMs && (oldestMs - START_MS) / 1_000);

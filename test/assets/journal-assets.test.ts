@@ -29,7 +29,7 @@ async function foldedAnew(disk: SimulatedDisk): Promise<unknown> {
   return (await kept.state()).assets;
 }
 
-test('it is the same from events as they come, from its file and from the lines, after a stop and after a crash [journal-assets-1]', async () => {
+test('it is the same from events as they come, from its file and from the lines, after a stop and after a crash', async () => {
   let disk = new SimulatedDisk();
   let n = 0;
   for (let round = 0; round < 6; round += 1) {
@@ -48,7 +48,7 @@ test('it is the same from events as they come, from its file and from the lines,
   assert.deepEqual((await stopped.state()).assets, await foldedAnew(disk));
 });
 
-test('a start reads the lines after the file alone [journal-assets-2]', async () => {
+test('a start reads the lines after the file alone', async () => {
   const disk = new SimulatedDisk();
   const first = await openKept(disk, { journal: { segmentBytes: 2_000 } });
   await report(first, 1, 60);
@@ -119,7 +119,7 @@ test('events that are recorded while the lines are read count once, and wait for
   assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
 });
 
-test('a stop while the lines are read keeps what was read, and the next start continues there [journal-assets-6]', async () => {
+test('a stop while the lines are read keeps what was read, and the next start continues there', async () => {
   const disk = new SimulatedDisk();
   const before = await openKept(disk, { journal: { segmentBytes: 2_000 } });
   await report(before, 1, 100);
@@ -145,7 +145,7 @@ test('a stop while the lines are read keeps what was read, and the next start co
   assert.deepEqual((await (await openKept(disk)).state()).assets, await foldedAnew(disk));
 });
 
-test('retention waits for a state that is being read, not for its turns, and no longer than for what it removes [journal-assets-7]', async () => {
+test('retention waits for a state that is being read, not for its turns, and no longer than for what it removes', async () => {
   const disk = new SimulatedDisk();
   const before = await openKept(disk, { journal: { segmentBytes: 1_000 } });
   await report(before, 1, 100);
@@ -245,7 +245,7 @@ test('a state of another journal, or ahead of this one, is made again from the l
   assert.equal(countOf((await (await openKept(older)).state()).assets), 49);
 });
 
-test('without a file the state counts since the first event that is there [journal-assets-11]', async () => {
+test('without a file the state counts since the first event that is there', async () => {
   const disk = await leftBehind();
   disk.drop(STATE_FILE);
   const { removedLast } = contentsOf(disk.names());

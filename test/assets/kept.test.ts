@@ -45,7 +45,7 @@ test('a command reads the file and the lines after it, also beside the service t
   assert.ok(contentsOf(disk.names()).removedLast > 20);
 });
 
-test('a command reads again if retention has removed lines after the file meanwhile [kept-2]', async () => {
+test('a command reads again if retention has removed lines after the file meanwhile', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   await report(kept, 1, 10);
@@ -96,7 +96,7 @@ test('a backup has a state that its events have, though events come meanwhile [k
   assert.deepEqual(assets, (await again.state()).assets);
 });
 
-test('a repair keeps the state if its last line is left, and otherwise it is made again [kept-4]', async () => {
+test('a repair keeps the state if its last line is left, and otherwise it is made again', async () => {
   for (const isLast of [false, true]) {
     const disk = new SimulatedDisk();
     const kept = await openKept(disk);
@@ -117,7 +117,7 @@ test('a repair keeps the state if its last line is left, and otherwise it is mad
   }
 });
 
-test('a gap in a restored backup hides no event before it [kept-5]', async () => {
+test('a gap in a restored backup hides no event before it', async () => {
   const gap = goneName({ first: 4, last: 6 }, 'removed');
   const disk = diskWith({ [segmentName(1)]: segment(1, 3), [gap]: Buffer.alloc(0), [segmentName(7)]: segment(7, 2) });
   const { assets, firstSeq, kept } = await read(disk);

@@ -39,7 +39,7 @@ function keptUntil(seq: number): Kept {
 
 const shown = ({ states }: Kept) => JSON.stringify([...states.inOrder()].map(savedJson));
 
-test('what is written is read again, in the order of the keys [state-file-1]', async () => {
+test('what is written is read again, in the order of the keys', async () => {
   const disk = new SimulatedDisk();
   const kept = { ...keptUntil(1_000), sinceSeq: 4, unseen: [{ first: 7, last: 9 }] };
   kept.states.refused = 3;
@@ -84,7 +84,7 @@ test('a file that is cut or has a wrong byte is not read [state-file-2]', async 
   assert.equal(await isSaved(disk, saved), false, 'another file of the same size');
 });
 
-test('events that come while it is written count once, after the lines were taken again [state-file-3]', async () => {
+test('events that come while it is written count once, after the lines were taken again', async () => {
   const disk = new SimulatedDisk();
   const kept = keptUntil(0);
   for (let n = 1; n <= 3_000; n += 1) {

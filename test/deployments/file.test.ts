@@ -66,7 +66,7 @@ test('each deployment accepts each of its own tokens, until the day on which the
   for (const name of ['', 'Prod', 'prod ', '__proto__', '../prod']) assert.equal(may(name, first.token), false, name);
 });
 
-test('a token may report and forward unless its entry limits it; with two entries either can have the right [file-3]', () => {
+test('a token may report and forward unless its entry limits it; with two entries either can have the right', () => {
   const mayOf = (...tokens: object[]) =>
     good(fileOf(...tokens))
       .tokensOf.get('prod')
@@ -87,7 +87,7 @@ test('a token may report and forward unless its entry limits it; with two entrie
   }
 });
 
-test('a token stops reading when it expires, or when its entry loses the right or is removed [file-5]', () => {
+test('a token stops reading when it expires, or when its entry loses the right or is removed', () => {
   const digest = sha256(first.token);
   const until = (tokens: object[], name = 'prod') =>
     good(JSON.stringify({ deployments: [{ name, tokens: [{ name: 'x', sha256: second.digest }, ...tokens] }] }));

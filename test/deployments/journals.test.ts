@@ -219,7 +219,7 @@ test('a busy journal is not closed for another one, and waiting journals are ope
   assert.deepEqual(descriptionsIn(join(data, 'busy')), ['1', '2']);
 });
 
-test('a journal that waits for a slot ends the pauses of the others, which last until then [hosted-17]', async (t) => {
+test('a journal that waits for a slot ends the pauses of the others, which last until then', async (t) => {
   const { hosted } = journals(t, {
     limits: { openJournalsMax: 2, openWaitMs: 3_600_000 },
     commitDelayMs: () => 3_600_000,

@@ -66,7 +66,7 @@ test('a page on a name that was pointed at the service afterwards cannot read', 
   await assertReadsOnlyRefusals(t, []);
 });
 
-test('DNS rebinding cannot read a service with --read that listens on every interface [browser-reading-2]', {
+test('DNS rebinding cannot read a service with --read that listens on every interface', {
   skip: noBrowser,
 }, async (t) => {
   await assertReadsOnlyRefusals(t, ['--host', '0.0.0.0', '--read']);

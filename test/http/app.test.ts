@@ -103,7 +103,7 @@ test('a right is no longer watched after its reply is decided or has failed', as
   assert.deepEqual([found.status, failed.status, right.watches.size], [200, 410, 0]);
 });
 
-test('a late reply to a GET begins in its turn, and that to a PUT at once [app-3]', async () => {
+test('a late reply to a GET begins in its turn, and that to a PUT at once', async () => {
   for (const method of ['GET', 'HEAD', 'PUT', 'POST']) {
     const isReading = method === 'GET' || method === 'HEAD';
     let begin = () => {};

@@ -64,7 +64,7 @@ function waiting(keys: readonly (readonly string[])[], fail?: Error) {
   return { readings, open: turns.open, partIsRead: part.opened };
 }
 
-test('a request does not wait long while the state is read, and says how far it is [reading-assets-1]', async () => {
+test('a request does not wait long while the state is read, and says how far it is', async () => {
   const { readings, open, partIsRead } = waiting([]);
   await Promise.all([partIsRead, assert.rejects(readings.upToDate(undefined, NEVER))]);
   for (let asked = 0; asked < 2; asked += 1) {
@@ -85,7 +85,7 @@ test('a request does not wait long while the state is read, and says how far it 
   assert.deepEqual([kept.seq, kept.states.size], [1_000, 1_000]);
 });
 
-test('the metrics wait for a limited time, and an age that is not known is not there [watched-3]', async () => {
+test('the metrics wait for a limited time, and an age that is not known is not there', async () => {
   const { readings, open } = waiting([['a']]);
   for (let scrape = 0; scrape < 3; scrape += 1) await within('the wait', HANG_MS, readings.update());
   assert.equal(readings.ages(0).size, 0);

@@ -65,7 +65,7 @@ test('pages follow one another over files, also if a filter matches few', async 
   assert.deepEqual(await json(service, '?after_seq=900'), { seqs: [], next: 60 });
 });
 
-test('what retention removed is 410 with the first seq that is there, but the beginning is not [reading-events-2]', async (t) => {
+test('what retention removed is 410 with the first seq that is there, but the beginning is not', async (t) => {
   const service = await serveReads(t, { args: [...SMALL_FILES, '--retain-bytes', '16384'] });
   await service.report(...Array.from({ length: 150 }, () => 'a'));
   let first = 1;

@@ -40,7 +40,7 @@ async function readWhileOneGoes(how: 'by a reset' | 'by a reset that began befor
   return log;
 }
 
-test('a reading whose journal is reset logs no damage, and one whose file was removed does [journals-1]', async () => {
+test('a reading whose journal is reset logs no damage, and one whose file was removed does', async () => {
   assert.deepEqual(await readWhileOneGoes('by a reset'), []);
   assert.deepEqual(await readWhileOneGoes('by a reset that began before'), []);
   assert.match(

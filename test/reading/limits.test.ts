@@ -144,7 +144,7 @@ test('beyond the memory of readings a further one gets 503, but those that wait 
   deaf[1]!.close();
 });
 
-test('while reports arrive every reading waits for its turn [limits-4]', async (t) => {
+test('while reports arrive every reading waits for its turn', async (t) => {
   const service = await serveCounted(t, { readTimePercent: 0.000_1, readIdlePercent: 0, readIdleMs: 600_000 }, 5, '');
   const ending = new AbortController();
   t.after(() => ending.abort());

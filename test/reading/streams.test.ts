@@ -14,7 +14,7 @@ import { Wire } from '../support/wire.ts';
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const keys = (count: number) => Array.from({ length: count }, () => 'a');
 
-test('events come in order and once, over files, a restart and a connection that breaks [reading-streams-2]', async (t) => {
+test('events come in order and once, over files, a restart and a connection that breaks', async (t) => {
   const args = ['--segment-bytes', '4096'];
   const data = newFolder(t);
   const first = await serveReads(t, { args, data });

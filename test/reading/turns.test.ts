@@ -53,7 +53,7 @@ test('while reports are recorded, readings share a tenth of the time, each as mu
   assert.ok(Math.max(...used.turns) <= Math.min(...used.turns) + 2, `${used.turns}`);
 });
 
-test('readings get half of what the event loop is idle beside reports, and no more if it is busy [turns-4]', async () => {
+test('readings get half of what the event loop is idle beside reports, and no more if it is busy', async () => {
   const readBeside = async (isBusy: boolean) => {
     const turns = new Turns({ readTimePercent: 1, readIdlePercent: 50, readIdleMs: 60_000 }, progress);
     recorded();
@@ -74,7 +74,7 @@ test('readings get half of what the event loop is idle beside reports, and no mo
   assert.ok(busy < 100, `${busy} ms of 2000`);
 });
 
-test('while reports wait for a slow disk, readings do not take all of the time [turns-5]', async () => {
+test('while reports wait for a slow disk, readings do not take all of the time', async () => {
   const turns = new Turns(TENTH, { recordedMs: Number.NEGATIVE_INFINITY, isWaiting: () => true });
   const alive = setInterval(() => {}, 1_000);
   const used = await read(turns, 4, 0.3, 1_000);
@@ -82,7 +82,7 @@ test('while reports wait for a slow disk, readings do not take all of the time [
   assert.ok(used.ms < 250, `${used.ms} ms of 1000`);
 });
 
-test('who follows a journal has its turn before all searches that wait [turns-6]', async () => {
+test('who follows a journal has its turn before all searches that wait', async () => {
   const turns = new Turns(TENTH, progress);
   const begun: string[] = [];
   const searches = [1, 2, 3].map((number) => turns.take().then(() => begun.push(`search ${number}`)));
@@ -91,7 +91,7 @@ test('who follows a journal has its turn before all searches that wait [turns-6]
   assert.deepEqual(begun, ['follower', 'search 1', 'search 2', 'search 3']);
 });
 
-test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client [turns-3]', async () => {
+test('the only reading pays for its last turn before the next one, also if it waited for its disk or its client', async () => {
   const turns = new Turns({ ...TENTH, readIdleMs: 60_000 }, progress);
   const alive = setInterval(() => {}, 1_000);
   recorded();
@@ -128,7 +128,7 @@ test('a reading that waits for something else does not hold up the next one', as
   assert.equal(await Promise.race([slow, 'others']), 'others');
 });
 
-test('a reading that is aborted leaves the queue at once, and the others keep their order [turns-2]', async () => {
+test('a reading that is aborted leaves the queue at once, and the others keep their order', async () => {
   const turns = new Turns(TENTH, progress);
   const [gone, ending] = [AbortSignal.abort(new Error('gone before')), new AbortController()];
   const begun: string[] = [];

@@ -44,7 +44,7 @@ test('replies beyond the cap are not held back, and a reset sends all waiting re
   assert.deepEqual(sent, [3, 1, 2]);
 });
 
-test('a report has one turn at a fault that the head of its request can decide [test-mode-2]', () => {
+test('a report has one turn at a fault that the head of its request can decide', () => {
   const { testMode, report } = open();
   testMode.faults.add(fault({}, { drop: 'request' }, { after: 1, times: 1 }));
   const kinds: string[] = [];

@@ -65,7 +65,7 @@ function anyEvent(): PlainEvent {
   return { ...plain, ...(key !== undefined && { idempotencyKey: key }), ...(below(4) === 0 && { origin }) };
 }
 
-test('it is read as the parser reads it, from a text, from bytes and from a line [reported-1]', () => {
+test('it is read as the parser reads it, from a text, from bytes and from a line', () => {
   for (let round = 0; round < rounds({ long: 3_000, short: 800 }); round += 1) {
     const event = eventOf(anyEvent());
     const { asset_key, partition, check_name, passed, severity, tags, event_time } = decodeEvent(event);

@@ -60,7 +60,7 @@ test('the first failure of each address is logged with its reason, for 20 addres
   for (const secret of [tokenOf('prod'), past, tokenOf('test')]) assert.ok(!stderr.includes(secret));
 });
 
-test('a bearer token is accepted wherever a token is needed, and no log line has one [hosted-12]', async (t) => {
+test('a bearer token is accepted wherever a token is needed, and no log line has one', async (t) => {
   const { file, args } = writeDeployments(t, ['prod']);
   const [good, wrong] = ['a-token-of-nobody-else', 'a-token-of-nobody'];
   rewrite(file, entryOf('prod', good, { may: ['report', 'read'] }));
@@ -81,7 +81,7 @@ test('a bearer token is accepted wherever a token is needed, and no log line has
   for (const token of [good, wrong]) assert.ok(!stderr.includes(token), stderr);
 });
 
-test('through a trusted proxy the bad tokens of one client do not limit another client [hosted-2]', async (t) => {
+test('through a trusted proxy the bad tokens of one client do not limit another client', async (t) => {
   const { args } = writeDeployments(t, ['prod']);
   const { port } = await startService(t, { args: [...args, '--trusted-proxy', '127.0.0.0/8'] });
   const report = async (from: string) =>

@@ -16,7 +16,7 @@ import { serve } from '../../support/service.ts';
 import { eventually, within } from '../../support/tools.ts';
 import { ask, get, post } from '../../support/wire.ts';
 
-test('a changed file counts without a restart; a bad one is reported once, and what was good stays [hosted-3]', async (t) => {
+test('a changed file counts without a restart; a bad one is reported once, and what was good stays', async (t) => {
   const { data, file, notices, reload, report, get, tokenOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   const refusals = () => notices.filter((line) => line.includes('the deployments file is refused'));
@@ -79,7 +79,7 @@ test('a deployment with an empty list of tokens is valid, and no client can reac
   assert.deepEqual([(await report('prod')).status, (await report('test')).status], [401, 200]);
 });
 
-test('tokens that have expired or soon will cause a warning at a start and at a reload, and are a metric [deployments-file-1]', async (t) => {
+test('tokens that have expired or soon will cause a warning at a start and at a reload, and are a metric', async (t) => {
   const { file, args } = writeDeployments(t, ['prod', 'test']);
   const inDays = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
   const [old, soon, late] = [-1, 13.9, 14.1].map((days, index) => ({
@@ -129,7 +129,7 @@ test('when two reads of the deployments file overlap, the later one counts', asy
   assert.equal((await report('test')).status, 200);
 });
 
-test('a deployments file that does not answer is in the log and in /readyz, and counts again when it does [deployments-file-2]', async (t) => {
+test('a deployments file that does not answer is in the log and in /readyz, and counts again when it does', async (t) => {
   const { file, args, notices, reload, report, get, tokenOf, stop } = await host(t, ['prod', 'test'], {
     limits: { fileReadMs: 100 },
   });

@@ -143,7 +143,7 @@ test('above `openJournalsMax` the longest unused journal is closed, and its next
   assert.equal(eventsIn(join(data, 'a')).length, 2);
 });
 
-test('with few file descriptors fewer journals are open at a time, and each report is recorded [hosted-16]', async (t) => {
+test('with few file descriptors fewer journals are open at a time, and each report is recorded', async (t) => {
   const names = Array.from({ length: 60 }, (_, index) => `d${index}`);
   const { args, headerOf } = writeDeployments(t, names);
   const openFilesMax = 120; // a program that is not bundled loads many files at once
@@ -195,7 +195,7 @@ test('a removed deployment is not reported as in trouble, and can be added again
   assert.equal((await report('prod')).status, 200);
 });
 
-test('without --deployments the folder of hosted mode is refused with 2 before its first report too [hosted-13]', async (t) => {
+test('without --deployments the folder of hosted mode is refused with 2 before its first report too', async (t) => {
   const { data, stop } = await host(t);
   await stop();
   const refused = {

@@ -86,7 +86,7 @@ test('the output for a service is byte for byte the output for its folder', asyn
   assert.equal((await run(['events', '--url', service.url])).stdout, journalText(service.data));
 });
 
-test('a reply that is cut anywhere neither loses nor doubles a line [program-remote-1]', async (t) => {
+test('a reply that is cut anywhere neither loses nor doubles a line', async (t) => {
   const service = await startService(t, { data: journal(t, 1_500) });
   const cuts = [150, 300, 40_000, 70_000, 65_536, 100_001, 250_000, 3, 90_000];
   const proxy = await startCuttingProxy(t, service.port, (n) => ({

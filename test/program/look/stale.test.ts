@@ -43,7 +43,7 @@ const OLD_AND_NEW = [
 
 const keysIn = (lines: string) => [...lines.matchAll(/"asset_key":\["w","(\w+)"\]/g)].map(([, name]) => name);
 
-test('an asset is stale if it was neither materialized nor observed nor checked for that long, and ends the command with 1 [stale-1]', async (t) => {
+test('an asset is stale if it was neither materialized nor observed nor checked for that long, and ends the command with 1', async (t) => {
   const data = journal(t, OLD_AND_NEW);
   const shown = async (...args: string[]) => {
     const { code, stdout } = await runHere(['assets', data, ...args]);

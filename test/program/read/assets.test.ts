@@ -98,7 +98,7 @@ test('assets are chosen by prefix and failing checks, in pages by key', async (t
   assert.deepEqual([none.status, await none.text()], [200, '']);
 });
 
-test('events that retention removed stay in the state of the assets, and are marked [program-assets-1]', async (t) => {
+test('events that retention removed stay in the state of the assets, and are marked', async (t) => {
   const service = await startService(t, { args: ['--segment-bytes', '4096', '--retain-bytes', '40000'] });
   const files = () => readdirSync(service.data).filter((name) => name.endsWith('.jsonl'));
   // Files are removed after the reply to a report, so the command might find one less.
@@ -149,7 +149,7 @@ test('events that retention removed stay in the state of the assets, and are mar
   await check(await startService(t, { data: service.data }));
 });
 
-test('what failed is first in the order of states, then what was silent for longest [program-assets-2]', async (t) => {
+test('what failed is first in the order of states, then what was silent for longest', async (t) => {
   const service = await startService(t);
   const failing = (key: string, severity: string) =>
     report(service, 'check', { asset_key: key, check_name: 'c', passed: false, severity });

@@ -29,7 +29,7 @@ async function refusalsAt(port: number, target = '/refusals', headers: readonly 
   return JSON.parse(reply.body).refusals;
 }
 
-test('refused requests of every kind are shown, the newest first, without their query [get-refusals-2]', async (t) => {
+test('refused requests of every kind are shown, the newest first, without their query', async (t) => {
   const { port } = await startService(t);
   assert.deepEqual(await refusalsAt(port), []);
   const startedMs = Date.now();
@@ -100,7 +100,7 @@ test('a reader sees the refusals of its own deployment only, and clients without
   assert.equal(flooded.filter(({ token_name }) => token_name !== undefined).length, limits.refusalsKeptMax / 2);
 });
 
-test('a reader sees why tokens of its deployment were refused, and nothing of other deployments [get-refusals-3]', async (t) => {
+test('a reader sees why tokens of its deployment were refused, and nothing of other deployments', async (t) => {
   const { file, args, headerOf, tokenOf } = writeDeployments(t, ['prod', 'second']);
   const { deployments } = JSON.parse(readFileSync(file, 'utf8'));
   const past = { name: 'cron', sha256: sha256('a-token-of-cron').toString('hex'), notAfter: '2020-01-31' };

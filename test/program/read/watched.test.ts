@@ -37,7 +37,7 @@ async function agesOf(service: { readonly port: number }): Promise<Record<string
 
 const watch = (...keys: string[]) => keys.flatMap((key) => ['--watch-asset', key]);
 
-test('the age comes from the last event of the oldest asset under the key, also right after a restart [watched-1]', async (t) => {
+test('the age comes from the last event of the oldest asset under the key, also right after a restart', async (t) => {
   const data = newFolder(t);
   writeFileSync(join(data, segmentName(1)), fileOf(['90 w/a', '80 other', '50 w/b', '30 w/a', '20 w2', '10 w/c/d']));
   const args = watch('w', 'w/a', 'w/c', 'nothing', '["w/a"]', 'o"\\x');
@@ -54,7 +54,7 @@ test('the age comes from the last event of the oldest asset under the key, also 
   assert.equal((await agesOf(service))['nothing'], 0);
 });
 
-test('the age of an asset stays when retention removes its events, before and after a restart [watched-2]', async (t) => {
+test('the age of an asset stays when retention removes its events, before and after a restart', async (t) => {
   const data = newFolder(t);
   const [first, second] = [segmentName(1), segmentName(3)];
   writeFileSync(join(data, first), fileOf(['90 w/a', '80 w/b']));

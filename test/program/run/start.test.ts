@@ -207,7 +207,7 @@ function fail(failing: Call): (disk: SimulatedDisk, error: Error) => void {
   };
 }
 
-test('a start warns if --retain-bytes exceeds the disk, and names --keep-free [service-11]', async (t) => {
+test('a start warns if --retain-bytes exceeds the disk, and names --keep-free', async (t) => {
   const warned = async (...args: string[]) => {
     const disk = new SimulatedDisk(newFolder(t));
     disk.freeSpace = { freeBytes: 9_000_000, usableBytes: 9_000_000, totalBytes: 10_000_000 };

@@ -38,7 +38,7 @@ test('a fault meets the reports that match, as often as its times and after allo
   assert.equal(await statusOf(service, `${check}fresh&partition=p`), 200);
 });
 
-test('the client and the journal get what the fault sets, for each effect, recorded or not [test-mode-1]', async (t) => {
+test('the client and the journal get what the fault sets, for each effect, recorded or not', async (t) => {
   const service = await standIn(t);
   const rows: readonly (readonly [object, number | string, boolean])[] = [
     [{ status: 503 }, 503, false],
