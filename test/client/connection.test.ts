@@ -44,7 +44,7 @@ test('a connection is reused for the next call, unless it was idle', async (t) =
   assert.equal(connections, 3);
 });
 
-test('after a 5xx the next call gets a new connection, since a server might close the old one unannounced [connection-1]', async (t) => {
+test('after a 5xx the next call gets a new connection, since a server might close the old one unannounced', async (t) => {
   const statuses = [500, 200, 503, 404, 200];
   let [requests, connections] = [0, 0];
   const server = createServer((_req, res) => {
@@ -158,7 +158,7 @@ test('more than a reply may have ends its call at once: interim replies, tiny ch
   assert.equal(reply.body, body.repeat(limits.replyBytesMax / 100));
 });
 
-test('a service that sends between two calls loses its connection, which the next call replaces [connection-3]', async (t) => {
+test('a service that sends between two calls loses its connection, which the next call replaces', async (t) => {
   const sockets: Socket[] = [];
   const server = createNetServer((socket) => {
     sockets.push(socket);

@@ -56,7 +56,7 @@ async function deliverWith(
   return { found, attempts, waitsMs };
 }
 
-test('each status has its meaning, and all but three are final [delivery-2]', async () => {
+test('each status has its meaning, and all but three are final', async () => {
   const table: readonly (readonly [HttpReply, Delivery['kind'], RegExp])[] = [
     [GOOD, 'recorded', /^$/],
     [answer(200, ' {"ok": true}'), 'recorded', /^$/],

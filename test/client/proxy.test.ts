@@ -141,7 +141,7 @@ test('a stop and a timeout end the request to a proxy that does not answer', asy
   );
 });
 
-test('what is on this machine is never reached through a proxy [proxy-2]', () => {
+test('what is on this machine is never reached through a proxy', () => {
   const env = { HTTP_PROXY: 'http://p:1', HTTPS_PROXY: 'http://p:1' };
   const local = ['localhost', 'a.localhost', 'LOCALHOST.', '127.0.0.1', '127.1', '127.9.9.9', '2130706433', '0.0.0.0'];
   for (const host of [...local, '[::1]', '[::]', '[::ffff:127.0.0.1]', '[0:0:0:0:0:0:0:1]'])

@@ -253,7 +253,7 @@ test('limits are positive whole numbers, and their names end in their unit', () 
   }
 });
 
-test('little memory lowers the caps of bodies and queues, and a report of any allowed size is still accepted [config-1]', () => {
+test('little memory lowers the caps of bodies and queues, and a report of any allowed size is still accepted', () => {
   const MIB = 1024 * 1024;
   assert.equal(limitsFor(Number.POSITIVE_INFINITY), limits);
   assert.equal(limitsFor(512 * MIB), limits);

@@ -7,7 +7,7 @@ import { youngHalfMibAfterWork } from '../support/memory.ts';
 
 const MIB = 1024 * 1024;
 
-test('the cgroup and the heap of V8 both limit the memory, and a cgroup is optional [config-memory-1]', () => {
+test('the cgroup and the heap of V8 both limit the memory, and a cgroup is optional', () => {
   const table: readonly (readonly [number | undefined, number, number])[] = [
     [64 * MIB, 259 * MIB, 64 * MIB],
     [1024 * MIB, 32 * MIB, 64 * MIB],

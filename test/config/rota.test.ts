@@ -8,7 +8,7 @@ import { eventually } from '../support/tools.ts';
 
 const NEVER_MS = 3_600_000;
 
-test('each turn looks at the keys whose last look was longest ago, one at a time, and at no more than its limit [rota-1]', async () => {
+test('each turn looks at the keys whose last look was longest ago, one at a time, and at no more than its limit', async () => {
   const looks: string[] = [];
   let atWork = 0;
   const look = async (key: string) => {
@@ -61,7 +61,7 @@ test('there is a timer only while there is a key', async (t) => {
   assert.equal(running.size, 0);
 });
 
-test('a key is looked at soon, after each pause, and again if that was asked for meanwhile [rota-2]', async () => {
+test('a key is looked at soon, after each pause, and again if that was asked for meanwhile', async () => {
   const looks: string[] = [];
   const first = gate();
   const look = async (key: string) => {

@@ -141,36 +141,32 @@ test('an event is shown live and in full, with its metadata as it was sent', opt
   await sees(page, has('#detail details pre', line));
 });
 
-test(
-  'a long value is folded, and a value that is slow to lay out is shown in parts [edges-page-5]',
-  options,
-  async (t) => {
-    const service = await startService(t);
-    const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
-    const metadata = {
-      ...{ both: 'a\u05d0'.repeat(60_000), marks: `e${'\u0301'.repeat(100_000)}`, face: '\u{1f600}'.repeat(1_001) },
-      ...{ lines: lines.join('\n'), list: lines },
-    };
-    await report(service, [{ ...materialization('a'), description: metadata.both, metadata }]);
-    const started = performance.now();
-    const page = await open(`${service.url}/#events?open=1`);
-    await sees(page, has('#detail', 'Metadata'));
-    const shownOf = (name: string) =>
-      `[...document.querySelectorAll('#detail dt')].find((one) => one.innerText === '${name}').nextSibling`;
-    const shown = (name: string) => page.evaluate<string>(`${shownOf(name)}.innerText`);
-    for (const name of ['description', 'both', 'marks', 'face']) assert.ok((await shown(name)).length < 3_000, name);
-    assert.doesNotMatch(await shown('face'), /\\u/);
-    assert.match(await shown('lines'), /line 20\n+Show more$/);
-    await page.click('#detail summary');
-    await sees(page, has('#detail details pre', '"seq":1'));
-    for (const name of ['both', 'marks', 'lines', 'list'])
-      await page.evaluate(`${shownOf(name)}.querySelector('button').click()`);
-    assert.match(await shown('lines'), /line 30$/);
-    assert.match(await shown('list'), /"line 30"\n+\]$/);
-    assert.ok((await shown('both')).length > 20_000);
-    t.diagnostic(`shown in ${Math.round(performance.now() - started)} ms`);
-  },
-);
+test('a long value is folded, and a value that is slow to lay out is shown in parts', options, async (t) => {
+  const service = await startService(t);
+  const lines = Array.from({ length: 30 }, (_, index) => `line ${index + 1}`);
+  const metadata = {
+    ...{ both: 'a\u05d0'.repeat(60_000), marks: `e${'\u0301'.repeat(100_000)}`, face: '\u{1f600}'.repeat(1_001) },
+    ...{ lines: lines.join('\n'), list: lines },
+  };
+  await report(service, [{ ...materialization('a'), description: metadata.both, metadata }]);
+  const started = performance.now();
+  const page = await open(`${service.url}/#events?open=1`);
+  await sees(page, has('#detail', 'Metadata'));
+  const shownOf = (name: string) =>
+    `[...document.querySelectorAll('#detail dt')].find((one) => one.innerText === '${name}').nextSibling`;
+  const shown = (name: string) => page.evaluate<string>(`${shownOf(name)}.innerText`);
+  for (const name of ['description', 'both', 'marks', 'face']) assert.ok((await shown(name)).length < 3_000, name);
+  assert.doesNotMatch(await shown('face'), /\\u/);
+  assert.match(await shown('lines'), /line 20\n+Show more$/);
+  await page.click('#detail summary');
+  await sees(page, has('#detail details pre', '"seq":1'));
+  for (const name of ['both', 'marks', 'lines', 'list'])
+    await page.evaluate(`${shownOf(name)}.querySelector('button').click()`);
+  assert.match(await shown('lines'), /line 30$/);
+  assert.match(await shown('list'), /"line 30"\n+\]$/);
+  assert.ok((await shown('both')).length > 20_000);
+  t.diagnostic(`shown in ${Math.round(performance.now() - started)} ms`);
+});
 
 test('the severity of a check is shown', options, async (t) => {
   const service = await startService(t);
@@ -397,7 +393,7 @@ test('10,000 events need few elements; the page reads older events, and drops th
 });
 
 test(
-  'a search asks the service for what it finds, in steps, shows its progress, stops and continues [edges-page-2]',
+  'a search asks the service for what it finds, in steps, shows its progress, stops and continues',
   options,
   async (t) => {
     const service = await startService(t);
@@ -502,46 +498,42 @@ test('a search misses no event when retention removes others while it reads', op
   await sees(page, `${COLUMN}('seq').join() === '1800'`);
 });
 
-test(
-  'the address of a web page in metadata is a link, and any other text is not [edges-page-4]',
-  options,
-  async (t) => {
-    const service = await startService(t);
-    const hostile = [
-      'javascript:alert(1)',
-      ' javascript:alert(1)//https://a.example',
-      'data:text/html,<script>alert(1)</script>',
-      'file:///etc/passwd',
-      'vbscript:x',
-      'https://bank.example@evil.example/',
-      'see https://a.example',
-      'https://a.example/ and more',
-      'https:\\\\a.example',
-      '//a.example',
-      'https://',
-    ];
-    const good = [
-      'https://a.example/run?id=7#logs',
-      'HTTP://b.example',
-      'https://a.example/\u202egpj"><img src=x onerror=alert(1)>'.replaceAll(' ', '%20'),
-    ];
-    await report(service, [{ ...materialization('a'), metadata: { good, one: good[0], hostile, ...hostile } }]);
-    const page = await open(`${service.url}/#events?open=1`);
-    await sees(page, has('#detail', 'Metadata'));
-    const links = await page.evaluate<string[][]>(
-      `[...document.querySelectorAll('#detail a')].map(({ href, rel, target, innerText }) => [href, rel, target, innerText])`,
-    );
-    const more = ['noopener noreferrer', '_blank'];
-    const [first, second, third = ''] = good;
-    assert.deepEqual(links, [
-      [first, ...more, `"${first}"`],
-      ['http://b.example/', ...more, `"${second}"`],
-      [new URL(third).href, ...more, JSON.stringify(third).replace('\u202e', '\\u202e')],
-      [first, ...more, first],
-    ]);
-    assert.equal(await page.evaluate(count('main :is(img, script)')), 0);
-  },
-);
+test('the address of a web page in metadata is a link, and any other text is not', options, async (t) => {
+  const service = await startService(t);
+  const hostile = [
+    'javascript:alert(1)',
+    ' javascript:alert(1)//https://a.example',
+    'data:text/html,<script>alert(1)</script>',
+    'file:///etc/passwd',
+    'vbscript:x',
+    'https://bank.example@evil.example/',
+    'see https://a.example',
+    'https://a.example/ and more',
+    'https:\\\\a.example',
+    '//a.example',
+    'https://',
+  ];
+  const good = [
+    'https://a.example/run?id=7#logs',
+    'HTTP://b.example',
+    'https://a.example/\u202egpj"><img src=x onerror=alert(1)>'.replaceAll(' ', '%20'),
+  ];
+  await report(service, [{ ...materialization('a'), metadata: { good, one: good[0], hostile, ...hostile } }]);
+  const page = await open(`${service.url}/#events?open=1`);
+  await sees(page, has('#detail', 'Metadata'));
+  const links = await page.evaluate<string[][]>(
+    `[...document.querySelectorAll('#detail a')].map(({ href, rel, target, innerText }) => [href, rel, target, innerText])`,
+  );
+  const more = ['noopener noreferrer', '_blank'];
+  const [first, second, third = ''] = good;
+  assert.deepEqual(links, [
+    [first, ...more, `"${first}"`],
+    ['http://b.example/', ...more, `"${second}"`],
+    [new URL(third).href, ...more, JSON.stringify(third).replace('\u202e', '\\u202e')],
+    [first, ...more, first],
+  ]);
+  assert.equal(await page.evaluate(count('main :is(img, script)')), 0);
+});
 
 test('each time is shown with its age, which grows', options, async (t) => {
   const service = await startService(t);

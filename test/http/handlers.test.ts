@@ -103,7 +103,7 @@ test('metadata is recorded as sent, from body and query', () => {
   );
 });
 
-test('neither an event nor its key keeps the body in memory [handlers-1]', () => {
+test('neither an event nor its key keeps the body in memory', () => {
   const collect = saveMemory();
   const batch = reportBatch(limits);
   const bodyBytes = 512 * 1024;

@@ -41,7 +41,7 @@ test('on loopback only the names of this machine and the configured names are ac
   assert.equal(verdict(createAccess({ address: '127.0.0.2', allowedHosts: [] }), { authority: '127.0.0.2:1' }), 'may');
 });
 
-test('on other interfaces any Host is accepted, until --allowed-host lists the names of the service [origin-2]', () => {
+test('on other interfaces any Host is accepted, until --allowed-host lists the names of the service', () => {
   assert.equal(verdict(open, { authority: 'anything.example' }), 'may');
   const named = createAccess({ address: '0.0.0.0', allowedHosts: ['good.example'] });
   for (const authority of ['good.example:3000', 'localhost', '192.0.2.7:3000', '[2001:db8::1]', undefined])
@@ -76,7 +76,7 @@ test('a page with a rebound host name is refused on every address, unless the na
   assert.equal(verdict(open, { method: 'GET', fetchSite: 'none', authority: 'anything.example' }), 'may'); // opened by a person
 });
 
-test('a page of another site can only open the page of the service in a tab [origin-3]', () => {
+test('a page of another site can only open the page of the service in a tab', () => {
   const opens = { method: 'GET', fetchSite: 'cross-site', navigates: true };
   for (const check of [local, open]) {
     for (const fetchSite of ['cross-site', 'same-site'])

@@ -85,7 +85,7 @@ test('each value is cut, and shows no part of a token at the cut [log-1]', () =>
   assert.doesNotMatch(lines[0] ?? '', /…/);
 });
 
-test('entries that clients cause have one rate limit for each level, and the rest is counted [log-2]', async () => {
+test('entries that clients cause have one rate limit for each level, and the rest is counted', async () => {
   const lines: string[] = [];
   const few = { ...limits, refusalLinesMax: 2, activityMs: 200 };
   const notices = createNotices('info', false, (line) => lines.push(line), few);

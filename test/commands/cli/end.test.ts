@@ -71,7 +71,7 @@ test('a system call that does not return ends the process by SIGKILL after a whi
   });
 });
 
-test('an end by a signal waits for nothing, even if the signal has handlers [end-2]', async (t) => {
+test('an end by a signal waits for nothing, even if the signal has handlers', async (t) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const script = `process.on('${signal}', () => endBySignal('${signal}')); hang(); setInterval(ready, 100);`;
     const ended = await runScript(t, script, { act: (child) => child.kill(signal) });

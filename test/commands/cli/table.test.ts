@@ -54,7 +54,7 @@ test('the end of a too long key is shown', () => {
   assert.equal(line?.length, 80);
 });
 
-test('an invisible character is shown as its JSON escape [table-1]', () => {
+test('an invisible character is shown as its JSON escape', () => {
   assert.equal(
     printable('a\u001b[0m\n\u009b\u202e\u2028\ud800\u{e0041}é日'),
     'a\\u001b[0m\\u000a\\u009b\\u202e\\u2028\\ud800\\udb40\\udc41é日',

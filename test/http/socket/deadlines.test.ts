@@ -44,7 +44,7 @@ async function looksEnd(counted: { readonly looks: number }): Promise<void> {
   });
 }
 
-test('no deadline is looked at without a connection, nor for one whose next deadline is far away [deadlines-1]', async (t) => {
+test('no deadline is looked at without a connection, nor for one whose next deadline is far away', async (t) => {
   const counted = countLooks(t);
   const { port } = await serve(t, { limits: { ...LIMITS, idleMs: 3_600_000 } });
   await sleep(200);
@@ -83,7 +83,7 @@ test('a connection whose deadlines are not looked at gets 408 for a part of a re
   }
 });
 
-test('a connection that nothing moves ends by its idle timeout, though no deadline was looked at before [deadlines-3]', async (t) => {
+test('a connection that nothing moves ends by its idle timeout, though no deadline was looked at before', async (t) => {
   const counted = countLooks(t);
   const service = await serve(t, { limits: { ...LIMITS, idleMs: 1_500 } });
   const wires = await Promise.all([1, 2].map(() => Wire.open(service.port)));
@@ -99,7 +99,7 @@ test('a connection that nothing moves ends by its idle timeout, though no deadli
   await eventually('only the connection that asks', async () => (await connectionsOf(service)) === 1);
 });
 
-test('Node checks the timeouts of requests only when it is asked [deadlines-4]', async (t) => {
+test('Node checks the timeouts of requests only when it is asked', async (t) => {
   const server = createRawServer({ ...limits, deadlineCheckMs: 5 });
   let checks = 0;
   // Each check reads it.

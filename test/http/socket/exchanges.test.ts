@@ -71,7 +71,7 @@ test('a client that reads nothing has one reply in memory, and its further GETs 
   for (const bytes of unsent()) assert.ok(bytes <= REPLY_BYTES + 1_000, `${bytes} bytes are kept for the client`);
 });
 
-test('clients that do not read a document share its memory [exchanges-2]', async (t) => {
+test('clients that do not read a document share its memory', async (t) => {
   const collect = saveMemory();
   const document = Buffer.alloc(REPLY_BYTES, 'x');
   const { port, unsent } = await start(t, { kind: 'document', status: 200, body: document });

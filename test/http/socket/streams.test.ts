@@ -173,7 +173,7 @@ function waits(): { pieces: StreamReply['pieces']; readonly waiting: () => numbe
   return { pieces, waiting: () => waiting };
 }
 
-test('at the cap the longest waits end with complete replies and Connection: close, one for each new connection of a burst [http-streams-2]', async (t) => {
+test('at the cap the longest waits end with complete replies and Connection: close, one for each new connection of a burst', async (t) => {
   const { pieces, waiting } = waits();
   const log: string[] = [];
   const { port } = await serve(t, pieces, { deadlineCheckMs: 50 }, (line) => log.push(line));
@@ -228,7 +228,7 @@ test('requests after a wait that ends at the cap are answered, and the last repl
   for (const wire of wires.slice(CAP)) assert.equal((await wire.reply(true))?.status, 200);
 });
 
-test('repeated waits at the cap end no faster than the idle check runs, and their number is bounded [http-streams-1]', async (t) => {
+test('repeated waits at the cap end no faster than the idle check runs, and their number is bounded', async (t) => {
   const { pieces, waiting } = waits();
   const { port } = await serve(t, pieces, { deadlineCheckMs: 1_000_000 });
   const wires: Wire[] = [];

@@ -75,7 +75,7 @@ test('of a body in too many tiny chunks the rest is not parsed, whatever the rep
   }
 });
 
-test('small chunks of several bodies add up, and larger ones pay for them; no client that writes lines is refused [bodies-2]', async (t) => {
+test('small chunks of several bodies add up, and larger ones pay for them; no client that writes lines is refused', async (t) => {
   const { port } = await serve(t, { limits: { unpaidPiecesMax: 100 } });
   const wire = await Wire.open(port);
   const small = `{"asset_key":"${'a'.repeat(25)}"}`; // owes for 38
@@ -177,7 +177,7 @@ test('bodies that are being received are bounded together, and their memory is r
   }
 });
 
-test('garbage collections are requested while bodies arrive, accepted or discarded [service-1]', async (t) => {
+test('garbage collections are requested while bodies arrive, accepted or discarded', async (t) => {
   let collections = 0;
   const collectGarbage = () => {
     collections += 1;

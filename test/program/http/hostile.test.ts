@@ -48,7 +48,7 @@ test('every row has a unique name, and a reason if it allows several outcomes', 
   }
 });
 
-test('hostile inputs [hostile-2]', { concurrency: ROWS_AT_A_TIME }, async (t) => {
+test('hostile inputs', { concurrency: ROWS_AT_A_TIME }, async (t) => {
   const service = await startService(t);
   await runTable(t, groupsFor(local), {
     service,

@@ -77,7 +77,7 @@ test('a backup of a hosted service copies each deployment, also after a damaged 
   assert.equal(eventsIn(join(to, 'damaged-goods')).length, 3);
 });
 
-test('a folder that cannot be a backup of this journal is refused with 2 and the reason [program-backup-1]', async (t) => {
+test('a folder that cannot be a backup of this journal is refused with 2 and the reason', async (t) => {
   const folder = newFolder(t);
   const { data, to } = journalIn(folder);
   const link = join(folder, 'link');

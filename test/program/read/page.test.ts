@@ -41,7 +41,7 @@ test('clients that name HTML get the page, and others get the links', async (t) 
   assert.equal((await ask(port, get('/', BROWSER))).status, 404);
 });
 
-test('the policy allows the script and the style of the page, and nothing else [program-page-1]', async (t) => {
+test('the policy allows the script and the style of the page, and nothing else', async (t) => {
   const { port } = await startService(t);
   const { headers, body } = await ask(port, get('/', BROWSER));
   const hashOf = (name: string) => {
@@ -110,7 +110,7 @@ test('a link from another site leads to the page, and to nothing else', async (t
     assert.equal((await link(target, 'document')).status, 403, target);
 });
 
-test('if reading is off, the reply names the option that turns it on [program-page-2]', async (t) => {
+test('if reading is off, the reply names the option that turns it on', async (t) => {
   const { port } = await startService(t, { args: ['--no-read'] });
   const reply = await ask(port, get('/', BROWSER));
   assert.equal(reply.status, 403);

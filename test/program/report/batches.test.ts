@@ -46,7 +46,7 @@ function requestsIn(sent: string): string[] {
   return [...sent.matchAll(/(GET|POST) (\S+) HTTP\/1\.1\r\n/g)].map(([, method, path]) => `${method} ${path}`);
 }
 
-test('lines are sent in batches over one connection, in order, each with a key of its run id and number [report-batches-4]', async (t) => {
+test('lines are sent in batches over one connection, in order, each with a key of its run id and number', async (t) => {
   const service = await startService(t);
   const proxy = await startCuttingProxy(t, service.port, () => uncut);
   const file = join(newFolder(t), 'lines.jsonl');
@@ -165,7 +165,7 @@ test('each line is recorded once and in order by a service that is killed and st
   assert.equal(assetsOf(second), expectedAssets(20_000));
 });
 
-test('a run that stops in doubt can be continued with its run id, and doubles nothing [report-batches-6]', async (t) => {
+test('a run that stops in doubt can be continued with its run id, and doubles nothing', async (t) => {
   const service = await startService(t);
   let connections = 0;
   // The document arrives, and then no reply to a batch.
@@ -249,7 +249,7 @@ test('lines with a key are counted as sent without their time, and keep it with 
   );
 });
 
-test('the time of a journal line becomes its event time, unless it has one or a key [report-batches-5]', async (t) => {
+test('the time of a journal line becomes its event time, unless it has one or a key', async (t) => {
   const service = await startService(t);
   const line = (members: object) => JSON.stringify({ type: 'AssetObservation', asset_key: ['k'], ...members });
   const time = '2020-01-02T03:04:05.678Z';
@@ -308,7 +308,7 @@ test('without keys a batch in doubt is not sent again: its lines are counted as 
   assert.match(wrong ?? '', /^assetlog: line 151: it is not valid JSON/);
 });
 
-test('batches are packed for a service that says so, until it does not understand one [report-batches-7]', async (t) => {
+test('batches are packed for a service that says so, until it does not understand one', async (t) => {
   const document = { ...WITH_BATCH, components: { parameters: { 'Idempotency-Key': {}, 'Content-Encoding': {} } } };
   const input = textOf(1_200);
   for (const [status, error] of [
@@ -351,7 +351,7 @@ test('a batch that is too large is halved', async (t) => {
   );
 });
 
-test('a 200 or 207 that does not account for each line is not a success [report-batches-2]', async (t) => {
+test('a 200 or 207 that does not account for each line is not a success', async (t) => {
   const table: readonly (readonly [number, unknown, number, RegExp])[] = [
     [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],
     [200, '<html>', 1, /^assetlog: line 1: answers 200: /],

@@ -149,7 +149,7 @@ test('repair refuses a folder that is in use', async (t) => {
   assert.match(stderr, /^assetlog: .* is in use by process (\d+|unknown); stop it, or use another --data\n$/);
 });
 
-test('repair --yes before the first start finds nothing to repair, and creates nothing [upkeep-1]', async (t) => {
+test('repair --yes before the first start finds nothing to repair, and creates nothing', async (t) => {
   const empty = newFolder(t);
   for (const data of [empty, join(empty, 'nowhere'), join(empty, 'nowhere', 'else')]) {
     const { code, stdout, stderr } = await runHere(['repair', '--yes', '--data', data]);
@@ -167,7 +167,7 @@ test('repair --yes before the first start finds nothing to repair, and creates n
   }
 });
 
-test('the events of a packed file are not marked as lost, and the events of a restored file are no longer lost [upkeep-2]', async (t) => {
+test('the events of a packed file are not marked as lost, and the events of a restored file are no longer lost', async (t) => {
   const data = newFolder(t);
   const packed = join(data, `${SECOND}.gz`);
   writeFileSync(join(data, FIRST), makeLines(10).bytes);

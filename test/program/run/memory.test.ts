@@ -25,7 +25,7 @@ process.on('SIGUSR2', async () => {
   process.stderr.write('MiB: ' + before + ', ' + halfMib() + '\\n');
 });`;
 
-test('the young generation of a service grows to its limit and no further [young-generation-2]', async (t) => {
+test('the young generation of a service grows to its limit and no further', async (t) => {
   const work = join(newFolder(t), 'work.cjs');
   writeFileSync(work, WORK);
   const [node = '', ...rest] = program;
