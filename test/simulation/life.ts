@@ -50,8 +50,10 @@ export interface Outcome {
   readonly digest: string;
   readonly ok: boolean;
   readonly broken?: string;
-  /** Of a life that broke a promise: the numbers and kinds of the faults that were planned and began, in that order. */
-  readonly planned?: readonly (readonly [number: number, kind: FaultKind])[];
+  /** Of a life that broke a promise: what is known of the events that the sentence names, and of what does not run. */
+  readonly details?: readonly string[];
+  /** The same: the numbers and kinds of the faults that were planned and began, in that order, and when they did. */
+  readonly planned?: readonly (readonly [number: number, kind: FaultKind, atMs: number])[];
   /** The names of the clients, of a life that broke a promise. */
   readonly lived?: readonly string[];
   readonly ms: number;
@@ -70,6 +72,8 @@ export interface Parts {
   readonly clients?: ReadonlySet<string> | undefined;
   /** Whether disks write the sectors of one write in any order. */
   readonly reorders?: boolean | undefined;
+  /** When it begins: see `Replay`. */
+  readonly fromMs?: number | undefined;
   /** Whether it ends with its steps, and nothing heals. */
   readonly isCut?: boolean | undefined;
 }
@@ -77,10 +81,10 @@ export interface Parts {
 export async function live(
   seed: number,
   steps: number,
-  { only, clients, reorders = false, isCut = false }: Parts = {},
+  { only, clients, reorders = false, fromMs = 0, isCut = false }: Parts = {},
 ): Promise<{ outcome: Outcome; trace: readonly string[] }> {
   const began = process.hrtime.bigint();
-  const world = new World(seed);
+  const world = new World(seed, fromMs);
   replaceGlobals(world);
   const life = new Life(world, clients, reorders);
   await life.live(steps, only);
@@ -92,7 +96,7 @@ export async function live(
     steps: world.steps,
     digest: (world.digest >>> 0).toString(16).padStart(8, '0'),
     ok: broken === undefined,
-    ...(broken !== undefined && { broken, planned: [...life.struck], lived: life.clientNames }),
+    ...(broken !== undefined && { broken, details: life.details(), planned: life.struck, lived: life.clientNames }),
     ms,
     virtual_s: Math.round(world.nowMs / 1000),
     faults: life.faults,
@@ -119,8 +123,8 @@ class Life implements Watcher {
   readonly #stranger: Stranger;
   /** Of those that are not left out. */
   readonly clientNames: string[] = [];
-  /** The faults of the plan that began, by number, in that order. */
-  readonly struck = new Map<number, FaultKind>();
+  /** The faults that began, in that order. */
+  readonly struck: [number: number, kind: FaultKind, atMs: number][] = [];
   readonly #operator: Operator;
   #broken: string | undefined;
   #isHealing = false;
@@ -175,6 +179,16 @@ class Life implements Watcher {
     return this.#oracle.broken ?? this.#broken;
   }
 
+  /** @returns where the events are that the sentence about the broken promise names, and which services do not run, and why */
+  details(): string[] {
+    const idle = this.#machines.filter(({ service }) => service === undefined);
+    return [
+      `at ${(this.#world.nowMs / 1000).toFixed(3)} s`,
+      ...this.#oracle.detailsOf(this.broken ?? ''),
+      ...idle.map(({ name, lastProblem }) => `${name} does not run; its last problem: ${lastProblem ?? 'none'}`),
+    ];
+  }
+
   outcomes(): Record<string, number> {
     const all: Record<string, number> = {};
     for (const { outcomes } of [...this.#clients, ...this.#readers])
@@ -202,9 +216,9 @@ class Life implements Watcher {
     }
     const ofEngines = planEngineFaults(world.seed, world.chance('plan of engines'), PLANNED_MS);
     for (const fault of [...planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names()), ...ofEngines]) {
-      const { number, kind, target } = fault;
-      if (this.#mayStrike(number))
-        world.plan(fault.atMs, `fault ${number} ${kind} at ${target}`, () => this.#strike(fault), null);
+      const { number, kind, target, atMs } = fault;
+      if (this.#mayStrike(number) && atMs >= world.nowMs)
+        world.plan(atMs - world.nowMs, `fault ${number} ${kind} at ${target}`, () => this.#strike(fault), null);
     }
     const minute = () => {
       this.#oracle.checkSources();
@@ -276,7 +290,7 @@ class Life implements Watcher {
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
     if (fault === undefined || !this.#mayStrike(fault.number) || this.#isSpared(fault.kind)) return;
-    this.struck.set(fault.number, fault.kind);
+    this.#begins(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
 
@@ -449,10 +463,14 @@ class Life implements Watcher {
     const first = FIRST_SELDOM * (1 + this.#machines.indexOf(machine));
     const begins = (number: number, kind: FaultKind) => {
       const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed) && !this.#isSpared(kind);
-      if (mayStrike) this.struck.set(first + number, kind);
+      if (mayStrike) this.#begins(first + number, kind);
       return mayStrike;
     };
     strikeSeldomFiles(machine, begins, this.#targets());
+  }
+
+  #begins(fault: number, kind: FaultKind): void {
+    this.struck.push([fault, kind, Math.floor(this.#world.nowMs)]);
   }
 
   #mayStrike(fault: number): boolean {
@@ -480,7 +498,7 @@ class Life implements Watcher {
 
   #strike(fault: PlannedFault): void {
     if (this.#isHealing || this.#isSpared(fault.kind)) return;
-    this.struck.set(fault.number, fault.kind);
+    this.#begins(fault.number, fault.kind);
     strike(fault, this.#targets());
   }
 }

@@ -87,6 +87,8 @@ export class Machine {
   process: Incarnation | undefined;
   service: Service | undefined;
   starts = 0;
+  /** The last line of its log that is an error or a warning, or why its last start failed. */
+  lastProblem: string | undefined;
   /** Done in place of the next start. */
   work: Work | undefined;
   /** Whether `work` is being done. */
@@ -207,6 +209,7 @@ export class Machine {
   async #run(process: Incarnation): Promise<void> {
     const notices = createNotices('info', false, (line) => {
       this.#world.note(`  ${process.name}: ${line.trim()}`);
+      if (/"level":"(?:error|warn)"/.test(line)) this.lastProblem = line.trim();
       this.#watcher.logged(line);
     });
     try {
@@ -223,6 +226,7 @@ export class Machine {
       this.#watcher.ended(this, code, process.changes);
     } catch (error) {
       this.#gone();
+      this.lastProblem = (error as Error).message;
       this.#watcher.startFailed(this, error as Error);
     }
   }

@@ -11,7 +11,7 @@ import { each } from '../support/tools.ts';
 import { bundleSimulation, type Lived, live } from './bundle.ts';
 import { Total } from './runner/expected.ts';
 import { tryMutants } from './runner/mutants.ts';
-import { listed, optionsOf, type Replay } from './runner/replay.ts';
+import { isPart, listed, optionsOf, type Replay } from './runner/replay.ts';
 import { idleReason, renewLives, type SavedLife, savedLives } from './runner/saved.ts';
 import { shrink } from './runner/shrink.ts';
 
@@ -24,8 +24,10 @@ const HELP = `npm run test:simulation: services, a network and disks in virtual 
       --steps 100000     steps with faults, before all heals
       --only 3,9,12      only these faults of its plan
       --clients NAME,…   only these clients
+      --from 60000       only from that virtual millisecond on, with empty disks and the faults of its plan after that
       --reorder          with disks that write sectors in any order
       --trace            its last 200 steps and log lines on standard error
+      --shrink 600       a life that breaks a promise is shrunk for so many seconds, not 60; also a part of one
   npm run test:simulation -- --saved               the saved lives alone
       --renew [WORD]     with the defect of each: finds another life where the saved one does not notice it any more
   npm run test:simulation -- --digests             one life, twice on each Node that ASSETLOG_TEST_NODE_… names
@@ -38,7 +40,7 @@ test/simulation/NOTES.md says what is simulated, and what is not.
 
 const STEPS = 100_000;
 const SECONDS = 120;
-const SHRINK_MS = 60_000;
+const SHRINK_SECONDS = 60;
 /** With fewer lives, what a run has not met is chance. */
 const JUDGED_LIVES = 40;
 /** Lives in one run with seeds from one commit. */
@@ -46,6 +48,8 @@ const SEEDS_APART = 100_000;
 
 /** Lives at a time. */
 let atOnce = 2;
+/** How long a life that broke a promise is shrunk, as an option says. */
+let shrinkSeconds: number | undefined;
 /** The life whose digests are compared. */
 const DIGEST: Replay = { seed: 1, steps: 20_000 };
 
@@ -62,12 +66,15 @@ async function liveOne(replay: Replay, more: Readonly<Record<string, unknown>> =
     print({ seed: replay.seed, ok: false, code, ...more, replay: optionsOf(replay).join(' ') });
     return lived;
   }
-  const isPart = replay.only !== undefined || replay.clients !== undefined;
   if (outcome.ok) print({ ...outcome, ...more });
   else {
     const { planned: _, lived: _clients, ...rest } = outcome;
-    const shrunk = isPart ? replay : await shrink(replay, outcome, (one, msMax) => liveOf(one, msMax), SHRINK_MS);
-    print({ ...rest, ...more, replay: optionsOf(shrunk).join(' ') });
+    const seconds = shrinkSeconds ?? (isPart(replay) ? 0 : SHRINK_SECONDS);
+    const untilMs = performance.now() + 1000 * seconds;
+    const shrunk = await shrink(replay, outcome, (one, msMax) => liveOf(one, msMax), 1000 * seconds);
+    const isOver = seconds > 0 && performance.now() >= untilMs;
+    const gaveUp = `shrinking stopped after ${seconds} s: --shrink SECONDS gives it more`;
+    print({ ...rest, ...more, replay: optionsOf(shrunk).join(' '), ...(isOver && { gave_up: gaveUp }) });
   }
   return lived;
 }
@@ -144,7 +151,9 @@ async function main(): Promise<number> {
       steps: { type: 'string', default: `${STEPS}` },
       only: { type: 'string' },
       clients: { type: 'string' },
+      from: { type: 'string' },
       reorder: { type: 'boolean' },
+      shrink: { type: 'string' },
       seconds: { type: 'string', default: `${SECONDS}` },
       trace: { type: 'boolean' },
       saved: { type: 'boolean' },
@@ -161,6 +170,7 @@ async function main(): Promise<number> {
   }
   const steps = Number(values.steps);
   atOnce = Number(values['at-once']);
+  if (values.shrink !== undefined) shrinkSeconds = Number(values.shrink);
   if (values.mutants) return tryMutants(positionals.join(' '), steps);
   await bundleSimulation(bundle);
   if (values.digests) return compareDigests();
@@ -169,7 +179,8 @@ async function main(): Promise<number> {
   if (values.seed === undefined) return liveMany(steps, Number(values.seconds), values.reorder);
   const only = values.only === undefined ? undefined : listed(values.only).map(Number);
   const clients = values.clients === undefined ? undefined : listed(values.clients);
-  const replay: Replay = { seed: Number(values.seed), steps, only, clients, reorders: values.reorder };
+  const fromMs = values.from === undefined ? undefined : Number(values.from);
+  const replay: Replay = { seed: Number(values.seed), steps, only, clients, reorders: values.reorder, fromMs };
   if (!values.trace) return (await liveOne(replay)).code;
   const { code, text } = await live(bundle, [...optionsOf(replay), '--trace']);
   process.stdout.write(text);

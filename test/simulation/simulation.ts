@@ -13,6 +13,7 @@ const { values } = parseArgs({
     only: { type: 'string' },
     clients: { type: 'string' },
     reorder: { type: 'boolean', default: false },
+    from: { type: 'string', default: '0' },
     cut: { type: 'boolean', default: false },
     trace: { type: 'boolean' },
   },
@@ -27,6 +28,7 @@ const { outcome, trace } = await live(Number(values.seed), Number(values.steps),
   only,
   clients,
   reorders: values.reorder,
+  fromMs: Number(values.from),
   isCut: values.cut,
 });
 if (values.trace) process.stderr.write(`${trace.slice(-TRACE_LINES).join('\n')}\n`);

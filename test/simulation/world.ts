@@ -103,8 +103,8 @@ const TRACE_STEPS = 200;
 
 export class World {
   readonly seed: number;
-  /** Virtual milliseconds since the beginning. */
-  nowMs = 0;
+  /** Virtual milliseconds. */
+  nowMs: number;
   steps = 0;
   /** CRC-32 over time, owner and label of every step. */
   digest = 0;
@@ -115,8 +115,10 @@ export class World {
   readonly #queue: Planned[] = [];
   #number = 0;
 
-  constructor(seed: number) {
+  /** @param fromMs when it begins */
+  constructor(seed: number, fromMs = 0) {
     this.seed = seed;
+    this.nowMs = fromMs;
   }
 
   /** @returns a stream of chance of its own, so that leaving one part of the world out changes little of the others */

@@ -9,6 +9,7 @@ import { type Folder, SNAPSHOT, snapshotSeq, tooManyLetters, wrongAtRest, wrongS
 import { wrongAtUpstream } from './at-upstreams.ts';
 import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
+import { detailsOf } from './details.ts';
 import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
@@ -45,6 +46,11 @@ export class Oracle {
 
   get broken(): string | undefined {
     return this.#broken;
+  }
+
+  /** @returns what is known of the events that a sentence names */
+  detailsOf(sentence: string): string[] {
+    return detailsOf(sentence, this.#watched.values());
   }
 
   watch(journal: MachineJournal, destinations: Destinations): void {

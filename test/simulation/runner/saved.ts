@@ -40,12 +40,13 @@ export function savedLives(): SavedLife[] {
 
 function readReplay(text: string): Replay {
   const options = { seed: { type: 'string' }, steps: { type: 'string' } } as const;
-  const parts = { only: { type: 'string' }, clients: { type: 'string' } } as const;
+  const parts = { only: { type: 'string' }, clients: { type: 'string' }, from: { type: 'string' } } as const;
   const { values } = parseArgs({ args: text.split(' '), options: { ...options, ...parts } });
   return {
     ...{ seed: Number(values.seed), steps: Number(values.steps) },
     only: values.only === undefined ? undefined : listed(values.only).map(Number),
     clients: values.clients === undefined ? undefined : listed(values.clients),
+    fromMs: values.from === undefined ? undefined : Number(values.from),
   };
 }
 

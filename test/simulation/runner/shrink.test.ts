@@ -14,7 +14,7 @@ const LOST = 'event 17 of d0 is lost';
 
 /** What a life that broke a promise at a step prints. */
 function broke(steps: number, broken: string): Lived {
-  const planned = PLANNED.map((number) => [number, 'crash']);
+  const planned = PLANNED.map((number) => [number, 'crash', 1_000 * number]);
   const outcome = { ok: false, steps, broken, planned, lived: CLIENTS } as unknown as Outcome;
   return { code: 1, text: '', outcome };
 }
@@ -43,10 +43,11 @@ test('a life that needs no fault is printed so that a shell keeps that', () => {
 test('a life that breaks another promise is no smaller one', async () => {
   const other: Live = async (replay, msMax) => {
     const lived = await live(replay, msMax);
-    return lived.code === 1 && replay.only?.length !== PLANNED.length ? broke(10, 'event 17 of d0 is doubled') : lived;
+    const { only = PLANNED } = replay;
+    return lived.code === 1 && only.length !== PLANNED.length ? broke(10, 'event 17 of d0 is doubled') : lived;
   };
   const smallest = await shrink(found, broke(1_000, LOST).outcome!, other, 60_000);
-  assert.deepEqual(smallest, { seed: 7, steps: 1_150, only: PLANNED, clients: ['two'] });
+  assert.deepEqual(smallest, { seed: 7, steps: 1_150, clients: ['two'] });
 });
 
 test('what is left has been seen to break the promise, else the life is given as it was found', async () => {
@@ -54,6 +55,20 @@ test('what is left has been seen to break the promise, else the life is given as
   const late: Live = async (replay, msMax) => (replay.steps === 1_150 ? WHOLE : live(replay, msMax));
   assert.equal(await shrink(found, broke(1_000, LOST).outcome!, late, 60_000), found);
   assert.equal(await shrink(found, broke(1_000, LOST).outcome!, live, 0), found);
+});
+
+test('a long life is cut to its end, if that breaks the same promise', async () => {
+  const long = { seed: 7, steps: 90_000 };
+  const lived: Replay[] = [];
+  const ending: Live = async (replay) => {
+    lived.push(replay);
+    const { fromMs = 0, only = PLANNED, steps } = replay;
+    const isBroken = steps >= 2_000 && fromMs <= 7_000 && only.includes(8);
+    return isBroken ? broke(2_000, LOST) : WHOLE;
+  };
+  const smallest = await shrink(long, broke(80_000, LOST).outcome!, ending, 60_000);
+  assert.deepEqual(smallest, { seed: 7, steps: 2_000, only: [8], clients: [], reorders: undefined, fromMs: 7_000 });
+  assert.deepEqual([lived[0]!.fromMs, lived[0]!.steps], [8_000, 16_000], 'before its last fault');
 });
 
 test('the same promise is known by its sentence without numbers', () => {
