@@ -297,14 +297,18 @@ class Life implements Watcher {
   startFailed(machine: Machine, error: Error): void {
     this.states.startFailed();
     const code = error instanceof StartError ? error.exitCode : undefined;
-    if (code === exitCodes.diskFailed) this.ended(machine, code, 0);
+    if (code === exitCodes.diskFailed) this.#hasEnded(machine, code);
     else if (code === exitCodes.damaged && this.#operator.refused(machine)) this.#restart(machine);
     else if (code === exitCodes.damaged && this.#reorders) this.#isRefused = true;
     else this.#broken ??= `${machine.name} does not start: ${error.message}`;
   }
 
   ended(machine: Machine, code: number, changes: number): void {
-    for (const journal of machine.journals) this.#oracle.ended(journal, code === exitCodes.done ? changes : 0);
+    for (const journal of machine.journals) this.#oracle.ended(journal, code, changes);
+    this.#hasEnded(machine, code);
+  }
+
+  #hasEnded(machine: Machine, code: number): void {
     this.states.ended(code);
     this.#count(`exit ${code}`);
     if (code === exitCodes.done) this.#stopped.add(machine);

@@ -4,6 +4,7 @@ import type { GoneRange } from '../../../src/journal/segments.ts';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { JournalView, SeenLine } from '../oracle/journal-view.ts';
+import { LettersView } from '../oracle/letters-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 
 /** @returns every line that the journal of a machine ever had, also of files that retention removed */
@@ -41,7 +42,30 @@ export function checkBackup(
     if (view.lines.get(seq)?.id !== id && !removed.has(seq))
       oracle.breaks(`event ${seq} of ${journal.name} was answered with 200 before a backup that lacks it`);
   }
+  const gap = view.lacks(disk);
+  if (gap !== undefined) oracle.breaks(`the backup of ${journal.name}: ${gap}`);
   return true;
+}
+
+/**
+ * A backup has the dead letters that were open before it began and are open after it.
+ * @param before by destination, the seqs of the letters that were open before
+ */
+export function checkLetters(
+  oracle: Oracle,
+  journal: MachineJournal,
+  disk: SimulatedDisk,
+  before: ReadonlyMap<string, readonly number[]>,
+): void {
+  oracle.look(journal);
+  const after = oracle.openLetters(journal);
+  for (const [name, seqs] of before) {
+    const copied = new LettersView();
+    const problem = copied.refresh(disk.bytes(`dead-${name}.jsonl`));
+    if (problem !== undefined) oracle.breaks(`the backup of ${journal.name}: ${problem}`);
+    const lacking = seqs.find((seq) => after.get(name)!.includes(seq) && !copied.isOpen(seq));
+    if (lacking !== undefined) oracle.breaks(`the backup of ${journal.name} lacks the dead letter of event ${lacking}`);
+  }
 }
 
 /**

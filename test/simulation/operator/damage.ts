@@ -68,7 +68,7 @@ export function refusedCopy(disk: SimulatedDisk, chance: Chance): SimulatedDisk 
   const { name, lines } = all.at(-1) ?? { name: '', lines: [] };
   const bytes = files.get(name) ?? Buffer.alloc(0);
   const isLast = name === names.at(-1);
-  const kind = chance.oneOf(['any', 'all files', 'a file', 'end', 'last but one'] as const);
+  const kind = chance.oneOf(['any', 'all files', 'last file', 'a file', 'end', 'last but one'] as const);
   const at = chance.integer(0, Math.max(0, lines.length - 1));
   if (kind === 'any') {
     const damage = breakJournal(disk, chance);
@@ -77,6 +77,8 @@ export function refusedCopy(disk: SimulatedDisk, chance: Chance): SimulatedDisk 
     for (const [one, rest] of damage.files) files.set(one, rest);
   } else if (kind === 'all files' && (isMarked || (wasClean && lines.length > 0))) {
     for (const one of names) files.delete(one);
+  } else if (kind === 'last file' && wasClean && isLast && lines.length > 0) {
+    files.delete(name);
   } else if (kind === 'a file' && all.length > 1) {
     files.delete(chance.oneOf(all.slice(0, -1)).name);
   } else if (kind === 'end' && wasClean && isLast && lines.length > 0) {

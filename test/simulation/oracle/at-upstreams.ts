@@ -15,6 +15,24 @@ export interface Forwarded {
   readonly named: ReadonlySet<number>;
 }
 
+/** "As recorded, unless in doubt or sent again." @returns the first event that came after a later one */
+function wrongOrder(
+  received: Upstream['received'],
+  view: JournalView,
+  named: ReadonlySet<number>,
+  history: History,
+): number | undefined {
+  if (history.wasRestored || view.wasBroken) return undefined;
+  const seqs = new Map([...view.lines.values()].map(({ id, seq }) => [id, seq]));
+  let last = 0;
+  for (const id of received.keys()) {
+    const seq = seqs.get(id) ?? last;
+    if (seq < last && !named.has(seq) && !history.mayBeTwice.has(id)) return seq;
+    last = Math.max(last, seq);
+  }
+  return undefined;
+}
+
 /**
  * An upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
  * while it was on its way. With `"inDoubt": "once"` it has nothing twice.
@@ -25,6 +43,9 @@ export function wrongAtUpstream(
   { to, from, view, named }: Forwarded,
   history: History,
 ): string | undefined {
+  const swapped = wrongOrder(received, view, named, history);
+  if (swapped !== undefined)
+    return `${to} has event ${swapped} of ${from} after a later one, and no dead letter says so`;
   for (const id of received.keys()) if (history.get(id) === undefined) return `${to} has ${id}, which no journal has`;
   const lines = new Map<string, number>();
   for (const { id } of view.lines.values()) lines.set(id, (lines.get(id) ?? 0) + 1);

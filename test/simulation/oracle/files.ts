@@ -1,5 +1,6 @@
 /** What a service does with its journal files when a call has failed or a crash has left a part. */
 
+import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Incarnation } from '../world.ts';
 import { readCursor } from './cursor.ts';
@@ -23,6 +24,8 @@ export class Files {
   readonly #unsynced = new Set<string>();
   /** Virtual time. */
   readonly #nowMs: () => number;
+  /** The number of the start after which a sync failed last. */
+  #failedAfter = 0;
   #hasToEnd: { readonly process: Incarnation | undefined; readonly sinceMs: number } | undefined;
 
   constructor(journal: MachineJournal, nowMs: () => number) {
@@ -33,10 +36,18 @@ export class Files {
   /** @param name empty for the folder */
   syncFailed(name: string): void {
     const { machine } = this.#journal;
+    this.#failedAfter = machine.starts;
     if (isJournalFile(name)) this.#unsynced.add(name);
     // A hosted journal fails alone.
     if (name !== '' || machine.isMaintained || machine.journals.length > 1) return;
     if (isOfRetention()) this.#hasToEnd = { process: machine.process, sinceMs: this.#nowMs() };
+  }
+
+  /** "5: the disk failed." @returns what is wrong with a process that ended by itself */
+  ended(code: number): string | undefined {
+    const { machine } = this.#journal;
+    const isFailed = this.#failedAfter === machine.starts || machine.disk.slowness > 1;
+    return code === exitCodes.diskFailed && !isFailed ? 'ended with 5, and no sync had failed' : undefined;
   }
 
   /** "A failed sync ends the service." @returns what is wrong if it runs on */

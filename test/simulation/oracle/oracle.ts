@@ -1,5 +1,6 @@
 /** What is promised, checked at each step that can break it. It looks only at the durable bytes of disks, with a parser of its own. */
 
+import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
@@ -102,6 +103,11 @@ export class Oracle {
     this.#losses.repaired(journal, watched);
   }
 
+  /** @returns by destination, the seqs of the dead letters that are open */
+  openLetters(journal: MachineJournal): Map<string, readonly number[]> {
+    return new Map(this.#watched.get(journal)!.sendsTo.map(({ name, letters }) => [name, letters.open]));
+  }
+
   restoresOf(journal: MachineJournal): number {
     return this.#watched.get(journal)!.restores;
   }
@@ -202,9 +208,12 @@ export class Oracle {
   }
 
   /** A process ended by itself. @param changes of the disk that it has begun, and whose end it has not heard of */
-  ended(journal: MachineJournal, changes: number): void {
+  ended(journal: MachineJournal, code: number, changes: number): void {
+    const { unanswered, files } = this.#watched.get(journal)!;
     const problem =
-      changes > 0 ? `ended before ${changes} changes of its disk had` : this.#watched.get(journal)!.unanswered.ended();
+      code === exitCodes.done && changes > 0
+        ? `ended before ${changes} changes of its disk had`
+        : (unanswered.ended() ?? files.ended(code));
     if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
   }
 
