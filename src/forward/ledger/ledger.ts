@@ -232,10 +232,10 @@ export class Ledger {
     if (this.#isOld) await this.#syncNow();
   }
 
-  /** What the file of the cursor says is durable afterwards. @throws the error of a system call */
+  /** Makes the value durable, also one whose save failed. @throws the error of a system call */
   #syncNow(): Promise<void> {
     return this.#saving.run(async () => {
-      if (this.#unsynced !== undefined) await this.#sync(this.#unsynced.value);
+      if (this.#synced !== undefined) await this.#sync(this.#value);
     });
   }
 

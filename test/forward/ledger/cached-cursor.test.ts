@@ -170,6 +170,23 @@ test('before retention removes events, the cursor that passes them is synced [ca
   await bench.pipe.close();
 });
 
+test('a cursor whose sync failed is synced before retention removes what it passes [cached-8]', async () => {
+  const disk = diskUpTo(1);
+  const hub = new Model('hub');
+  const bench = startPipe(disk, 1, () => hub, { limits: { ...SLOW.limits, forwardSyncEventsMax: 1 } });
+  await bench.untilDone();
+  disk.fault = (call, name) => (call === 'sync' && name === CURSOR ? systemError('EIO', name) : undefined);
+  disk.put(FIRST, Buffer.concat(lines.slice(0, 10)));
+  bench.progress.recorded(disk.folder, 11);
+  await eventually('the hub has an event that no durable cursor passes', () => bench.ledger.floorSeq > 2);
+  await assert.rejects(bench.pipe.removing({ first: 1, last: 2 }), /EIO/);
+  disk.fault = () => undefined;
+  await bench.pipe.removing({ first: 1, last: 2 });
+  assert.ok((await durableSeq(disk)) >= 2);
+  assert.deepEqual(await lettersOf(disk), []);
+  await bench.pipe.close();
+});
+
 test('what retention names before the hub is heard is not lost if the hub has it', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 25), [segmentName(26)]: segment(26, 5) });
   await saveCursor(disk, { seq: 10, kind: 'hub' }); // a power cut took 11 to 20 of it
