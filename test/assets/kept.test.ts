@@ -45,7 +45,7 @@ test('a command reads the file and the lines after it, also beside the service t
   assert.ok(contentsOf(disk.names()).removedLast > 20);
 });
 
-test('a command reads again if retention has removed lines after the file meanwhile', async () => {
+test('a command reads again if retention has removed lines after the file meanwhile [kept-2]', async () => {
   const disk = new SimulatedDisk();
   const kept = await openKept(disk, { journal: RETAIN });
   await report(kept, 1, 10);

@@ -210,7 +210,7 @@ test('a destination that gets few requests a second is warned of at the start, s
   assert.doesNotMatch(quick.notices.join(), /each report waits/);
 });
 
-test('a stop waits for the acknowledgements, and gives up after its time', async (t) => {
+test('a stop waits for the acknowledgements, and gives up after its time [ack-5]', async (t) => {
   const { hub, device } = await pair(t, { forwardStopMs: 60_000 });
   let letGo = hold(hub.disk, 'sync');
   const replied = report(device, ['a']);

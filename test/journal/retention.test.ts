@@ -148,7 +148,7 @@ test('one marker remains after several removals, and the markers of lost events 
   assert.equal((await recover(disk, quiet)).chain.seq, 41);
 });
 
-test('a marker between the files of a restored backup is about its own events alone', async () => {
+test('a marker between the files of a restored backup is about its own events alone [program-retention-7]', async () => {
   const gap = goneName({ first: 11, last: 20 }, 'removed');
   const { [segmentName(11)]: _, ...files } = fourFiles();
   const restored = () => diskWith({ ...files, [gap]: Buffer.alloc(0) });
