@@ -232,7 +232,7 @@ test('the limits that the pages name are those of the source', () => {
     ['http', `a body over ${limits.largeBodyBytes / KIB} KiB`],
     ['http', `${discardBytesMax / MIB} MiB or ${discardMs / 1000} s`],
     ['http', `more than ${limits.uploadBytesMax / MIB} MiB of bodies`],
-    ['http', `idle for ${limits.idleMs / 1000} s, or whose client reads no replies for ${limits.idleMs / 1000} s`],
+    ['http', `idle for ${limits.idleMs / 1000} s, or whose client reads no replies for ${limits.unreadMs / 1000} s`],
     ['http', `none has been idle for ${limits.evictableMs / 1000} s`],
     ['http', `The ${limits.unansweredMax}th unanswered request`],
     ['http', `of thousands of chunks under ${limits.bodyPieceBytes} bytes`],

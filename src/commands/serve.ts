@@ -38,7 +38,7 @@ export const serveNotes: readonly string[] = [
   'Limits:',
   `  body ${limits.bodyBytesMax} bytes, request line and headers ${limits.headBytesMax} bytes, ${limits.headersMax} headers,`,
   `  asset key ${limits.keyBytesMax} bytes, JSON depth ${limits.jsonDepthMax}; headers within ${limits.headersMs / 1000} s, request within ${limits.requestMs / 1000} s,`,
-  `  a keep-alive connection may idle ${limits.idleMs / 1000} s; a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
+  `  a stop waits ${limits.drainMs / 1000} s for requests that are being received;`,
   `  with deployments ${limits.failuresMax} requests without a valid token in ${limits.failuresMs / 1000} s from one address, up to ${limits.openJournalsMax} journals open at a time`,
   '',
   'Exit codes:',

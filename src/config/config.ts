@@ -66,6 +66,8 @@ export interface Config {
   readonly tokenHeader: string;
   readonly trustedProxy: readonly Network[];
   readonly maxConnections: number;
+  /** Seconds; undefined for the default: `limits.idleMs`. */
+  readonly idleTimeout: number | undefined;
   /** Milliseconds; 0 for no delay. */
   readonly commitDelay: number;
   /** Keys, or the first parts of keys; in hosted mode after the deployment. */
@@ -87,6 +89,9 @@ const whenBehind = ['refuse', 'remove'] as const;
 
 /** A quarter of a smaller value would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
+
+/** Why `idleTimeout` has bounds. */
+const NO_IDLE_TIME = 'is not a whole number of seconds (fewer cut off slow requests, more keep clients that are gone)';
 
 /** In the order of the help. */
 export const options: Options<Config> = {
@@ -237,6 +242,12 @@ export const options: Options<Config> = {
     help: 'open connections; beyond it the longest idle one is closed, or a wait ends',
     initial: 256,
     parse: (text) => integer(text, 1, 65_536),
+  },
+  idleTimeout: {
+    argument: 'SECONDS',
+    help: 'close a connection that is idle for longer; more than a load balancer waits [75]',
+    initial: undefined,
+    parse: (text) => integer(text, limits.leastIdleMs / 1000, limits.idleMsMax / 1000, NO_IDLE_TIME),
   },
   commitDelay: {
     argument: 'MS',

@@ -54,6 +54,11 @@ export const limits = {
   requestMs: 30_000,
   /** Idle timeout of a keep-alive connection. Longer than the 60 s of common proxies, so that they close first. */
   idleMs: 75_000,
+  /** The idle timeouts that can be chosen: longer than `headersMs`, so that slow requests get 408; the longest of proxies is 6,000 s. */
+  leastIdleMs: 15_000,
+  idleMsMax: 7_200_000,
+  /** A client that has read nothing of its replies for this long is disconnected, whatever its idle timeout: they take memory. */
+  unreadMs: 75_000,
   /** At `maxConnections`, a connection idle for this long is closed for a new one; after a shorter time it might be about to send. */
   evictableMs: 1_000,
   /** Interval at which connections are checked against the limits above. */
@@ -102,7 +107,10 @@ export const limits = {
   /** Timeout of one request to a destination, and how long a stop waits for the one in flight. */
   forwardRequestMs: 30_000,
   forwardStopMs: 5_000,
-  /** An idle connection to a hub is kept for this time, which is less than the `idleMs` of the hub and 60 s of common proxies. */
+  /**
+   * An idle connection to a hub is kept for this time, which is less than the `idleMs` of the hub and 60 s of common proxies. Node
+   * keeps it for a shorter time if the hub announces one in `Keep-Alive`.
+   */
   forwardKeptMs: 30_000,
   /** Timeout of an answer of a NATS server, and the interval of repeated requests: without a leader the server drops them. */
   natsAnswerMs: 5_000,

@@ -43,7 +43,9 @@ function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): 
 
 /** @throws StartError */
 export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: string) => App): Promise<Listener> {
-  const { config, notices, limits, shutdown, background, metrics, activity, collectGarbage } = setup;
+  const { config, notices, shutdown, background, metrics, activity, collectGarbage } = setup;
+  const { idleTimeout } = config;
+  const limits = idleTimeout === undefined ? setup.limits : { ...setup.limits, idleMs: idleTimeout * 1000 };
   const listener = await setup
     .listen({
       at,

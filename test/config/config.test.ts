@@ -6,6 +6,7 @@ import { commands } from '../../src/commands/all-commands.ts';
 import {
   type Config,
   misspeltVariables,
+  options,
   readConfig,
   readPassedSocket,
   segmentBytesOf,
@@ -56,6 +57,7 @@ test('without flags and environment the defaults apply', () => {
     tokenHeader: 'Service-Cloud-Api-Token',
     trustedProxy: [],
     maxConnections: 256,
+    idleTimeout: undefined,
     watchAsset: [],
     commitDelay: 0,
     idempotencyKeys: undefined,
@@ -121,6 +123,7 @@ test('every bad value is reported, with its source and the expected form', () =>
       '--log-level=loud',
       '--allowed-host=http://x',
       '--max-connections=0',
+      '--idle-timeout=14',
       '--min-free-bytes=5G',
       '--path-prefix=x',
     ],
@@ -135,6 +138,7 @@ test('every bad value is reported, with its source and the expected form', () =>
     '--segment-bytes "1" is not from 4096 to 1073741824 bytes',
     `--min-free-bytes "5G" ${NO_SIZE}`,
     '--max-connections "0" is not a whole number from 1 to 65536',
+    '--idle-timeout "14" is not a whole number of seconds (fewer cut off slow requests, more keep clients that are gone) from 15 to 7200',
     '--log-level "loud" is not a level; use one of error, warn, info, debug',
   ]);
   assert.deepEqual(problems(['--port']), ['--port needs a value: --port PORT']);
@@ -142,6 +146,7 @@ test('every bad value is reported, with its source and the expected form', () =>
     problems([], { ASSETLOG_PORT: 'tcp://10.0.0.1:3000' })[0] ?? '',
     /^ASSETLOG_PORT .*Kubernetes.*enableServiceLinks/,
   );
+  assert.ok(options.idleTimeout.help.endsWith(`[${limits.idleMs / 1000}]`));
   for (const port of ['0x10', '1e3', '-1', ' 1', '3000.0']) assert.equal(problems([`--port=${port}`]).length, 1, port);
 });
 

@@ -258,7 +258,7 @@ export class Connections {
   /** @returns how long nothing can be beyond a deadline, in milliseconds; at least `limits.deadlineCheckMs` */
   #closeIdle(): number {
     const { limits, onNoRequest } = this.#options;
-    const { headersMs, streamStallMs, deadlineCheckMs } = limits;
+    const { headersMs, deadlineCheckMs } = limits;
     const now = performance.now();
     let nextMs = this.#leaving.size > 0 ? deadlineCheckMs : Number.POSITIVE_INFINITY;
     for (const connection of this.#bySocket.values()) {
@@ -279,7 +279,7 @@ export class Connections {
       }
       if (undecided > 0) continue; // an upload: Node's `requestTimeout` applies
       const idleForMs = now - connection.idleSinceMs;
-      const idleMs = connection.streaming ? streamStallMs : limits.idleMs;
+      const idleMs = timeoutOf(connection, limits);
       nextMs = Math.min(nextMs, Math.max(deadlineCheckMs, idleMs - idleForMs));
       if (idleForMs >= idleMs) socket.destroy();
       else if (socket.bytesRead === 0 && idleForMs >= headersMs) onNoRequest(socket); // Node ≥ 24 has no timeout for this
@@ -346,6 +346,12 @@ function isIdle({ undecided, streaming, leaving }: Connection): boolean {
 /** Whether the client does not read its stream. */
 function isStalled({ streaming, isBesideCap, socket }: Connection): boolean {
   return streaming && !isBesideCap && socket.writableLength > 0;
+}
+
+/** @returns how long the connection may be without progress, in milliseconds */
+function timeoutOf({ streaming, socket }: Connection, { streamStallMs, unreadMs, idleMs }: Limits): number {
+  if (streaming) return streamStallMs;
+  return socket.writableLength > 0 ? unreadMs : idleMs;
 }
 
 /** Stops reading from the connection. Node's parser might still pass on up to 64 KiB that it has read. */

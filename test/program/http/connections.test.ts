@@ -57,6 +57,21 @@ test('an idle connection is closed after the idle time, and an endless refused u
   }
 });
 
+test('--idle-timeout is the idle time and what replies announce, and at the cap an idle connection still gives way', async (t) => {
+  const own = { idleMs: 20_000, deadlineCheckMs: 20, evictableMs: 20 };
+  const short = await serve(t, { limits: own, config: { idleTimeout: 1 } });
+  const long = await serve(t, { limits: { ...own, idleMs: 20 }, args: ['--idle-timeout=7200', '--max-connections=1'] });
+  const [soon, late] = await Promise.all([short, long].map(({ port }) => Wire.open(port)));
+  assert.ok(soon !== undefined && late !== undefined);
+  for (const wire of [soon, late]) wire.send(LIVE);
+  assert.equal((await soon.reply())?.headers.get('keep-alive'), 'timeout=1');
+  assert.equal((await late.reply())?.headers.get('keep-alive'), 'timeout=7200');
+  assert.ok(await soon.ends());
+  assert.ok(!late.ended);
+  assert.equal((await ask(long.port, LIVE)).status, 200);
+  assert.ok(await late.ends());
+});
+
 test('a connection that waits for a reply, or receives requests, is not idle', async (t) => {
   const { disk, port } = await serveSimulated(t, {
     limits: { idleMs: 2_500, deadlineCheckMs: 20 },
@@ -75,9 +90,9 @@ test('a connection that waits for a reply, or receives requests, is not idle', a
   assert.equal(await wire.ends(), true);
 });
 
-test('a client that reads no replies is disconnected after the idle time, a client that reads slowly is not [service-2]', async (t) => {
-  const limits = { idleMs: 5_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
-  const { port } = await serve(t, { limits });
+test('a client that reads no replies is disconnected, whatever the idle timeout; a client that reads slowly is not [service-2]', async (t) => {
+  const limits = { unreadMs: 5_000, deadlineCheckMs: 50, unansweredMax: 5_000 };
+  const { port } = await serve(t, { limits, args: ['--idle-timeout', '7200'] });
   const documents = 'GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(3_000); // 67 MB, too large for all buffers
   const [unread, slow] = await Promise.all([Wire.open(port), Wire.open(port)]);
   for (const wire of [unread, slow]) {
