@@ -97,7 +97,7 @@ const NO_IDLE_TIME = 'is not a whole number of seconds (fewer cut off slow reque
 export const options: Options<Config> = {
   host: {
     argument: 'ADDRESS',
-    help: 'address to listen on; 0.0.0.0 or :: for every interface',
+    help: 'address to listen on; localhost is 127.0.0.1 and ::1, 0.0.0.0 and :: are all',
     initial: '127.0.0.1',
     parse: (text) => matching(text, /^[A-Za-z0-9._:%-]+$/, 'is not an IP address or a host name'),
   },

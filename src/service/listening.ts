@@ -16,6 +16,8 @@ import { StartError } from './start-error.ts';
 /** @throws StartError */
 export async function addressToListenAt({ host, port }: Config, fd: number | undefined): Promise<ListenAt> {
   if (fd !== undefined) return { kind: 'passed socket', fd };
+  // Clients choose either address of this name, and not all of them try the other one.
+  if (/^localhost$/i.test(host)) return { kind: 'address', host: '127.0.0.1', port, alsoHost: '::1' };
   return { kind: 'address', host: await resolveHost(host), port };
 }
 
@@ -31,14 +33,20 @@ async function resolveHost(host: string): Promise<string> {
   }
 }
 
-function listenProblem(at: ListenAt, { code, message }: NodeJS.ErrnoException): string {
+function listenProblem(at: ListenAt, { code, message, address }: ListenError): string {
   if (at.kind === 'passed socket') {
     return `cannot listen on the socket that was passed: ${message}; its unit needs a ListenStream= with a port`;
   }
-  const { host, port } = at;
+  const { port } = at;
+  const host = address ?? at.host;
   return code === 'EADDRINUSE'
     ? `port ${port} on ${host} is busy; stop what listens there or choose another with --port`
     : `cannot listen on ${host} port ${port}: ${message}; choose another with --host and --port`;
+}
+
+/** An error of `listen`, with the address that could not be bound. */
+interface ListenError extends NodeJS.ErrnoException {
+  readonly address?: string;
 }
 
 /** @throws StartError */
@@ -58,7 +66,7 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
       activity,
       collectGarbage,
     })
-    .catch((error: NodeJS.ErrnoException) => {
+    .catch((error: ListenError) => {
       throw new StartError(exitCodes.configuration, listenProblem(at, error));
     });
   shutdown.add(async (cause) => {
@@ -70,21 +78,20 @@ export async function listenAt(at: ListenAt, setup: Setup, createApp: (address: 
   return listener;
 }
 
+/** What a service listens on. */
+export type BoundTo = Pick<Listener, 'address' | 'alsoAddress' | 'port'>;
+
 /**
- * @param bound address and port that the service listens on
+ * @param bound addresses and port that the service listens on
  * @param names of the service besides those of its address, in lower case
  * @returns whether requests to the URL come to the service itself, as far as its host shows that: no name is looked up
  */
-export function leadsTo(
-  { protocol, port, hostname: host }: URL,
-  bound: Pick<Listener, 'address' | 'port'>,
-  names: readonly string[],
-): boolean {
+export function leadsTo({ protocol, port, hostname: host }: URL, bound: BoundTo, names: readonly string[]): boolean {
   if (Number(port || (protocol === 'https:' ? 443 : 80)) !== bound.port) return false;
-  const { address } = bound;
+  const { address, alsoAddress } = bound;
   const given = host.replace(/^\[(.*)\]$/, '$1');
   const isEvery = ANY_ADDRESS.has(address);
-  if (names.includes(given) || given === address) return true;
+  if (names.includes(given) || given === address || given === alsoAddress) return true;
   if (given === 'localhost' || ANY_ADDRESS.has(given)) return isEvery || isLoopback(address);
   if (!isEvery || (address === '0.0.0.0' && given.includes(':'))) return false;
   const addresses = Object.values(networkInterfaces()).flatMap((some = []) => some.map((one) => one.address));

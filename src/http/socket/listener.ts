@@ -1,16 +1,22 @@
-/** The listening socket: binds it, connects the events of `node:http` to an `App`, and closes it gracefully. */
+/** The listening sockets: binds them, connects the events of `node:http` to an `App`, and closes them gracefully. */
 
 import { once } from 'node:events';
-import type { Socket } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import type { Limits } from '../../config/limits.ts';
 import type { App } from '../message.ts';
 import type { ClientError } from './client-error.ts';
 import { Exchanges, type ExchangesOptions } from './exchanges.ts';
-import { createRawServer, takeTimeouts } from './node-classes.ts';
+import { createRawServer, type RawServer, takeTimeouts } from './node-classes.ts';
 
 /** An IP address and a port (0 for any free one), or the file descriptor of a listening socket that another process opened. */
 export type ListenAt =
-  | { readonly kind: 'address'; readonly host: string; readonly port: number }
+  | {
+      readonly kind: 'address';
+      readonly host: string;
+      readonly port: number;
+      /** A second IP address, for the same port. It is left out if this machine does not have it. */
+      readonly alsoHost?: string;
+    }
   | { readonly kind: 'passed socket'; readonly fd: number };
 
 export interface ListenerOptions extends ExchangesOptions {
@@ -20,10 +26,12 @@ export interface ListenerOptions extends ExchangesOptions {
   readonly limits: Limits;
 }
 
-/** A bound socket that serves requests. */
+/** Bound sockets that serve requests. */
 export interface Listener {
   /** The bound IP address. */
   readonly address: string;
+  /** The second bound IP address, if any. */
+  readonly alsoAddress?: string | undefined;
   /** The bound port, never 0. */
   readonly port: number;
   /**
@@ -36,18 +44,12 @@ export interface Listener {
 /** The type of {@link listen}, which simulations replace. */
 export type Listen = (options: ListenerOptions) => Promise<Listener>;
 
-/** Binds the socket and serves requests. @throws the error of `listen`, with its `code`, such as `EADDRINUSE` */
+/** Binds the sockets and serves requests. @throws the error of `listen`, with its `code` and `address`, such as `EADDRINUSE` */
 export async function listen(options: ListenerOptions): Promise<Listener> {
-  const server = createRawServer(options.limits);
-  server.listen(options.at); // Node reads `host` and `port`, or `fd`
-  await once(server, 'listening');
-  const bound = server.address();
-  if (bound === null || typeof bound === 'string') {
-    server.close();
-    throw new Error('it is not a TCP socket');
-  }
-  if (options.background) server.unref();
-  // This is the same turn of the event loop as 'listening', so no 'connection' event was missed.
+  const { server, bound, also } = await bind(options);
+  const servers = also === undefined ? [server] : [server, also];
+  if (options.background) for (const one of servers) one.unref();
+  // This is the same turn of the event loop as 'listening' of each, so no 'connection' event was missed.
   const checkRequests = takeTimeouts(server);
   const exchanges = new Exchanges({ ...options, checkRequests }, options.createApp(bound.address));
   const { connections } = exchanges;
@@ -63,11 +65,12 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
   server.on('connect', (req, socket) => exchanges.onConnect(req, socket as Socket));
   server.on('clientError', (error: ClientError, socket) => exchanges.onClientError(error, socket as Socket));
   // From here on, 'error' means that a connection could not be accepted. Without a handler it would end the process.
-  server.on('error', ({ message }) =>
-    connections.notAccepted('a connection could not be accepted', { problem: message }),
-  );
+  const onError = ({ message }: Error) =>
+    connections.notAccepted('a connection could not be accepted', { problem: message });
+  for (const one of servers) one.on('error', onError);
   return {
     address: bound.address,
+    alsoAddress: (also?.address() as AddressInfo | undefined)?.address,
     port: bound.port,
     close: async () => {
       exchanges.drain();
@@ -77,12 +80,55 @@ export async function listen(options: ListenerOptions): Promise<Listener> {
         before = accepted;
         await waitTurn();
       }
-      const closed = once(server, 'close');
-      server.close();
+      const closed = Promise.all(servers.map((one) => once(one, 'close')));
+      for (const one of servers) one.close();
       await connections.drain(closed);
     },
   };
 }
+
+interface Bound {
+  readonly server: RawServer;
+  readonly bound: AddressInfo;
+  /** Listens on the second address, and passes its connections to `server`. */
+  readonly also: Server | undefined;
+}
+
+async function bind({ at, limits }: ListenerOptions): Promise<Bound> {
+  for (let attempt = 1; ; attempt += 1) {
+    const server = createRawServer(limits);
+    server.listen(at); // Node reads `host` and `port`, or `fd`
+    await once(server, 'listening');
+    const bound = server.address();
+    try {
+      if (bound === null || typeof bound === 'string') throw new Error('it is not a TCP socket');
+      return { server, bound, also: await bindAlso(server, at, bound.port) };
+    } catch (error) {
+      server.close();
+      // The free port of one address can be another program's on the second one.
+      const isOther = isAnyPort(at) && (error as NodeJS.ErrnoException).code === 'EADDRINUSE';
+      if (!isOther || attempt === ANY_PORT_ATTEMPTS) throw error;
+    }
+  }
+}
+
+async function bindAlso(server: RawServer, at: ListenAt, port: number): Promise<Server | undefined> {
+  if (at.kind !== 'address' || at.alsoHost === undefined) return undefined;
+  // The options that `node:http` has for its own connections.
+  const also = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => server.emit('connection', socket));
+  also.listen(port, at.alsoHost);
+  try {
+    await once(also, 'listening');
+    return also;
+  } catch (error) {
+    const isMissing = ['EADDRNOTAVAIL', 'EAFNOSUPPORT'].includes((error as NodeJS.ErrnoException).code ?? '');
+    if (isMissing) return undefined;
+    throw error;
+  }
+}
+
+const isAnyPort = (at: ListenAt): boolean => at.kind === 'address' && at.port === 0;
+const ANY_PORT_ATTEMPTS = 20;
 
 /**
  * Resolves after a whole turn of the event loop, which reads all connections, and accepts at least one if any waits.

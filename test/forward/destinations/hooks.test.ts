@@ -206,4 +206,5 @@ test('which URLs lead to a service', () => {
     assert.equal(leadsTo(new URL(url), { address, port: 3000 }, ['named.example']), expected, `${url} at ${address}`);
   assert.ok(leadsTo(new URL('http://127.0.0.1/'), { address: '127.0.0.1', port: 80 }, []));
   assert.ok(leadsTo(new URL('https://[::1]/'), { address: '::1', port: 443 }, []));
+  assert.ok(leadsTo(new URL('http://[::1]/'), { address: '127.0.0.1', alsoAddress: '::1', port: 80 }, []));
 });
