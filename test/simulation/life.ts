@@ -17,6 +17,7 @@ import {
   planFaults,
 } from './faults.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
+import { askServices } from './monitor.ts';
 import { type Delivered, Network } from './network.ts';
 import { Operator } from './operator/operator.ts';
 import type { Place } from './oracle/destinations.ts';
@@ -269,6 +270,8 @@ class Life implements Watcher {
       return world.nowMs >= restMs || this.broken !== undefined;
     });
     if (this.broken === undefined) await this.#oracle.checkAtRest();
+    const parts = { world, network: this.#network, oracle: this.#oracle, machines: this.#machines };
+    if (this.broken === undefined) await askServices(parts);
   }
 
   /** @returns what is not settled yet: also a report with a key that has no answer, since it is repeated until it has one */
