@@ -1,10 +1,9 @@
 /** `assetlog dagster`: prints a sensor for Dagster that asks for the events. It needs no package but Dagster. */
 
 import { version } from '../config/config.ts';
-import { exitCodes } from '../config/exit-codes.ts';
-import { defineCommand } from './cli/command.ts';
+import { defineFile } from './cli/command.ts';
 
-export const dagster = defineCommand<object>(
+export const dagster = defineFile(
   {
     summary: 'print a sensor for Dagster that asks a service for its events',
     about:
@@ -36,16 +35,9 @@ export const dagster = defineCommand<object>(
       'Examples:',
       '  assetlog dagster > assetlog_sensor.py',
       '  dagster dev -f assets.py -f assetlog_sensor.py',
-      '',
-      'Exit codes:',
-      '  0 printed, 2 flags',
     ],
-    options: {},
   },
-  async (_values, { print }) => {
-    print(SENSOR);
-    return exitCodes.done;
-  },
+  () => SENSOR,
 );
 
 const SENSOR = `# Dagster sensor of assetlog ${version}: assetlog dagster > assetlog_sensor.py

@@ -1,10 +1,9 @@
 /** `assetlog pytest`: prints pytest fixtures for a `conftest.py`. They need no package but pytest. */
 
 import { version } from '../config/config.ts';
-import { exitCodes } from '../config/exit-codes.ts';
-import { defineCommand } from './cli/command.ts';
+import { defineFile } from './cli/command.ts';
 
-export const pytest = defineCommand<object>(
+export const pytest = defineFile(
   {
     summary: 'print fixtures for pytest that start a service',
     about: 'Prints fixtures for a conftest.py. They match this version, and need only pytest and the standard library.',
@@ -12,16 +11,9 @@ export const pytest = defineCommand<object>(
       'Examples:',
       '  assetlog pytest >> tests/conftest.py',
       '  ASSETLOG_PROGRAM=dist/server.js pytest     for a program that is not on the PATH',
-      '',
-      'Exit codes:',
-      '  0 printed, 2 flags',
     ],
-    options: {},
   },
-  async (_values, { print }) => {
-    print(FIXTURES);
-    return exitCodes.done;
-  },
+  () => FIXTURES,
 );
 
 const FIXTURES = `# pytest fixtures of assetlog ${version}: assetlog pytest >> tests/conftest.py

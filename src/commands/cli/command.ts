@@ -86,3 +86,16 @@ export function defineCommand<Values extends object>(
     },
   };
 }
+
+/**
+ * Defines a command that prints one file, such as a module of a test, and has no options.
+ * @param description its notes end before the exit codes
+ * @param text returns the file without its last line feed
+ */
+export function defineFile(description: Omit<Description<object>, 'options'>, text: () => string): Command {
+  const notes = [...description.notes, '', 'Exit codes:', '  0 printed, 2 flags'];
+  return defineCommand<object>({ ...description, notes, options: {} }, async (_values, { print }) => {
+    print(text());
+    return exitCodes.done;
+  });
+}
