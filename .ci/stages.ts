@@ -178,12 +178,15 @@ export const stages: readonly Stage[] = [
   }),
   edges(
     'recipes',
-    'the recipes of the pages: pytest, Go, Java, DuckDB, PostgreSQL, S3, promtool',
-    ['recipes', 'promtool'],
+    'the recipes of the pages: Python 3.8 to 3.13, pytest, Go, Java, DuckDB, PostgreSQL, S3, promtool',
+    ['recipes', 'python', 'promtool'],
     {
       when: 'changed',
-      inputs: ['test/edges', 'README.md', 'bin', 'src/test-mode', 'src/telemetry', ...LINES],
-      tools: ['recipes', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
+      inputs: [
+        ...['test/edges', 'README.md', 'bin', 'src/test-mode', 'src/telemetry', ...LINES],
+        ...['src/commands/pytest.ts', 'src/commands/python.ts', 'src/http/batch.ts'],
+      ],
+      tools: ['recipes', 'python3', 'pythons', 'postgresql', 'promtool', 'go', 'javac', 'curl', 'jq', 'openssl'],
     },
   ),
   edges('retries', 'reports that real clients lose and double while the service fails on purpose', ['retries'], {

@@ -5,7 +5,7 @@
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
@@ -36,6 +36,11 @@ const PINS = {
     'pytest-xdist==3.8.0',
     'requests==2.34.2',
   ],
+  /**
+   * The oldest and the newest versions for `assetlog python`, as packages of Maven Central with an executable. It has no 3.8: what
+   * runs on 3.7 uses nothing newer.
+   */
+  pythons: ['3.7.9-1.5.4', '3.9.6-1.5.6', '3.10.8-1.5.8', '3.11.3-1.5.9', '3.12.1-1.5.10', '3.13.5-1.5.12'],
   clickhouse: ['chdb==4.4.0'],
   nats: 'v2.15.2',
   /** A version before 2.12. */
@@ -57,6 +62,7 @@ export type ToolName =
   | 'openapi-python-client'
   | 'oapi-codegen'
   | 'recipes'
+  | 'pythons'
   | 'clickhouse'
   | 'nats'
   | 'nats-old'
@@ -164,6 +170,23 @@ async function environment(
   return folder;
 }
 
+/** @param release of `PINS.pythons`. @returns a script that starts its executable, which needs a library beside it */
+async function pythonOf(release: string): Promise<string> {
+  const name = `python${release.split('.', 2).join('.')}`;
+  const folder = await cached(`python-${release}`, async (unfinished) => {
+    const excluded = '**/test/**,**/include/**,**/*.a';
+    const artifact = `-Dartifact=org.bytedeco:cpython:${release}:jar:linux-x86_64`;
+    // Without a project it makes a folder for its markers where it runs.
+    const args = ['-q', 'dependency:unpack', artifact, '-DoutputDirectory=.', `-Dmdep.unpack.excludes=${excluded}`];
+    await mustRun('mvn', args, { cwd: unfinished });
+    const home = 'org/bytedeco/cpython/linux-x86_64';
+    chmodSync(join(unfinished, home, 'bin', name), 0o755);
+    const start = `home=$(dirname "$0")/${home}\nLD_LIBRARY_PATH=$home exec "$home/bin/${name}" "$@"`;
+    writeFileSync(join(unfinished, name), `#!/bin/sh\n${start}\n`, { mode: 0o755 });
+  });
+  return join(folder, name);
+}
+
 /** Go 1.21 and later download the Go version that a tool needs. */
 function installedByGo(name: string, path: string, version: string): Promise<string> {
   return cached(`${name}-${version}`, async (folder) => {
@@ -266,6 +289,12 @@ async function get(name: ToolName): Promise<Additions> {
     case 'recipes': {
       const folder = join(await environment('recipes'), 'bin');
       return { path: folder, variables: { ASSETLOG_TEST_PYTHON: join(folder, 'python') } };
+    }
+    case 'pythons': {
+      if (!(await isThere('mvn'))) await installPackage('maven');
+      const found: string[] = [];
+      for (const release of PINS.pythons) found.push(await pythonOf(release));
+      return { variables: { ASSETLOG_TEST_PYTHONS: found.join(':') } };
     }
     case 'clickhouse':
       return { variables: { ASSETLOG_TEST_CHDB: join(await environment('clickhouse'), 'bin/python') } };

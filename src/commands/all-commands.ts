@@ -10,6 +10,7 @@ import { assets } from './look/assets.ts';
 import { events } from './look/events.ts';
 import { sources } from './look/sources.ts';
 import { pytest } from './pytest.ts';
+import { python } from './python.ts';
 import { report } from './send/report.ts';
 import { serve, serveNotes } from './serve.ts';
 import { token } from './token.ts';
@@ -20,7 +21,7 @@ import { verifyCommand } from './upkeep/verify.ts';
 /** The commands, in the order in which the help lists them. */
 const groups: CommandGroups = {
   'Run a service': { serve, healthcheck, token },
-  'Send reports': { report },
+  'Send reports': { report, python },
   'Look at a journal': { events, assets, sources },
   'Look after a journal': { backup, verify: verifyCommand, repair: repairCommand, forward },
   'Feed Dagster': { dagster },

@@ -12,7 +12,6 @@ import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { version } from '../../src/config/config.ts';
-import { fault } from '../support/faults.ts';
 import { page } from '../support/handbook.ts';
 import { startPostgres, withoutPostgres } from '../support/postgres.ts';
 import { newFolder, program, type Running, root, startService } from '../support/program.ts';
@@ -209,64 +208,6 @@ test('the fixtures find the program on the PATH, and otherwise fail with the var
   assert.match(pytest(folder), /no assetlog on the PATH; set ASSETLOG_PROGRAM to its path/);
   writeFileSync(join(folder, 'assetlog'), `#!/bin/sh\nexec '${process.execPath}' '${SERVER}' "$@"\n`, { mode: 0o755 });
   assert.match(pytest(folder), /^1 passed/m);
-});
-
-/** Pauses take no time; their lengths are printed at the end. */
-const PRODUCTION = `
-import json, time
-pauses = []
-time.sleep = pauses.append
-EXAMPLE
-for sent in json.loads(BATCHES):
-    try:
-        print(json.dumps(report(URL, *sent)))
-    except (OSError, ValueError) as error:
-        print(f"{type(error).__name__}: {error}")
-print(wrong, [int(pause) for pause in pauses])
-`;
-
-test('the production code of the handbook reports each item once, and collects the wrong ones', {
-  skip: missing('Python is not installed', python, ['--version']),
-}, async (t) => {
-  const [example = ''] = blocksOf(page('report-clients'), 'python').filter((text) => text.includes('def report('));
-  assert.ok(example.indexOf('wrong =') < 1_300, 'the example is short');
-  const service = await startService(t, { args: ['--test'] });
-  const effects = [
-    { drop: 'reply' },
-    { status: 503 },
-    { drop: 'half' },
-    { drop: 'request' },
-    { status: 502, html: true },
-  ];
-  const set = await fetch(`${service.url}/test/faults`, {
-    method: 'PUT',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ faults: effects.map((effect) => fault({}, effect, { times: 1 })) }),
-  });
-  assert.equal(set.status, 200, await set.text());
-  const item = (asset_key: string) => ({ type: 'observation', asset_key });
-  const batches = [
-    ['load-18', [item('a'), item(''), item('b')]],
-    ['load-18', [item('a'), item('mended'), item('b')]],
-    ['load-19', [item('')]],
-  ];
-  const script = PRODUCTION.replace('EXAMPLE', example)
-    .replaceAll('BATCHES', `r'''${JSON.stringify(batches)}'''`)
-    .replaceAll(/URL|"http:\/\/127\.0\.0\.1:3000"/g, JSON.stringify(service.url));
-  const [twoRecorded, mended, allWrong, last] = run(python, ['-c', script], newFolder(t)).trim().split('\n');
-  assert.match(twoRecorded ?? '', /^\[\{"item": 2, "error": "asset_key in the body has an empty part/);
-  assert.equal(mended, '[]');
-  assert.match(allWrong ?? '', /^ValueError: \{"error":"1 of 1 items is wrong and nothing was recorded/);
-  assert.equal(last?.replace(/\d+/g, 'x'), '[] [x, x, x, x, x]');
-  assert.deepEqual(
-    service.events().map((event) => [event['asset_key'], event['idempotency_key']]),
-    [
-      [['warehouse', 'orders'], 'load-17/1'],
-      [['a'], 'load-18/1'],
-      [['b'], 'load-18/3'],
-      [['mended'], 'load-18/2'],
-    ],
-  );
 });
 
 const withoutGo = missing('Go is not installed', 'go', ['version']);

@@ -27,6 +27,7 @@ test('a command whose output cannot be written ends with an exit code other than
     ['token'],
     ['dagster'],
     ['pytest'],
+    ['python'],
     ['completion', 'bash'],
     ['forward', 'status', '--data', data],
     ['forward', 'ddl', 'clickhouse'],

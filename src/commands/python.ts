@@ -1,0 +1,196 @@
+/** `assetlog python`: prints a client in Python that reports each item once. It needs only the standard library. */
+
+import { version } from '../config/config.ts';
+import { defineFile } from './cli/command.ts';
+
+export const python = defineFile(
+  {
+    summary: 'print a client in Python that reports each item once',
+    about:
+      'Prints one file for production code, with the function report. It needs Python 3.8 or newer and only the standard\n' +
+      'library. It retries with backoff, jitter and Retry-After, and records nothing twice.',
+    notes: [
+      'report(items, key=None, url=None, headers=None, retry_for=60, timeout=10)',
+      '  items      as in a batch: [{"type": "observation", "asset_key": ["warehouse", "orders"]}]',
+      '  key        the idempotency key; a job that starts again gives the same key and the same items [random]',
+      '  url        the base URL, with the deployment, if any [ASSETLOG_URL, or http://127.0.0.1:3000]',
+      '  headers    of each request',
+      '  retry_for  seconds from the start of the call to the last repetition of a request',
+      '  timeout    seconds that an attempt waits for the service',
+      '',
+      'It returns the items that are wrong: [{"item": 2, "error": "..."}], counted from 1. All others are recorded.',
+      'It raises ValueError before it sends anything, for a wrong argument; Refused if a repetition is of no use, as for a\n' +
+        'wrong token; and Unavailable if the service was away until retry_for had passed: report the same items with\n' +
+        'error.key again. Of the first error.done items, only error.wrong are not recorded.',
+      'More than 10,000 items or 1 MiB are sent in several requests, with the keys KEY, KEY/1, KEY/2 and so on.',
+      '',
+      'Environment of the client:',
+      '  ASSETLOG_URL           the service, if the call has no url',
+      '  ASSETLOG_TOKEN_FILE    the file of a token that may report; each call reads it',
+      '  ASSETLOG_TOKEN_HEADER  the header of the token, Service-Cloud-Api-Token by default',
+      '  HTTPS_PROXY, HTTP_PROXY and NO_PROXY are for services on other machines.',
+      '',
+      'Examples:',
+      '  assetlog python > assetlog_client.py',
+    ],
+  },
+  () => CLIENT,
+);
+
+const CLIENT = String.raw`# Client of assetlog ${version}: assetlog python > assetlog_client.py
+# For Python 3.8 or newer, with the standard library only.
+import email.utils, http.client, json, os, random, re, time, urllib.parse, urllib.request, uuid
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+BODY_BYTES, BODY_ITEMS = 1024 * 1024, 10_000  # of one request
+LOCAL = r"(.+\.)?localhost\.?|127(\.[0-9]+){3}|0\.0\.0\.0|::1?|::ffff:127(\.[0-9]+){3}"
+
+class ReportError(Exception):
+    """Of the first "done" items of the call with this key, all but "wrong" are recorded. "status" is 0 without a reply."""
+    key, done, status = "", 0, 0
+    wrong: List[Dict[str, Any]] = []
+
+class Refused(ReportError):
+    """A repetition is of no use, as for a wrong token or address."""
+
+class Unavailable(ReportError):
+    """The service was away until retry_for had passed: report the same items with the same key again, later."""
+
+def report(items: Iterable[Dict[str, Any]], key: Optional[str] = None, url: Optional[str] = None,
+           headers: Optional[Dict[str, str]] = None, retry_for: float = 60, timeout: float = 10) -> List[Dict[str, Any]]:
+    """Reports each item once. Returns the items that are wrong, and so not recorded: [{"item": 2, "error": "..."}], from 1.
+
+    A call with the key and the items of an earlier one records nothing twice. Raises ValueError, Refused and Unavailable.
+    """
+    late = time.monotonic() + retry_for
+    batches = cut([encode(number, item) for number, item in enumerate(items, 1)])
+    key = str(uuid.uuid4()) if key is None else key
+    keys = [key] + [f"{key}/{number}" for number in range(1, len(batches))]
+    if not re.fullmatch("[!-~]{1,255}", keys[-1]):
+        raise ValueError(f"key {keys[-1]!r} is not 1 to 255 visible ASCII characters")
+    call = Call(url or os.environ.get("ASSETLOG_URL") or "http://127.0.0.1:3000", headers or {}, late, timeout)
+    done, wrong = 0, []
+    try:
+        for batch_key, lines in zip(keys, batches):
+            wrong += [{"item": done + number, "error": error} for number, error in call.send(batch_key, lines)]
+            done += len(lines)
+    except ReportError as error:
+        error.key, error.done, error.wrong = key, done, wrong
+        error.args = (f"{error} (key {key}, {done} of {sum(map(len, batches))} items done)",)
+        raise
+    return wrong
+
+def encode(number: int, item: Dict[str, Any]) -> str:
+    try:
+        return json.dumps(item, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"item {number} is not JSON: {error}") from None
+
+def cut(lines: List[str]) -> List[List[str]]:
+    """The same lines are always cut alike, since their keys depend on it. A line over the limit is alone."""
+    batches: List[List[str]] = []
+    size = BODY_BYTES
+    for line in lines:
+        size += len(line) + 1
+        if size > BODY_BYTES or len(batches[-1]) == BODY_ITEMS:
+            batches.append([])
+            size = len(line)
+        batches[-1].append(line)
+    return batches
+
+class AnyStatus(urllib.request.HTTPErrorProcessor):
+    """Follows no redirect: it would lead the token to another address, and lose the body."""
+    def http_response(self, request, response):
+        return response
+    https_response = http_response
+
+class Call:
+    def __init__(self, url: str, headers: Dict[str, str], late: float, timeout: float):
+        self.url, self.late, self.timeout = url.rstrip("/"), late, timeout
+        parts = urllib.parse.urlsplit(self.url)
+        if not re.fullmatch(r'https?://[^/?#@\s]+(/[!-"$->@-~]*)?', self.url) or parts.port == 0:
+            raise ValueError("url is not a base URL such as https://assets.example/prod")
+        self.headers = {"Content-Type": "application/x-ndjson", "Prefer": "handling=lenient"}
+        if os.environ.get("ASSETLOG_TOKEN_FILE"):
+            with open(os.environ["ASSETLOG_TOKEN_FILE"]) as file:
+                self.headers[os.environ.get("ASSETLOG_TOKEN_HEADER") or "Service-Cloud-Api-Token"] = file.read().strip()
+        self.headers.update(headers)
+        for name, value in self.headers.items():
+            if not re.fullmatch("[ -~]+", value):  # without the value, which can be a token
+                raise ValueError(f"the value of {name} is not one line of ASCII characters")
+        proxies = [urllib.request.ProxyHandler({})] if re.fullmatch(LOCAL, parts.hostname or "") else []
+        self.opener = urllib.request.build_opener(AnyStatus, *proxies)
+
+    def send(self, key: str, lines: List[str]) -> List[Tuple[int, str]]:
+        """Returns the wrong items. An empty line is no item: the others keep their numbers, which are a part of their keys."""
+        if len(lines[0]) > BODY_BYTES:
+            return [(1, f"it has {len(lines[0])} bytes, and a request has at most {BODY_BYTES}")]
+        left = {number for number, line in enumerate(lines, 1) if line}
+        wrong: List[Tuple[int, str]] = []
+        while left:
+            status, reply, problem = self.post(key, "\n".join(lines).encode())
+            if status == 413 and len(left) == 1:
+                return wrong + [(left.pop(), problem)]
+            if status == 413:  # the limit of a proxy, or of a service with little memory
+                half = sorted(left)[len(left) // 2] - 1
+                return wrong + self.send(key, lines[:half]) + self.send(key, [""] * half + lines[half:])
+            try:
+                failed = len(left) if status == 400 else reply.get("failed", 0)
+                errors = {one["item"]: one["error"] for one in reply.get("errors", [])}
+                if not errors.keys() <= left or (failed and not errors) or failed + reply.get("recorded", 0) != len(left):
+                    raise ValueError(f"not the reply to {len(left)} items")
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise self.error(Refused, status, problem) from None
+            wrong += sorted(errors.items())
+            if failed == len(errors):
+                break
+            left -= errors.keys()  # a reply has the first 100
+            lines = [line if number in left else "" for number, line in enumerate(lines, 1)]
+        return wrong
+
+    def post(self, key: str, body: bytes) -> Tuple[int, Dict[str, Any], str]:
+        """Returns status, object and error of the first reply that is about the items."""
+        quoted = '"%s"' % re.sub(r'["\\]', r"\\\g<0>", key)
+        request = urllib.request.Request(f"{self.url}/report_asset_batch/", body, {**self.headers, "Idempotency-Key": quoted})
+        pause = 0.25
+        while True:
+            status, headers, text = self.ask(request)
+            try:
+                reply = dict(json.loads(text))
+            except (TypeError, ValueError):
+                reply = {}
+            problem = str(reply.get("error", text[:300]))
+            if status in (200, 207, 413) or (status == 400 and "errors" in reply):
+                return status, reply, problem
+            is_token = status == 429 and 'realm="assetlog"' in headers.get("WWW-Authenticate", "")
+            is_untrusted = status == 0 and "CERTIFICATE_VERIFY_FAILED" in text
+            if 0 < status < 500 and status not in (408, 429) or is_token or is_untrusted:
+                raise self.error(Refused, status, headers.get("Location", problem) if 300 <= status < 400 else problem)
+            after, left = seconds(headers), self.late - time.monotonic()
+            if left <= 0 or after > left:
+                raise self.error(Unavailable, status, problem)
+            time.sleep(min(left, after + pause * random.uniform(0.5, 1)))
+            pause = min(10, 2 * pause)
+
+    def ask(self, request: urllib.request.Request) -> Tuple[int, Any, str]:
+        try:
+            with self.opener.open(request, timeout=self.timeout) as reply:
+                return reply.status, reply.headers, reply.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException) as error:  # also timeouts, resets, TLS
+            return 0, {}, str(getattr(error, "reason", error)) or type(error).__name__
+
+    def error(self, kind, status: int, problem: str) -> ReportError:
+        error = kind(f"{self.url} answers {status}: {problem}" if status else f"{self.url} does not answer: {problem}")
+        error.status = status
+        return error
+
+def seconds(headers: Any) -> float:
+    """Reads Retry-After, seconds or a date. Returns 0 if it is missing or malformed."""
+    after, now = headers.get("Retry-After", ""), headers.get("Date", "")
+    try:
+        if after.isdigit():
+            return int(after)
+        then, now = (email.utils.mktime_tz(email.utils.parsedate_tz(text)) for text in (after, now))
+        return max(0, then - now)
+    except (OverflowError, TypeError, ValueError):
+        return 0`;
