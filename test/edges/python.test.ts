@@ -145,24 +145,23 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
       assert.equal(pauses.length, bounds.length);
     },
 
-  'wrong items have their number in the list of the call, also beyond 100 and if all are wrong [edges-python-2]':
-    async (t, python) => {
-      const service = await startService(t);
-      const { report } = await startClient(t, python, { ASSETLOG_URL: service.url });
-      const some = items(600).map((one, index) => (index % 2 === 0 ? one : item('')));
-      const { wrong } = await report(some, { key: 'k' });
-      assert.deepEqual(
-        wrong.map((one) => one.item),
-        some.flatMap(({ asset_key }, index) => (asset_key === '' ? [index + 1] : [])),
-      );
-      assert.match(wrong[299]!.error, /^asset_key in the body has an empty part/);
-      assert.deepEqual([service.events().length, service.events()[299]?.['idempotency_key']], [300, 'k/599']);
-      assert.equal((await report([item(''), item('')])).wrong.length, 2);
-      const conflict = (await report([item('other'), ...some.slice(1)], { key: 'k' })).wrong[0];
-      assert.match(conflict?.error ?? '', /^idempotency_key "k\/1" was used before/);
-      assert.deepEqual((await report([])).wrong, []);
-      assert.equal(service.events().length, 300);
-    },
+  'wrong items have their number in the list of the call, also beyond 100 and if all are wrong': async (t, python) => {
+    const service = await startService(t);
+    const { report } = await startClient(t, python, { ASSETLOG_URL: service.url });
+    const some = items(600).map((one, index) => (index % 2 === 0 ? one : item('')));
+    const { wrong } = await report(some, { key: 'k' });
+    assert.deepEqual(
+      wrong.map((one) => one.item),
+      some.flatMap(({ asset_key }, index) => (asset_key === '' ? [index + 1] : [])),
+    );
+    assert.match(wrong[299]!.error, /^asset_key in the body has an empty part/);
+    assert.deepEqual([service.events().length, service.events()[299]?.['idempotency_key']], [300, 'k/599']);
+    assert.equal((await report([item(''), item('')])).wrong.length, 2);
+    const conflict = (await report([item('other'), ...some.slice(1)], { key: 'k' })).wrong[0];
+    assert.match(conflict?.error ?? '', /^idempotency_key "k\/1" was used before/);
+    assert.deepEqual((await report([])).wrong, []);
+    assert.equal(service.events().length, 300);
+  },
 
   'more than a body holds is sent with the keys k, k/1, k/2, and again after any end [edges-python-3]': async (
     t,
@@ -244,7 +243,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.deepEqual(proxy.got[0]?.url, 'http://assets.example/prod/report_asset_batch/');
   },
 
-  'what stays refused is raised at once, and no redirect is followed [edges-python-6]': async (t, python) => {
+  'what stays refused is raised at once, and no redirect is followed': async (t, python) => {
     const other = await startScripted(t, () => [200, '{"recorded": 1}']);
     const challenge = { 'WWW-Authenticate': 'Custom realm="assetlog"', 'Retry-After': '1' };
     const table: readonly (readonly [Scripted, string])[] = [
@@ -274,10 +273,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     assert.deepEqual([got.length, other.got.length], [table.length, 0]);
   },
 
-  'a service that is away or silent is tried until the time is over, and not beyond [edges-python-7]': async (
-    t,
-    python,
-  ) => {
+  'a service that is away or silent is tried until the time is over, and not beyond': async (t, python) => {
     const dead = `http://127.0.0.1:${await freePort(t)}`;
     const { report } = await startClient(t, python, { ASSETLOG_URL: dead });
     const { raised, key = '', text = '', done, status, pauses } = await report(items(2), { retry_for: 20 });
