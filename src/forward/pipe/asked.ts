@@ -104,8 +104,9 @@ export class AskedSending {
       this.#warnOfNothing(seq);
       return seq;
     }
-    // It has lost all that it had. What retention removed of that gets a dead letter.
-    return Math.min(seq, beginSeq - 1);
+    // It has lost all that it had: also what is before the first event of this id, if it got that. What retention removed of that gets
+    // a dead letter.
+    return seq < beginSeq ? 0 : beginSeq - 1;
   }
 
   #warnOfNothing(had: number): void {

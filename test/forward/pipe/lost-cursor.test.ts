@@ -5,6 +5,7 @@ import { rmSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity } from '../../../src/forward/by-hand.ts';
+import { openSource } from '../../../src/forward/source.ts';
 import { createUuids } from '../../../src/journal/line/uuid.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { jsonIn } from '../../support/command-output.ts';
@@ -152,6 +153,21 @@ test('a destination that began once does not begin now again: a hub that knows n
   const hub = new Model('hub');
   await sendAll(disk, 5, () => hub, { destination: { begin: 'now' } });
   assert.deepEqual(hub.recorded, [4, 5]);
+});
+
+test('a hub that lost all gets what is before the first event under a new id if it had that [forwarder-lost-4]', async () => {
+  for (const [seq, first] of [
+    [2, 1], // the cursor was lost before the hub knew the new id, so that it got all there is
+    [5, 4],
+  ] as const) {
+    const disk = diskWith({ [FIRST]: segment(1, 5) });
+    await newIdentity(disk, 4, limits);
+    await saveCursor(disk, { seq, kind: 'hub' });
+    const hub = new Model('hub');
+    await sendAll(disk, 5, () => hub, { source: () => openSource(disk) });
+    assert.deepEqual(hub.recorded, upTo(5, first));
+    assert.deepEqual(await lettersOf(disk), []);
+  }
 });
 
 test('a device that is restored from a backup continues with the command that its status shows, and the hub counts nothing as lost', async (t: TestContext) => {
