@@ -27,19 +27,25 @@ const networkKinds = [
 
 const otherKinds = ['crash', 'power cut', 'stop', 'clock jump'] as const;
 
+/** What strikes requests by chance, besides the plan: see `links.ts`. */
+export const requestKinds = ['reply cut', 'gateway error', 'refusal', 'too many requests'] as const;
+
 /** What a person does. */
 const operatorKinds = ['restore device', 'restore hub', 'clone', 'repair'] as const;
 
+/** Those of the plan. */
 export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds, ...operatorKinds];
 
 export type LinkFault = Exclude<(typeof networkKinds)[number], 'upstream error'>;
 export type OperatorKind = (typeof operatorKinds)[number];
-export type FaultKind = (typeof faultKinds)[number];
+export type RequestKind = (typeof requestKinds)[number];
+export type PlannedKind = (typeof faultKinds)[number];
+export type FaultKind = PlannedKind | RequestKind;
 
 export interface PlannedFault {
   readonly number: number;
   readonly atMs: number;
-  readonly kind: FaultKind;
+  readonly kind: PlannedKind;
   /** The name of a machine, of an upstream, or of a link: `d0 to hub`. */
   readonly target: string;
   /** How long it lasts, if it has a length. */
@@ -89,6 +95,8 @@ const FIRST_RESTORE_MS = 60_000;
 const FIRST_START = 10_000;
 /** Those of starts have smaller ones. */
 export const FIRST_SELDOM = 100_000;
+/** Those of all others, also of engines, have smaller ones. */
+export const FIRST_REQUEST = 20_000_000;
 
 export function planFaults(seed: number, chance: Chance, untilMs: number, names: Names): PlannedFault[] {
   const kinds = faultKinds.filter((kind) => !isLeftOut(kind, seed));
@@ -99,13 +107,13 @@ export function planFaults(seed: number, chance: Chance, untilMs: number, names:
     const target = chance.oneOf(names.hubLinks);
     plan.push({ number: 1, atMs: 0, kind: first, target, lengthMs: 1_000, seed: chance.next() });
   }
-  let deck: FaultKind[] = [];
+  let deck: PlannedKind[] = [];
   for (let atMs = chance.exponentialMs(MEAN_MS); atMs < untilMs; atMs += chance.exponentialMs(MEAN_MS)) {
     // Each kind once before one comes again, and those of many kinds twice: a life of 100,000 steps has few more faults than there are kinds.
     if (deck.length === 0) deck = [...kinds, ...kinds.filter((kind) => TWICE.includes(kind))];
     const at = chance.integer(0, deck.length - 1);
     if (atMs < FIRST_RESTORE_MS && RESTORES.includes(deck[at]!)) continue;
-    const [kind] = deck.splice(at, 1) as [FaultKind];
+    const [kind] = deck.splice(at, 1) as [PlannedKind];
     const target = targetOf(kind, chance, names);
     const lengthMs = chance.exponentialMs(chance.happens(0.1) ? 30_000 : 3_000);
     plan.push({ number: plan.length + 1, atMs, kind, target, lengthMs, seed: chance.next() });
@@ -117,7 +125,7 @@ export function isLeftOut(kind: FaultKind, seed: number): boolean {
   const life = seed % LIVES.count;
   const without: Readonly<Record<number, readonly FaultKind[]>> = {
     [LIVES.withoutDisk]: diskKinds,
-    [LIVES.withoutNetwork]: networkKinds,
+    [LIVES.withoutNetwork]: [...networkKinds, ...requestKinds],
     [LIVES.withoutOperator]: operatorKinds,
     [LIVES.withoutRestores]: RESTORES,
   };
@@ -125,7 +133,7 @@ export function isLeftOut(kind: FaultKind, seed: number): boolean {
 }
 
 /** A third of the weather is on the link to a plain upstream, which knows least. */
-function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
+function targetOf(kind: PlannedKind, chance: Chance, names: Names): string {
   if (kind === 'upstream error') return chance.oneOf(names.upstreams);
   if (kind === 'restore hub') return 'hub';
   if ((kind === 'stop' || kind === 'clock jump') && chance.happens(0.5)) return chance.oneOf(names.removing);
@@ -141,6 +149,15 @@ function targetOf(kind: FaultKind, chance: Chance, names: Names): string {
   if (kind === 'doubled') return chance.oneOf(names.hubLinks);
   if (!(networkKinds as readonly FaultKind[]).includes(kind)) return chance.oneOf(names.machines);
   return chance.oneOf(chance.oneOf([names.plainLinks, names.hubLinks, names.clientLinks]));
+}
+
+/** Share of the starts that hear nothing at first, and their numbers after those of what else strikes a start. */
+const SILENT_SHARE = 0.15;
+const FIRST_SILENT = 5_000;
+
+/** @returns the number of the silence with which a start of a machine begins; undefined if it begins without one */
+export function silenceOfStart(chance: Chance, machine: number, start: number): number | undefined {
+  return chance.happens(SILENT_SHARE) ? FIRST_START * (machine + 1) + FIRST_SILENT + start : undefined;
 }
 
 /** What strikes a start: in its first calls of the disk, or in its first writes. A torn one is the first of lines. */

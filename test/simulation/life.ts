@@ -9,13 +9,16 @@ import { openEngines, planEngineFaults } from './engines/engines.ts';
 import {
   ENDS,
   type FaultKind,
+  FIRST_REQUEST,
   FIRST_SELDOM,
   faultOfStart,
   isLeftOut,
   type Names,
   type PlannedFault,
   planFaults,
+  silenceOfStart,
 } from './faults.ts';
+import { strikeRequests } from './links.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { askServices } from './monitor.ts';
 import { type Delivered, Network } from './network.ts';
@@ -27,7 +30,7 @@ import { replaceGlobals } from './replaced/globals.ts';
 import { deploymentsForClients, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
-import { strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
+import { silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
 import { World } from './world.ts';
 
@@ -211,6 +214,7 @@ class Life implements Watcher {
   async live(steps: number, only?: ReadonlySet<number>): Promise<void> {
     const world = this.#world;
     this.#only = only;
+    this.#network.byChance = strikeRequests(this.#begins(FIRST_REQUEST), () => this.#targets());
     for (const machine of this.#machines) {
       this.#strikeSeldomFiles(machine);
       machine.start();
@@ -290,10 +294,13 @@ class Life implements Watcher {
     }
     const isAfterStop = this.#stopped.delete(machine);
     if (this.#isHealing) return;
+    const silent = this.#world.chance(`silence ${machine.name} ${machine.starts}`);
+    const silence = silenceOfStart(silent, this.#machines.indexOf(machine), machine.starts);
+    if (silence !== undefined && this.#begins(silence)(0, 'link down')) silenceAll(machine, silent, this.#targets());
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
     if (fault === undefined || !this.#mayStrike(fault.number) || this.#isSpared(fault.kind)) return;
-    this.#begins(fault.number, fault.kind);
+    this.#hasBegun(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
 
@@ -468,15 +475,19 @@ class Life implements Watcher {
   /** Their numbers are after those of the strikes at starts. */
   #strikeSeldomFiles(machine: Machine): void {
     const first = FIRST_SELDOM * (1 + this.#machines.indexOf(machine));
-    const begins = (number: number, kind: FaultKind) => {
-      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed) && !this.#isSpared(kind);
-      if (mayStrike) this.#begins(first + number, kind);
-      return mayStrike;
-    };
-    strikeSeldomFiles(machine, begins, this.#targets());
+    strikeSeldomFiles(machine, this.#begins(first), this.#targets());
   }
 
-  #begins(fault: number, kind: FaultKind): void {
+  /** @returns whether a strike that is not planned happens, by its number and kind */
+  #begins(first: number): (number: number, kind: FaultKind) => boolean {
+    return (number, kind) => {
+      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed) && !this.#isSpared(kind);
+      if (mayStrike && !this.#isHealing) this.#hasBegun(first + number, kind);
+      return mayStrike && !this.#isHealing;
+    };
+  }
+
+  #hasBegun(fault: number, kind: FaultKind): void {
     this.struck.push([fault, kind, Math.floor(this.#world.nowMs)]);
   }
 
@@ -505,7 +516,7 @@ class Life implements Watcher {
 
   #strike(fault: PlannedFault): void {
     if (this.#isHealing || this.#isSpared(fault.kind)) return;
-    this.#begins(fault.number, fault.kind);
+    this.#hasBegun(fault.number, fault.kind);
     strike(fault, this.#targets());
   }
 }

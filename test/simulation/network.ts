@@ -6,8 +6,11 @@
 import { gunzipSync } from 'node:zlib';
 import { type HttpCall, type HttpClient, type HttpReply, NoReply } from '../../src/client/connection.ts';
 import type { Chance } from './chance.ts';
+import type { RequestKind } from './faults.ts';
 import type { Incarnation, World } from './world.ts';
 
+/** What a gateway calls itself when it refuses a request in the place of a service. */
+export const GATEWAY = 'the simulated gateway';
 /** Only what is delayed, or comes twice, is on its way for longer. */
 const LATE_MS = 1_000;
 
@@ -49,8 +52,11 @@ export type MessageFault =
   | { readonly kind: 'reply lost' }
   | { readonly kind: 'delayed'; readonly ms: number }
   | { readonly kind: 'doubled'; readonly afterMs: number }
+  /** The request arrives, and its sender soon sees the end of the connection. */
+  | { readonly kind: 'reply cut' }
   | {
-      readonly kind: 'forged reply';
+      /** What the reply is; `forged reply` is that of a proxy, or of something else in its place. */
+      readonly kind: 'forged reply' | Exclude<RequestKind, 'reply cut'>;
       readonly reply: HttpReply;
       readonly isDelivered: boolean;
       /** Asked when it is its turn; if not, the reply is a 502. Always if it is undefined. */
@@ -63,9 +69,17 @@ export class Link {
   isDown = false;
   /** For the next requests, one each. */
   readonly faults: MessageFault[] = [];
+  readonly #byChance: () => MessageFault | undefined;
 
-  constructor(chance: Chance) {
+  /** @param byChance asked about each request that has no fault of its own */
+  constructor(chance: Chance, byChance: () => MessageFault | undefined) {
     this.chance = chance;
+    this.#byChance = byChance;
+  }
+
+  /** @returns what happens to the request that leaves now */
+  nextFault(): MessageFault | undefined {
+    return this.faults.shift() ?? this.#byChance();
   }
 
   latencyMs(): number {
@@ -92,6 +106,8 @@ export class Network {
   readonly onSent = new Set<(from: string, host: string, request: Delivered) => void>();
   /** Called when a fault has really happened. */
   readonly onFault: (kind: string) => void;
+  /** Called with the name of a link for each request on it that has no fault of its own. */
+  byChance: (link: string) => MessageFault | undefined = () => undefined;
 
   constructor(world: World, onFault: (kind: string) => void) {
     this.#world = world;
@@ -118,9 +134,14 @@ export class Network {
 
   link(from: string, host: string): Link {
     const name = `${from} to ${host}`;
-    const link = this.#links.get(name) ?? new Link(this.#world.chance(`link ${name}`));
+    const link = this.#links.get(name) ?? new Link(this.#world.chance(`link ${name}`), () => this.byChance(name));
     this.#links.set(name, link);
     return link;
+  }
+
+  /** @returns the links to a host that had a request */
+  linksTo(host: string): Link[] {
+    return [...this.#links].flatMap(([name, link]) => (name.endsWith(` to ${host}`) ? [link] : []));
   }
 
   links(): Link[] {
@@ -148,7 +169,7 @@ export class Network {
 
   #call(from: Incarnation, link: Link, url: URL, call: StreamedCall, own: Set<Exchange>): Promise<HttpReply> {
     const world = this.#world;
-    const fault = link.isDown ? undefined : link.faults.shift();
+    const fault = link.isDown ? undefined : link.nextFault();
     return new Promise((resolve, reject) => {
       let isGone = false;
       let pieceAtMs = 0;
@@ -203,7 +224,12 @@ export class Network {
       const delayMs = link.latencyMs() + (fault?.kind === 'delayed' ? fault.ms : 0);
       if (fault !== undefined && fault.kind !== 'reply lost') this.onFault(fault.kind);
       if (fault?.kind === 'request lost') return;
-      if (fault?.kind === 'forged reply') {
+      if (fault?.kind === 'reply cut') {
+        world.plan(2 * delayMs, 'reset', () => exchange.fail('read ECONNRESET', true), from);
+        this.#deliver(exchange, request, delayMs, () => {});
+        return;
+      }
+      if (fault !== undefined && 'reply' in fault) {
         const reply = (fault.mayCome?.() ?? true) ? fault.reply : { ...fault.reply, status: 502 };
         world.plan(2 * delayMs, 'forged reply', () => answer(reply), null);
         if (fault.isDelivered) this.#deliver(exchange, request, delayMs, () => {});

@@ -5,7 +5,7 @@
 
 import type { HttpReply, NoReply } from '../../src/client/connection.ts';
 import type { Access } from './clients.ts';
-import type { Network } from './network.ts';
+import { GATEWAY, type Network } from './network.ts';
 import { Incarnation, type World } from './world.ts';
 
 /** What the oracle knows of the journal that is read. */
@@ -168,7 +168,7 @@ export class Reader {
       .call(url, call)
       .catch((_: NoReply) => undefined);
     if (this.#isRestored) return undefined;
-    if (reply?.body.startsWith('<')) return undefined; // of a proxy
+    if (reply?.body.startsWith('<') || reply?.body.includes(GATEWAY)) return undefined; // of a proxy
     if (reply !== undefined && ![200, 410, 503].includes(reply.status))
       this.#journal.breaks(`answers ${reply.status} to GET ${url.pathname}${url.search}: ${reply.body}`);
     return reply;

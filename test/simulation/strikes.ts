@@ -1,14 +1,14 @@
 /** What each fault does, and to whom. A fault is counted when it has really happened. */
 
 import { crc32 } from 'node:zlib';
-import type { HttpReply } from '../../src/client/connection.ts';
 import { type Call, type Fault, type FileRemains, systemError } from '../support/simulated-disk.ts';
 import { Chance } from './chance.ts';
 import type { Engine } from './engines/engine.ts';
-import type { FaultKind, LinkFault, PlannedFault, StartFault } from './faults.ts';
+import type { FaultKind, PlannedFault, StartFault } from './faults.ts';
+import { disturbLink } from './links.ts';
 import type { Machine } from './machine.ts';
 import type { FaultOf, PowerCut } from './machine-disk.ts';
-import type { Network } from './network.ts';
+import type { Link, Network } from './network.ts';
 import type { Operator } from './operator/operator.ts';
 import type { Upstream } from './upstream.ts';
 import type { World } from './world.ts';
@@ -31,13 +31,16 @@ export interface Targets {
   readonly died: (machine: Machine) => void;
 }
 
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 const SLOW = [10, 100, 1_000];
 const CLIENTS = ['client-1', 'client-2'];
 /** The mean time for which a start finds its disk full: then retention makes space before the journal is open. */
 const FULL_MS = 1_500;
 /** Retention has looked by then. */
 const SILENT_MS = 8_000;
+/** Share of the refused writes after which no report comes for a while. */
+const SILENCED = 0.3;
 /** The calls that a crash or power cut strikes in the middle of: those that change what is on the disk. */
 const CHANGES: readonly Call[] = ['write', 'sync', 'rename', 'remove'];
 /** Those of them that are struck for files that are seldom written. */
@@ -200,18 +203,34 @@ function nextDue({ count, chance }: SeldomCalls, fewest: number): number {
   return count + Math.ceil(chance.exponentialMs(2 * count + fewest));
 }
 
-/** With nothing reported for a while after half of the jumps: then all that a service has is old. */
+/** Far, or for hours or days; with nothing reported for a while after half of the jumps: then all that a service has is old. */
 function jumpClock(machine: Machine, chance: Chance, { world, network, count }: Targets): void {
   count('clock jump');
+  const { clock, config, name } = machine;
   const days = chance.integer(-50, 50);
-  machine.clock.offsetMs = chance.oneOf([0, days * DAY_MS, Math.abs(days) * DAY_MS, -Date.UTC(2026, 0, 1)]);
+  // Within a retention, events of before and after a jump are there together.
+  const hours = chance.integer(-24, 24) * chance.oneOf([1, config.retainDays ?? 7]);
+  const far = [0, days * DAY_MS, Math.abs(days) * DAY_MS, -Date.UTC(2026, 0, 1)];
+  clock.offsetMs = chance.happens(0.5) ? clock.offsetMs + hours * HOUR_MS : chance.oneOf(far);
   if (chance.happens(0.5)) return;
-  const links = CLIENTS.map((client) => network.link(`${client}-${machine.name}`, machine.name));
+  silence(
+    CLIENTS.map((client) => network.link(`${client}-${name}`, name)),
+    SILENT_MS,
+    world,
+  );
+}
+
+/** For some seconds no report comes: the service looks by itself what its disk takes. */
+export function silenceAll({ name }: Machine, chance: Chance, { world, network }: Targets): void {
+  silence(network.linksTo(name), chance.exponentialMs(SILENT_MS), world);
+}
+
+function silence(links: readonly Link[], ms: number, world: World): void {
   for (const link of links) link.isDown = true;
   const up = () => {
     for (const link of links) link.isDown = false;
   };
-  world.plan(SILENT_MS, 'links of clients up', up, null);
+  world.plan(ms, 'links of clients up', up, null);
 }
 
 /**
@@ -401,6 +420,7 @@ function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance:
 
 function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance, targets: Targets): Error {
   targets.count(kind);
+  if (kind === 'write error' && chance.happens(SILENCED)) silenceAll(machine, chance, targets);
   if (kind === 'sync error' && chance.happens(0.4)) endAfterSync(machine, chance, targets);
   // A disk without space for one more file may have an older one renamed.
   return systemError(kind === 'write error' && chance.happens(MARKERS.test(name) ? 1 : 0.3) ? 'ENOSPC' : 'EIO', name);
@@ -419,17 +439,20 @@ function cutPowerLater(machine: Machine, chance: Chance, targets: Targets): void
 
 /** For some time it is full, slow, or cannot be read where lines are. */
 function troubleDisk(
-  { disk }: Machine,
+  machine: Machine,
   kind: 'disk full' | 'slow disk' | 'read error',
   lengthMs: number,
   chance: Chance,
-  { world, count }: Targets,
+  targets: Targets,
 ): void {
+  const { disk } = machine;
+  const { world, count } = targets;
   let isCounted = false;
   const fails: FaultOf = (call, name) => {
     const isStruck = kind === 'disk full' ? GROWS.includes(call) : call === 'read' && LINES.test(name);
     if (!isStruck) return undefined;
     if (!isCounted) count(kind);
+    if (!isCounted && kind === 'disk full' && chance.happens(SILENCED)) silenceAll(machine, chance, targets);
     isCounted = true;
     return systemError(kind === 'disk full' ? 'ENOSPC' : 'EIO', name);
   };
@@ -445,62 +468,4 @@ function troubleDisk(
     if (kind === 'read error') disk.isUnreadable = false;
   };
   world.plan(lengthMs, `end of ${kind}`, over, null);
-}
-
-function disturbLink(
-  kind: LinkFault,
-  { target, lengthMs }: PlannedFault,
-  chance: Chance,
-  { world, network, upstreams, machines, forwards }: Targets,
-): void {
-  const [from, host] = target.split(' to ') as [string, string];
-  const link = network.link(from, host);
-  if (kind === 'link down') {
-    link.isDown = true;
-    const up = () => {
-      link.isDown = false;
-    };
-    world.plan(lengthMs, 'link up', up, null);
-    return;
-  }
-  const page = forged(upstreams.has(host), chance);
-  // After two pages in a row a device takes a hub that it does not know, or not any more, for a plain upstream.
-  const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!);
-  const isRun = kind === 'forged reply' && page.reply.status === 200 && mayCome();
-  // After three tries in doubt the next event is sent, which may be in doubt as well.
-  const isMany = isRun || (upstreams.has(host) && chance.happens(0.5));
-  for (let left = chance.integer(isMany ? 3 : 1, isMany ? 8 : 4); left > 0; left -= 1) {
-    // Some come while the request before them is handled.
-    const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
-    if (kind === 'delayed') link.faults.push({ kind, ms });
-    else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
-    else if (kind === 'doubled') link.faults.push({ kind, afterMs: ms });
-    else if (isRun) link.faults.push({ kind, ...page, mayCome });
-    else {
-      const { reply, isDelivered } = forged(upstreams.has(host), chance);
-      const last = link.faults.at(-1);
-      const isPageAgain = reply.status === 200 && last?.kind === kind && last.reply.status === 200;
-      link.faults.push({ kind, isDelivered, reply: isPageAgain ? { ...reply, status: 502 } : reply });
-    }
-  }
-}
-
-/** Whether the cursors of its hubs say so durably: nothing makes a plain upstream of these. */
-function knowsHub({ journals }: Machine): boolean {
-  const cursors = journals.flatMap(({ disk }) =>
-    disk.durableNames().flatMap((name) => (name.endsWith('.cursor') ? [disk.durableBytes(name)!.toString()] : [])),
-  );
-  return cursors.some((cursor) => cursor.includes('"kind":"hub"'));
-}
-
-/**
- * What a proxy answers. A 503 says that nothing was recorded, so that it is not forged after a request was delivered. A plain
- * upstream cannot be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
- */
-function forged(isPlain: boolean, chance: Chance): { reply: HttpReply; isDelivered: boolean } {
-  const isDelivered = chance.happens(0.5);
-  const maybe = [502, 504];
-  const no = isDelivered && isPlain ? [] : [401, 200, 200];
-  const status = chance.oneOf(isDelivered ? [...maybe, ...no] : [...maybe, ...no, 503]);
-  return { isDelivered, reply: { status, headers: { 'content-type': 'text/html' }, body: '<html>' } };
 }

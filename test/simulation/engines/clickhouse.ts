@@ -4,6 +4,7 @@
  * gets its parts later.
  */
 
+import { crc32 } from 'node:zlib';
 import type { HttpReply } from '../../../src/client/connection.ts';
 import type { Delivered, Network } from '../network.ts';
 import type { SeenLine } from '../oracle/journal-view.ts';
@@ -23,6 +24,9 @@ const FIRST_PORT = 8123;
 const NO_ID = '00000000-0000-0000-0000-000000000000';
 /** Too much memory, too many parts, no connection to Keeper, no such table. */
 const EXCEPTIONS = [241, 252, 999, 60];
+/** A row that it cannot read, and one of so many events that are such rows for good. */
+const BAD_ROW = 27;
+const BAD_EVENTS = 40;
 /** Its quorum did not answer in time. */
 const UNKNOWN_STATUS = 319;
 
@@ -59,6 +63,10 @@ export class Clickhouse extends Engine {
       else if (tear === 1) this.#insert(request, server, chance.share());
       if (tear <= 2) throw new Error('the server was killed');
       return exception(chance.oneOf(EXCEPTIONS), 500);
+    }
+    if (rowsIn(request).some(({ line }) => crc32(line.id) % BAD_EVENTS === 0)) {
+      this.met('clickhouse bad row');
+      return exception(BAD_ROW, 400);
     }
     this.#insert(request, server);
     if (fault === 'none') return done('');

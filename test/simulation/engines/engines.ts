@@ -1,7 +1,7 @@
 /** The engines of a life, the services that forward to them, and what goes wrong with them. */
 
 import type { Chance } from '../chance.ts';
-import { type FaultKind, isLeftOut, type PlannedFault } from '../faults.ts';
+import { isLeftOut, type PlannedFault, type PlannedKind } from '../faults.ts';
 import type { Network } from '../network.ts';
 import { putFile } from '../replaced/files.ts';
 import { connectWith } from '../replaced/net.ts';
@@ -18,13 +18,13 @@ const MEAN_MS = 4_000;
 /** The numbers of the faults are after all others. */
 const FIRST_FAULT = 10_000_000;
 /** Most trouble is a late request, and a service that begins anew before it arrives. */
-const KINDS: readonly FaultKind[] = [
+const KINDS: readonly PlannedKind[] = [
   ...(['upstream error', 'upstream error', 'delayed', 'delayed'] as const),
   ...(['link down', 'request lost', 'reply lost', 'doubled', 'forged reply'] as const),
   ...(['crash', 'crash', 'restore device', 'clock jump'] as const),
 ];
 /** What strikes the service, and not its link. */
-const AT_SERVICE: readonly FaultKind[] = ['crash', 'restore device', 'clock jump'];
+const AT_SERVICE: readonly PlannedKind[] = ['crash', 'restore device', 'clock jump'];
 
 const SMALL = ['--segment-bytes', '4096', '--ack', 'upstream'];
 const FILE = '/e1/forward.json';

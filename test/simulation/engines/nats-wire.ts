@@ -6,6 +6,8 @@ export interface Published {
   readonly reply: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly payload: string;
+  /** Bytes of headers and payload. */
+  readonly size: number;
 }
 
 /** @returns the messages in what a client wrote at once, which are whole */
@@ -27,6 +29,7 @@ export function publishedIn(bytes: Buffer): Published[] {
       reply: rest[0]!,
       headers: Object.fromEntries(lines.map((line) => line.split(':') as [string, string])),
       payload: bytes.toString('utf8', at + headerSize, at + size),
+      size,
     });
     at += size + 2;
   }

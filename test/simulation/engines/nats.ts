@@ -15,7 +15,15 @@ import { SimulatedSocket } from './socket.ts';
 const NODES = 3;
 const FIRST_PORT = 4222;
 const INFO = { server_id: 'S', version: '2.12.0', headers: true, max_payload: 1_048_576 };
-const STREAM = { subjects: ['assetlog.>'], retention: 'limits', max_msg_size: -1, sealed: false, allow_atomic: true };
+/** Less than the longest lines of a life have with their headers. */
+const MESSAGE_BYTES_MAX = 820;
+const STREAM = {
+  subjects: ['assetlog.>'],
+  retention: 'limits',
+  max_msg_size: MESSAGE_BYTES_MAX,
+  sealed: false,
+  allow_atomic: true,
+};
 const UNAVAILABLE = errorOf(10_008, 'system temporarily unavailable');
 const SUBJECT = /^assetlog\._\.([\w-]+)$/;
 
@@ -52,7 +60,7 @@ export class Nats extends Engine {
     const leaves = (bytes: Buffer) => {
       const published = publishedIn(bytes);
       if (published.length > 0) this.network.leaves(machine, { ...requestOf(published), host: this.name });
-      const fault = published.length > 0 ? link.faults.shift() : undefined;
+      const fault = published.length > 0 ? link.nextFault() : undefined;
       if (fault === undefined) return 0;
       this.network.onFault(fault.kind);
       if (fault.kind === 'request lost') return undefined;
@@ -83,11 +91,13 @@ export class Nats extends Engine {
     const [first] = published;
     if (first === undefined) return;
     const { reply } = first;
-    if (fault?.kind === 'forged reply') {
+    const isForged = fault !== undefined && 'reply' in fault;
+    if (isForged) {
       socket.say(forged(reply, fault.reply));
       if (!fault.isDelivered) return;
     }
-    const isSilent = fault?.kind === 'reply lost' || fault?.kind === 'forged reply';
+    if (fault?.kind === 'reply cut') socket.end();
+    const isSilent = fault?.kind === 'reply lost' || isForged;
     const take = () => this.#take(published, (payload) => isSilent || socket.say(messageOf(reply, payload)), socket);
     this.world.plan(0, `takes ${first.subject}`, take, this.process);
     if (fault?.kind === 'doubled') this.world.plan(fault.afterMs, `takes ${first.subject} again`, take, this.process);
@@ -138,6 +148,10 @@ export class Nats extends Engine {
 
   #commit(batch: readonly Published[], answer: Answer): void {
     const [{ subject, headers }] = batch as [Published];
+    if (batch.some(({ size }) => size > MESSAGE_BYTES_MAX)) {
+      answer(errorOf(10_054, 'message size exceeds maximum allowed'));
+      return;
+    }
     const messages = this.#messages.get(subject) ?? [];
     const expected = headers['Nats-Expected-Last-Subject-Sequence'];
     const last = messages.at(-1)?.seq ?? 0;

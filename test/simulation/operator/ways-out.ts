@@ -10,6 +10,7 @@ import { readSource } from '../../../src/forward/source.ts';
 import { type Disk, unlessAbsent } from '../../../src/journal/disk.ts';
 import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
+import { GATEWAY } from '../network.ts';
 import { cursorSeq, readCursor } from '../oracle/cursor.ts';
 import { type Place, sourceOf } from '../oracle/destinations.ts';
 import { LettersView } from '../oracle/letters-view.ts';
@@ -53,7 +54,10 @@ export class WaysOut {
     const isPlain = (name: string) => 'received' in oracle.destinationsOf(journal).get(name)!;
     const isChanged = oracle.history.wasRestored || oracle.viewOf(journal).wasBroken;
     const isOwn = ({ why, name }: ShownState) => why === 'fork' && isPlain(name) && !isChanged;
-    const wrong = states.find((state) => state.why === 'loop' || state.why === 'damage' || isOwn(state));
+    const isOfGateway = ({ reason }: ShownState) => reason?.includes(GATEWAY);
+    const wrong = states.find(
+      (state) => state.why === 'loop' || (state.why === 'damage' && !isOfGateway(state)) || isOwn(state),
+    );
     if (wrong !== undefined) oracle.breaks(`${journal.name} stops forwarding without a reason: ${wrong.reason}`);
   }
 

@@ -1,0 +1,151 @@
+/** What goes wrong with requests on their way: as the plan says, and with a few on each link by chance. */
+
+import { crc32 } from 'node:zlib';
+import type { HttpReply } from '../../src/client/connection.ts';
+import { Chance } from './chance.ts';
+import { type FaultKind, type LinkFault, type PlannedFault, requestKinds } from './faults.ts';
+import type { Machine } from './machine.ts';
+import { GATEWAY, type MessageFault } from './network.ts';
+import type { Targets } from './strikes.ts';
+
+/** Between two strikes at the requests on one link: three of a hundred. */
+const REQUESTS = 33;
+/** Numbers of strikes at all links are below. */
+const NUMBERS_MAX = 10_000_000;
+const KINDS = [...requestKinds, 'forged reply'] as const;
+/** Statuses of a refusal; some of them are what a server that is no hub answers to an ask. */
+const REFUSALS = [400, 403, 404, 413, 415, 422];
+const NO_HUB = [200, 400, 404, 405];
+
+interface Forged {
+  readonly isDelivered: boolean;
+  readonly reply: HttpReply;
+}
+
+/** The requests on one link. */
+interface Requests {
+  count: number;
+  /** At which of them the next strike is. */
+  due: number;
+  struck: number;
+  readonly chance: Chance;
+}
+
+/**
+ * Each link has a stream of chance, and numbers, of its own, so that leaving one strike out changes little of the others.
+ * @param begins asked about each strike by its number, from 1
+ * @returns what happens to the next request on a link
+ */
+export function strikeRequests(
+  begins: (number: number, kind: FaultKind) => boolean,
+  targets: () => Targets,
+): (link: string) => MessageFault | undefined {
+  const made = new Map<string, Requests>();
+  return (link) => {
+    const { world } = targets();
+    const requests = made.get(link) ?? { count: 0, due: 0, struck: 0, chance: world.chance(`requests ${link}`) };
+    made.set(link, requests);
+    if (requests.due === 0) requests.due = nextDue(requests);
+    requests.count += 1;
+    if (requests.count < requests.due) return undefined;
+    requests.due = nextDue(requests);
+    requests.struck += 1;
+    const chance = new Chance(requests.chance.next());
+    const kind = chance.oneOf(KINDS);
+    if (!begins(1 + (crc32(`${link} ${requests.struck}`) % NUMBERS_MAX), kind)) return undefined;
+    if (kind === 'reply cut') return { kind };
+    const { upstreams, engines, forwards, machines } = targets();
+    const [from, host] = link.split(' to ') as [string, string];
+    const answer = { kind, ...replyOf(kind, upstreams.has(host), chance) };
+    const isAtHub = forwards.includes(link) && !upstreams.has(host) && !engines.has(host);
+    return isAtHub && NO_HUB.includes(answer.reply.status)
+      ? { ...answer, mayCome: () => knowsHub(machines.get(from)!) }
+      : answer;
+  };
+}
+
+function nextDue({ count, chance }: Requests): number {
+  return count + Math.ceil(chance.exponentialMs(REQUESTS));
+}
+
+/** @param isPlain whether it is about a plain upstream */
+function replyOf(kind: (typeof KINDS)[number], isPlain: boolean, chance: Chance): Forged {
+  switch (kind) {
+    case 'gateway error':
+      return { isDelivered: chance.happens(0.5), reply: page(chance.oneOf([502, 504])) };
+    case 'refusal':
+      return { isDelivered: false, reply: inJson(chance.oneOf(REFUSALS)) };
+    case 'too many requests':
+      return { isDelivered: false, reply: inJson(429, { 'retry-after': `${chance.integer(1, 3)}` }) };
+    default:
+      return forged(isPlain, chance);
+  }
+}
+
+function page(status: number): HttpReply {
+  return { status, headers: { 'content-type': 'text/html' }, body: '<html>' };
+}
+
+function inJson(status: number, headers: HttpReply['headers'] = {}): HttpReply {
+  const body = JSON.stringify({ error: `${GATEWAY} answers ${status}` });
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body };
+}
+
+/** As the plan says. */
+export function disturbLink(
+  kind: LinkFault,
+  { target, lengthMs }: PlannedFault,
+  chance: Chance,
+  { world, network, upstreams, machines, forwards }: Targets,
+): void {
+  const [from, host] = target.split(' to ') as [string, string];
+  const link = network.link(from, host);
+  if (kind === 'link down') {
+    link.isDown = true;
+    const up = () => {
+      link.isDown = false;
+    };
+    world.plan(lengthMs, 'link up', up, null);
+    return;
+  }
+  const first = forged(upstreams.has(host), chance);
+  // After two pages in a row a device takes a hub that it does not know, or not any more, for a plain upstream.
+  const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!);
+  const isRun = kind === 'forged reply' && first.reply.status === 200 && mayCome();
+  // After three tries in doubt the next event is sent, which may be in doubt as well.
+  const isMany = isRun || (upstreams.has(host) && chance.happens(0.5));
+  for (let left = chance.integer(isMany ? 3 : 1, isMany ? 8 : 4); left > 0; left -= 1) {
+    // Some come while the request before them is handled.
+    const ms = chance.exponentialMs(chance.oneOf([2, 100, 5_000, 60_000]));
+    if (kind === 'delayed') link.faults.push({ kind, ms });
+    else if (kind === 'request lost' || kind === 'reply lost') link.faults.push({ kind });
+    else if (kind === 'doubled') link.faults.push({ kind, afterMs: ms });
+    else if (isRun) link.faults.push({ kind, ...first, mayCome });
+    else {
+      const { reply, isDelivered } = forged(upstreams.has(host), chance);
+      const last = link.faults.at(-1);
+      const isPageAgain = reply.status === 200 && last?.kind === kind && last.reply.status === 200;
+      link.faults.push({ kind, isDelivered, reply: isPageAgain ? { ...reply, status: 502 } : reply });
+    }
+  }
+}
+
+/** Whether the cursors of its hubs say so durably: nothing makes a plain upstream of these. */
+function knowsHub({ journals }: Machine): boolean {
+  const cursors = journals.flatMap(({ disk }) =>
+    disk.durableNames().flatMap((name) => (name.endsWith('.cursor') ? [disk.durableBytes(name)!.toString()] : [])),
+  );
+  return cursors.some((cursor) => cursor.includes('"kind":"hub"'));
+}
+
+/**
+ * What a proxy answers. A 503 says that nothing was recorded, so that it is not forged after a request was delivered. A plain
+ * upstream cannot be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
+ */
+function forged(isPlain: boolean, chance: Chance): Forged {
+  const isDelivered = chance.happens(0.5);
+  const maybe = [502, 504];
+  const no = isDelivered && isPlain ? [] : [401, 200, 200];
+  const status = chance.oneOf(isDelivered ? [...maybe, ...no] : [...maybe, ...no, 503]);
+  return { isDelivered, reply: page(status) };
+}
