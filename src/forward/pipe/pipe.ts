@@ -397,6 +397,7 @@ export class Pipe implements SendingContext {
     const head = backlog.head(0);
     if (head === undefined) {
       await this.#saveIdle();
+      if (backlog.head(0) !== undefined) return IDLE; // read ahead meanwhile: what comes after it may never be there
       if (Math.max(ledger.value.seq, ledger.namedSeq) >= lastSeq) this.#trouble.end();
       this.#changed();
       return (await this.#isQuiet()) ? ASKING : IDLE;
@@ -432,8 +433,7 @@ export class Pipe implements SendingContext {
   async #isQuiet(): Promise<boolean> {
     const more = this.backlog.more();
     if (this.traits.listsSources) return this.traffic.isLate(more, this.limits.forwardIdleMs);
-    await more;
-    return false;
+    return more.then(() => false);
   }
 
   async moreEvents(count: number, signal: AbortSignal): Promise<void> {

@@ -1,9 +1,12 @@
 /** Sends to an engine: it can be asked as a hub can, removes old events, hears of no lost ones, and may take an insert again. */
 
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { test } from 'node:test';
+import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { cursorOf, hubAt, idOf, lettersOf, Model, saveCursor, startPipe, upTo } from '../scripted.ts';
+import { eventually } from '../../support/tools.ts';
+import { createPipe, cursorOf, hubAt, idOf, lettersOf, Model, saveCursor, startPipe, upTo } from '../scripted.ts';
 
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };
@@ -132,6 +135,26 @@ test('an engine that is at another seq than expected is asked at once, and waite
     const warnings = bench.log.filter(({ level }) => level === 'warn');
     assert.equal(warnings.length, times - 1, JSON.stringify(warnings));
   }
+});
+
+test('what is read while the cursor passes an event that was refused is sent, also if nothing follows [to-engine-8]', async () => {
+  const second = segmentName(4);
+  const disk = diskWith({ [FIRST]: segment(1, 3), [second]: segment(4, 2) });
+  const engine = new Model('nats', (what, seq) => (what === 'send' && seq === 3 ? 'refused' : 'record'));
+  const bench = createPipe(disk, 5, { openAs: () => engine, ...NATS, limits: { forwardBatchBytes: 1 } });
+  const saves = new EventEmitter();
+  let isSaved = false;
+  // The next file is not read before the cursor is saved, and the save lasts until it is.
+  disk.fault = (call, name) => {
+    if (call === 'read' && name === second && !isSaved) return once(saves, 'save').then(() => {});
+    if (call !== 'write' || !name.endsWith('.cursor') || isSaved || !engine.requests.includes(3)) return undefined;
+    isSaved = true;
+    saves.emit('save');
+    return eventually('the next event is read', () => bench.pipe.backlog.head(0) !== undefined);
+  };
+  await bench.pipe.check([]);
+  await bench.finish();
+  assert.deepEqual([engine.recorded, isSaved], [[1, 2, 4, 5], true]);
 });
 
 test('a destination of another kind under the same name is stopped, and gets nothing', async () => {
