@@ -3,6 +3,7 @@
  * others. Faults of starts are no part of it, since how often a process starts follows from the life; they have numbers as well.
  */
 
+import { crc32 } from 'node:zlib';
 import { Chance } from './chance.ts';
 
 const diskKinds = [
@@ -77,7 +78,7 @@ const LIVES = { count: 5, withoutDisk: 1, withoutNetwork: 3, withoutOperator: 0,
 /** After these less is promised. They come late in a life, so that its beginning is looked at strictly. */
 const RESTORES: readonly FaultKind[] = ['restore device', 'restore hub', 'clone'];
 /** After these a process ends. */
-export const ENDS: readonly FaultKind[] = [
+const ENDS: readonly FaultKind[] = [
   'crash',
   'power cut',
   'stop',
@@ -86,6 +87,27 @@ export const ENDS: readonly FaultKind[] = [
   'write error',
   ...operatorKinds,
 ];
+/** After so many steps nothing ends a process on purpose: what one has lost track of, no restart mends. */
+const STEADY_STEPS = 80_000;
+/** In lives with few ends one of so many happens. */
+const FEW = 10;
+
+/**
+ * Half of the lives have all ends of processes. The others have few, or all in some quarters of their steps: there processes get as old
+ * as the longest timeout. What an operator does is not fewer.
+ * @returns whether a fault happens, by its number and kind, at a step of the life
+ */
+export function endsOf(chance: Chance): (number: number, kind: FaultKind, step: number) => boolean {
+  const life = chance.oneOf(['all', 'all', 'few', 'quarters'] as const);
+  const quarters = Array.from({ length: 4 }, () => chance.happens(0.5));
+  return (number, kind, step) => {
+    if (!ENDS.includes(kind)) return true;
+    if (step > STEADY_STEPS) return false;
+    if (life === 'all' || (operatorKinds as readonly FaultKind[]).includes(kind)) return true;
+    return life === 'few' ? crc32(`${number}`) % FEW === 0 : quarters[Math.floor((4 * step) / (STEADY_STEPS + 1))]!;
+  };
+}
+
 /** What a journal does not write, or not durably. */
 const OF_LINES: readonly FaultKind[] = ['sync error', 'disk full', 'short write', 'write error'];
 /** What they meet, in which state, is different each time. */

@@ -7,7 +7,7 @@ import { type Access, Client } from './clients.ts';
 import type { Engine } from './engines/engine.ts';
 import { openEngines, planEngineFaults } from './engines/engines.ts';
 import {
-  ENDS,
+  endsOf,
   type FaultKind,
   FIRST_REQUEST,
   FIRST_SELDOM,
@@ -42,8 +42,6 @@ const STUCK_MS = 900_000;
 const REST_MS = 120_000;
 /** Longer than any life. */
 const PLANNED_MS = 1_000_000;
-/** After so many steps nothing ends a process on purpose: what one has lost track of, no restart mends. */
-const STEADY_STEPS = 80_000;
 /** The longest time until an operator starts what has ended. */
 const RESTART_MS = 3_000;
 
@@ -118,6 +116,8 @@ class Life implements Watcher {
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #engines: ReadonlyMap<string, Engine>;
+  /** Whether a fault that ends a process happens. */
+  readonly #ends: ReturnType<typeof endsOf>;
   readonly #oracle: Oracle;
   readonly #machines: Machine[] = [];
   /** The machines that ended by a clean stop. */
@@ -141,6 +141,7 @@ class Life implements Watcher {
   constructor(world: World, clients: ReadonlySet<string> | undefined, reorders: boolean) {
     this.#world = world;
     this.#reorders = reorders;
+    this.#ends = endsOf(world.chance('ends'));
     this.#oracle = new Oracle(() => world.nowMs);
     this.#network = new Network(world, (kind) => this.#count(kind));
     this.#network.onSent.add((from, _, request) => {
@@ -222,7 +223,7 @@ class Life implements Watcher {
     const ofEngines = planEngineFaults(world.seed, world.chance('plan of engines'), PLANNED_MS);
     for (const fault of [...planFaults(world.seed, world.chance('plan'), PLANNED_MS, this.#names()), ...ofEngines]) {
       const { number, kind, target, atMs } = fault;
-      if (this.#mayStrike(number) && atMs >= world.nowMs)
+      if ((only?.has(number) ?? true) && atMs >= world.nowMs)
         world.plan(atMs - world.nowMs, `fault ${number} ${kind} at ${target}`, () => this.#strike(fault), null);
     }
     const minute = () => {
@@ -299,7 +300,7 @@ class Life implements Watcher {
     if (silence !== undefined && this.#begins(silence)(0, 'link down')) silenceAll(machine, silent, this.#targets());
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
-    if (fault === undefined || !this.#mayStrike(fault.number) || this.#isSpared(fault.kind)) return;
+    if (fault === undefined || !this.#mayStrike(fault.number, fault.kind)) return;
     this.#hasBegun(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
@@ -481,7 +482,7 @@ class Life implements Watcher {
   /** @returns whether a strike that is not planned happens, by its number and kind */
   #begins(first: number): (number: number, kind: FaultKind) => boolean {
     return (number, kind) => {
-      const mayStrike = this.#mayStrike(first + number) && !isLeftOut(kind, this.#world.seed) && !this.#isSpared(kind);
+      const mayStrike = this.#mayStrike(first + number, kind) && !isLeftOut(kind, this.#world.seed);
       if (mayStrike && !this.#isHealing) this.#hasBegun(first + number, kind);
       return mayStrike && !this.#isHealing;
     };
@@ -491,12 +492,8 @@ class Life implements Watcher {
     this.struck.push([fault, kind, Math.floor(this.#world.nowMs)]);
   }
 
-  #mayStrike(fault: number): boolean {
-    return this.#only?.has(fault) ?? true;
-  }
-
-  #isSpared(kind: FaultKind): boolean {
-    return this.#world.steps > STEADY_STEPS && ENDS.includes(kind);
+  #mayStrike(fault: number, kind: FaultKind): boolean {
+    return (this.#only?.has(fault) ?? true) && this.#ends(fault, kind, this.#world.steps);
   }
 
   #targets(): Targets {
@@ -515,7 +512,7 @@ class Life implements Watcher {
   }
 
   #strike(fault: PlannedFault): void {
-    if (this.#isHealing || this.#isSpared(fault.kind)) return;
+    if (this.#isHealing || !this.#mayStrike(fault.number, fault.kind)) return;
     this.#hasBegun(fault.number, fault.kind);
     strike(fault, this.#targets());
   }

@@ -1,6 +1,6 @@
 /**
- * The disk of a machine, with a simulated disk for each folder. A call has two events: the system does it, also after the process that called has died, and the process
- * hears of it. A power cut ends both, and leaves of what was not synced only what `SimulatedDisk.afterPowerCut` says.
+ * The disk of a machine, with a simulated disk for each folder. A call that changes something has two events: the system does it, also after the process that called has died, and
+ * the process hears of it. A power cut ends both, and leaves of what was not synced only what `SimulatedDisk.afterPowerCut` says.
  */
 
 import type { Disk, LogFile, NewFile, ReadOptions, SlotFile } from '../../src/journal/disk.ts';
@@ -30,6 +30,8 @@ const SLOW_MS_MAX = 2_000;
 /** Share of the writes that the system brings to the disk by itself, some time later. */
 const WRITTEN_BACK = 0.05;
 const WRITE_BACK_MS = 100;
+/** The calls that change nothing, of which there are most: one event each. */
+const FINDS: readonly Call[] = ['list', 'size', 'read'];
 /** Until a process hears that a call has ended. */
 const HEARD_MS = 0.02;
 const NEVER = new Promise<never>(() => {});
@@ -136,7 +138,9 @@ export class MachineDisk {
         this.slowMs = this.#world.nowMs;
         this.#troubled(ms);
       }
-      return this.#world.wait(ms, `${call} ${name}`, powered);
+      // What changes nothing has no effect without the process that hears of it.
+      const { current = powered } = this.#world;
+      return this.#world.wait(ms, `${call} ${name}`, FINDS.includes(call) ? current : powered);
     };
     return disk;
   }
@@ -163,8 +167,8 @@ class ProcessDisk implements Disk {
   }
 
   prepare = () => this.#heard(this.#disk.prepare());
-  list = () => this.#heard(this.#disk.list());
-  size = (name: string) => this.#heard(this.#disk.size(name));
+  list = () => this.#found(this.#disk.list());
+  size = (name: string) => this.#found(this.#disk.size(name));
   replace = async (name: string, bytes: Buffer) => {
     const copy = Buffer.from(bytes);
     await this.#changed(this.#disk.replace(name, copy));
@@ -181,8 +185,9 @@ class ProcessDisk implements Disk {
 
   async *read(name: string, start?: number, end?: number, options?: ReadOptions): AsyncIterable<Buffer> {
     const chunks = this.#disk.read(name, start, end, options)[Symbol.asyncIterator]();
-    for (;;) {
-      const next = await this.#heard(chunks.next());
+    for (let count = 1; ; count += 1) {
+      const next = await this.#found(chunks.next());
+      if (count === 2 && !next.done) await this.#heard(Promise.resolve()); // others do something meanwhile
       options?.signal?.throwIfAborted();
       if (next.done) return;
       yield next.value;
@@ -253,6 +258,11 @@ class ProcessDisk implements Disk {
     } finally {
       this.#process.changes -= 1;
     }
+  }
+
+  /** Of a call whose only event is that the process hears of it. A fault takes no time by itself. */
+  #found<Value>(done: Promise<Value>): Promise<Value> {
+    return done.catch((error: Error) => this.#heard(Promise.reject(error)));
   }
 
   /** Settles as the call did, a moment later; never if the process has ended by then. */

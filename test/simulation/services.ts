@@ -25,6 +25,9 @@ const HOLDING_SHARE = 1 / 4;
 const DELAY_SHARE = 1 / 3;
 const DELAYED_SHARE = 2 / 3;
 const DELAY = ['--commit-delay', '300'];
+/** Share of the services that wait for an answer, or for their disk, for a few seconds only: few processes live for longer. */
+const IMPATIENT_SHARE = 1 / 2;
+const IMPATIENT = { forwardRequestMs: 3_000, ackMs: 3_000, diskAnswerMs: 3_000 };
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
@@ -50,7 +53,7 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
   const isDelayed = chance.happens(DELAY_SHARE);
   const delay = () => (isDelayed && chance.happens(DELAYED_SHARE) ? DELAY : []);
   const hub = isHosted ? hostedHub() : localHub();
-  return [
+  const services: PlannedService[] = [
     { machine: { ...hub, args: [...hub.args, ...delay()] }, sendsTo: { upstream: 'upstream' } },
     {
       machine: { name: 'd0', args: [...toHub('d0'), '--retain-bytes', '16384', ...delay()] },
@@ -67,6 +70,10 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
     { machine: { name: 'lone', args: [...SMALL, ...delay()] }, sendsTo: {} },
     ...engineServices(seed),
   ];
+  return services.map(({ machine, sendsTo }) => {
+    const limits = { ...(chance.happens(IMPATIENT_SHARE) && IMPATIENT), ...machine.limits };
+    return { machine: { ...machine, limits }, sendsTo };
+  });
 }
 
 function localHub(): MachineOptions {

@@ -8,10 +8,14 @@ import { rounds } from '../support/long.ts';
 import { newFolder } from '../support/program.ts';
 import { bundleSimulation, live } from './bundle.ts';
 import { Chance } from './chance.ts';
-import { faultKinds, planFaults } from './faults.ts';
+import { endsOf, type FaultKind, faultKinds, planFaults, requestKinds } from './faults.ts';
+import { strikeRequests } from './links.ts';
+import type { MessageFault } from './network.ts';
 import { optionsOf, type Replay } from './runner/replay.ts';
 import { idleReason, savedLives } from './runner/saved.ts';
 import { promiseOf, shrink } from './runner/shrink.ts';
+import type { Targets } from './strikes.ts';
+import { World } from './world.ts';
 
 test('the same seed gives the same life, in which every promise is kept', async (t) => {
   const bundle = join(newFolder(t), 'simulation.mjs');
@@ -41,8 +45,10 @@ test('a source that is broken on purpose breaks a promise, and so does the repla
   const found: Replay = { seed: 7, steps: 2_000 };
   const { code, outcome } = await live(bundle, optionsOf(found));
   assert.equal(code, 1);
-  // Each client that it leaves out is a life.
-  const lived = outcome!.lived!.slice(0, rounds({ long: 1_000, short: 6 }));
+  // Each client that it leaves out is a life: there are those of the service that broke the promise, at least.
+  const [service] = outcome!.broken!.split(' ');
+  const isOfAny = rounds({ long: 1, short: 0 }) > 0;
+  const lived = outcome!.lived!.filter((name) => isOfAny || name.endsWith(`-${service}`));
   const shrunk = await shrink(
     found,
     { ...outcome!, lived },
@@ -82,4 +88,48 @@ test('three lives in a row have every fault in their plans, also with one that h
     const planned = new Set(plans.flat().map(({ kind }) => kind));
     assert.deepEqual([...planned].sort(), [...faultKinds].sort(), `${first}`);
   }
+});
+
+test('half of the lives have all ends of processes, the others fewer, and none has one after 80,000 steps', () => {
+  const shares = Array.from({ length: 200 }, (_, seed) => {
+    const happens = endsOf(new Chance(seed));
+    assert.ok(!happens(1, 'crash', 80_001) && happens(1, 'disk full', 80_001));
+    const struck = Array.from({ length: 800 }, (_, at) => happens(at, 'crash', 100 * at));
+    return struck.filter(Boolean).length / struck.length;
+  });
+  const [all, few] = [shares.filter((share) => share === 1), shares.filter((share) => share < 0.2)];
+  assert.ok(all.length > 80 && all.length < 130 && few.length > 30, `${shares}`);
+});
+
+test('of the requests on a link some are struck in each way, and no strike at a plain upstream denies what it has delivered', () => {
+  const world = new World(1);
+  const targets = {
+    world,
+    upstreams: new Map([['u', {}]]),
+    engines: new Map(),
+    forwards: ['d0 to u'],
+    machines: new Map(),
+  };
+  const strikes = (leftOut?: number) => {
+    const numbers: number[] = [];
+    const begins = (number: number) => {
+      numbers.push(number);
+      return number !== leftOut;
+    };
+    const next = strikeRequests(begins, () => targets as unknown as Targets);
+    return { faults: Array.from({ length: 20_000 }, () => next('d0 to u')), numbers };
+  };
+  const { faults, numbers } = strikes();
+  const struck = faults.filter((fault): fault is MessageFault => fault !== undefined);
+  const kinds = new Set<FaultKind>(struck.map(({ kind }) => kind));
+  assert.deepEqual([...kinds].sort(), [...requestKinds, 'forged reply'].sort());
+  assert.ok(struck.length > 500 && struck.length < 700, `${struck.length}`);
+  for (const fault of struck)
+    if ('reply' in fault && fault.isDelivered)
+      assert.ok([502, 504].includes(fault.reply.status), JSON.stringify(fault));
+  // Without one of them, all others are as they were.
+  const without = strikes(numbers[3]).faults;
+  const changed = faults.flatMap((fault, at) => (fault?.kind === without[at]?.kind ? [] : [at]));
+  assert.equal(changed.length, 1);
+  assert.equal(without[changed[0]!], undefined);
 });

@@ -51,7 +51,7 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
   'nobody sends such a name or such a line': ['the sources of one deployment are those of another'],
   'all tokens may report and forward': ['a token that may only report may forward'],
   'no service has a hook': ['an outage counts as an answer that gives an event up'],
-  'no hub and no engine refuses an event, no engine removes one, and no destination changes its kind': [
+  'no engine removes an event, and no destination changes its kind': [
     'an engine that has removed all events of a journal gets all again',
   ],
   'the events of a request are all forwarded, and their keys are not looked up, or none is': [
