@@ -33,6 +33,7 @@ export interface Targets {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
+const TO_1970_MS = -Date.UTC(2026, 0, 1);
 const SLOW = [10, 100, 1_000];
 const CLIENTS = ['client-1', 'client-2'];
 /** The mean time for which a start finds its disk full: then retention makes space before the journal is open. */
@@ -210,8 +211,9 @@ function jumpClock(machine: Machine, chance: Chance, { world, network, count }: 
   const days = chance.integer(-50, 50);
   // Within a retention, events of before and after a jump are there together.
   const hours = chance.integer(-24, 24) * chance.oneOf([1, config.retainDays ?? 7]);
-  const far = [0, days * DAY_MS, Math.abs(days) * DAY_MS, -Date.UTC(2026, 0, 1)];
-  clock.offsetMs = chance.happens(0.5) ? clock.offsetMs + hours * HOUR_MS : chance.oneOf(far);
+  const far = [0, days * DAY_MS, Math.abs(days) * DAY_MS, TO_1970_MS];
+  // No system takes a time before 1970.
+  clock.offsetMs = chance.happens(0.5) ? Math.max(TO_1970_MS, clock.offsetMs + hours * HOUR_MS) : chance.oneOf(far);
   if (chance.happens(0.5)) return;
   silence(
     CLIENTS.map((client) => network.link(`${client}-${name}`, name)),

@@ -28,8 +28,8 @@ const LATE_S_MAX = 60;
 export const SNAPSHOT = 'forward-sources.json';
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 const DEAD_LETTER_BYTES = 64 * 1024 * 1024;
-/** Letters without a line take as much again as the limit, and letters that close others need no space of their own. */
-const WITH_NOTES = 2.5;
+/** Letters without a line take as much again as the limit, and each of all these may have a shorter one that closes it. */
+const WITH_NOTES = 4;
 
 /** @returns what is wrong, if anything is */
 export async function wrongAtRest(folder: Folder): Promise<string | undefined> {
