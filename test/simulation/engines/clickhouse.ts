@@ -34,8 +34,8 @@ export class Clickhouse extends Engine {
   readonly isTable = true;
   readonly #parts: Part[] = [];
   readonly #tokens = new Set<string>();
-  /** Each source with a last seq that a server said when it lacked some. */
-  readonly #saidTooLow = new Set<string>();
+  /** By source: what a server said when it lacked events, and the last seq that others had. */
+  readonly #saidTooLow = new Map<string, { readonly seq: number; readonly last: number }[]>();
 
   constructor(world: World, network: Network, name: string, met: (state: EngineState) => void) {
     super(world, network, name, met);
@@ -101,7 +101,9 @@ export class Clickhouse extends Engine {
       this.#parts.push({ source, lines, thereMs });
       // A token of a server that did not have the rows, or one after the answer of a server that lagged: the insert before may still
       // arrive.
-      const isAnother = /^\S+ ([\w-]+:){3}\d+$/.test(token) || this.#saidTooLow.has(`${source} ${lines[0]!.seq - 1}`);
+      const first = lines[0]!.seq;
+      const isAfterLow = this.#saidTooLow.get(source)?.some(({ seq, last }) => seq < first && first <= last + 1);
+      const isAnother = /^\S+ ([\w-]+:){3}\d+$/.test(token) || isAfterLow;
       if (isAnother) for (const { id } of lines) this.mayBeTwice.add(id);
       this.store(source, lines);
       this.met('clickhouse insert');
@@ -122,7 +124,11 @@ export class Clickhouse extends Engine {
       }
       for (const line of part.lines) if (line.seq > (last?.seq ?? 0)) last = line;
     }
-    if (isLate) this.#saidTooLow.add(`${source} ${last?.seq ?? 0}`);
+    if (isLate) {
+      const seqs = this.#parts.filter((part) => part.source === source).map(({ lines }) => lines.at(-1)!.seq);
+      const low = { seq: last?.seq ?? 0, last: Math.max(...seqs) };
+      this.#saidTooLow.set(source, [...(this.#saidTooLow.get(source) ?? []), low]);
+    }
     return done(`${JSON.stringify([last?.seq ?? 0, last?.id ?? NO_ID, '26.9.2.1'])}\n`);
   }
 }
