@@ -176,10 +176,14 @@ export class WaysOut {
       const disk = openDisk(journal.folder);
       const to = oracle.destinationsOf(journal).get(name)!;
       const isAsked = !('received' in to) && readCursor(journal.disk, name) !== undefined;
-      const done = isAsked ? Number.POSITIVE_INFINITY : cursorSeq(journal.disk, name);
+      let done = isAsked ? Number.POSITIVE_INFINITY : cursorSeq(journal.disk, name);
       const letters = [...(await readLetterStates(disk, name, limits)).all];
       await disk.remove(stateName(name)).catch(unlessAbsent(undefined));
-      for (const { first, last } of letters.filter((letter) => isOpen(letter) && letter.last <= done)) {
+      for (const { first, last, outcome } of letters.filter(isOpen)) {
+        // After `forward from` a plain one gets again what it has refused: then these are the next events.
+        const isNext = first === done + 1;
+        if (last > done && !isNext && outcome !== 'removed') continue;
+        if (isNext) done = last;
         const given = linesOf(oracle, journal).filter(({ seq }) => first <= seq && seq <= last);
         oracle.history.leaveOut(
           to,
