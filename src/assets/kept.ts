@@ -10,7 +10,7 @@ import type { Line, Remark } from '../journal/look/reading.ts';
 import { seekLine } from '../journal/look/seek.ts';
 import { lastLine } from '../journal/open/scan.ts';
 import type { Progress } from '../journal/progress.ts';
-import { type Contents, contentsOf, STATE_FILE } from '../journal/segments.ts';
+import { type Contents, contentsOf, type GoneRange, STATE_FILE } from '../journal/segments.ts';
 import { createNotices, type Notices } from '../telemetry/log.ts';
 import { AssetStates } from './asset-state.ts';
 import { type Kept, readState, type Saved } from './state-file.ts';
@@ -113,9 +113,13 @@ export function noteUnseen({ notices }: Pick<Loading, 'notices'>, kept: Kept, { 
     first_seq: range.first,
     last_seq: range.last,
   });
-  kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
-  kept.seq = clearedSeq;
+  passUnseen(kept, range);
   if (kept.end.seq < clearedSeq) kept.end = { seq: clearedSeq, id: '', crc: '' };
+}
+
+function passUnseen(kept: Kept, range: GoneRange): void {
+  kept.unseen = [...kept.unseen, range].slice(-UNSEEN_MAX);
+  kept.seq = range.last;
 }
 
 export interface Folding {
@@ -148,10 +152,12 @@ function takeLines(kept: Kept, lines: readonly Line[]): void {
   for (const { bytes, start, end, seq } of lines) {
     const text = timeOf(bytes, start, seq);
     if (text !== time) [time, timeMs] = [text, Date.parse(text)]; // the lines of a batch have the same time
+    // Retention had removed them before a backup, and a restored folder has what is before them, or a repair did not find them.
+    if (seq > kept.seq + 1) passUnseen(kept, { first: kept.seq + 1, last: seq - 1 });
+    kept.seq = seq;
     kept.states.take(seq, timeMs, reportedOf(bytes, start, end, seq));
   }
   const last = lines.at(-1)!;
-  kept.seq = last.seq;
   if (last.seq >= kept.end.seq) kept.end = markOf(last.bytes, last.start, last.end, last.seq);
 }
 

@@ -117,9 +117,11 @@ test('a repair keeps the state if its last line is left, and otherwise it is mad
   }
 });
 
-test('a gap in a restored backup hides no event before it', async () => {
-  const gap = goneName({ first: 4, last: 6 }, 'removed');
-  const disk = diskWith({ [segmentName(1)]: segment(1, 3), [gap]: Buffer.alloc(0), [segmentName(7)]: segment(7, 2) });
-  const { assets, firstSeq, kept } = await read(disk);
-  assert.deepEqual([countOf(assets), firstSeq, kept.sinceSeq, kept.unseen], [5, 1, 1, []]);
+test('a gap in a restored or repaired journal hides no event before it, and is named as what does not count [kept-5]', async () => {
+  for (const why of ['removed', 'lost'] as const) {
+    const range = { first: 4, last: 6 };
+    const files = { [segmentName(1)]: segment(1, 3), [segmentName(7)]: segment(7, 2) };
+    const { assets, firstSeq, kept } = await read(diskWith({ ...files, [goneName(range, why)]: Buffer.alloc(0) }));
+    assert.deepEqual([countOf(assets), firstSeq, kept.sinceSeq, kept.unseen], [5, 1, 1, [range]]);
+  }
 });

@@ -151,10 +151,7 @@ function sourceOf(disk: Disk, deployment: string | undefined, remarks: ReaderRem
 /** @returns sentences about events that the state does not count */
 function lackingIn({ sinceSeq, unseen }: Kept): string[] {
   const first = sinceSeq > 1 ? [`the events before ${sinceSeq} do not count: they were removed`] : [];
-  return [
-    ...first,
-    ...unseen.map(({ first, last }) => `the events ${first} to ${last} do not count: they were removed`),
-  ];
+  return [...first, ...unseen.map(({ first, last }) => `the events ${first} to ${last} do not count: they are gone`)];
 }
 
 /** Reads the last file, whose end might be torn. @returns 0 for an empty journal */
