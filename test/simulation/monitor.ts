@@ -42,8 +42,9 @@ export async function askServices({ world, network, oracle, machines }: Parts): 
     if (machine.config.deployments !== '') continue; // these need tokens
     const [journal] = machine.journals as [MachineJournal];
     ask('/metrics', ({ body }) => wrongMetrics(journal, [...oracle.destinationsOf(journal).keys()], body));
-    // What a restore has taken back, a source may be ahead of.
-    if (!oracle.history.wasRestored) ask('/sources', ({ body }) => wrongSources(oracle.viewOf(journal), body));
+    const view = oracle.viewOf(journal);
+    // What a restore or a repair has taken is missing for good if no journal has the id any more.
+    if (!oracle.history.wasRestored && !view.wasBroken) ask('/sources', ({ body }) => wrongSources(view, body));
   }
   await world.run(() => left === 0 || oracle.broken !== undefined);
 }

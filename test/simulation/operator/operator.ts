@@ -19,7 +19,7 @@ import type { Machine, MachineJournal, Work } from '../machine.ts';
 import { JournalView } from '../oracle/journal-view.ts';
 import type { Oracle } from '../oracle/oracle.ts';
 import { Incarnation, type World } from '../world.ts';
-import { checkBackup, checkLetters, checkRepaired } from './checks.ts';
+import { checkBackup, checkLetters, checkRepaired, openLetters } from './checks.ts';
 import { breakJournal, changedMarker, changeKeys, type Damage, damageCursor, refusedCopy } from './damage.ts';
 import { filesOf } from './folder.ts';
 import { WaysOut } from './ways-out.ts';
@@ -227,7 +227,7 @@ export class Operator {
     const run = async () => {
       const { acknowledged: seqs, lines } = oracle.viewOf(journal);
       const acknowledged = [...seqs].map((seq) => lines.get(seq)!);
-      const open = oracle.openLetters(journal);
+      const open = openLetters(oracle, journal);
       try {
         const source = machine.disk.openFor(process, folder);
         const { isComplete } = await backUp({ source, target: backup.disk, progress, limits });

@@ -1,5 +1,7 @@
 /** What an observer knows of the dead letters of one destination, from their durable bytes, with a parser of its own. */
 
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+
 interface Letter {
   readonly time: string;
   readonly outcome: string;
@@ -134,4 +136,11 @@ export class LettersView {
     this.#states = states;
     return undefined;
   }
+}
+
+/** @returns the dead letters of a destination as a process reads them: a power cut may take the last ones */
+export function lettersOf(disk: SimulatedDisk, name: string): LettersView {
+  const letters = new LettersView();
+  letters.refresh(disk.bytes(`dead-${name}.jsonl`));
+  return letters;
 }

@@ -14,7 +14,7 @@ import { detailsOf } from './details.ts';
 import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
-import type { LetterRules } from './letters-view.ts';
+import { type LetterRules, lettersOf } from './letters-view.ts';
 import { Losses } from './losses.ts';
 import { Paces } from './pace.ts';
 import { Readings } from './readings.ts';
@@ -103,11 +103,6 @@ export class Oracle {
     this.#losses.repaired(journal, watched);
   }
 
-  /** @returns by destination, the seqs of the dead letters that are open */
-  openLetters(journal: MachineJournal): Map<string, readonly number[]> {
-    return new Map(this.#watched.get(journal)!.sendsTo.map(({ name, letters }) => [name, letters.open]));
-  }
-
   restoresOf(journal: MachineJournal): number {
     return this.#watched.get(journal)!.restores;
   }
@@ -194,7 +189,10 @@ export class Oracle {
     const destination = this.#watched.get(journal)!.sendsTo.find(({ name }) => name === ack);
     // A hub that was restored says at the next request what it has.
     if (destination === undefined || this.history.rolledBack.has(line.id)) return false;
-    return (!mayBeNamed && destination.letters.isOpen(line.seq)) || !this.#settledAt(journal, destination)(line);
+    // A service believes a `skip` whose process died before its sync; if the power goes, the letter is open again.
+    const isOpen = () =>
+      destination.letters.isOpen(line.seq) && lettersOf(journal.disk, destination.name).isOpen(line.seq);
+    return (!mayBeNamed && isOpen()) || !this.#settledAt(journal, destination)(line);
   }
 
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
