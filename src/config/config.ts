@@ -90,9 +90,6 @@ const whenBehind = ['refuse', 'remove'] as const;
 /** A quarter of a smaller value would be less than the smallest file. */
 const LEAST_KEPT_BYTES = (limits.leastSegmentBytes * 100) / limits.segmentPercent;
 
-/** Why `idleTimeout` has bounds. */
-const NO_IDLE_TIME = 'is not a whole number of seconds (fewer cut off slow requests, more keep clients that are gone)';
-
 /** In the order of the help. */
 export const options: Options<Config> = {
   host: {
@@ -247,7 +244,7 @@ export const options: Options<Config> = {
     argument: 'SECONDS',
     help: 'close a connection that is idle for longer; more than a load balancer waits [75]',
     initial: undefined,
-    parse: (text) => integer(text, limits.leastIdleMs / 1000, limits.idleMsMax / 1000, NO_IDLE_TIME),
+    parse: (text) => integer(text, limits.leastIdleMs / 1000, limits.idleMsMax / 1000),
   },
   commitDelay: {
     argument: 'MS',

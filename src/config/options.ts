@@ -191,13 +191,10 @@ export function trueOrFalse(text: string): boolean {
   return matching(text, /^(true|false)$/, 'is not true or false') === 'true';
 }
 
-/**
- * For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included
- * @param problem the start of the error, which can give the reason of the bounds
- */
-export function integer(text: string, min: number, max: number, problem = 'is not a whole number'): number {
+/** For `parse`. @throws Error if the text is no whole number from `min` to `max`, both included */
+export function integer(text: string, min: number, max: number): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(value >= min && value <= max)) throw new Error(`${problem} from ${min} to ${max}`);
+  if (!(value >= min && value <= max)) throw new Error(`is not a whole number from ${min} to ${max}`);
   return value;
 }
 

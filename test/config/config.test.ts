@@ -138,7 +138,7 @@ test('every bad value is reported, with its source and the expected form', () =>
     '--segment-bytes "1" is not from 4096 to 1073741824 bytes',
     `--min-free-bytes "5G" ${NO_SIZE}`,
     '--max-connections "0" is not a whole number from 1 to 65536',
-    '--idle-timeout "14" is not a whole number of seconds (fewer cut off slow requests, more keep clients that are gone) from 15 to 7200',
+    '--idle-timeout "14" is not a whole number from 15 to 7200',
     '--log-level "loud" is not a level; use one of error, warn, info, debug',
   ]);
   assert.deepEqual(problems(['--port']), ['--port needs a value: --port PORT']);
