@@ -109,7 +109,7 @@ test('the cursor of a hub is synced after many events', async () => {
 test('a sync that fails is tried again, with a warning', async () => {
   const disk = diskUpTo(10);
   const hub = new Model('hub');
-  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 50 } });
+  const bench = startPipe(disk, 10, () => hub, { limits: { forwardSyncMs: 1_000 } });
   await bench.untilDone();
   await eventually('the cursor is synced', async () => {
     await bench.pipe.check([]);
@@ -117,7 +117,7 @@ test('a sync that fails is tried again, with a warning', async () => {
   });
   await record(bench, 11);
   disk.fault = (call, name) => (call === 'sync' && name === CURSOR ? systemError('EIO', name) : undefined);
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  await new Promise((resolve) => setTimeout(resolve, 1_100));
   await bench.pipe.check([]);
   assert.deepEqual(
     bench.log.filter(({ level }) => level === 'warn').map(({ message }) => message),

@@ -23,7 +23,9 @@ function wrongOrder(
   history: History,
 ): number | undefined {
   if (history.wasRestored || view.wasBroken) return undefined;
-  const seqs = new Map([...view.lines.values()].map(({ id, seq }) => [id, seq]));
+  // A hub has an event again under another id of its journal.
+  const seqs = new Map<string, number>();
+  for (const { id, seq } of view.lines.values()) seqs.set(id, Math.min(seq, seqs.get(id) ?? seq));
   let last = 0;
   for (const id of received.keys()) {
     const seq = seqs.get(id) ?? last;
