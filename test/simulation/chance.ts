@@ -1,3 +1,5 @@
+import { crc32 } from 'node:zlib';
+
 /** A stream of chance: the same seed gives the same numbers. The generator is SplitMix32. */
 export class Chance {
   #state: number;
@@ -41,5 +43,43 @@ export class Chance {
   uuid(): string {
     const hex = Array.from({ length: 4 }, () => this.next().toString(16).padStart(8, '0')).join('');
     return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${'89ab'[this.next() & 3]}${hex.slice(17, 20)}-${hex.slice(20)}`;
+  }
+}
+
+/** Strikes at some of many calls, or requests, of one kind. Leaving one out changes none of the others. */
+export class Strikes {
+  readonly #name: string;
+  readonly #chance: Chance;
+  readonly #meanGap: (count: number) => number;
+  readonly #numbersMax: number;
+  #count = 0;
+  #struck = 0;
+  /** At which call the next strike is. */
+  #due: number;
+
+  /**
+   * @param name decides the numbers of the strikes, which are from 1 to `numbersMax`
+   * @param meanGap returns the mean number of calls from one strike to the next, by the number of calls so far
+   */
+  constructor(name: string, chance: Chance, meanGap: (count: number) => number, numbersMax: number) {
+    this.#name = name;
+    this.#chance = chance;
+    this.#meanGap = meanGap;
+    this.#numbersMax = numbersMax;
+    this.#due = this.#nextDue();
+  }
+
+  /** Called at each call. @returns the number of the strike, and the chance that decides its details; undefined if there is none */
+  next(): { readonly number: number; readonly chance: Chance } | undefined {
+    this.#count += 1;
+    if (this.#count < this.#due) return undefined;
+    this.#due = this.#nextDue();
+    this.#struck += 1;
+    const number = 1 + (crc32(`${this.#name} ${this.#struck}`) % this.#numbersMax);
+    return { number, chance: new Chance(this.#chance.next()) };
+  }
+
+  #nextDue(): number {
+    return this.#count + Math.ceil(this.#chance.exponentialMs(this.#meanGap(this.#count)));
   }
 }

@@ -36,12 +36,13 @@ const operatorKinds = ['restore device', 'restore hub', 'clone', 'repair'] as co
 
 /** Those of the plan. */
 export const faultKinds = [...otherKinds, ...diskKinds, ...networkKinds, ...operatorKinds];
+export const allKinds = [...faultKinds, ...requestKinds];
 
 export type LinkFault = Exclude<(typeof networkKinds)[number], 'upstream error'>;
 export type OperatorKind = (typeof operatorKinds)[number];
 export type RequestKind = (typeof requestKinds)[number];
 export type PlannedKind = (typeof faultKinds)[number];
-export type FaultKind = PlannedKind | RequestKind;
+export type FaultKind = (typeof allKinds)[number];
 
 export interface PlannedFault {
   readonly number: number;

@@ -301,14 +301,14 @@ class Life implements Watcher {
     const chance = this.#world.chance(`start ${machine.name} ${machine.starts}`);
     const fault = faultOfStart(chance, this.#machines.indexOf(machine), machine.starts, isAfterStop);
     if (fault === undefined || !this.#mayStrike(fault.number, fault.kind)) return;
-    this.#hasBegun(fault.number, fault.kind);
+    this.#noteStrike(fault.number, fault.kind);
     strikeStart(machine, fault, this.#targets());
   }
 
   startFailed(machine: Machine, error: Error): void {
     this.states.startFailed();
     const code = error instanceof StartError ? error.exitCode : undefined;
-    if (code === exitCodes.diskFailed) this.#hasEnded(machine, code);
+    if (code === exitCodes.diskFailed) this.#restartAfter(machine, code);
     else if (code === exitCodes.damaged && this.#operator.refused(machine)) this.#restart(machine);
     else if (code === exitCodes.damaged && this.#reorders) this.#isRefused = true;
     else this.#broken ??= `${machine.name} does not start: ${error.message}`;
@@ -316,10 +316,10 @@ class Life implements Watcher {
 
   ended(machine: Machine, code: number, changes: number): void {
     for (const journal of machine.journals) this.#oracle.ended(journal, code, changes);
-    this.#hasEnded(machine, code);
+    this.#restartAfter(machine, code);
   }
 
-  #hasEnded(machine: Machine, code: number): void {
+  #restartAfter(machine: Machine, code: number): void {
     this.states.ended(code);
     this.#count(`exit ${code}`);
     if (code === exitCodes.done) this.#stopped.add(machine);
@@ -483,12 +483,12 @@ class Life implements Watcher {
   #begins(first: number): (number: number, kind: FaultKind) => boolean {
     return (number, kind) => {
       const mayStrike = this.#mayStrike(first + number, kind) && !isLeftOut(kind, this.#world.seed);
-      if (mayStrike && !this.#isHealing) this.#hasBegun(first + number, kind);
+      if (mayStrike && !this.#isHealing) this.#noteStrike(first + number, kind);
       return mayStrike && !this.#isHealing;
     };
   }
 
-  #hasBegun(fault: number, kind: FaultKind): void {
+  #noteStrike(fault: number, kind: FaultKind): void {
     this.struck.push([fault, kind, Math.floor(this.#world.nowMs)]);
   }
 
@@ -513,7 +513,7 @@ class Life implements Watcher {
 
   #strike(fault: PlannedFault): void {
     if (this.#isHealing || !this.#mayStrike(fault.number, fault.kind)) return;
-    this.#hasBegun(fault.number, fault.kind);
+    this.#noteStrike(fault.number, fault.kind);
     strike(fault, this.#targets());
   }
 }

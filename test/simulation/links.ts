@@ -1,8 +1,7 @@
 /** What goes wrong with requests on their way: as the plan says, and with a few on each link by chance. */
 
-import { crc32 } from 'node:zlib';
 import type { HttpReply } from '../../src/client/connection.ts';
-import { Chance } from './chance.ts';
+import { type Chance, Strikes } from './chance.ts';
 import { type FaultKind, type LinkFault, type PlannedFault, requestKinds } from './faults.ts';
 import type { Machine } from './machine.ts';
 import { GATEWAY, type MessageFault } from './network.ts';
@@ -22,15 +21,6 @@ interface Forged {
   readonly reply: HttpReply;
 }
 
-/** The requests on one link. */
-interface Requests {
-  count: number;
-  /** At which of them the next strike is. */
-  due: number;
-  struck: number;
-  readonly chance: Chance;
-}
-
 /**
  * Each link has a stream of chance, and numbers, of its own, so that leaving one strike out changes little of the others.
  * @param begins asked about each strike by its number, from 1
@@ -40,19 +30,16 @@ export function strikeRequests(
   begins: (number: number, kind: FaultKind) => boolean,
   targets: () => Targets,
 ): (link: string) => MessageFault | undefined {
-  const made = new Map<string, Requests>();
+  const made = new Map<string, Strikes>();
   return (link) => {
-    const { world } = targets();
-    const requests = made.get(link) ?? { count: 0, due: 0, struck: 0, chance: world.chance(`requests ${link}`) };
-    made.set(link, requests);
-    if (requests.due === 0) requests.due = nextDue(requests);
-    requests.count += 1;
-    if (requests.count < requests.due) return undefined;
-    requests.due = nextDue(requests);
-    requests.struck += 1;
-    const chance = new Chance(requests.chance.next());
+    const ofLink = () => targets().world.chance(`requests ${link}`);
+    const strikes = made.get(link) ?? new Strikes(link, ofLink(), () => REQUESTS, NUMBERS_MAX);
+    made.set(link, strikes);
+    const struck = strikes.next();
+    if (struck === undefined) return undefined;
+    const { number, chance } = struck;
     const kind = chance.oneOf(KINDS);
-    if (!begins(1 + (crc32(`${link} ${requests.struck}`) % NUMBERS_MAX), kind)) return undefined;
+    if (!begins(number, kind)) return undefined;
     if (kind === 'reply cut') return { kind };
     const { upstreams, engines, forwards, machines } = targets();
     const [from, host] = link.split(' to ') as [string, string];
@@ -62,10 +49,6 @@ export function strikeRequests(
       ? { ...answer, mayCome: () => knowsHub(machines.get(from)!) }
       : answer;
   };
-}
-
-function nextDue({ count, chance }: Requests): number {
-  return count + Math.ceil(chance.exponentialMs(REQUESTS));
 }
 
 /** @param isPlain whether it is about a plain upstream */

@@ -1,8 +1,7 @@
 /** What each fault does, and to whom. A fault is counted when it has really happened. */
 
-import { crc32 } from 'node:zlib';
 import { type Call, type Fault, type FileRemains, systemError } from '../support/simulated-disk.ts';
-import { Chance } from './chance.ts';
+import { Chance, Strikes } from './chance.ts';
 import type { Engine } from './engines/engine.ts';
 import type { FaultKind, PlannedFault, StartFault } from './faults.ts';
 import { disturbLink } from './links.ts';
@@ -148,15 +147,6 @@ const CURSOR_CALLS = 100;
 /** Numbers of strikes at calls of all kinds are below. */
 const SELDOM_MAX = 90_000;
 
-/** Calls of one kind, for files of one kind. */
-interface SeldomCalls {
-  count: number;
-  /** At which of them the next strike is. */
-  due: number;
-  struck: number;
-  readonly chance: Chance;
-}
-
 /**
  * Strikes calls for files that are seldom written, from now on: what is done with them has an order. Each kind of call has a stream of
  * chance, and numbers, of its own, so that leaving one strike out changes little of the others.
@@ -167,7 +157,7 @@ export function strikeSeldomFiles(
   begins: (number: number, kind: FaultKind) => boolean,
   targets: Targets,
 ): void {
-  const made = new Map<string, SeldomCalls>();
+  const made = new Map<string, Strikes>();
   machine.disk.faults.add((call, name, bytes, folder) => {
     const isLetter = LETTERS.test(name);
     const isCursor = call === 'sync' && CURSORS.test(name);
@@ -177,31 +167,21 @@ export function strikeSeldomFiles(
     const of = isOfFolder ? machine.disk.in(folder).unsyncedNames() : [name];
     const what = `${call} ${[...new Set(of.map((one) => one.replace(/\d+/g, '')))].sort()}`;
     const fewest = isCursor ? CURSOR_CALLS : isLetter || isOfFolder || MARKERS.test(name) ? FEW_CALLS : SELDOM_CALLS;
-    const calls = made.get(what) ?? newCalls(targets.world.chance(`seldom ${machine.name} ${what}`), fewest);
-    made.set(what, calls);
-    calls.count += 1;
-    if (calls.count < calls.due) return undefined;
-    calls.due = nextDue(calls, fewest);
-    calls.struck += 1;
-    const chance = new Chance(calls.chance.next());
+    const ofCalls = () => targets.world.chance(`seldom ${machine.name} ${what}`);
+    const strikes = made.get(what) ?? new Strikes(what, ofCalls(), (count) => 2 * count + fewest, SELDOM_MAX);
+    made.set(what, strikes);
+    const struck = strikes.next();
+    if (struck === undefined) return undefined;
+    const { number, chance } = struck;
     const error = call === 'read' ? 'read error' : call.startsWith('sync') ? 'sync error' : 'write error';
     const cut = call === 'write' && bytes > 1 ? 'torn write' : 'power cut';
     const kind = call === 'read' ? error : chance.oneOf(['crash', cut, error] as const);
-    if (!begins(1 + (crc32(`${what} ${calls.struck}`) % SELDOM_MAX), kind)) return undefined;
+    if (!begins(number, kind)) return undefined;
     if (kind === 'torn write') return tearNow(machine, { name, bytes, folder }, chance, targets);
     return kind === 'crash' || kind === 'power cut'
       ? endNow(machine, call, kind, chance, targets)
       : failure(machine, kind, name, chance, targets);
   });
-}
-
-function newCalls(chance: Chance, fewest: number): SeldomCalls {
-  const calls = { count: 0, due: 0, struck: 0, chance };
-  return { ...calls, due: nextDue(calls, fewest) };
-}
-
-function nextDue({ count, chance }: SeldomCalls, fewest: number): number {
-  return count + Math.ceil(chance.exponentialMs(2 * count + fewest));
 }
 
 /** Far, or for hours or days; with nothing reported for a while after half of the jumps: then all that a service has is old. */

@@ -3,7 +3,7 @@
 import { limits } from '../../../src/config/limits.ts';
 import { continueFrom, newIdentity, skip } from '../../../src/forward/by-hand.ts';
 import { isOpen } from '../../../src/forward/ledger/letter.ts';
-import { deadLettersName, readLetterStates } from '../../../src/forward/ledger/letters.ts';
+import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { readRetry, writeRetry } from '../../../src/forward/pipe/retry.ts';
 import { stateName } from '../../../src/forward/pipe/status.ts';
 import { readSource } from '../../../src/forward/source.ts';
@@ -13,7 +13,7 @@ import type { MachineJournal, Work } from '../machine.ts';
 import { GATEWAY } from '../network.ts';
 import { cursorSeq, readCursor } from '../oracle/cursor.ts';
 import { type Place, sourceOf } from '../oracle/destinations.ts';
-import { LettersView } from '../oracle/letters-view.ts';
+import { lettersOf } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
 import { Incarnation } from '../world.ts';
 import { linesOf, linesThere } from './checks.ts';
@@ -49,7 +49,7 @@ export class WaysOut {
     else if (full !== undefined && this.#chance.happens(0.5)) this.#giveUp(journal, full.name);
     else if (full !== undefined || this.#chance.happens(0.05)) this.#retry(journal);
     // "503 each time as long as that is open."
-    else if (openLetters(journal, ack).length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
+    else if (lettersOf(journal.disk, ack).open.length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
     // An upstream says nothing of its events, so that only another folder leads to a fork.
     const isPlain = (name: string) => 'received' in oracle.destinationsOf(journal).get(name)!;
     const isChanged = oracle.history.wasRestored || oracle.viewOf(journal).wasBroken;
@@ -212,11 +212,4 @@ export class WaysOut {
     };
     world.plan(0, 'retry', () => void run().catch((error: Error) => world.note(`  retry: ${error.message}`)), process);
   }
-}
-
-/** @returns the events about which a dead letter is open */
-function openLetters({ disk }: MachineJournal, name: string): number[] {
-  const letters = new LettersView();
-  letters.refresh(disk.bytes(deadLettersName(name)));
-  return letters.open;
 }

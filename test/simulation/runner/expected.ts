@@ -5,7 +5,7 @@ import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
 import type { ShownState } from '../../../src/forward/pipe/status.ts';
 import type { FindingKind } from '../../../src/journal/open/recovery.ts';
 import type { JournalState, Trouble } from '../../../src/journal/state.ts';
-import { faultKinds, requestKinds } from '../faults.ts';
+import { allKinds } from '../faults.ts';
 
 /** What happened to the files that retention chose; `interrupted`: an earlier run had begun to remove them. */
 type Removal = '--retain-bytes' | '--retain-days' | '--keep-free' | 'interrupted';
@@ -139,7 +139,7 @@ export class Total {
   missing(): string[] {
     const wanted = Object.entries(states).filter(([, why]) => why === REACHED);
     return [
-      ...[...faultKinds, ...requestKinds].filter((name) => !this.#sums.faults.has(name)),
+      ...allKinds.filter((name) => !this.#sums.faults.has(name)),
       ...wanted.map(([name]) => name).filter((name) => !this.#sums.states.has(name)),
     ];
   }

@@ -8,7 +8,7 @@ import { allMutants, type Mutant } from '../../faults/mutants/mutant.ts';
 import { root } from '../../support/program.ts';
 import { each } from '../../support/tools.ts';
 import { bundleSimulation, type Lived, live } from '../bundle.ts';
-import { type FaultKind, faultKinds, requestKinds } from '../faults.ts';
+import { allKinds, type FaultKind } from '../faults.ts';
 import type { Outcome } from '../life.ts';
 import { optionsOf, type Replay } from './replay.ts';
 import { fewest, promiseOf } from './shrink.ts';
@@ -52,7 +52,7 @@ export async function tryMutants(word: string, steps: number): Promise<number> {
   process.stdout.write('\nsurvivors, by file:\n');
   for (const { breaks, file } of survivors.toSorted((a, b) => (a.file < b.file ? -1 : 1)))
     process.stdout.write(`${file}: ${breaks}\n`);
-  const unneeded = [...faultKinds, ...requestKinds].filter((kind) => !needed.has(kind));
+  const unneeded = allKinds.filter((kind) => !needed.has(kind));
   process.stdout.write(`faults that none has needed: ${unneeded.join(', ')}\n`);
   const total = `${counts.died} died, ${counts.survived} survived, ${counts.stale} stale`;
   const notTried = `${lived.length - chosen.length} that no life can notice (runner/unseen.ts)`;
