@@ -34,7 +34,7 @@ export class Checks {
     if (!this.#isChecking) this.#plan();
   };
 
-  /** Ends the checks, after the one that is under way. */
+  /** Ends the checks. A check that has begun is finished. */
   stop(): void {
     this.#isRunning = false;
     clearTimeout(this.#timer);

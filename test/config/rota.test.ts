@@ -61,7 +61,7 @@ test('there is a timer only while there is a key', async (t) => {
   assert.equal(running.size, 0);
 });
 
-test('a key is looked at soon, after each pause, and again if that was asked for meanwhile', async () => {
+test('a key is looked at soon, after each pause, and again if a request for it came during the look', async () => {
   const looks: string[] = [];
   const first = gate();
   const look = async (key: string) => {

@@ -30,7 +30,7 @@ const SLOW_MS_MAX = 2_000;
 /** Share of the writes that the system brings to the disk by itself, some time later. */
 const WRITTEN_BACK = 0.05;
 const WRITE_BACK_MS = 100;
-/** The calls that change nothing, of which there are most: one event each. */
+/** The most frequent calls change nothing, and are one event each. */
 const FINDS: readonly Call[] = ['list', 'size', 'read'];
 /** Until a process hears that a call has ended. */
 const HEARD_MS = 0.02;
@@ -187,7 +187,7 @@ class ProcessDisk implements Disk {
     const chunks = this.#disk.read(name, start, end, options)[Symbol.asyncIterator]();
     for (let count = 1; ; count += 1) {
       const next = await this.#found(chunks.next());
-      if (count === 2 && !next.done) await this.#heard(Promise.resolve()); // others do something meanwhile
+      if (count === 2 && !next.done) await this.#heard(Promise.resolve()); // so that others run between two chunks
       options?.signal?.throwIfAborted();
       if (next.done) return;
       yield next.value;

@@ -397,7 +397,7 @@ export class Pipe implements SendingContext {
     const head = backlog.head(0);
     if (head === undefined) {
       await this.#saveIdle();
-      if (backlog.head(0) !== undefined) return IDLE; // read ahead meanwhile: what comes after it may never be there
+      if (backlog.head(0) !== undefined) return IDLE; // the save let the journal be read on; no later event might come
       if (Math.max(ledger.value.seq, ledger.namedSeq) >= lastSeq) this.#trouble.end();
       this.#changed();
       return (await this.#isQuiet()) ? ASKING : IDLE;

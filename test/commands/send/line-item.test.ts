@@ -45,7 +45,7 @@ const events: readonly PlainEvent[] = [undefined, origin].flatMap((one) =>
 );
 const lines = makeLines(events.length, undefined, (seq) => events[seq - 1]!).lines.map((line) => line.subarray(0, -1));
 
-test('the event of a journal line is that of its parsed report, with its time and its key', () => {
+test('a journal line has the event of its parsed report, with its time and its key', () => {
   const readEvent = eventReader(limits);
   const eventOf = (text: string) => readEvent(readItemText(text, limits));
   for (const keepTimes of [false, true]) {

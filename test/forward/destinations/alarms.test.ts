@@ -36,7 +36,7 @@ async function hookTo(t: Scope, members: object, answer: (got: Got, count: numbe
   return { got, args: ['--forward', file] };
 }
 
-test('a check that fails five times and passes is two posts, which say what was before, also where nobody may read', async (t) => {
+test('a check that fails five times and then passes causes two posts with the result before, also with --no-read', async (t) => {
   const { got, args } = await hookTo(t, {});
   const service = await serve(t, { args: [...args, '--no-read'], limits });
   const all = [true, false, false, false, false, false, true, true];

@@ -216,7 +216,7 @@ test('a hub gets lines: what each answer means [targets-4]', async (t) => {
   }
 });
 
-test('a hub that says so gets packed lines, and those that it does not understand at once again as they are', async (t) => {
+test('a hub that accepts gzip gets packed lines, and gets them again unpacked if it refuses them', async (t) => {
   const long: PlainEvent = { ...orders, description: 'x'.repeat(400) };
   let refusal: Scripted | undefined;
   let gzip: unknown = true;

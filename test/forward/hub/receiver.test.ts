@@ -51,7 +51,7 @@ test('a line that was recorded here before, or that the journals which get the e
   assert.deepEqual([...forwardedIn(hub.disk).keys()], [sourceOf(2)]);
 });
 
-test('lines that came through this journal, or through one that gets its events, are refused, however far that is', async () => {
+test('lines that came through this journal, or through any journal that its events reach, are refused', async () => {
   const next = sourceOf(9);
   const hub = await TestHub.open(new SimulatedDisk(), { via: [next] });
   const sent = new SentJournal(4, sourceOf(1), () => observationFrom(sourceOf(2)));

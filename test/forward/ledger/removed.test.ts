@@ -114,7 +114,7 @@ test('with a cursor that is lost or new, all that is removed is named, unless th
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
 });
 
-test('a destination whose cursor was lost has events that retention named meanwhile: their letters are closed', async (t) => {
+test('letters of retention about events that a destination with a lost cursor already has are closed', async (t) => {
   const disk = diskFrom(11, 30);
   await saveCursor(disk, { seq: 12, kind: 'hub' });
   await disk.remove(cursorName('upstream'));

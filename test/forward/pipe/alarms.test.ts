@@ -73,7 +73,7 @@ test('a hook gets each failure, each change, or each pass after a failure, as it
   assert.deepEqual(await postedOf(text, ['failed', 'recovered']), [3, 4, 5, 6, 7, 9, 10]);
 });
 
-test('what has changed again meanwhile is not posted, and what holds since then is', async () => {
+test('a result that has changed again is not posted, and the result after it is', async () => {
   const both = ['changed', 'recovered'] as const;
   assert.deepEqual(await postedOf('FFPPFfF', both, true), [5, 6]);
   assert.deepEqual(await postedOf('FPF', ['recovered'], true), []);

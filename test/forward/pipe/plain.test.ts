@@ -87,7 +87,7 @@ test('an event that leaves the upstream without an answer is given up once the n
   assert.deepEqual([letter?.outcome, seqsOf([letter!]), more], ['in doubt', [3], []]);
 });
 
-test('what is gone between an event in doubt and the next one that is taken has a letter too', async () => {
+test('events that are gone between an event in doubt and the next recorded one have a letter too', async () => {
   const disk = diskWith({ [FIRST]: segment(1, 3), ...gone(4, 7, 'lost'), [segmentName(8)]: segment(8, 2) });
   const upstream = new Model('api', (_, seq) => (seq === 3 ? 'in doubt' : 'record'));
   await sendAll(disk, 9, () => upstream);

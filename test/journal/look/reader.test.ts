@@ -517,7 +517,7 @@ test('what is added after a look for a writer that found none is left for the ne
   assert.deepEqual((await read(disk, {}, progressOf(durable))).seqs, upTo(3));
 });
 
-test('a follower shows again what a service took back, and begins anew with another journal', async (t) => {
+test('a follower shows lines again that a service truncated and recorded again, and starts again with another journal', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
   const { lines } = makeLines(6);

@@ -36,7 +36,7 @@ async function keysIn(data: string): Promise<string[]> {
   return stdout.split('\n').flatMap((line) => (line === '' ? [] : JSON.parse(line).asset_key.join('/')));
 }
 
-test('without a service an asset is forgotten at once, and begins anew with its next event', async (t) => {
+test('without a service an asset is forgotten at once, and is counted again from its next event', async (t) => {
   const data = journal(t, ...OLD);
   const forget = async (...args: string[]) => runHere(['assets', 'forget', '--data', data, ...args]);
   const stale = await forget('--key-prefix', 'tmp', '--stale', '2d');
