@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
-import { run, startService } from '../../support/program.ts';
+import { freePort, run, startService } from '../../support/program.ts';
 import { listenOn } from '../../support/sent-lines.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
 
@@ -42,7 +42,7 @@ test('health, metrics and the OpenAPI document are below the prefix, answer HEAD
 });
 
 test('a healthcheck ends with 0 only if reports are accepted', async (t) => {
-  const service = await startService(t, { args: ['--path-prefix', '/p'] });
+  const service = await startService(t, { args: ['--path-prefix', '/p', '--port', String(await freePort(t))] });
   const check = (...args: string[]) => run(['healthcheck', '--port', String(service.port), ...args]);
   const good = await check('--path-prefix', '/p', '--host', '0.0.0.0');
   assert.deepEqual([good.code, good.stdout, good.stderr], [0, '', '']);
