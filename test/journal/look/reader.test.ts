@@ -168,120 +168,87 @@ test('what is looked for is found in the lines that say it, however it is escape
     }
     assert.deepEqual(alike, expected, JSON.stringify(wanted));
   }
-  const names: unknown[] = [];
-  for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
-    names.push(...lines.map(({ metadata }) => metadata && JSON.parse(metadata).check_name));
-  }
-  assert.deepEqual(names, [undefined, 'c', undefined, 'c']);
 });
 
 test('what is damaged is reported with its position, and lines after it whose crc continues the chain are read', async () => {
   const { bytes, lines } = makeLines(10);
   const at = (line: number) => Buffer.concat(lines.slice(0, line - 1)).length;
-  const without = (...numbers: number[]) => Buffer.concat(lines.filter((_, index) => !numbers.includes(index + 1)));
+  const without = (number: number) => Buffer.concat(lines.filter((_, index) => number !== index + 1));
   const withByte = (at: number, byte: number) => Buffer.from(bytes).fill(byte, at, at + 1);
   const swapped = Buffer.concat([...lines.slice(0, 3), lines[4]!, lines[3]!, ...lines.slice(5)]);
+  const doubled = Buffer.concat([...lines.slice(0, 4), ...lines.slice(3)]);
+  const foreign = Buffer.concat([...lines.slice(0, 3), Buffer.from('what?\n'), ...lines.slice(3)]);
+  const crcByte = at(5) - 5;
   const next = { [segmentName(11)]: segment(11, 2) };
-  const table: readonly (readonly [string, Files, number[], RegExp[]])[] = [
-    [
-      'a flipped bit',
+  const table: Readonly<Record<string, readonly [Files, seqs: number[], ...RegExp[]]>> = {
+    'a flipped bit': [
       { [FIRST]: flip(bytes, at(4) + 99), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [
-        /^events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 5$/,
-      ],
+      /^events-0+1\.jsonl, line 4, byte \d+: its crc is \w{8}, computed \w{8}; 1 line is skipped, reading continues with seq 5$/,
     ],
-    [
-      'a flipped bit in a crc',
-      { [FIRST]: withByte(at(5) - 5, bytes[at(5) - 5] === 0x30 ? 0x31 : 0x30), ...next },
+    'a flipped bit in a crc': [
+      { [FIRST]: withByte(crcByte, bytes[crcByte] === 0x30 ? 0x31 : 0x30), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [/line 4, .*: its crc is .* 1 line is skipped/],
+      /line 4, .*: its crc is .* 1 line is skipped/,
     ],
-    [
-      'a crc that is none',
-      { [FIRST]: withByte(at(5) - 5, 0x7a), ...next },
+    'a crc that is none': [
+      { [FIRST]: withByte(crcByte, 0x7a), ...next },
       [1, 2, 3, ...upTo(12, 5)],
-      [/line 4, .*: it is not of the form .* 1 line is skipped/],
+      /line 4, .*: it is not of the form .* 1 line is skipped/,
     ],
-    [
-      'a lost line',
+    'a lost line': [
       { [FIRST]: without(4), ...next },
       [1, 2, 3, ...upTo(12, 6)],
-      [/line 4, .*; 1 line is skipped, reading continues with seq 6$/],
+      /line 4, .*; 1 line is skipped, reading continues with seq 6$/,
     ],
-    [
-      'a doubled line',
-      { [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(3)]) },
-      upTo(10),
-      [/line 5, .*; 1 line is skipped, reading continues with seq 5$/],
-    ],
-    [
-      'swapped lines',
+    'a doubled line': [{ [FIRST]: doubled }, upTo(10), /line 5, .*; 1 line is skipped, reading continues with seq 5$/],
+    'swapped lines': [
       { [FIRST]: swapped, ...next },
       [1, 2, 3, 4, ...upTo(12, 7)],
-      [/line 4, .* continues with seq 4$/, /line 6, .*; 1 line is skipped, reading continues with seq 7$/],
+      /line 4, .* continues with seq 4$/,
+      /line 6, .*; 1 line is skipped, reading continues with seq 7$/,
     ],
-    [
-      'a foreign line',
-      { [FIRST]: Buffer.concat([...lines.slice(0, 3), Buffer.from('what?\n'), ...lines.slice(3)]) },
-      upTo(10),
-      [/line 4, .*: it is not of the form .*continues with seq 4$/],
-    ],
-    ['a lost beginning', { [FIRST]: without(1) }, upTo(10, 3), [/line 1, byte 0: .* continues with seq 3$/]],
-    [
-      'a torn end that is not the end',
+    'a foreign line': [{ [FIRST]: foreign }, upTo(10), /line 4, .*: it is not of the form .*continues with seq 4$/],
+    'a lost beginning': [{ [FIRST]: without(1) }, upTo(10, 3), /line 1, byte 0: .* continues with seq 3$/],
+    'a torn end that is not the end': [
       { [FIRST]: bytes.subarray(0, -9), ...next },
       [...upTo(9), 11, 12],
-      [/line 10, byte \d+: it ends without a newline; what follows in this file cannot be verified/],
+      /line 10, byte \d+: it ends without a newline; what follows in this file cannot be verified/,
     ],
-    [
-      'an empty file that is not the last',
+    'an empty file that is not the last': [
       { [FIRST]: Buffer.alloc(0), ...next },
       [11, 12],
-      [
-        /^events-0+1\.jsonl, line 1, byte 0: it is empty$/,
-        /^events-0+11\.jsonl: the events 1 to 10 before it are missing$/,
-      ],
+      /^events-0+1\.jsonl, line 1, byte 0: it is empty$/,
+      /^events-0+11\.jsonl: the events 1 to 10 before it are missing$/,
     ],
-    [
-      'a missing file',
+    'a missing file': [
       { [FIRST]: bytes, [segmentName(15)]: segment(15, 1) },
       [...upTo(10), 15],
-      [/^events-0+15\.jsonl: the events 11 to 14 before it are missing$/],
+      /^events-0+15\.jsonl: the events 11 to 14 before it are missing$/,
     ],
-    ['a missing beginning', next, [11, 12], [/the events 1 to 10 before it are missing$/]],
-    [
-      'a file twice',
+    'a missing beginning': [next, [11, 12], /the events 1 to 10 before it are missing$/],
+    'a file twice': [
       { [FIRST]: bytes, [segmentName(8)]: segment(8, 5) },
       upTo(12),
-      [/^events-0+8\.jsonl: it starts at seq 8, but the file before it continues to 10$/],
+      /^events-0+8\.jsonl: it starts at seq 8, but the file before it continues to 10$/,
     ],
-    [
-      'a bad line at the end, with a seq that no crash explains',
+    'a bad line at the end, with a seq that no crash explains': [
       { [FIRST]: bytes, [segmentName(11)]: flip(lines[0]!, 100) },
       upTo(10),
-      [
-        /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; what follows in this file cannot be verified and is skipped$/,
-      ],
+      /^events-0+11\.jsonl, line 1, byte 0: its crc is .*; what follows in this file cannot be verified and is skipped$/,
     ],
-    [
-      'a renamed file',
+    'a renamed file': [
       { [segmentName(2)]: bytes },
       upTo(10),
-      [
-        /the events 1 to 1 before it are missing/,
-        /line 1, byte 0: its seq is 1, expected 2; reading continues with seq 1$/,
-      ],
+      /the events 1 to 1 before it are missing/,
+      /line 1, byte 0: its seq is 1, expected 2; reading continues with seq 1$/,
     ],
-  ];
-  for (const [what, files, seqs, problems] of table) {
+  };
+  for (const [what, [files, seqs, ...problems]] of Object.entries(table)) {
     const seen = await read(diskWith(files));
     assert.deepEqual(seen.seqs, seqs, what);
-    assert.deepEqual(
-      kindsOf(seen),
-      problems.map(() => 'damage'),
-      `${what}: ${seen.remarks.map(({ text }) => text)}`,
-    );
+    const kinds = problems.map(() => 'damage');
+    assert.deepEqual(kindsOf(seen), kinds, `${what}: ${seen.remarks.map(({ text }) => text)}`);
     for (const [index, problem] of problems.entries()) assert.match(seen.remarks[index]?.text ?? '', problem, what);
   }
 });
@@ -437,27 +404,6 @@ test('a follower waits for the folder, for lines to become whole and for files t
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(8), []]);
 });
 
-test('what is added to a file between the last look into it and the look that finds the next one is read', async (t) => {
-  const folder = newFolder(t);
-  const { lines, chain } = makeLines(6);
-  writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(0, 3)));
-  const disk = openDisk(folder);
-  let looks = 0;
-  const list = () => {
-    looks += 1;
-    if (looks === 2) {
-      writeFileSync(join(folder, FIRST), Buffer.concat(lines.slice(3)), { flag: 'a' });
-      writeFileSync(join(folder, segmentName(chain.seq)), segment(chain.seq, 2));
-    }
-    return disk.list();
-  };
-  const seqs: number[] = [];
-  for await (const some of readJournal({ ...disk, list }, { progress: progressOf(), limits }, failOn)) {
-    seqs.push(...some.map(({ seq }) => seq));
-  }
-  assert.deepEqual(seqs, upTo(8));
-});
-
 test('lines that the writer may take back are held back, and shown once when they are durable [reader-3]', async (t) => {
   const folder = newFolder(t);
   const file = join(folder, FIRST);
@@ -553,28 +499,6 @@ test('a follower shows lines again that a service truncated and recorded again, 
   await until(({ seqs }) => seqs.length === 9);
   assert.deepEqual(seen.seqs.slice(-3), [1, 2, 1]);
   assert.ok(seen.remarks.every(({ kind }) => kind === 'note'));
-});
-
-test('a reader in the process of the journal is woken by what is recorded, and by nothing else', async (t) => {
-  const folder = newFolder(t);
-  const file = join(folder, FIRST);
-  const { lines } = makeLines(5);
-  const own = new OwnProgress();
-  own.recorded(folder, 1);
-  const { seen, stop, until } = follow(t, folder, own.of(folder));
-  const write = (first: number, last: number) =>
-    writeFileSync(file, Buffer.concat(lines.slice(first - 1, last)), { flag: 'a' });
-  write(1, 3);
-  own.recorded(folder, 3);
-  await until(({ seqs }) => seqs.length === 2);
-  own.recorded('/another', 9);
-  write(4, 5);
-  await new Promise(setImmediate);
-  assert.deepEqual(seen.seqs, [1, 2]);
-  own.recorded(folder, 6);
-  await until(({ seqs }) => seqs.length === 5);
-  await stop();
-  assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
 });
 
 test('a reader that waits gets few new lines from memory, and all others from the file [reader-9]', async (t) => {
