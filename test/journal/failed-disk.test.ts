@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { appendFileSync, mkdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { setImmediate as turn } from 'node:timers/promises';
 import { openDisk } from '../../src/journal/disk.ts';
 import { hold } from '../support/gate.ts';
 import { openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
@@ -89,16 +89,6 @@ test('a failed write that cannot be truncated fails the journal like a failed sy
   disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
   assert.match((await report('a')) ?? '', /^the disk failed/);
   await turn();
-  assert.equal(failures.length, 1);
-});
-
-test('a disk that refused and then failed is reported once', async () => {
-  const { disk, report, failures } = await openSimulated();
-  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
-  assert.match((await report('a')) ?? '', /^the disk refuses writes/);
-  disk.fault = (call) => (call === 'write' || call === 'truncate' ? systemError('EIO') : undefined);
-  assert.match((await report('b')) ?? '', /^the disk failed/);
-  await sleep(5 * quickLimits.probeMs);
   assert.equal(failures.length, 1);
 });
 

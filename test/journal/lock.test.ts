@@ -102,19 +102,6 @@ test('a holder of an older version and a holder that does not answer are disting
   assert.deepEqual(readdirSync(folder), ['.lock-stopped']);
 });
 
-test('a stalled holder keeps its lock, and a start is refused within a second', async (t) => {
-  const folder = newFolder(t);
-  await listenIn(t, folder, '.lock-silent', () => {});
-  const tookMs: number[] = [];
-  for (let count = 0; count < 3; count += 1) {
-    const started = performance.now();
-    await assert.rejects(lockFolder(folder), InUseError);
-    tookMs.push(performance.now() - started);
-  }
-  assert.ok(Math.min(...tookMs) < 1_000, `${tookMs} ms: none is below a second`); // a busy machine delays some
-  assert.deepEqual(readdirSync(folder), ['.lock-silent']);
-});
-
 test('a folder is locked even if its path is longer than a socket address', {
   skip: process.platform !== 'linux' && 'needs /proc',
 }, async (t) => {
@@ -202,7 +189,8 @@ test('clients that keep their connections use no descriptors of the holder', {
   );
 });
 
-test('a holder whose answer arrives byte by byte, or has no end, keeps its lock', async (t) => {
+test('a holder that does not answer, or whose answer arrives byte by byte or has no end, keeps its lock', async (t) => {
+  const silent = () => {};
   const slow = (asker: Socket) => {
     const timer = setInterval(() => asker.write('x'), 50);
     asker.on('close', () => clearInterval(timer));
@@ -216,7 +204,7 @@ test('a holder whose answer arrives byte by byte, or has no end, keeps its lock'
     asker.on('drain', send);
     send();
   };
-  for (const answer of [slow, endless]) {
+  for (const answer of [silent, slow, endless]) {
     const folder = newFolder(t);
     await listenIn(t, folder, '.lock-other', (asker) => answer(asker.on('error', () => {}))); // the start disconnects
     const started = performance.now();

@@ -2,12 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SEQ_MAX } from '../../src/journal/line/record.ts';
-import { goneName, segmentName } from '../../src/journal/segments.ts';
 import { hold } from '../support/gate.ts';
-import { bothDisks, described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
-import { eventOf, type PlainEvent } from '../support/plain-event.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
+import type { PlainEvent } from '../support/plain-event.ts';
+import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 
 test('reports beyond the bound of the queue are refused at once, and waiting reports are recorded [journal-12]', async () => {
@@ -45,27 +43,6 @@ function batch(name: string, count: number): PlainEvent[] {
 
 const tenA = Array.from({ length: 10 }, (_, index) => `a${index}`);
 
-for (const [kind, makeDisk] of Object.entries(bothDisks)) {
-  test(`${kind}: events that are appended together are consecutive, even beside others, and have one result`, async (t) => {
-    const disk = makeDisk(t);
-    const { journal, report } = await openJournal(disk);
-    let results = 0;
-    const together = new Promise<void>((resolve) => {
-      const before = report('before');
-      journal.append(batch('a', 10).map(eventOf), (result) => {
-        results += 1;
-        assert.deepEqual(result, { kind: 'recorded' });
-        resolve(before.then(() => {}));
-      });
-    });
-    await Promise.all([together, report('after')]);
-    assert.equal(await report('later'), undefined);
-    await journal.close();
-    assert.equal(results, 1);
-    assert.deepEqual(await recorded(disk), ['before', ...tenA, 'after', 'later']);
-  });
-}
-
 test('events that are appended together share one write, even if they are larger than a batch [journal-9]', async () => {
   const disk = new SimulatedDisk();
   const nextSeqs: number[] = [];
@@ -82,19 +59,6 @@ test('events that are appended together share one write, even if they are larger
   await journal.close();
   assert.deepEqual(await recorded(disk), ['x', ...tenA, 'y']);
 });
-
-for (const fault of ['ENOSPC', 'short'] as const) {
-  test(`no event of an append is recorded if its write fails (${fault})`, async () => {
-    const { disk, journal, report } = await openSimulated({ limits: { ...quickLimits, batchBytesMax: 400 } });
-    assert.equal(await report('before'), undefined);
-    disk.fault = (call) => (call !== 'write' ? undefined : fault === 'short' ? { shortBy: 500 } : systemError(fault));
-    assert.match((await report(batch('a', 10))) ?? '', /^the disk refuses writes/);
-    disk.fault = () => undefined;
-    assert.equal(await report(batch('b', 2)), undefined);
-    await journal.close();
-    assert.deepEqual(await recorded(disk), ['before', 'b0', 'b1']);
-  });
-}
 
 test('events that are appended together count against the queue before any is accepted', async () => {
   const { disk, journal, report } = await openSimulated({
@@ -117,17 +81,4 @@ test('events with more than tornBytesMax bytes in one write are refused, and the
     /^the 10 events take up to \d+ bytes .* at most 1500 .*; send them in parts$/,
   );
   assert.equal(await report('x'.repeat(3_000)), undefined);
-});
-
-test('events that are appended together are refused together if the journal has too few seqs left', async () => {
-  const disk = new SimulatedDisk();
-  disk.put(segmentName(SEQ_MAX - 2), Buffer.alloc(0));
-  disk.put(goneName({ first: 1, last: SEQ_MAX - 3 }, 'removed'), Buffer.alloc(0));
-  const { journal, report } = await openJournal(disk);
-  const results = await Promise.all([report('x'), report(batch('a', 10)), report('y')]);
-  assert.equal(results[0], undefined);
-  assert.match(results[1] ?? '', /^the journal is full/);
-  assert.equal(results[2], undefined);
-  await journal.close();
-  assert.deepEqual(await recorded(disk), ['x', 'y']);
 });

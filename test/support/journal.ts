@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import type { RecordResult } from '../../src/event/record-result.ts';
-import { type Disk, openDisk } from '../../src/journal/disk.ts';
+import type { Disk } from '../../src/journal/disk.ts';
 import { Journal } from '../../src/journal/journal.ts';
 import { checkLine } from '../../src/journal/line/chain.ts';
 import type { ChainPosition } from '../../src/journal/line/record.ts';
@@ -11,7 +11,6 @@ import type { JournalOptions } from '../../src/journal/options.ts';
 import { segmentFirstSeq } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { eventOf, type PlainEvent } from './plain-event.ts';
-import { newFolder, type Scope } from './program.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 
 /** A disk that failed is tried again after 20 ms. Idempotency keys are checked against the lines of each closed file. */
@@ -99,9 +98,3 @@ export async function recorded(disk: Disk): Promise<string[]> {
   }
   return descriptions;
 }
-
-/** The disks on which each test of a suite runs. */
-export const bothDisks: Readonly<Record<string, (t: Scope) => Disk>> = {
-  'the real disk': (t) => openDisk(newFolder(t)),
-  'the simulated disk': () => new SimulatedDisk(),
-};
