@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import fc from 'fast-check';
 import { checkLine, crcBefore, readForm, rechain } from '../../../src/journal/line/chain.ts';
-import { metadataOf, readRecorded, readTime } from '../../../src/journal/line/members.ts';
+import { seedOf } from '../../../src/journal/line/crc.ts';
+import { metadataOf, readRecorded, readTime, reportedOf } from '../../../src/journal/line/members.ts';
 import {
   type ChainPosition,
   encodeBatch,
@@ -11,6 +12,7 @@ import {
   packMembers,
   SEQ_MAX,
 } from '../../../src/journal/line/record.ts';
+import { type Reported, readReported } from '../../../src/journal/line/reported.ts';
 import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/journal/segments.ts';
 import { rounds } from '../../support/long.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
@@ -72,6 +74,16 @@ test('the crc covers the bytes before it and is seeded with the crc of the previ
     assert.equal(JSON.parse(line.toString()).crc, crc.toString(16).padStart(8, '0'));
   }
   assert.equal(chain.crc, crc);
+});
+
+test('bytes and their crc determine the seed', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 5_000 }), fc.integer({ min: 0, max: 2 ** 32 - 1 }), (bytes, seed) => {
+      assert.equal(seedOf(crc32(bytes), bytes.length, crc32(bytes, seed)), seed);
+    }),
+  );
+  const large = Buffer.alloc(4 * 1024 * 1024, 'x');
+  assert.equal(seedOf(crc32(large), large.length, crc32(large, 0xdeadbeef)), 0xdeadbeef);
 });
 
 test('a flipped bit anywhere in a line is detected [record-1]', () => {
@@ -221,7 +233,8 @@ const lookalikes = [
   ',"from":["s",7]',
   ',"recorded":"2026-11-20T15:19:45.266Z"',
   ',"metadata":{"a":1}',
-  ...[',"crc":"00000000"}', '\\', '\\"', '"', '}', ']', ',7]', 'é\u2028'],
+  ...[',"crc":"00000000"}', '\\', '\\"', '"', '","', '}', ']', ',7]', 'é\u2028'],
+  ...[',"partition":"x"', '},"event_time":"2020"', 'ü'.repeat(700)],
 ];
 
 const part = fc.oneof(fc.constantFrom(...lookalikes), fc.string({ unit: 'grapheme' }), fc.string({ unit: 'binary' }));
@@ -229,6 +242,7 @@ const text = fc.array(part, { maxLength: 5 }).map((parts) => parts.join('').toWe
 const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: undefined });
 const metadata = fc.oneof(
   fc.constantFrom(...lookalikes.slice(0, 5)).map((member) => `{"a":"b"${member}}`),
+  fc.constant(`{"long":${JSON.stringify('"é"'.repeat(600))}}`),
   fc.dictionary(text, fc.oneof(text, fc.array(text), fc.jsonValue())).map((value) => JSON.stringify(value)),
 );
 const common = {
@@ -250,7 +264,12 @@ const anyEvent: fc.Arbitrary<PlainEvent> = fc.oneof(
   fc.record({
     ...common,
     type: fc.constantFrom('AssetMaterialization' as const, 'AssetObservation' as const),
-    description: optional(fc.oneof(text, fc.constant('x'.repeat(2_000)))),
+    description: optional(
+      fc.oneof(
+        text,
+        fc.integer({ min: 800, max: 1_100 }).map((length) => 'x'.repeat(length)),
+      ),
+    ),
     dataVersion: optional(text),
   }),
   fc.record({
@@ -288,6 +307,12 @@ function membersOf(event: PlainEvent): object {
   return JSON.parse(JSON.stringify({ ...all, recorded: origin?.recorded }));
 }
 
+/** What an event says of its asset. */
+function reportedBy({ type, assetKey, partition, checkName, passed, severity, dataVersion, eventTime }: PlainEvent) {
+  const key = assetKey.join('\0');
+  return { type, key, partition, checkName, passed, severity, dataVersion, eventTime } as Reported;
+}
+
 test('every event is read back unchanged, with JSON.parse and member by member, whatever its texts contain', () => {
   const scratch = { bytes: Buffer.alloc(0) };
   fc.assert(
@@ -310,6 +335,8 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
         const found = metadataOf(line, 0, line.length);
         assert.equal(found, sent.metadata?.replace(/[\u0085\u2028\u2029]/g, escaped));
         assert.deepEqual(found && JSON.parse(found), parsed);
+        assert.deepEqual(readReported(members[index]!), reportedBy(sent));
+        assert.deepEqual(reportedOf(line, 0, line.length, index + 1), reportedBy(sent));
       }
     }),
     { numRuns: rounds({ long: 3_000, short: 600 }) },
