@@ -54,27 +54,21 @@ async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = l
   return plan;
 }
 
-/** The content of each event in the journal, without what its place decides, by seq. */
-function eventsOf(disk: SimulatedDisk): Map<number, string> {
+/** The content of each event, without what its place decides, by seq. */
+function contentOf(lines: readonly Buffer[]): Map<number, string> {
   const events = new Map<number, string>();
-  for (const name of disk.names().filter((name) => /^events-\d{20}\.jsonl$/.test(name))) {
-    for (const line of splitLines(disk.bytes(name) as Buffer)) {
-      const { seq, crc: _, ...event } = JSON.parse(line.toString());
-      assert.equal(events.has(seq), false, `seq ${seq} twice`);
-      events.set(seq, JSON.stringify(event));
-    }
+  for (const line of lines) {
+    const { seq, crc: _, ...event } = JSON.parse(line.toString());
+    assert.equal(events.has(seq), false, `seq ${seq} twice`);
+    events.set(seq, JSON.stringify(event));
   }
   return events;
 }
 
-/** As `eventsOf`, of lines. */
-function contentOf(lines: readonly Buffer[]): Map<number, string> {
-  return new Map(
-    lines.map((line) => {
-      const { seq, crc: _, ...event } = JSON.parse(line.toString());
-      return [seq as number, JSON.stringify(event)] as const;
-    }),
-  );
+/** The content of each event in the journal. */
+function eventsOf(disk: SimulatedDisk): Map<number, string> {
+  const names = disk.names().filter((name) => /^events-\d{20}\.jsonl$/.test(name));
+  return contentOf(names.flatMap((name) => splitLines(disk.bytes(name) as Buffer)));
 }
 
 /** Every seq up to the end is there or said to be lost, and nothing is both. */
@@ -152,21 +146,6 @@ test('a file in which a program converted the line ends is kept, and has no good
   );
   await repair(disk);
   assert.deepEqual(disk.bytes(`${SIDE}/${FIRST}`), converted);
-});
-
-test('an oversized line does not move what is after it', async () => {
-  const oversized = Buffer.concat([Buffer.alloc(5_000_000, 'x'), Buffer.from('\n')]);
-  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), oversized, ...lines.slice(4)]) });
-  const { runs, files } = await planRepair(disk, await verify(disk), limits);
-  const before = lines.slice(0, 4).join('').length;
-  assert.deepEqual(files[0]?.removed, [{ byte: before, bytes: oversized.length }]);
-  assert.deepEqual(
-    runs[0]?.stretches.map(({ start, end }) => [start, end]),
-    [
-      [0, before],
-      [before + oversized.length, all.length + oversized.length],
-    ],
-  );
 });
 
 const junkBetween = Buffer.concat(lines.flatMap((line) => [line, Buffer.from('junk\n')]));
@@ -247,13 +226,6 @@ test('a file of which no line is lost comes back byte for byte', async () => {
     assert.deepEqual([disk.bytes(FIRST), plan.lost], [all, []], what);
     assert.equal(eventsOf(disk).size, FOLLOWING in files ? LINES + 2 : LINES, what);
   }
-});
-
-test('a line whose predecessor is gone has no proof, and goes with it', async () => {
-  const disk = diskWith({ [FIRST]: Buffer.concat([...lines.slice(0, 4), ...lines.slice(5)]) });
-  const { lost } = await repair(disk);
-  assert.deepEqual([...eventsOf(disk).keys()], [1, 2, 3, 4, 7, 8, 9, 10, 11, 12]);
-  assert.deepEqual(lost, [{ first: 5, last: 6 }]);
 });
 
 test('an event that is damaged in one file comes from another one that has it too', async () => {

@@ -53,9 +53,14 @@ function assertUsers(folder: string): void {
     if (!entry.endsWith('.new')) assert.equal(uid, USER, entry);
 }
 
-test('files, folders and locks that root creates belong to the owner of the folder', {
+test('files, folders and locks that root creates belong to the owner of the folder, a user or root', {
   skip: withoutRoot,
 }, async (t) => {
+  const own = openDisk(join(newFolder(t), 'data'));
+  await own.prepare();
+  await (await own.create('file')).close();
+  assert.deepEqual(readOwners(own.folder), { file: 0 });
+
   const folder = userFolder(t);
   const disk = openDisk(folder);
   await (await disk.create('file')).close();
@@ -82,16 +87,6 @@ test('root creates a file in the opened folder, even if another folder has its n
   await entries.close();
   assert.deepEqual([readdirSync(victim), readdirSync(`${folder}.moved`)], [[], ['file']]);
   rmSync(folder);
-});
-
-test('in a folder of root everything belongs to root', { skip: withoutRoot }, async (t) => {
-  const folder = newFolder(t);
-  await openDisk(join(folder, 'data')).prepare();
-  const disk = openDisk(join(folder, 'data'));
-  await (await disk.create('file')).close();
-  const lock = await lockFolder(disk.folder);
-  assert.deepEqual([...new Set(Object.values(readOwners(folder)))], [0]);
-  await lock.release();
 });
 
 test('a service and a repair of root leave files of the user, even after a kill, and the user can start on them', {
