@@ -7,9 +7,7 @@ import { type TestContext, test } from 'node:test';
 import { build } from 'esbuild';
 import { readSubmission } from '../../src/client/submission.ts';
 import { limits } from '../../src/config/limits.ts';
-import { endpoints, endpointsOf, type Parameter, parameters } from '../../src/event/parameters.ts';
-import { reportTo } from '../../src/http/handlers.ts';
-import { readFields } from '../../src/http/headers.ts';
+import { endpoints, type Parameter } from '../../src/event/parameters.ts';
 import { newFolder, type RunOptions, root, run, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
 import { ask, errorOf, post } from '../support/wire.ts';
@@ -24,17 +22,12 @@ const runLabel: Parameter = {
   what: 'label of the run',
   argument: 'TEXT',
 };
-const extended = endpointsOf([...parameters, runLabel]);
-
-/** Builds the program with another text in place of a part of `event/parameters.ts`. */
-async function programWith(
-  t: TestContext,
-  part: string,
-  other: string,
-): Promise<Required<Pick<RunOptions, 'program'>>> {
-  const table = join(root, 'src/event/parameters.ts');
-  const text = readFileSync(table, 'utf8');
-  assert.ok(text.includes(part), part);
+/** Builds the program with another row in its table of parameters. */
+async function programWithRow(t: TestContext, row: object = runLabel): Promise<Required<Pick<RunOptions, 'program'>>> {
+  const text = readFileSync(join(root, 'src/event/parameters.ts'), 'utf8');
+  const part = 'endpointsOf(parameters)';
+  assert.ok(text.includes(part));
+  const contents = text.replace(part, `endpointsOf([...parameters, ${JSON.stringify(row)}])`);
   const outfile = join(newFolder(t), 'server.mjs');
   await build({
     entryPoints: [join(root, 'src/server.ts')],
@@ -46,17 +39,11 @@ async function programWith(
     plugins: [
       {
         name: 'table',
-        setup: ({ onLoad }) =>
-          onLoad({ filter: /event\/parameters\.ts$/ }, () => ({ contents: text.replace(part, other), loader: 'ts' })),
+        setup: ({ onLoad }) => onLoad({ filter: /event\/parameters\.ts$/ }, () => ({ contents, loader: 'ts' })),
       },
     ],
   });
   return { program: [process.execPath, outfile] };
-}
-
-/** Builds the program with another row in its table of parameters. */
-function programWithRow(t: TestContext, row: object = runLabel) {
-  return programWith(t, 'endpointsOf(parameters)', `endpointsOf([...parameters, ${JSON.stringify(row)}])`);
 }
 
 test('each endpoint checks its parameters in the order of its table in the specification', () => {
@@ -75,17 +62,6 @@ test('each endpoint checks its parameters in the order of its table in the speci
       ['observation', '/report_asset_observation', 'AssetObservation', asset],
     ],
   );
-});
-
-test('a handler accepts a parameter once it has a row, at the endpoints of the row only', () => {
-  const body = Buffer.from('{"asset_key":"k","run_label":"x"}');
-  const head = { method: 'POST', path: '/', fields: readFields(['Content-Type', 'application/json']) };
-  const outcomes = extended
-    .filter(({ name }) => name !== 'check')
-    .map((endpoint) => reportTo(endpoint, limits)({ keyPath: undefined, body, query: '', head }));
-  assert.equal(outcomes[0]?.events[0]?.encoded, '"type":"AssetMaterialization","asset_key":["k"]');
-  assert.equal(outcomes[0]?.unknown, undefined);
-  assert.deepEqual(outcomes[1]?.unknown, ['run_label']);
 });
 
 test('a service accepts a parameter once it has a row, and its document lists it', async (t) => {
@@ -119,16 +95,6 @@ test('a service accepts a parameter once it has a row, and its document lists it
     [true, true, false],
   );
   assert.match(document.paths['/report_asset_check/'].post.description, /^Required: .*, run_label\./);
-});
-
-test('the paths in a 404 are from the table', async (t) => {
-  const renamed = await programWith(t, "path: '/report_asset_materialization'", "path: '/report_renamed'");
-  const local = await startService(t, renamed);
-  const lost = await ask(local.port, post('/nowhere'));
-  assert.match(
-    errorOf(lost),
-    /^nothing is at this path; POST a report to \/report_renamed\/, \/report_asset_check\/, /,
-  );
 });
 
 test('report has an option for a new row, for the endpoints of the row only, and so have the lines of --from', async (t) => {
