@@ -5,14 +5,12 @@ import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { IN_OTHER_NETWORK, withoutNetworkNamespaces, withoutStrace } from '../support/machine.ts';
-import { type Finished, launch, newFolder, type RunOptions, run, startService } from '../support/program.ts';
+import { type Finished, launch, newFolder, type RunOptions, startService } from '../support/program.ts';
 import { eventually, HANG_MS, runWithin, within } from '../support/tools.ts';
 import { assertOnce, assertOnly, report, startLoad } from './load.ts';
 import { underStrace } from './strace.ts';
 
 const STARTERS = 20;
-/** The time for a second start to be refused, in addition to the start of Node, on a busy machine. */
-const REFUSED_MS = 1_500;
 
 function secondStart(data: string, options: RunOptions = {}): Promise<Finished> {
   return runWithin(HANG_MS, ['--port', '0', '--data', data], options);
@@ -62,22 +60,6 @@ test('exactly one of twenty services that start on a folder at once gets it, and
   }
   const names = ['.stopped-cleanly', 'assets.state', 'events-00000000000000000001.jsonl'];
   assert.deepEqual(readdirSync(data).sort(), names);
-});
-
-test('a second start ends with 4 within about a second, and leaves the first alone', async (t) => {
-  const first = await startService(t);
-  const startMs = performance.now();
-  assert.equal((await run(['--version'])).code, 0);
-  const nodeMs = performance.now() - startMs;
-  const tookMs: number[] = [];
-  for (let count = 0; count < 3; count += 1) {
-    const started = performance.now();
-    assertInUse(await secondStart(first.data));
-    tookMs.push(performance.now() - started);
-  }
-  assert.ok(Math.min(...tookMs) < nodeMs + REFUSED_MS, `${tookMs} ms: none was fast`);
-  assert.equal(await report(first.port, 'a'), 200);
-  assert.equal(readdirSync(first.data).filter((name) => name.startsWith('.lock-')).length, 1);
 });
 
 test('a folder is in use also for another network namespace, in both directions', {
