@@ -29,23 +29,6 @@ test('lines that do not continue the journal are not written, and the journal fa
   }
 });
 
-test('keys whose lines are elsewhere get no 200, and the journal fails', async () => {
-  const { journal, failures } = await openSimulated({ keyMemory: new KeyMemory(10) });
-  const origin = {
-    source: '00000000-0000-7000-8000-000000000001',
-    seq: 1,
-    time: '2026-11-20T15:04:05.678Z',
-    id: 'short',
-  };
-  const forwarded = { ...eventOf(described('forwarded')), origin } as unknown as Event;
-  const own = eventOf({ ...described('own'), idempotencyKey: 'k' });
-  const result = await new Promise<RecordResult>((resolve) => journal.append([forwarded, own], resolve));
-  assert.deepEqual(result, { kind: 'refused', reason: DEFECT });
-  await eventually('the failure is reported', () => failures.length === 1);
-  assert.match(failures[0]?.message ?? '', /^the keys of a batch end at byte \d+, seq 3, and its lines at \d+, 3$/);
-  await journal.close();
-});
-
 test('keys in memory that are not those of the lines end the journal, in tests alone', async () => {
   const keyed = (key: string) => ({ ...described(key), idempotencyKey: key });
   let calls = 0;

@@ -161,13 +161,15 @@ test('a backup of another journal is refused, and not changed [journal-backup-6]
     { ...files, [segmentName(9)]: segment(9, 1) },
     { [FIRST]: files[FIRST] as Buffer, [segmentName(3)]: segment(3, 1) },
     { [FIRST]: Buffer.from('not a line\n') },
-    { [FIRST]: segment(1, 3), '.journal-id': Buffer.from('its own\n') },
   ];
   for (const other of others) {
     const target = diskWith(other);
-    await assert.rejects(run(diskWith({ ...files, ...forwarded }), target), OtherJournalError);
+    await assert.rejects(run(diskWith(files), target), OtherJournalError);
     assert.deepEqual(filesOf(target), other);
   }
+  const withId = diskWith({ [FIRST]: segment(1, 3), '.journal-id': Buffer.from('its own\n') });
+  await assert.rejects(run(diskWith({ ...files, ...forwarded }), withId), OtherJournalError);
+  assert.equal(withId.text('.journal-id'), 'its own\n');
   const kept = diskWith({ [FIRST]: segment(1, 5) });
   const source = diskWith({ [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3) });
   await assert.rejects(run(source, kept), /holds the events to 5, and those from 4 on are in another file/);
@@ -221,30 +223,39 @@ test('an empty last file is copied only if there is no other', async () => {
   }
 });
 
-test('an empty file that the source no longer has is removed, and a power cut at any call leaves a journal', async () => {
+test('a power cut at any call leaves a journal that the next run completes, without an empty file that is gone', async () => {
   const [empty, REMOVED_6] = [Buffer.alloc(0), goneName({ first: 1, last: 6 }, 'removed')];
-  const after = { [REMOVED_6]: empty, [SEVENTH]: segment(7, 2), [segmentName(9)]: segment(9, 1) };
-  const source = diskWith(after);
+  const seventh = segment(7, 2);
+  const after = { [REMOVED_6]: empty, [SEVENTH]: seventh, [segmentName(9)]: segment(9, 1) };
   const bytes = segment(1, 5);
   const first = { [FIRST]: firstLines(bytes, 3) };
-  const copies: [string, Record<string, Buffer>, number][] = [
-    ['after other files', { ...first, [FOURTH]: empty }, 6],
-    ['the only file', { [REMOVED_3]: empty, [FOURTH]: empty }, 3],
-    ['from the beginning', { [FIRST]: empty }, 3],
-    ['with files after it', { ...first, [FOURTH]: empty, [REMOVED_6]: empty, [SEVENTH]: after[SEVENTH] as Buffer }, 6],
-    ['complete', { ...first, [FOURTH]: empty, ...after }, 6],
+  const begun = { [FIRST]: files[FIRST] as Buffer, [FOURTH]: firstLines(files[FOURTH] as Buffer, 2) };
+  const trimmed = { [REMOVED_3]: empty, [FOURTH]: segment(4, 3), [SEVENTH]: segment(7, 2) };
+  const copies: [string, Record<string, Buffer>, number, Record<string, Buffer>][] = [
+    ['begun', begun, 8, files],
+    ['new', {}, 5, trimmed],
+    ['an empty file after others', { ...first, [FOURTH]: empty }, 6, after],
+    ['only an empty file', { [REMOVED_3]: empty, [FOURTH]: empty }, 3, after],
+    ['an empty first file', { [FIRST]: empty }, 3, after],
+    ['an empty file before others', { ...first, [FOURTH]: empty, [REMOVED_6]: empty, [SEVENTH]: seventh }, 6, after],
+    ['complete', { ...first, [FOURTH]: empty, ...after }, 6, after],
   ];
-  for (const [what, copy, events] of copies) {
-    const isJournal = (await refusals(diskWith(copy))).length === 0;
+  for (const [what, copy, events, whole] of copies) {
+    const source = diskWith(whole);
+    const isJournal = what !== 'new' && (await refusals(diskWith(copy))).length === 0;
+    const { last } = await verify(diskWith(copy));
     for (const trial of eachCall('power', undefined, rounds({ long: 1, short: 3 }))) {
       const target = diskWith(copy);
       await trial.run(target, () => run(source, target));
       const when = `${what}, ${trial.when}`;
       for (const left of leftOf(target, trial)) {
         if (isJournal) assert.deepEqual(await refusals(left), [], when);
+        assert.ok(((await verify(left)).last?.seq ?? 0) >= (last?.seq ?? 0), `${when}: it holds less than before`);
         await run(source, left);
         assert.deepEqual(await refusals(left), [], when);
         assert.equal((await verify(left)).events, events, when);
+        for (const name of source.names().filter((name) => name.endsWith('.jsonl')))
+          assert.deepEqual(left.bytes(name), source.bytes(name), when);
       }
     }
   }
@@ -286,31 +297,6 @@ test('of a restored backup with a gap the lost events stay lost, and the removed
     'retention removed the events 10 to 12 before they were copied; back up more often to keep them',
   ]);
 });
-
-for (const [what, before, source] of [
-  ['begun', { [FIRST]: files[FIRST] as Buffer, [FOURTH]: firstLines(files[FOURTH] as Buffer, 2) }, files],
-  ['new', {}, { [REMOVED_3]: Buffer.alloc(0), [FOURTH]: segment(4, 3), [SEVENTH]: segment(7, 2) }],
-] as const) {
-  test(`a power cut at any call leaves a journal that the next run completes: a ${what} backup`, async () => {
-    const grown = diskWith(source);
-    const { last, events } = await verify(diskWith(before));
-    for (const trial of eachCall('power')) {
-      const target = diskWith(before);
-      await trial.run(target, () => run(grown, target));
-      const { when } = trial;
-      for (const left of leftOf(target, trial)) {
-        if (events > 0) {
-          const verdict = await verify(left);
-          assert.deepEqual(verdict.findings, [], when);
-          assert.ok((verdict.last?.seq ?? 0) >= (last?.seq ?? 0), `${when}: it holds less than before`);
-        }
-        await run(grown, left);
-        assert.deepEqual((await verify(left)).findings, [], when);
-        assert.deepEqual(filesOf(left), source, when);
-      }
-    }
-  });
-}
 
 test('a disk that fails at any call is an error, and the next run completes the backup, durably [journal-backup-13]', async () => {
   const source = diskWith(files);
