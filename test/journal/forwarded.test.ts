@@ -2,16 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { limits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
-import { readJournal } from '../../src/journal/look/reader.ts';
 import type { Line } from '../../src/journal/look/reading.ts';
-import { OwnProgress } from '../../src/journal/progress.ts';
 import { sidecarName } from '../../src/journal/segments.ts';
 import { openJournal } from '../support/journal.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
 import { newFolder } from '../support/program.ts';
+import { readLines } from '../support/read-lines.ts';
 import { verify } from '../support/standard-limits.ts';
 
 const SOURCE = '0193e0c2-7f3a-7000-8000-000000000000';
@@ -33,10 +31,7 @@ const open = (disk: Disk, segmentBytes = 1_000_000) =>
   openJournal(disk, { segmentBytes, keyMemory: new KeyMemory(1_000) });
 
 async function read(disk: Disk): Promise<Line[]> {
-  const lines: Line[] = [];
-  const remarks: unknown[] = [];
-  const reading = { progress: new OwnProgress().of(disk.folder), limits };
-  for await (const page of readJournal(disk, reading, (remark) => remarks.push(remark))) lines.push(...page);
+  const { lines, remarks } = await readLines(disk);
   assert.deepEqual(remarks, []);
   assert.deepEqual((await verify(disk)).findings, []);
   return lines;

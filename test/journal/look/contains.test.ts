@@ -8,25 +8,20 @@ import { limits } from '../../../src/config/limits.ts';
 import { differences, type Filter } from '../../../src/event/search.ts';
 import { readTextFilter, textPattern } from '../../../src/event/text-filter.ts';
 import { openDisk, type ReadableDisk } from '../../../src/journal/disk.ts';
-import { readJournal, readNewest } from '../../../src/journal/look/reader.ts';
-import type { Line, Remark } from '../../../src/journal/look/reading.ts';
+import { readNewest } from '../../../src/journal/look/reader.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
+import { progressOf, readerLimits, readLines } from '../../support/read-lines.ts';
 import { diskWith, FIRST, makeLines, START } from '../../support/segments.ts';
-import { pollProgress } from '../../support/standard-limits.ts';
 
 const containing = (text: string) => readTextFilter(text, limits.searchCharactersMax);
 
 /** @returns the seqs of a search, and its remarks; each line that it shows matches, and so do the newest ones */
 async function find(disk: ReadableDisk, filter: Filter, isSearch = true) {
-  const remarks: string[] = [];
-  const found: Line[] = [];
-  const reading = { filter, isSearch, progress: pollProgress(''), limits: { ...limits, followMs: 1 } };
-  const onRemark = ({ text }: Remark) => remarks.push(text);
-  for await (const lines of readJournal(disk, reading, onRemark)) found.push(...lines);
-  for (const line of found) assert.deepEqual(differences(line, filter), []);
-  const seqs = found.map(({ seq }) => seq);
+  const { lines, seqs, remarks } = await readLines(disk, filter, { isSearch });
+  for (const line of lines) assert.deepEqual(differences(line, filter), []);
+  const reading = { filter, isSearch, progress: progressOf(), limits: readerLimits };
   const last = await readNewest(disk, reading, () => {}, 2, 1e9);
   assert.deepEqual(
     last.map(({ seq }) => seq),

@@ -6,55 +6,27 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Defect } from '../../../src/config/defect.ts';
-import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { differences, type Filter } from '../../../src/event/search.ts';
 import { type Disk, openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import type { Durable } from '../../../src/journal/lock.ts';
 import { readJournal } from '../../../src/journal/look/reader.ts';
-import type { Line, Remark } from '../../../src/journal/look/reading.ts';
-import { OwnProgress, type Progress } from '../../../src/journal/progress.ts';
+import type { Remark } from '../../../src/journal/look/reading.ts';
+import { OwnProgress } from '../../../src/journal/progress.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
-import { damaged } from '../../support/damage.ts';
-import { rounds } from '../../support/long.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder } from '../../support/program.ts';
-import { randomFrom } from '../../support/random.ts';
+import { progressOf, readerLimits, readLines, type Seen, upTo } from '../../support/read-lines.ts';
 import { diskWith, FIRST, type Files, flip, makeLines, START, segment, timed } from '../../support/segments.ts';
-import { pollProgress, verify } from '../../support/standard-limits.ts';
+import { verify } from '../../support/standard-limits.ts';
 import { HANG_MS } from '../../support/tools.ts';
 
-interface Seen {
-  readonly seqs: number[];
-  readonly texts: string[];
-  readonly remarks: Remark[];
-}
-
-const limits = { ...standardLimits, followMs: 5 };
-/** Of a journal that no process writes, unless something else is said. */
-const progressOf = (durable: () => Durable = () => ({ kind: 'unsaid' })): Progress => ({
-  ...pollProgress(''),
-  durable: async () => durable(),
-});
-
-async function read(disk: Disk, filter: Filter = {}, progress = progressOf(), isSearch = false): Promise<Seen> {
-  const remarks: Remark[] = [];
-  const found: Line[] = [];
-  const reading = { filter, isSearch, progress, limits };
-  for await (const lines of readJournal(disk, reading, (remark) => remarks.push(remark))) {
-    found.push(...lines);
-  }
-  for (const line of found) assert.equal(line.event.seq, line.seq);
-  return { seqs: found.map(({ seq }) => seq), texts: found.map(({ text }) => text), remarks };
-}
-
 const failOn = ({ text }: Remark) => assert.fail(text);
-const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);
 
 test('every line is handed over as it is in the file, file after file, and can be kept', async () => {
   const files = { [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5), [segmentName(16)]: Buffer.alloc(0) };
-  const { seqs, texts, remarks } = await read(diskWith({ ...files, 'notes.txt': Buffer.from('not ours') }));
+  const { seqs, texts, remarks } = await readLines(diskWith({ ...files, 'notes.txt': Buffer.from('not ours') }));
   assert.deepEqual(seqs, upTo(15));
   assert.equal(`${texts.join('\n')}\n`, Buffer.concat(Object.values(files)).toString());
   assert.deepEqual(remarks, []);
@@ -66,13 +38,13 @@ test('a seq after which to begin, and one to end with, are found without reading
     [segmentName(11)]: segment(11, 10),
     [segmentName(21)]: segment(21, 5),
   });
-  assert.deepEqual((await read(disk, { afterSeq: 12, untilSeq: 17 })).seqs, upTo(17, 13));
+  assert.deepEqual((await readLines(disk, { afterSeq: 12, untilSeq: 17 })).seqs, upTo(17, 13));
   assert.deepEqual(
     new Set(disk.calls.filter((call) => call.startsWith('read '))),
     new Set([`read ${segmentName(11)}`]),
   );
-  assert.deepEqual((await read(disk, { afterSeq: 10 })).seqs, upTo(25, 11));
-  assert.deepEqual((await read(disk, { afterSeq: 99 })).seqs, []);
+  assert.deepEqual((await readLines(disk, { afterSeq: 10 })).seqs, upTo(25, 11));
+  assert.deepEqual((await readLines(disk, { afterSeq: 99 })).seqs, []);
 });
 
 test('times choose lines, also if the clock went back; a file that begins and ends outside of them is not read', async () => {
@@ -83,11 +55,11 @@ test('times choose lines, also if the clock went back; a file that begins and en
     [segmentName(8)]: timed(8, '2026-03-01'),
     [segmentName(9)]: timed(9, '2026-03-02'),
   });
-  const found = await read(disk, { since: '2026-01-03T00:00:00.000Z', until: '2026-03-01T00:00:00.000Z' });
+  const found = await readLines(disk, { since: '2026-01-03T00:00:00.000Z', until: '2026-03-01T00:00:00.000Z' });
   assert.deepEqual([found.seqs, found.remarks], [[3, 5, 7], []]);
   const wholly = disk.calls.filter((call) => call === `read ${FIRST}`).length;
   assert.equal(wholly, 2, 'its first line and its last one');
-  assert.deepEqual((await read(disk, { since: '2026-03-01T00:00:00.000Z' })).seqs, [8, 9]);
+  assert.deepEqual((await readLines(disk, { since: '2026-03-01T00:00:00.000Z' })).seqs, [8, 9]);
 });
 
 test('what is looked for is found in the lines that say it, however it is escaped, and not in metadata', async () => {
@@ -158,12 +130,12 @@ test('what is looked for is found in the lines that say it, however it is escape
     [{ afterSeq: 1, untilSeq: 3 }, [2, 3]],
   ];
   for (const [wanted, expected] of table) {
-    const { seqs, remarks } = await read(disk, wanted);
+    const { seqs, remarks } = await readLines(disk, wanted);
     assert.deepEqual([seqs, remarks], [expected, []], JSON.stringify(wanted));
-    const search = await read(disk, wanted, progressOf(), true);
+    const search = await readLines(disk, wanted, { isSearch: true });
     assert.deepEqual([search.seqs, search.remarks], [expected, []], JSON.stringify(wanted));
     const alike: number[] = [];
-    for await (const lines of readJournal(disk, { progress: progressOf(), limits }, failOn)) {
+    for await (const lines of readJournal(disk, { progress: progressOf(), limits: readerLimits }, failOn)) {
       alike.push(...lines.filter((line) => differences(line, wanted).length === 0).map(({ seq }) => seq));
     }
     assert.deepEqual(alike, expected, JSON.stringify(wanted));
@@ -245,7 +217,7 @@ test('what is damaged is reported with its position, and lines after it whose cr
     ],
   };
   for (const [what, [files, seqs, ...problems]] of Object.entries(table)) {
-    const seen = await read(diskWith(files));
+    const seen = await readLines(diskWith(files));
     assert.deepEqual(seen.seqs, seqs, what);
     const kinds = problems.map(() => 'damage');
     assert.deepEqual(kindsOf(seen), kinds, `${what}: ${seen.remarks.map(({ text }) => text)}`);
@@ -257,7 +229,7 @@ test('an end that a crash or a writer explains is noted, and so are events that 
   const { bytes, lines } = makeLines(5);
   const ends = [bytes.subarray(0, -1), Buffer.concat([bytes, Buffer.alloc(500)]), flip(bytes, bytes.length - 60)];
   for (const [index, end] of ends.entries()) {
-    const seen = await read(diskWith({ [FIRST]: end }));
+    const seen = await readLines(diskWith({ [FIRST]: end }));
     assert.deepEqual([kindsOf(seen), seen.seqs.length], [['note'], index === 1 ? lines.length : lines.length - 1]);
     assert.match(
       seen.remarks[0]?.text ?? '',
@@ -268,7 +240,7 @@ test('an end that a crash or a writer explains is noted, and so are events that 
     [goneName({ first: 1, last: 4 }, 'lost')]: Buffer.alloc(0),
     [segmentName(5)]: segment(5, 2),
   });
-  const seen = await read(gone);
+  const seen = await readLines(gone);
   assert.deepEqual(seen.seqs, [5, 6]);
   assert.deepEqual(seen.remarks, [
     {
@@ -277,40 +249,17 @@ test('an end that a crash or a writer explains is noted, and so are events that 
       gone: { first: 1, last: 4, why: 'lost' },
     },
   ]);
-  assert.deepEqual((await read(gone, { afterSeq: 4 })).remarks, []);
+  assert.deepEqual((await readLines(gone, { afterSeq: 4 })).remarks, []);
   const [lost, removed] = [goneName({ first: 3, last: 4 }, 'lost'), goneName({ first: 7, last: 8 }, 'removed')];
   const later = { [segmentName(5)]: segment(5, 2), [removed]: Buffer.alloc(0), [segmentName(9)]: segment(9, 1) };
   const restored = diskWith({ [FIRST]: segment(1, 2), [lost]: Buffer.alloc(0), ...later });
   assert.deepEqual(
-    (await read(restored)).remarks.map(({ gone }) => gone),
+    (await readLines(restored)).remarks.map(({ gone }) => gone),
     [
       { first: 3, last: 4, why: 'lost' },
       { first: 7, last: 8, why: 'removed' },
     ],
   );
-});
-
-test('whatever is damaged: only lines that were written are handed over, in order, and damage is reported where verify finds it', async () => {
-  const first = makeLines(12);
-  const second = makeLines(6, { seq: 13, crc: 0 });
-  const written = new Set([...first.lines, ...second.lines].map((line) => line.toString().trimEnd()));
-  const random = randomFrom(7);
-  const attempt = async (round: number) => {
-    const both = [first.bytes, second.bytes];
-    const at = random() < 0.5 ? 0 : 1;
-    both[at] = damaged(both[at]!, random);
-    const disk = diskWith({ [FIRST]: both[0]!, [segmentName(13)]: both[1]! });
-    const seen = await read(disk);
-    const { findings, events } = await verify(disk);
-    const isDamaged = findings.some(({ decision }) => decision === 'refuse');
-    const when = `round ${round}: ${JSON.stringify([findings, seen.remarks])}`;
-    for (const text of seen.texts) assert.ok(written.has(text), text);
-    for (const [index, seq] of seen.seqs.entries()) assert.ok(seq > (seen.seqs[index - 1] ?? 0), when);
-    assert.equal(kindsOf(seen).includes('damage'), isDamaged, when);
-    if (!isDamaged) assert.deepEqual([seen.remarks.length, seen.seqs.length], [findings.length, events], when);
-  };
-  // Side by side, since a reader looks twice at what may be an end that is being written.
-  await Promise.all(Array.from({ length: rounds({ long: 2_000, short: 150 }) }, (_, round) => attempt(round)));
 });
 
 test('files that vanish while a reader is on its way are reported, and it continues with the files that are left', async () => {
@@ -327,7 +276,7 @@ test('files that vanish while a reader is on its way are reported, and it contin
       if (marked) disk.put(goneName({ first: 1, last: 9 }, 'removed'), Buffer.alloc(0));
       return Object.assign(new Error('ENOENT'), { code: 'ENOENT' });
     };
-    const { seqs, remarks } = await read(disk);
+    const { seqs, remarks } = await readLines(disk);
     const missing = { first: 4, last: 9, why: marked ? 'removed' : 'lost' };
     assert.deepEqual(seqs, [1, 2, 3, 10]);
     assert.deepEqual(
@@ -339,7 +288,7 @@ test('files that vanish while a reader is on its way are reported, and it contin
   }
   const failing = diskWith({ [FIRST]: segment(1, 3) });
   failing.fault = (call) => (call === 'read' ? Object.assign(new Error('EIO'), { code: 'EIO' }) : undefined);
-  await assert.rejects(read(failing), /EIO/);
+  await assert.rejects(readLines(failing), /EIO/);
 });
 
 /** Follows a folder, and waits for what it hands over. */
@@ -348,13 +297,17 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
   const disk = openDisk(folder);
   let looks = 0;
   const counted: Disk = { ...disk, list: () => disk.list().finally(() => (looks += 1)) };
-  const seen: Seen = { seqs: [], texts: [], remarks: [] };
+  const seen: Omit<Seen, 'lines'> = { seqs: [], texts: [], remarks: [] };
   let look = () => {};
   const done = (async () => {
-    const journal = readJournal(counted, { filter, follow: ending.signal, progress, limits }, (remark) => {
-      seen.remarks.push(remark);
-      look();
-    });
+    const journal = readJournal(
+      counted,
+      { filter, follow: ending.signal, progress, limits: readerLimits },
+      (remark) => {
+        seen.remarks.push(remark);
+        look();
+      },
+    );
     for await (const lines of journal) {
       seen.seqs.push(...lines.map(({ seq }) => seq));
       seen.texts.push(...lines.map(({ text }) => text));
@@ -366,7 +319,7 @@ function follow(t: TestContext, folder: string, progress = progressOf(), filter:
     return done;
   };
   t.after(stop);
-  const until = (there: (seen: Seen) => boolean) =>
+  const until = (there: (seen: Omit<Seen, 'lines'>) => boolean) =>
     new Promise<void>((resolve, reject) => {
       const tooLate = setTimeout(() => reject(new Error(`saw only ${JSON.stringify(seen)}`)), HANG_MS);
       look = () => {
@@ -445,11 +398,11 @@ test('without --follow too only durable lines are shown, of closed files all, an
   const disk = diskWith({ [FIRST]: segment(1, 10), [segmentName(11)]: segment(11, 5) });
   for (const seq of [11, 13, 16]) {
     const progress = progressOf(() => ({ kind: 'before', seq }));
-    const { seqs, remarks } = await read(disk, {}, progress);
+    const { seqs, remarks } = await readLines(disk, {}, { progress });
     assert.deepEqual([seqs, remarks], [upTo(seq - 1), []]);
   }
   const unanswered = progressOf(() => ({ kind: 'unanswered' }));
-  const { seqs, remarks } = await read(disk, {}, unanswered);
+  const { seqs, remarks } = await readLines(disk, {}, { progress: unanswered });
   assert.deepEqual([seqs, remarks.map(({ kind }) => kind)], [upTo(15), ['note']]);
 });
 
@@ -460,7 +413,7 @@ test('what is added after a look for a writer that found none is left for the ne
     disk.put(FIRST, bytes);
     return { kind: 'unsaid' };
   };
-  assert.deepEqual((await read(disk, {}, progressOf(durable))).seqs, upTo(3));
+  assert.deepEqual((await readLines(disk, {}, { progress: progressOf(durable) })).seqs, upTo(3));
 });
 
 test('a follower shows lines again that a service truncated and recorded again, and starts again with another journal', async (t) => {
@@ -546,7 +499,7 @@ test('a reader that waits gets few new lines from memory, and all others from th
   await until(({ seqs }) => seqs.length === 5);
   await stop();
   assert.deepEqual([seen.seqs, seen.remarks], [upTo(5), []]);
-  assert.deepEqual((await read(openDisk(folder), {}, own.of(folder))).seqs, upTo(5));
+  assert.deepEqual((await readLines(openDisk(folder), {}, { progress: own.of(folder) })).seqs, upTo(5));
 });
 
 test('a filter by seq and by key is for one journal: of another one in the folder all seqs are looked at', async (t) => {
@@ -575,7 +528,7 @@ test('what is recorded while a reader looks is not waited for, nor missed at the
     own.recorded(folder, seq + 1);
   };
   const seqs: number[] = [];
-  const journal = readJournal(openDisk(folder), { follow: ending.signal, progress, limits }, failOn);
+  const journal = readJournal(openDisk(folder), { follow: ending.signal, progress, limits: readerLimits }, failOn);
   for await (const some of journal) {
     seqs.push(...some.map(({ seq }) => seq));
     // The look that found the line is not over.
@@ -591,7 +544,7 @@ test('what is recorded while a reader looks is not waited for, nor missed at the
 test('a folder in which only a marker shows that there was a journal is damaged, as for verify', async () => {
   const removed = goneName({ first: 1, last: 3 }, 'removed');
   const disk = diskWith({ [removed]: Buffer.alloc(0) });
-  const { seqs, remarks } = await read(disk);
+  const { seqs, remarks } = await readLines(disk);
   const { file, problem } = (await verify(disk)).findings[0] as { file: string; problem: string };
   assert.deepEqual(seqs, []);
   assert.deepEqual(remarks, [{ kind: 'damage', text: `${file}: ${problem}` }]);
@@ -602,8 +555,8 @@ test('a line that is not durable is not shown, though its file counts as closed'
   const disk = diskWith({ [FIRST]: segment(1, 5), [segmentName(6)]: segment(6, 2) });
   const own = new OwnProgress();
   own.recorded(disk.folder, 8);
-  assert.deepEqual((await read(disk, {}, own.of(disk.folder))).seqs, upTo(7));
+  assert.deepEqual((await readLines(disk, {}, { progress: own.of(disk.folder) })).seqs, upTo(7));
   own.recorded(disk.folder, 4);
-  await assert.rejects(read(disk, {}, own.of(disk.folder)), Defect);
-  assert.deepEqual((await read(disk, { untilSeq: 3 }, own.of(disk.folder))).seqs, upTo(3));
+  await assert.rejects(readLines(disk, {}, { progress: own.of(disk.folder) }), Defect);
+  assert.deepEqual((await readLines(disk, { untilSeq: 3 }, { progress: own.of(disk.folder) })).seqs, upTo(3));
 });

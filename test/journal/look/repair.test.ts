@@ -3,7 +3,6 @@ import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { readJournal } from '../../../src/journal/look/reader.ts';
 import { type Plan, planRepair, type RepairLimits, sideName } from '../../../src/journal/look/repair.ts';
 import type { Verdict } from '../../../src/journal/look/verify.ts';
 import { markCleanStop, type StopEnd } from '../../../src/journal/open/clean-stop.ts';
@@ -13,6 +12,7 @@ import { rounds } from '../../support/long.ts';
 import { eachCall } from '../../support/power.ts';
 import { type Finished, newFolder, run } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
+import { readLines } from '../../support/read-lines.ts';
 import {
   diskWith,
   eventWithLaterMembers,
@@ -27,7 +27,7 @@ import {
   splitLines,
 } from '../../support/segments.ts';
 import { type Remains, SimulatedDisk } from '../../support/simulated-disk.ts';
-import { carryOut, pollProgress, recover, verify } from '../../support/standard-limits.ts';
+import { carryOut, recover, verify } from '../../support/standard-limits.ts';
 
 const SIDE = 'damaged-now';
 const LINES = 12;
@@ -55,7 +55,7 @@ async function repair(disk: SimulatedDisk, side = SIDE, within: RepairLimits = l
 }
 
 /** The content of each event, without what its place decides, by seq. */
-function contentOf(lines: readonly Buffer[]): Map<number, string> {
+function contentOf(lines: readonly (Buffer | string)[]): Map<number, string> {
   const events = new Map<number, string>();
   for (const line of lines) {
     const { seq, crc: _, ...event } = JSON.parse(line.toString());
@@ -79,16 +79,6 @@ function assertAccounted(disk: SimulatedDisk, next: number): void {
     const isLost = afterGone(seq, lost) !== seq;
     assert.notEqual(events.has(seq), isLost, `seq ${seq}`);
   }
-}
-
-/** The lines of a journal as a reader shows them. */
-async function linesRead(disk: SimulatedDisk): Promise<Buffer[]> {
-  const lines: Buffer[] = [];
-  const progress = { ...pollProgress(''), durable: async () => ({ kind: 'unsaid' }) as const };
-  const reading = { progress, limits: { ...limits, followMs: 1 } };
-  for await (const page of readJournal(disk, reading, () => {}))
-    for (const { text } of page) lines.push(Buffer.from(text));
-  return lines;
 }
 
 for (const { kind, lines, bytes: all } of samples) {
@@ -115,7 +105,7 @@ for (const { kind, lines, bytes: all } of samples) {
       for (let count = 1 + Math.floor(3 * random()); count > 0; count -= 1) bytes = damaged(bytes, random);
       const files: Files = { [FIRST]: bytes, ...(random() < 0.5 ? {} : { [FOLLOWING]: segment(LINES + 1, 2) }) };
       const disk = diskWith(files);
-      const shown = contentOf(await linesRead(disk));
+      const shown = contentOf((await readLines(disk)).texts);
       const { badLines } = await verify(disk);
       const { files: changed } = await repair(disk);
       const once = filesOf(disk);

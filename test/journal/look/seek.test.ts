@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits } from '../../../src/config/limits.ts';
-import { readJournal } from '../../../src/journal/look/reader.ts';
 import { seekLine } from '../../../src/journal/look/seek.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
+import { countedDisk, progressOf, readLines } from '../../support/read-lines.ts';
 import { diskWith, FIRST, flip, makeLines, plainEvent, START } from '../../support/segments.ts';
 
 /** Most lines are short, and some are larger than what the search reads at a time. */
@@ -30,26 +30,15 @@ test('each line of a file is found, however long the lines are', async () => {
 
 test('a reader that seeks yields the same lines, and reads little of what is before them', async () => {
   const { lines, bytes } = makeLines(20_000);
-  const text = lines.map(String);
+  const text = lines.map((line) => line.toString().trimEnd());
   for (const afterSeq of [1, 9_999, 19_999, 20_000]) {
-    const disk = diskWith({ [FIRST]: bytes });
-    let readBytes = 0;
-    const counted = { ...{ folder: disk.folder, list: () => disk.list(), size: (name: string) => disk.size(name) } };
-    const read = async function* (name: string, start?: number, end?: number) {
-      for await (const chunk of disk.read(name, start, end)) {
-        readBytes += chunk.length;
-        yield chunk;
-      }
-    };
-    const seen: string[] = [];
-    const progress = { durable: async () => ({ kind: 'before' as const, seq: 20_001 }), more: async () => {} };
-    const reading = { filter: { afterSeq }, seek: true, progress, limits };
-    for await (const page of readJournal({ ...counted, read }, reading, ({ text }) => assert.fail(text))) {
-      for (const line of page) seen.push(`${line.text}\n`);
-    }
-    assert.deepEqual(seen, text.slice(afterSeq));
-    const needed = text.slice(afterSeq).join('').length;
-    assert.ok(readBytes < needed + 400_000, `${readBytes} bytes were read for ${needed}`);
+    const { disk, counted } = countedDisk({ [FIRST]: bytes });
+    const progress = progressOf(() => ({ kind: 'before', seq: 20_001 }));
+    const { texts, remarks } = await readLines(disk, { afterSeq }, { seek: true, progress });
+    assert.deepEqual(remarks, []);
+    assert.deepEqual(texts, text.slice(afterSeq));
+    const needed = text.slice(afterSeq).join('\n').length;
+    assert.ok(counted.bytes < needed + 400_000, `${counted.bytes} bytes were read for ${needed}`);
   }
 });
 
@@ -57,13 +46,8 @@ test('where lines are damaged, a reader that seeks finds the lines after them as
   const { bytes } = makeLines(1_000);
   for (const at of [100, Math.floor(bytes.length / 2), bytes.length - 400]) {
     const disk = diskWith({ [FIRST]: flip(bytes, at) });
-    const progress = { durable: async () => ({ kind: 'before' as const, seq: 1_001 }), more: async () => {} };
-    const seqs = async (seek: boolean) => {
-      const found: number[] = [];
-      const reading = { filter: { afterSeq: 300 }, seek, progress, limits };
-      for await (const page of readJournal(disk, reading, () => {})) found.push(...page.map(({ seq }) => seq));
-      return found;
-    };
+    const progress = progressOf(() => ({ kind: 'before', seq: 1_001 }));
+    const seqs = async (seek: boolean) => (await readLines(disk, { afterSeq: 300 }, { seek, progress })).seqs;
     assert.deepEqual(await seqs(true), await seqs(false), `byte ${at}`);
   }
 });
