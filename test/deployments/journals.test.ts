@@ -262,17 +262,6 @@ test('a sender and a hub open a journal without a report, in its turn, and an id
   assert.deepEqual(await progress.of(join(data, 'new')).durable(), { kind: 'before', seq: 1 });
 });
 
-test('a journal that is woken repeatedly is not closed as idle', async (t) => {
-  const { hosted } = journals(t, { limits: { idleJournalMs: 4_000 } });
-  const [woken, idle] = [hosted.journalOf('woken'), hosted.journalOf('idle')];
-  for (const journal of [woken, idle]) assert.equal(await append(journal, 'x'), undefined);
-  await eventually('the other one is closed', () => {
-    woken.wake();
-    return idle.files === 0;
-  });
-  assert.equal(woken.files, 1);
-});
-
 test('a journal that is being opened is not closed as idle, with or without a report that waits for it', async (t) => {
   const limits = { idleJournalMs: 20 };
   const { openDisk, release } = heldDisks(t);
