@@ -114,30 +114,21 @@ test('the contents of a folder are only its journal files, in order', () => {
   });
 });
 
-test('removed and lost events are distinguished, and both are skipped', () => {
+test('removed and lost events are distinguished, and consecutive ranges are skipped together', () => {
   const names = [
     goneName({ first: 9, last: 12 }, 'lost'),
+    goneName({ first: 15, last: 15 }, 'lost'),
     goneName({ first: 1, last: 3 }, 'removed'),
     goneName({ first: 1, last: 8 }, 'removed'),
   ];
   const { lost, removedLast, gone } = contentsOf(names);
-  assert.deepEqual([lost, removedLast], [[{ first: 9, last: 12 }], 8]);
-  assert.deepEqual(
-    [1, 5, 8, 9, 13].map((seq) => afterGone(seq, gone)),
-    [13, 13, 13, 13, 13],
-  );
-});
-
-test('consecutive lost ranges are skipped together', () => {
-  const lost = [
-    { first: 3, last: 5 },
-    { first: 6, last: 6 },
-    { first: 9, last: 9 },
-  ];
-  assert.deepEqual(
-    [1, 3, 4, 6, 7, 9].map((seq) => afterGone(seq, lost)),
-    [1, 7, 7, 7, 7, 10],
-  );
+  assert.deepEqual(lost, [
+    { first: 9, last: 12 },
+    { first: 15, last: 15 },
+  ]);
+  assert.equal(removedLast, 8);
+  const after = [1, 5, 8, 9, 13, 14, 15].map((seq) => afterGone(seq, gone));
+  assert.deepEqual(after, [13, 13, 13, 13, 13, 14, 16]);
 });
 
 test('a scan that starts in the middle of a journal continues its seqs', async () => {
