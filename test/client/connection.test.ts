@@ -243,37 +243,6 @@ test('the call settles and the delivery is decided, with any end of the connecti
   );
 });
 
-test('a call settles even if a version of Node leaves out events', async (t) => {
-  const half = `HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{`;
-  const table: readonly (readonly [readonly string[], readonly string[], 'reset' | 'keep'])[] = [
-    [['socket', 'close'], [], 'reset'],
-    [['socket', 'response', 'close'], [half], 'reset'],
-    [['socket'], [], 'keep'],
-  ];
-  const { request } = http;
-  const emitOnly = (emitter: EventEmitter, names: readonly string[]) => {
-    const { emit } = emitter;
-    emitter.emit = function (name: string, ...values: unknown[]) {
-      if (name === 'response') emitOnly(values[0] as EventEmitter, names);
-      return names.includes(name) && emit.call(this, name, ...values);
-    };
-  };
-  for (const [names, pieces, last] of table) {
-    const url = await listen(t, rawServer(t, pieces, last));
-    t.mock.method(http, 'request', (...args: Parameters<typeof request>) => {
-      const asked = request(...args);
-      emitOnly(asked, names);
-      return asked;
-    });
-    // The end of a closed connection does not wait for the deadline.
-    const called = client(t).call(url, { method: 'GET', timeoutMs: last === 'keep' ? 300 : 120_000 });
-    const late = sleep(60_000, 'it never settled', { ref: false });
-    const settled = Promise.race([called, late]);
-    await assert.rejects(settled, (error: Error) => error instanceof NoReply && error.sent, names.join());
-    t.mock.restoreAll();
-  }
-});
-
 test('a call that waits for a connection settles when the client is closed', async (t) => {
   const unresponsive = createNetServer((socket) => t.after(() => socket.destroy()));
   const url = await listen(t, unresponsive);
