@@ -9,7 +9,7 @@ import { createRawServer, takeTimeouts } from '../../../src/http/socket/node-cla
 import { connectionsOf } from '../../support/metrics.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
-import { get, post, Wire } from '../../support/wire.ts';
+import { errorOf, get, post, Wire } from '../../support/wire.ts';
 
 const LIVE = get('/livez');
 /** No other timer has the interval of the looks. */
@@ -68,9 +68,9 @@ test('no deadline is looked at without a connection, nor for one whose next dead
 test('a connection whose deadlines are not looked at gets 408 for a part of a request, also for a body [deadlines-2]', async (t) => {
   const counted = countLooks(t);
   const body = post('/report_asset_materialization/a', '{"description":"x"}').slice(0, -3);
-  for (const [part, timeouts] of [
-    ['GET /livez HT', {}],
-    [body, { requestMs: 400 }],
+  for (const [part, timeouts, error] of [
+    ['GET /livez HT', {}, /^the request took too long/],
+    [body, { requestMs: 400 }, /^the body took too long/],
   ] as const) {
     const { port } = await serve(t, { limits: { ...LIMITS, idleMs: 3_600_000, ...timeouts } });
     const wire = await Wire.open(port);
@@ -78,8 +78,12 @@ test('a connection whose deadlines are not looked at gets 408 for a part of a re
     assert.equal((await wire.reply())?.status, 200);
     await looksEnd(counted);
     wire.send(part);
-    assert.equal((await wire.reply())?.status, 408, part);
+    const reply = await wire.reply();
+    assert.deepEqual([reply?.status, reply?.headers.get('connection')], [408, 'close'], part);
+    assert.match(errorOf(reply), error);
     assert.ok(await wire.ends());
+    const silent = await Wire.open(port); // the first request is due as well
+    assert.equal((await silent.reply())?.status, 408);
   }
 });
 

@@ -1,13 +1,11 @@
 /** `Idempotency-Key` through the program: header, replies, restarts, retention, hosted mode. */
 
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { writeDeployments } from '../../support/deployments.ts';
 import { eventsIn, newFolder, startService } from '../../support/program.ts';
 import { reportLines } from '../../support/report.ts';
-import { eventually } from '../../support/tools.ts';
 
 async function report(url: string, keys: string | readonly string[] | undefined, description = 'x'): Promise<Response> {
   const headers: [string, string][] = [['Content-Type', 'application/json']];
@@ -42,36 +40,6 @@ test('a key is accepted in quotes or bare, and its report is recorded once', asy
   assert.match(metrics, /^assetlog_idempotent_replays_total 2$/m);
   assert.match(metrics, /^assetlog_idempotency_keys 3$/m);
   assert.match(metrics, /^assetlog_events_total\{type="AssetMaterialization"\} 3$/m);
-});
-
-test('keys are known after a kill and after rotations; a key is free again after retention has removed its event', async (t) => {
-  const data = newFolder(t);
-  const args = ['--segment-bytes', '4096', '--retain-bytes', '20000'];
-  const keys = Array.from({ length: 60 }, (_, index) => `k${index}`);
-  const first = await startService(t, { args, data });
-  for (const key of keys) await assertReply(await report(first.url, key), 200, false);
-  for (const key of keys) await assertReply(await report(first.url, key), 200, true);
-  await first.kill('SIGKILL');
-  const second = await startService(t, { args, data });
-  for (const key of keys) await assertReply(await report(second.url, key, 'x'), 200, true);
-  assert.equal((await report(second.url, 'k0', 'y')).status, 422);
-  const large = 'x'.repeat(3_000);
-  for (let count = 0; count < 12; count += 1) await report(second.url, undefined, large);
-  await eventually('the removal', () => {
-    try {
-      return eventsIn(data).every((line) => line['idempotency_key'] !== 'k0');
-    } catch (error) {
-      assert.equal((error as NodeJS.ErrnoException).code, 'ENOENT'); // the file was removed after the listing
-      return false;
-    }
-  });
-  await assertReply(await report(second.url, 'k0', 'another'), 200, false);
-  await eventually('the removal of the keys of removed files', async () => {
-    await report(second.url, undefined, large); // each rotation removes files of the previous one
-    const files = new Set(readdirSync(data).map((name) => name.slice(-26, -6)));
-    return readdirSync(data).every((name) => !name.endsWith('.idx') || files.has(name.slice(5, 25)));
-  });
-  await second.kill(); // before its folder is removed
 });
 
 test('--idempotency-keys 0 ignores the header, with a warning, and the OpenAPI document does not offer it', async (t) => {

@@ -19,6 +19,7 @@ const SIZED = 'Content-Length: 2';
 const head = (...lines: readonly string[]) => `${lines.join('\r\n')}\r\n\r\n`;
 const host = 'Host: localhost';
 const report = `POST ${TARGET}a HTTP/1.1`;
+const withEncoding = (encoding: string) => `${head(report, host, SIZED, JSON_TYPE, `Content-Encoding: ${encoding}`)}{}`;
 
 test('a refusal names the mistake of a request, also of a request that Node cannot parse', async (t) => {
   const service = await startService(t);
@@ -48,19 +49,11 @@ test('a refusal names the mistake of a request, also of a request that Node cann
     [405, post('/'), /^POST is not allowed here; POST a report to \/report_asset_materialization\/, /],
     [405, head('TRACE / HTTP/1.1', host), /^TRACE is not allowed here; POST a report to /],
     [417, head(`POST ${TARGET} HTTP/1.1`, host, 'Content-Length: 1', 'Expect: dance'), /Expect: "dance"/],
+    [415, withEncoding('gzip'), /^Content-Encoding "gzip" is not read/],
+    [415, withEncoding('UTF-8'), /^Content-Encoding "UTF-8" is a charset; leave the header out/],
     [
       415,
-      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: gzip')}{}`,
-      /^Content-Encoding "gzip" is not read/,
-    ],
-    [
-      415,
-      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: UTF-8')}{}`,
-      /^Content-Encoding "UTF-8" is a charset; leave the header out/,
-    ],
-    [
-      415,
-      `${head(report, host, SIZED, JSON_TYPE, 'Content-Encoding: none')}{}`,
+      withEncoding('none'),
       /^Content-Encoding "none" is not read; send the body unencoded and without this header$/,
     ],
     ...['utf-8', 'charset', 'charset: utf-8', 'charset = utf-8', 'a=b; utf-8'].map(
