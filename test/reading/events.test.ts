@@ -4,14 +4,12 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../src/config/limits.ts';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
-import { rounds } from '../support/long.ts';
-import { journalText, startService } from '../support/program.ts';
+import { journalText } from '../support/program.ts';
 import { type ReadService, StreamClient, serveReads } from '../support/reading.ts';
 import { eventually } from '../support/tools.ts';
-import { ask, post, Wire } from '../support/wire.ts';
+import { post, Wire } from '../support/wire.ts';
 
 const SMALL_FILES = ['--segment-bytes', '4096'];
 
@@ -300,30 +298,4 @@ test('a text is found by pages, by a stream and by a long poll, in lines of the 
   await all.until('the one that came', () => all.seqs.length === 3);
   await newest.until('the one that came', () => newest.seqs.length === 2);
   assert.deepEqual([all.seqs, newest.seqs, (await later).seqs], [[4, 24, 42], [24, 42], [42]]);
-});
-
-test('a page of long lines for a client that does not read is not held in memory', async (t) => {
-  const { port } = await startService(t, { args: ['--log-level', 'error'] });
-  const body = JSON.stringify({ metadata: { long: 'x'.repeat(800_000) } });
-  const count = rounds({ long: 150, short: 60 });
-  for (let at = 0; at < count; at += 1)
-    assert.equal((await ask(port, post('/report_asset_observation/a', body))).status, 200);
-  const residentBytes = async () => {
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-    return Number(/^process_resident_memory_bytes (\d+)$/m.exec(text)?.[1]);
-  };
-  const before = await residentBytes();
-  const wires = await Promise.all(Array.from({ length: 4 }, () => Wire.open(port)));
-  t.after(() => wires.map((wire) => wire.close()));
-  for (const wire of wires) {
-    wire.socket.pause();
-    wire.send('GET /events?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n');
-  }
-  await eventually('the pages', async () =>
-    /kind="lines"} 4\n/.test(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()),
-  );
-  await sleep(1_000); // they are read from the disk in less
-  const more = (await residentBytes()) - before;
-  t.diagnostic(`${more} bytes`);
-  assert.ok(more < 60e6, `${more} bytes for 4 pages of ${count} lines of 800 KB`);
 });
