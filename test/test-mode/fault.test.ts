@@ -36,27 +36,6 @@ test('a fault is read with defaults for the members that it leaves out', () => {
   });
 });
 
-test('a fault without recorded records a report unless it has a status or drops the request', () => {
-  const records: readonly (readonly [object, boolean])[] = [
-    [{ status: 503 }, false],
-    [{ status: 503, recorded: true }, true],
-    [{ status: 500, drop: 'half' }, false],
-    [{ status: 503, delay_ms: 1 }, false],
-    [{ delay_ms: [1, 2] }, true],
-    [{ drop: 'request' }, false],
-    [{ drop: 'request', recorded: false }, false],
-    [{ drop: 'request', delay_ms: 1 }, false],
-    [{ drop: 'reply' }, true],
-    [{ drop: 'reply', recorded: false }, false],
-    [{ drop: 'half' }, true],
-    [{ drop: 'half', recorded: false }, false],
-  ];
-  for (const [effect, recorded] of records) {
-    const { faults } = readFaults({ faults: [fault({}, effect)] }, limits);
-    assert.equal(faults[0]?.effect.recorded, recorded, JSON.stringify(effect));
-  }
-});
-
 test('an unknown member, a wrong value and a contradiction are refused with their path', () => {
   const effects: readonly (readonly [object, string])[] = [
     [{ stauts: 503 }, 'faults[0].then.stauts is unknown; did you mean status?'],

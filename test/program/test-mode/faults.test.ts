@@ -10,32 +10,29 @@ import { launch, type Running } from '../../support/program.ts';
 import { report, standIn, statusOf } from '../../support/stand-in.ts';
 import { errorOf, post, Wire } from '../../support/wire.ts';
 
-test('a fault meets the reports that match, as often as its times and after allow', async (t) => {
+test('a report that a fault matches gets its reply in the form that the fault sets, and later ones do not', async (t) => {
   const service = await standIn(t);
   await service.faults(
-    fault({ type: 'check', asset_key: ['warehouse', 'orders'] }, { status: 503, retry_after: 4 }, { times: 2 }),
-    fault({ partition: null, method: 'POST' }, { status: 429, body: { slow: 'down' } }, { after: 1 }),
+    fault({ type: 'check', asset_key: ['a'] }, { status: 503, retry_after: 4 }, { times: 1 }),
+    fault({ partition: null }, { status: 429, body: { slow: 'down' } }, { times: 1 }),
     fault({ check_name: 'fresh' }, { status: 502, html: true }),
   );
-  const check = '/report_asset_check/warehouse/orders?passed=true&check_name=';
-  const first = await report(service, `${check}no_nulls`);
-  assert.ok(typeof first !== 'string');
-  assert.deepEqual([first.status, first.headers.get('retry-after')], [503, '4']);
-  assert.match(errorOf(first), /set to answer 503/);
-  assert.equal(await statusOf(service, `${check}no_nulls&partition=p`), 503);
-  assert.equal(await statusOf(service, `${check}no_nulls`), 200, 'used up, and the first of the second');
-  const third = await report(service, `${check}no_nulls`);
-  assert.ok(typeof third !== 'string');
-  assert.deepEqual([third.status, third.body], [429, '{"slow":"down"}']);
-  const fourth = await report(service, `${check}fresh&partition=p`);
-  assert.ok(typeof fourth !== 'string');
-  assert.deepEqual([fourth.status, fourth.headers.get('content-type')], [502, 'text/html']);
-  assert.match(fourth.body, /<h1>502/);
-  assert.deepEqual(await service.met(), [2, 1, 1]);
-  assert.equal(service.events().length, 1);
-  assert.equal(service.stderr().match(/"message":"a report met a fault"/g)?.length, 4);
+  const reportFresh = async () => {
+    const reply = await report(service, '/report_asset_check/a?passed=true&check_name=fresh');
+    assert.ok(typeof reply !== 'string');
+    return reply;
+  };
+  const [plain, json, html] = [await reportFresh(), await reportFresh(), await reportFresh()];
+  assert.deepEqual([plain.status, plain.headers.get('retry-after')], [503, '4']);
+  assert.match(errorOf(plain), /set to answer 503/);
+  assert.deepEqual([json.status, json.body], [429, '{"slow":"down"}']);
+  assert.deepEqual([html.status, html.headers.get('content-type')], [502, 'text/html']);
+  assert.match(html.body, /<h1>502/);
+  assert.deepEqual(await service.met(), [1, 1, 1]);
+  assert.equal(service.events().length, 0);
+  assert.equal(service.stderr().match(/"message":"a report met a fault"/g)?.length, 3);
   assert.equal((await service.call('DELETE', '/test/faults')).status, 200);
-  assert.equal(await statusOf(service, `${check}fresh&partition=p`), 200);
+  assert.equal((await reportFresh()).status, 200);
 });
 
 test('the client and the journal get what the fault sets, for each effect, recorded or not', async (t) => {
@@ -172,59 +169,37 @@ test('neither a reading nor an invalid report meets a fault', async (t) => {
   assert.deepEqual(await service.met(), [0]);
 });
 
-test('assetlog report loses and repeats no event, whatever faults its requests meet', async (t) => {
+test('POST adds faults, PUT replaces them, and an invalid fault is refused and changes nothing', async (t) => {
   const service = await standIn(t);
-  const once = (effect: object) => fault({}, effect, { times: 1 });
-  await service.faults(once({ drop: 'reply' }), once({ status: 502, recorded: true }), once({ drop: 'request' }));
-  const single = await launch(['report', 'observation', 'single', '--url', service.url]).finished;
-  assert.equal(single.code, 0, single.stderr);
-  assert.deepEqual([await service.met(), service.keys()], [[1, 1, 1], [['single']]]);
-  await service.faults(once({ drop: 'half' }), once({ status: 503, html: true }), once({ drop: 'reply' }));
-  const lines = Array.from({ length: 60 }, (_, n) => JSON.stringify({ type: 'observation', asset_key: `k${n}` }));
-  const many = await launch(['report', '--from', '-', '--url', service.url], { input: `${lines.join('\n')}\n` })
-    .finished;
-  assert.equal(many.code, 0, many.stderr);
-  assert.deepEqual(await service.met(), [1, 1, 1]);
-  assert.deepEqual(
-    service.keys().slice(1),
-    lines.map((_, n) => [`k${n}`]),
-  );
-});
-
-test('POST adds faults to the current faults, and PUT replaces them', async (t) => {
-  const service = await standIn(t);
-  const one = (status: number) => ({ faults: [fault({}, { status }, { times: 1 })] });
-  assert.equal((await service.call('POST', '/test/faults', one(500))).status, 200);
-  const { json } = await service.call('POST', '/test/faults', one(502));
-  assert.equal((json['faults'] as unknown[]).length, 2);
-  const statuses = async (count: number) => {
-    const got: (string | number)[] = [];
-    for (let n = 0; n < count; n += 1) got.push(await statusOf(service, '/report_asset_observation/a'));
-    return got;
-  };
-  assert.deepEqual(await statuses(3), [500, 502, 200]);
-  await service.call('POST', '/test/faults', one(500));
-  await service.call('PUT', '/test/faults', one(504));
-  assert.deepEqual(await statuses(2), [504, 200]);
-});
-
-test('invalid faults are refused with the path of the member, and the old faults stay', async (t) => {
-  const service = await standIn(t);
-  await service.faults(fault({}, { status: 503 }));
-  const { status, json } = await service.call('PUT', '/test/faults', {
-    faults: [fault({ typ: 'check' }, { status: 503 })],
-  });
-  assert.deepEqual([status, json['error']], [400, 'faults[0].match.typ is unknown; did you mean type?']);
-  assert.equal((await service.call('PUT', '/test/faults')).status, 400);
-  assert.equal((await service.call('PUT', '/test/faults', [])).status, 400);
-  assert.equal((await service.call('POST', '/test/faults', {})).status, 400);
-  const added = await service.call('POST', '/test/faults', { faults: [fault({}, { status: 500 }), {}] });
-  assert.deepEqual([added.status, /^faults\[1\]\.then is missing/.test(`${added.json['error']}`)], [400, true]);
-  const seeded = await service.call('POST', '/test/faults', { seed: 7, faults: [] });
-  assert.match(`${seeded.json['error']}`, /^seed goes with the first faults/);
+  const [first, second] = [fault({}, { status: 502 }), fault({}, { status: 503 })];
+  await service.faults(fault({}, { status: 500 }));
+  await service.faults(first);
+  assert.equal((await service.call('POST', '/test/faults', { faults: [second] })).status, 200);
+  for (const [body, method, error] of [
+    [
+      { faults: [fault({ typ: 'check' }, { status: 503 })] },
+      'PUT',
+      /^faults\[0\]\.match\.typ is unknown; did you mean type\?$/,
+    ],
+    [undefined, 'PUT', /./],
+    [[], 'PUT', /./],
+    [{}, 'POST', /./],
+    [{ faults: [fault({}, { status: 500 }), {}] }, 'POST', /^faults\[1\]\.then is missing/],
+    [{ seed: 7, faults: [] }, 'POST', /^seed goes with the first faults/],
+  ] as const) {
+    const { status, json } = await service.call(method, '/test/faults', body);
+    assert.equal(status, 400);
+    assert.match(`${json['error']}`, error);
+  }
   const page = await fetch(`${service.url}/test/reset`, { method: 'POST', headers: { Origin: 'https://a.example' } });
   assert.equal(page.status, 403, 'no web page can reset');
-  assert.equal(await statusOf(service, '/report_asset_observation/a'), 503);
-  const shown = (await service.call('GET', '/test/faults')).json;
-  assert.deepEqual(shown, { seed: 7, reports: 1, faults: [{ ...fault({}, { status: 503 }), matched: 1, met: 1 }] });
+  assert.equal(await statusOf(service, '/report_asset_observation/a'), 502);
+  assert.deepEqual((await service.call('GET', '/test/faults')).json, {
+    seed: 7,
+    reports: 1,
+    faults: [
+      { ...first, matched: 1, met: 1 },
+      { ...second, matched: 1, met: 0 },
+    ],
+  });
 });

@@ -8,10 +8,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { fault } from '../../support/faults.ts';
 import { eventsIn, launch, newFolder, startService } from '../../support/program.ts';
-import { serve } from '../../support/service.ts';
-import { report, standIn, statusOf } from '../../support/stand-in.ts';
-import { HANG_MS } from '../../support/tools.ts';
-import { ask, errorOf, post } from '../../support/wire.ts';
+import { standIn, statusOf } from '../../support/stand-in.ts';
 
 test('a service for tests reports its mode, and removes its own folder when it stops', async (t) => {
   const { child, finished } = launch(['serve', '--test', '--port', '0'], { env: { ASSETLOG_DATA: '' } });
@@ -52,7 +49,7 @@ test('--test keeps the folder of --data, and refuses --deployments and a journal
   assert.deepEqual([hosted.code, hosted.stderr.includes('--test has no --deployments')], [2, true]);
 });
 
-test('a reset restarts the journal, without faults and without known idempotency keys', async (t) => {
+test('a reset restarts the journal, without assets, faults, refusals and known idempotency keys', async (t) => {
   const service = await standIn(t, ['--test', '--segment-bytes', '4096']);
   const keyed = async (key: string) => {
     const headers = { 'Idempotency-Key': key };
@@ -64,6 +61,8 @@ test('a reset restarts the journal, without faults and without known idempotency
   };
   for (let n = 0; n < 40; n += 1) assert.deepEqual(await keyed(`run/${n}`), [200, null]);
   assert.deepEqual(await keyed('run/1'), [200, 'true']);
+  const assets = async () => ((await service.call('GET', '/assets')).json['assets'] as unknown[]).length;
+  assert.equal(await assets(), 1);
   assert.ok(readdirSync(service.data).length > 3, 'several files');
   assert.equal(await statusOf(service, '/report_asset_check/a'), 400);
   assert.equal(((await service.call('GET', '/refusals')).json['refusals'] as unknown[]).length, 1);
@@ -74,6 +73,7 @@ test('a reset restarts the journal, without faults and without known idempotency
   assert.deepEqual(left.sort(), ['.made-for-tests', 'events-00000000000000000001.jsonl']);
   assert.deepEqual((await service.call('GET', '/test/faults')).json['faults'], []);
   assert.deepEqual((await service.call('GET', '/refusals')).json, { refusals: [] });
+  assert.equal(await assets(), 0);
   assert.deepEqual(await keyed('run/1'), [200, null]);
   assert.deepEqual(
     service.events().map(({ seq }) => seq),
@@ -82,42 +82,6 @@ test('a reset restarts the journal, without faults and without known idempotency
   await service.kill();
   const verified = await launch(['verify', service.data]).finished;
   assert.equal(verified.code, 0, verified.stderr);
-});
-
-test('a reading after a reset has only the events recorded after it', async (t) => {
-  const service = await standIn(t);
-  const assets = async () => {
-    const { assets } = (await service.call('GET', '/assets')).json as { assets: { asset_key: string[] }[] };
-    return assets.map(({ asset_key }) => asset_key.join('/'));
-  };
-  const events = async () => (await (await fetch(`${service.url}/events`)).text()).split('\n').length - 1;
-  for (const keys of [['a', 'b', 'c'], ['d'], [], ['e', 'f', 'g', 'h']]) {
-    for (const key of keys) await service.call('POST', `/report_asset_observation/${key}`);
-    assert.deepEqual([await assets(), await events()], [keys, keys.length]);
-    await service.call('POST', '/test/reset');
-    assert.deepEqual([await assets(), await events()], [[], 0]);
-  }
-});
-
-test('reports that arrive during resets get 200, and all reports after the last reset are recorded', async (t) => {
-  const { port, data } = await serve(t, { args: ['--test'], limits: { openWaitMs: HANG_MS } }); // also on a slow disk
-  const statusAt = async (path: string) => (await ask(port, post(path))).status;
-  const statuses: number[] = [];
-  let resets = 0;
-  const reporters = Array.from({ length: 4 }, async (_, n) => {
-    for (let i = 0; resets < 12; i += 1) statuses.push(await statusAt(`/report_asset_observation/r/${n}/${i}`));
-  });
-  for (; resets < 12; resets += 2) {
-    assert.deepEqual(await Promise.all([statusAt('/test/reset'), statusAt('/test/reset')]), [200, 200]);
-  }
-  await Promise.all(reporters);
-  assert.ok(statuses.length > 12 && statuses.every((status) => status === 200), `${statuses}`);
-  assert.equal(await statusAt('/test/reset'), 200);
-  await Promise.all([1, 2, 3].map((n) => statusAt(`/report_asset_observation/after/${n}`)));
-  assert.deepEqual(
-    eventsIn(data).map(({ seq }) => seq),
-    [1, 2, 3],
-  );
 });
 
 test('--exit-with-stdin stops a service when its standard input is closed', async (t) => {
@@ -134,18 +98,4 @@ test('--exit-with-stdin stops a service when its standard input is closed', asyn
   assert.match(stderr, /standard input is closed/);
   const [, data = ''] = /"data":"([^"]+)"/.exec(stderr) ?? [];
   assert.equal(existsSync(join(data, 'events-00000000000000000001.jsonl')), false);
-});
-
-test('--strict refuses a report with an unknown parameter, and without it the parameter is ignored', async (t) => {
-  for (const args of [['--strict'], ['--test']]) {
-    const strict = await standIn(t, args);
-    const reply = await report(strict, '/report_asset_observation/a?colour=red&partitoin=1');
-    assert.ok(typeof reply !== 'string');
-    assert.equal(reply.status, 400);
-    assert.equal(errorOf(reply), 'a report of kind observation has no "partitoin"; did you mean partition?');
-    assert.equal(await statusOf(strict, '/report_asset_observation', '{"asset_key":"a","uri":"x"}'), 400);
-    assert.deepEqual(strict.events(), []);
-  }
-  const lenient = await standIn(t, []);
-  assert.equal(await statusOf(lenient, '/report_asset_observation/a?colour=red'), 200);
 });
