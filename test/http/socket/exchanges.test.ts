@@ -2,50 +2,31 @@
 
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { MIB, limits as standardLimits } from '../../../src/config/limits.ts';
+import { limits, MIB } from '../../../src/config/limits.ts';
 import { saveMemory } from '../../../src/config/memory.ts';
-import type { App, Reply } from '../../../src/http/message.ts';
+import type { Reply } from '../../../src/http/message.ts';
 import type { Connections } from '../../../src/http/socket/connections.ts';
-import { listen } from '../../../src/http/socket/listener.ts';
-import { Activity } from '../../../src/telemetry/activity.ts';
-import { createNotices } from '../../../src/telemetry/log.ts';
-import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { listenWith } from '../../support/listener.ts';
 import { eventually } from '../../support/tools.ts';
 import { Wire } from '../../support/wire.ts';
 
-/** So that a stop does not wait for the clients. */
-const limits = { ...standardLimits, drainMs: 10 };
 const REQUESTS = 60;
 /** All replies together exceed the buffers of the kernel for a connection: 10 MiB, or 36 with recent Linux. */
 const REPLY_BYTES = 4 * MIB;
 
-interface Started {
-  readonly port: number;
-  /** @returns the number of decided replies */
-  readonly decided: () => number;
-  /** @returns the unsent bytes of each connection */
-  readonly unsent: () => readonly number[];
-}
-
 /** @param reply the reply to each request; undefined for no reply, as while the disk does not respond */
-async function start(t: TestContext, reply?: Reply): Promise<Started> {
+async function start(t: TestContext, reply?: Reply) {
   let decided = 0;
-  const receive = (_body: Buffer, respond: (reply: Reply) => void) => {
+  const receive = (respond: (reply: Reply) => void) => {
     decided += 1;
     if (reply !== undefined) respond(reply);
   };
-  const app: App = () => ({ kind: 'receive', route: '/long', bodyLimits: limits, isPacked: false, receive });
-  const notices = createNotices('error', false, () => {});
-  const activity = new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits });
-  const metrics = new Metrics();
-  const at = { kind: 'address', host: '127.0.0.1', port: 0 } as const;
-  const shared = { maxConnections: 16, background: false, limits, metrics, notices, activity };
-  const { port, close } = await listen({ ...shared, at, createApp: () => app });
-  t.after(close);
+  const { port, metrics } = await listenWith(t, receive, { limits: { drainMs: 10 } }); // a stop waits for no client
   const connections = metrics.connections as Connections;
   return {
     port,
     decided: () => decided,
+    /** @returns the unsent bytes of each connection */
     unsent: () => [...connections.all()].map(({ socket }) => socket.writableLength),
   };
 }

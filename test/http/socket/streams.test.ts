@@ -3,12 +3,9 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Limits, limits as standardLimits } from '../../../src/config/limits.ts';
+import type { Limits } from '../../../src/config/limits.ts';
 import { Refusal, type StreamReply } from '../../../src/http/message.ts';
-import { listen } from '../../../src/http/socket/listener.ts';
-import { Activity } from '../../../src/telemetry/activity.ts';
-import { createNotices } from '../../../src/telemetry/log.ts';
-import { Metrics } from '../../../src/telemetry/metrics.ts';
+import { listenWith } from '../../support/listener.ts';
 import { eventually } from '../../support/tools.ts';
 import { Wire } from '../../support/wire.ts';
 
@@ -17,32 +14,14 @@ const GET = (version = '1.1') => `GET / HTTP/${version}\r\nHost: localhost\r\n\r
 const CAP = 10;
 
 /** Serves one stream to every request. */
-async function serve(
+function serve(
   t: TestContext,
   pieces: StreamReply['pieces'],
   limits: Partial<Limits> = {},
-  log: (line: string) => void = () => {},
+  log = (_line: string) => {},
 ) {
-  const all = { ...standardLimits, ...limits };
-  const notices = createNotices('warn', false, log, all);
-  const listener = await listen({
-    at: { kind: 'address', host: '127.0.0.1', port: 0 },
-    createApp: () => () => ({
-      kind: 'receive',
-      route: '/',
-      bodyLimits: all,
-      isPacked: false,
-      receive: (_body, respond) => respond({ kind: 'stream', status: 200, contentType: 'text/plain', pieces }),
-    }),
-    maxConnections: CAP,
-    background: true,
-    limits: all,
-    metrics: new Metrics(),
-    notices,
-    activity: new Activity({ notices, terminal: undefined, quiet: false, refusals: { add: () => {} }, limits: all }),
-  });
-  t.after(() => listener.close());
-  return listener;
+  const reply = { kind: 'stream', status: 200, contentType: 'text/plain', pieces } as const;
+  return listenWith(t, (respond) => respond(reply), { limits, maxConnections: CAP, log });
 }
 
 async function* words(...all: readonly string[]): AsyncGenerator<Buffer> {
