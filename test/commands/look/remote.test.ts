@@ -133,16 +133,7 @@ test('a reply that is not a journal ends the command with 1 and one sentence, an
     `{"asset_key":["a"],"checks":[{${LATEST},"check_name":"c","passed":1,"severity":"ERROR"}]}\n`,
     `{"asset_key":["a"],"checks":[null]}\n`,
   ];
-  const gaps = [
-    '7',
-    'null',
-    '{}',
-    '{',
-    '{"first":1}',
-    '{"first":"1","last":2}',
-    '{"first":5,"last":4}',
-    '{"first":0,"last":4}',
-  ];
+  const gaps = '7 null {} { {"first":1} {"first":"1","last":2} {"first":5,"last":4} {"first":0,"last":4}'.split(' ');
   const cases: (readonly [string, readonly string[], Answer])[] = [
     ...lines.flatMap((line) => {
       const answer = always(200, LINES, line);

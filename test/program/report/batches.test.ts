@@ -92,7 +92,7 @@ test('lines that have arrived are sent while the input pauses', async (t) => {
   for (let count = 1; count <= 3; count += 1) {
     child.stdin?.write(`${linesOf(count).at(-1)}\n{"type":"observation",`);
     await eventually('the line is recorded', () => service.events().length === count);
-    child.stdin?.write('"asset_key":"x"}\n'.replace('"asset_key":"x"}', ' "nonsense"\n'.trim()));
+    child.stdin?.write('"nonsense"\n');
   }
   child.stdin?.end();
   const { code, stdout } = await finished;
@@ -198,19 +198,13 @@ test('a single report whose reply is lost is repeated, and a job that runs twice
     [first, second, third],
     ['POST /report_asset_materialization/', 'GET /openapi.json', 'POST /report_asset_materialization/'],
   );
-  const job = [
-    'materialization',
-    'orders',
-    '--partition',
-    'p',
-    '--idempotency-key',
-    'say "load\\17"'.replace(' ', '-'),
-  ];
+  const key = 'say-"load\\17"';
+  const job = ['materialization', 'orders', '--partition', 'p', '--idempotency-key', key];
   for (let count = 0; count < 2; count += 1) {
     const { code, stderr } = await report(service.url, job);
     assert.deepEqual([code, stderr], [0, '']);
   }
-  assert.deepEqual(keysOf(service).slice(1), ['say-"load\\17"']);
+  assert.deepEqual(keysOf(service).slice(1), [key]);
   const other = await report(service.url, [...job, '--description', 'd']);
   assert.equal(other.code, 1);
   assert.match(other.stderr, /answers 422: /);
@@ -246,29 +240,6 @@ test('lines with a key are counted as sent without their time, and keep it with 
   assert.deepEqual(
     [alone.code, alone.stderr],
     [2, 'assetlog: --keep-times needs --from; for a single report give --event-time\n'],
-  );
-});
-
-test('the time of a journal line becomes its event time, unless it has one or a key', async (t) => {
-  const service = await startService(t);
-  const line = (members: object) => JSON.stringify({ type: 'AssetObservation', asset_key: ['k'], ...members });
-  const time = '2020-01-02T03:04:05.678Z';
-  const input = [
-    line({ seq: 1, time }),
-    line({ seq: 2, time, event_time: '2019-01-01T00:00:00Z' }),
-    line({ seq: 3, time, idempotency_key: 'own' }),
-    line({ time: 'noon' }),
-  ].join('\n');
-  const { code, stderr } = await report(service.url, ['--from', '-', '--run-id', 'r'], { input });
-  assert.equal(code, 0, stderr);
-  assert.deepEqual(
-    service.events().map((event) => [event['event_time'], event['idempotency_key']]),
-    [
-      [time, 'r/1'],
-      ['2019-01-01T00:00:00Z', 'r/2'],
-      [undefined, 'own'],
-      [undefined, 'r/4'],
-    ],
   );
 });
 
@@ -352,43 +323,28 @@ test('a batch that is too large is halved', async (t) => {
 });
 
 test('a 200 or 207 that does not account for each line is not a success', async (t) => {
-  const table: readonly (readonly [number, unknown, number, RegExp])[] = [
-    [200, {}, 1, /^assetlog: line 1: answers 200: .*; is this the right address\?\n/],
-    [200, '<html>', 1, /^assetlog: line 1: answers 200: /],
-    [
-      200,
-      { recorded: 4 },
-      75,
-      /^assetlog: lines 1 to 5: answers 200: 4 recorded, 0 not, of 5 items; they might have been/,
-    ],
-    [
-      207,
-      { recorded: 4, failed: 1 },
-      75,
-      /^assetlog: lines 1 to 5: answers 207: 4 recorded, 1 not, of 5 items; they might/,
-    ],
-    [
-      207,
-      { recorded: 3, failed: 1, errors: [{ item: 1, error: 'x' }] },
-      75,
-      /^assetlog: lines 1 to 5: answers 207: 3 rec/,
-    ],
-    [207, { recorded: 4, failed: 1, errors: [{ item: 6, error: 'x' }] }, 75, /^assetlog: lines 1 to 5: answers 207: /],
+  const one = [{ item: 1, error: 'x' }];
+  const table: readonly (readonly [status: number, body: unknown, code: number, said: string])[] = [
+    [200, {}, 1, 'line 1: answers 200: no error; is this the right address?'],
+    [200, '<html>', 1, 'line 1: answers 200: '],
+    [200, { recorded: 4 }, 75, 'lines 1 to 5: answers 200: 4 recorded, 0 not, of 5 items; they might have been'],
+    [207, { recorded: 4, failed: 1 }, 75, 'lines 1 to 5: answers 207: 4 recorded, 1 not, of 5 items; they might'],
+    [207, { recorded: 3, failed: 1, errors: one }, 75, 'lines 1 to 5: answers 207: 3 recorded'],
+    [207, { recorded: 4, failed: 1, errors: [{ item: 6, error: 'x' }] }, 75, 'lines 1 to 5: answers 207: '],
+    [207, { recorded: 2, failed: 3, errors: [{ item: 2, error: 'x' }] }, 1, 'line 2: answers 400: x\n'],
     [
       207,
       { recorded: 2, failed: 3, errors: [{ item: 2, error: 'x' }] },
       1,
-      /line 2: answers 400: x\n.*lines 3 to 5: answers 207 without naming .*might/,
+      'lines 3 to 5: answers 207 without naming ',
     ],
   ];
-  await Promise.all(
-    table.map(async ([status, body, expected, message]) => {
-      const { url } = await serve(t, WITH_BATCH, () => [status, body]);
-      const { code, stderr } = await report(url, ['--from', '-'], { input: textOf(5) });
-      assert.equal(code, expected, stderr);
-      assert.match(stderr, message);
-    }),
-  );
+  for (const [status, body, expected, said] of table) {
+    const { url } = await serve(t, WITH_BATCH, () => [status, body]);
+    const { code, stderr } = await report(url, ['--from', '-'], { input: textOf(5) });
+    assert.equal(code, expected, stderr);
+    assert.ok(`\n${stderr}`.includes(`\nassetlog: ${said}`), stderr);
+  }
 });
 
 test('the items of a lenient batch that its reply does not list are sent again, if they have keys', async (t) => {
