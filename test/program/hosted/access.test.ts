@@ -97,56 +97,35 @@ test('through a trusted proxy the bad tokens of one client do not limit another 
   assert.match(bad.stderr, /--trusted-proxy "proxy\.example" is not an address such as 127\.0\.0\.1/);
 });
 
-test('a token is printed with its rights', async () => {
-  const mayOf = async (...args: string[]) => {
-    const { code, stdout, stderr } = await runHere(['token', ...args]);
-    return code === 0 ? JSON.parse(stdout.split('\n')[1] ?? '').may : [code, stderr];
-  };
-  assert.equal(await mayOf(), undefined);
-  assert.deepEqual(await mayOf('--may', 'read'), ['read']);
-  assert.deepEqual(await mayOf('--may', 'forward,read,report'), ['report', 'read', 'forward']);
-  assert.deepEqual(await mayOf('--may', 'read', '--may', 'report,read'), ['report', 'read']);
-  for (const words of ['write', 'report read', 'read,', 'read,read']) {
-    assert.deepEqual(await mayOf('--may', words), [
-      2,
-      `assetlog: --may ${JSON.stringify(words)} is not a list of rights; use report, read, forward or report,read,forward\n`,
-    ]);
+test('a token is printed with its name, its rights and its end, unless these are wrong', async () => {
+  const inAMinute = new Date(Date.now() + 60_000).toISOString().slice(0, 10); // a day lasts until its end
+  for (const [args, entry] of [
+    [[], { name: 'client' }], // and not the name of the service
+    [['--may', 'read'], { name: 'client', may: ['read'] }],
+    [['--may', 'forward,read,report', '--name', 'ci'], { name: 'ci', may: ['report', 'read', 'forward'] }],
+    [['--may', 'read', '--may', 'report,read'], { name: 'client', may: ['report', 'read'] }],
+    ...['2100-12-31', '2100-12-31T12:00:00.5+01:00', inAMinute].map(
+      (notAfter) => [['--not-after', notAfter], { name: 'client', notAfter }] as const,
+    ),
+  ] as const) {
+    const { code, stdout, stderr } = await runHere(['token', ...args], { env: { ASSETLOG_NAME: 'hub1' } });
+    assert.equal(code, 0, stderr);
+    const { sha256: _, ...printed } = JSON.parse(stdout.split('\n')[1] ?? '');
+    assert.deepEqual(printed, entry);
   }
-});
-
-test('the name of the service in the environment is not the name of a token', async () => {
-  const { stdout } = await runHere(['token'], { env: { ASSETLOG_NAME: 'hub1' } });
-  assert.match(stdout, /\n\{"name":"client",/);
-});
-
-test('a token can be printed with its end, which has to be a real date', async () => {
-  for (const date of ['2026-12-31', '2026-12-31T12:00:00.5+01:00']) {
-    const printed = await runHere(['token', '--name', 'ci', '--not-after', date]);
-    assert.equal(printed.code, 0);
-    const { notAfter, ...others } = JSON.parse(printed.stdout.split('\n')[1] ?? '');
-    assert.deepEqual([notAfter, Object.keys(others)], [date, ['name', 'sha256']]);
+  const noRights = 'is not a list of rights; use report, read, forward or report,read,forward';
+  const noDay = 'is not a day that exists, such as 2027-01-31 (until its end in UTC), or ';
+  for (const [option, values, problem] of [
+    ['--may', ['write', 'report read', 'read,', 'read,read'], noRights],
+    ['--not-after', ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow'], noDay],
+    ['--not-after', ['2020-01-31', new Date(Date.now() - 1_000).toISOString()], 'is in the past; give a later date'],
+  ] as const) {
+    for (const value of values) {
+      const { code, stdout, stderr } = await runHere(['token', option, value]);
+      assert.deepEqual([code, stdout], [2, ''], value);
+      assert.ok(stderr.startsWith(`assetlog: ${option} ${JSON.stringify(value)} ${problem}`), stderr);
+    }
   }
-  for (const date of ['2026-02-30', '2026-13-01', '2026-12-31T12:00', 'tomorrow']) {
-    const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
-    assert.deepEqual([code, stdout], [2, ''], date);
-    assert.match(
-      stderr,
-      /^assetlog: --not-after "\S+" is not a day that exists, such as 2027-01-31 \(until its end in UTC\), or /,
-    );
-  }
-});
-
-test('a token with an end in the past is not printed', async () => {
-  for (const date of ['2020-01-31', new Date(Date.now() - 1_000).toISOString()]) {
-    const { code, stdout, stderr } = await runHere(['token', '--not-after', date]);
-    assert.deepEqual([code, stdout], [2, '']);
-    assert.match(stderr, /^assetlog: --not-after "\S+" is in the past; give a later date/);
-  }
-  assert.equal(
-    (await runHere(['token', '--not-after', new Date(Date.now() + 60_000).toISOString().slice(0, 10)])).code,
-    0,
-    'until its end',
-  );
 });
 
 test('a token is written to a new file that only its owner may read, and then only its entry is printed [token-out-1]', async (t) => {

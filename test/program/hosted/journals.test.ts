@@ -195,31 +195,27 @@ test('a removed deployment is not reported as in trouble, and can be added again
   assert.equal((await report('prod')).status, 200);
 });
 
-test('without --deployments the folder of hosted mode is refused with 2 before its first report too', async (t) => {
-  const { data, stop } = await host(t);
-  await stop();
-  const refused = {
-    exitCode: exitCodes.configuration,
-    message:
-      /^the data folder \S+ was made with --deployments, .*give --deployments FILE, or choose another with --data$/,
-  };
-  await assert.rejects(serve(t, { data }), refused);
-  await assert.rejects(serve(t, { data, args: ['--test'] }), refused);
-  assert.deepEqual(readdirSync(data), ['.hosted']);
-});
-
-test('without --deployments the folder of hosted mode is refused with 2, and the folder of one deployment is a journal', async (t) => {
+test('without --deployments the folder of hosted mode is refused with 2, also before its first report, and the folder of one deployment is a journal', async (t) => {
+  const empty = await host(t);
+  await empty.stop();
   const { data, args, report, stop, headerOf } = await host(t);
   assert.equal((await report('prod')).status, 200);
   await stop();
-  const before = readdirSync(data);
-  const refused = {
-    exitCode: exitCodes.configuration,
-    message:
+  for (const [folder, message] of [
+    [
+      empty.data,
+      /^the data folder \S+ was made with --deployments, .*give --deployments FILE, or choose another with --data$/,
+    ],
+    [
+      data,
       /^the data folder \S+ holds journals of deployments, such as prod, .*give --deployments FILE, or --data \S+\/prod for that journal alone$/,
-  };
-  await assert.rejects(serve(t, { data }), refused);
-  assert.deepEqual(readdirSync(data), before);
+    ],
+  ] as const) {
+    const before = readdirSync(folder);
+    for (const args of [[], ['--test']])
+      await assert.rejects(serve(t, { data: folder, args }), { exitCode: exitCodes.configuration, message });
+    assert.deepEqual(readdirSync(folder), before);
+  }
   const reportTo = async (data: string) => {
     const service = await serve(t, { data });
     assert.equal((await ask(service.port, post(`/${REPORT}`))).status, 200);
