@@ -54,13 +54,17 @@ function appWith(parts: Partial<Parameters<typeof createApp>[0]>) {
   });
 }
 
+function send(app: ReturnType<typeof createApp>, method: string, url: string, controller = new AbortController()) {
+  const more = { fields: readFields(['Host', 'localhost']), ending: controller.signal };
+  const decision = app({ id: '1', method, url, httpVersion: '1.1', ...more, endReply: () => controller.abort() });
+  assert.ok(decision.kind === 'receive');
+  return new Promise<Reply>((respond) => decision.receive(Buffer.alloc(0), respond));
+}
+
+const slow = { path: '/slow', followedBy: 'nothing', bodyTypes: [] } as const;
+
 /** Sends a request to an app whose only route returns this outcome. */
-function ask(
-  right: Right,
-  reply: LaterOutcome['reply'],
-  controller = new AbortController(),
-  log: string[] = [],
-): Promise<Reply> {
+function ask(right: Right, reply: LaterOutcome['reply'], controller?: AbortController, log: string[] = []) {
   const handler: Handler = ({ deployment }) => {
     assert.equal(deployment, 'prod');
     return { kind: 'later', reply };
@@ -68,14 +72,10 @@ function ask(
   const app = appWith({
     namesDeployment: true,
     notices: createNotices('error', false, (line) => log.push(line)),
-    readings: [{ needs: 'read', methods: ['GET'], path: '/slow', followedBy: 'nothing', bodyTypes: [], handler }],
+    readings: [{ ...slow, needs: 'read', methods: ['GET'], handler }],
     findReadable: () => right.find(),
   });
-  const more = { fields: readFields(['Host', 'localhost']), ending: controller.signal };
-  const incoming = { id: '1', method: 'GET', url: '/prod/slow', httpVersion: '1.1', ...more };
-  const decision = app({ ...incoming, endReply: () => controller.abort() });
-  assert.ok(decision.kind === 'receive');
-  return new Promise((respond) => decision.receive(Buffer.alloc(0), respond));
+  return send(app, 'GET', '/prod/slow', controller);
 }
 
 const ends = (ending: AbortSignal) =>
@@ -113,24 +113,13 @@ test('a late reply to a GET begins in its turn, and that to a PUT at once', asyn
       hasBegun = true;
       return { kind: 'body', status: 200, body: '{}' };
     };
-    const route = {
-      path: '/slow',
-      followedBy: 'nothing',
-      bodyTypes: [],
-      handler: (): LaterOutcome => ({ kind: 'later', reply }),
-    } as const;
-    const app = appWith({
-      turn,
-      readings: [{ ...route, needs: 'nothing', methods: isReading ? ['GET', 'HEAD'] : [method] }],
-    });
-    const more = {
-      fields: readFields(['Host', 'localhost']),
-      ending: new AbortController().signal,
-      endReply: () => {},
-    };
-    const decision = app({ id: '1', method, url: '/slow', httpVersion: '1.1', ...more });
-    assert.ok(decision.kind === 'receive');
-    const replied = new Promise<Reply>((respond) => decision.receive(Buffer.alloc(0), respond));
+    const handler = (): LaterOutcome => ({ kind: 'later', reply });
+    const methods = isReading ? ['GET', 'HEAD'] : [method];
+    const replied = send(
+      appWith({ turn, readings: [{ ...slow, needs: 'nothing', methods, handler }] }),
+      method,
+      '/slow',
+    );
     assert.equal(hasBegun, !isReading, method);
     begin();
     assert.equal((await replied).status, 200);
