@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Cursor, type CursorValue, readCursor } from '../../../src/forward/ledger/cursor.ts';
@@ -11,12 +10,15 @@ import { type WrittenStatus, writeState } from '../../../src/forward/pipe/status
 import { readSource, replaceSource } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
-import { Model, openLetters, takeAsked } from '../../forward/scripted.ts';
+import { openLetters } from '../../forward/scripted.ts';
 import { runHere } from '../../support/command-output.ts';
+import { forwardFile } from '../../support/forwarded.ts';
+import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
+import { record } from '../../support/report.ts';
 import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
-import { listenOn } from '../../support/sent-lines.ts';
+import { startScripted } from '../../support/sent-lines.ts';
 import { lockFolder } from '../../support/standard-limits.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
@@ -132,7 +134,7 @@ test('status shows the progress of a destination, its state, since when and why,
   assert.ok((lag_seconds as number) >= 7_200 && (lag_seconds as number) < 7_300, `${lag_seconds}`);
 });
 
-test('status reports that a service is not running, with correct figures', async (t) => {
+test('status reports that a service is not running, with correct figures, and a destination that a service does not have', async (t) => {
   const data = await newForwardedFolder(t, {
     state: { state: 'waiting', reason: 'connect ECONNREFUSED', next_try: NEXT_TRY },
   });
@@ -141,13 +143,10 @@ test('status reports that a service is not running, with correct figures', async
   const [{ state, reason, seq, last_seq, lag_events, next_try } = {}] = destinations;
   assert.deepEqual([code, state, seq, last_seq, lag_events, next_try], [1, 'not running', 8, 12, 4, null]);
   assert.equal(reason, 'no service has the folder; start it; before, waiting: connect ECONNREFUSED');
-});
-
-test('status reports a destination that the service does not have', async (t) => {
-  const data = await newForwardedFolder(t, { state: { pid: 1 } });
-  await lockAsService(t, data);
-  const { code, destinations } = await statusOf(data);
-  assert.deepEqual([code, destinations[0]?.['state']], [1, 'not forwarded']);
+  const other = await newForwardedFolder(t, { state: { pid: 1 } });
+  await lockAsService(t, other);
+  const found = await statusOf(other);
+  assert.deepEqual([found.code, found.destinations[0]?.['state']], [1, 'not forwarded']);
 });
 
 test('status reports a damaged cursor, and damaged dead letters', async (t) => {
@@ -304,27 +303,6 @@ test('dead lists the open letters, and shows all letters of one event with its u
   assert.deepEqual([none.code, none.stdout], [0, '']);
 });
 
-test('retry has the service send the refused events again, once, and prints the result', async (t) => {
-  const data = await newForwardedFolder(t, { state: {} });
-  await refuse(data, [2, 3, 4]);
-  await lockAsService(t, data);
-  const disk = openDisk(data);
-  const model = new Model('api');
-  model.answer = (_, seq) => (seq === 4 ? 'refused' : 'record');
-  const retried = forward(data, 'retry', 'upstream');
-  let result: unknown;
-  await eventually('the service finds the marker', async () => {
-    result ??= await takeAsked(disk, model);
-    return result !== undefined;
-  });
-  const { code, stdout, stderr } = await retried;
-  assert.deepEqual([code, stdout], [1, '2 of 3 were accepted\n']);
-  assert.equal(stderr, 'assetlog: assetlog forward dead upstream shows why the others were not\n');
-  assert.deepEqual(model.recorded, [2, 3]);
-  const again = await forward(data, 'retry', '--seq', '2-3');
-  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were accepted\n']);
-});
-
 test('retry without a service sends nothing, and leaves no marker behind', async (t) => {
   const data = await newForwardedFolder(t, { state: {} });
   await refuse(data, [2]);
@@ -398,22 +376,17 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
     return stdout.split('\n');
   };
   const [one, replicated] = [await lines('clickhouse'), await lines('clickhouse', '--replicated')];
-  const [only, too] = [
-    one.filter((line) => !replicated.includes(line)),
-    replicated.filter((line) => !one.includes(line)),
-  ];
-  assert.deepEqual(
-    only.filter((line) => !line.trim().startsWith('--')),
-    ['ENGINE = ReplacingMergeTree', '  non_replicated_deduplication_window = 10000,'],
-  );
-  assert.deepEqual(
-    too.filter((line) => !line.trim().startsWith('--')),
-    [
-      "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/assets.events', '{replica}')",
-      '  replicated_deduplication_window = 10000,',
-      '  replicated_deduplication_window_seconds = 604800,',
-    ],
-  );
+  const onlyIn = (lines: readonly string[], others: readonly string[]) =>
+    lines.filter((line) => !others.includes(line) && !line.trim().startsWith('--'));
+  assert.deepEqual(onlyIn(one, replicated), [
+    'ENGINE = ReplacingMergeTree',
+    '  non_replicated_deduplication_window = 10000,',
+  ]);
+  assert.deepEqual(onlyIn(replicated, one), [
+    "ENGINE = ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/assets.events', '{replica}')",
+    '  replicated_deduplication_window = 10000,',
+    '  replicated_deduplication_window_seconds = 604800,',
+  ]);
   const other = await runHere(['forward', 'ddl', 'nats']);
   assert.deepEqual(
     [other.code, other.stderr],
@@ -422,55 +395,52 @@ test('ddl prints the SQL of ClickHouse, and needs no folder', async (t) => {
 });
 
 test('the status of a real service is right, retry sends its dead letters again, and after SIGKILL it is not running', async (t) => {
-  let isRepaired = false;
-  const recorded: string[] = [];
-  const atMs: number[] = [];
-  const upstream = createServer((request, response) => {
-    request.resume().on('end', () => {
-      response.statusCode = request.method === 'POST' ? 200 : 404;
-      if (request.method === 'POST' && !isRepaired) response.statusCode = 400;
-      if (response.statusCode === 200) recorded.push(`${request.headers['idempotency-key']}`);
-      if (response.statusCode === 200) atMs.push(performance.now());
-      response.setHeader('Content-Type', 'application/json');
-      response.end(response.statusCode === 200 ? '{}' : '{"error":"no"}');
-    });
+  let accepted = 0;
+  const got: [key: string, atMs: number][] = [];
+  const { url } = await startScripted(t, ({ method, headers }) => {
+    if (method !== 'POST') return [404, '{"error":"no"}'];
+    if (accepted === 0) return [400, '{"error":"no"}'];
+    accepted -= 1;
+    got.push([`${headers['idempotency-key']}`, performance.now()]);
+    return [200, '{}'];
   });
-  const port = await listenOn(t, upstream);
   const file = join(newFolder(t), 'forward.json');
-  const destination = { name: 'upstream', to: `http://127.0.0.1:${port}`, ratePerSecond: 2 };
-  writeFileSync(file, JSON.stringify({ destinations: [destination] }));
+  forwardFile(file, { name: 'upstream', to: url, ratePerSecond: 2 });
   const service = await startService(t, { args: ['--forward', file] });
-  for (const key of ['a', 'b', 'c']) await fetch(`${service.url}/report_asset_observation/${key}`, { method: 'POST' });
-  await eventually(
-    'all are refused',
-    async () => (await statusOf(service.data)).destinations[0]?.['dead_letters'] === 3,
-  );
-  const metrics = async () => (await (await fetch(`${service.url}/metrics`)).text()).split('\n');
-  const three = 'assetlog_forward_dead_letters{destination="upstream"} 3';
-  await eventually('the metrics count three dead letters', async () => (await metrics()).includes(three));
-  const skipped = await run(['forward', 'skip', '--seq', '2', '--data', service.data]);
+  const { data } = service;
+  const command = (...args: string[]) => run(['forward', ...args, '--data', data]);
+  const metrics = async () =>
+    samplesOf(await metricsOf(service)).get('assetlog_forward_dead_letters{destination="upstream"}');
+  for (const key of ['a', 'b', 'c', 'd']) await record(service, `observation/${key}`);
+  await eventually('all are refused', async () => (await statusOf(data)).destinations[0]?.['dead_letters'] === 4);
+  await eventually('the metrics count four dead letters', async () => (await metrics()) === 4);
+  const skipped = await command('skip', '--seq', '2');
   assert.deepEqual([skipped.code, skipped.stdout], [0, 'given up: 1\n']);
-  assert.ok((await metrics()).includes('assetlog_forward_dead_letters{destination="upstream"} 2'));
-  for (const seq of ['2', '4']) {
-    const { code, stderr } = await run(['forward', 'skip', '--seq', seq, '--data', service.data]);
-    assert.deepEqual(
-      [code, /is in use by process (\d+|unknown); stop it/.test(stderr)],
-      [4, true],
-      'the event has no open letter',
-    );
+  assert.equal(await metrics(), 3);
+  for (const seq of ['2', '5']) {
+    const { code, stderr } = await command('skip', '--seq', seq);
+    assert.equal(code, 4, 'the event has no open letter');
+    assert.match(stderr, /is in use by process (\d+|unknown); stop it/);
   }
-  isRepaired = true;
-  const { code, stdout } = await run(['forward', 'retry', '--data', service.data]);
-  assert.deepEqual([code, stdout], [0, '2 of 2 were accepted\n']);
+  accepted = 2;
+  const some = await command('retry', 'upstream');
+  assert.deepEqual([some.code, some.stdout], [1, '2 of 3 were accepted\n']);
+  assert.equal(some.stderr, 'assetlog: assetlog forward dead upstream shows why the others were not\n');
+  accepted = 9;
+  const rest = await command('retry');
+  assert.deepEqual([rest.code, rest.stdout], [0, '1 of 1 were accepted\n']);
+  const again = await command('retry', '--seq', '3-4');
+  assert.deepEqual([again.code, again.stdout], [0, '0 of 0 were accepted\n']);
+  const ids = service.events().map(({ id }) => `"${id}"`);
   assert.deepEqual(
-    recorded,
-    [0, 2].map((at) => `"${service.events()[at]?.['id']}"`),
+    got.map(([key]) => key),
+    [ids[0], ids[2], ids[3]],
   );
-  assert.ok((atMs.at(-1) as number) - (atMs[0] as number) > 300, `two within ${atMs}, at most two a second`);
-  const figures = await metrics();
-  assert.ok(figures.includes('assetlog_forward_dead_letters{destination="upstream"} 0'), 'no letter is open');
+  const [firstMs = 0, secondMs = 0] = got.map(([, atMs]) => atMs);
+  assert.ok(secondMs - firstMs > 300, `two within ${secondMs - firstMs} ms, at most two a second`);
+  assert.equal(await metrics(), 0, 'no letter is open');
   await service.kill('SIGKILL');
-  const dead = await statusOf(service.data);
+  const dead = await statusOf(data);
   const [{ state, seq, dead_letters } = {}] = dead.destinations;
-  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 3, 0]);
+  assert.deepEqual([dead.code, state, seq, dead_letters], [1, 'not running', 4, 0]);
 });

@@ -3,110 +3,66 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { runHere } from '../../support/command-output.ts';
 import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../../support/forwarded.ts';
 import { metricsOf } from '../../support/metrics.ts';
 import { freePort, journalText, newFolder, root, startService } from '../../support/program.ts';
 import { record, reportOne } from '../../support/report.ts';
-import { startScripted } from '../../support/sent-lines.ts';
+import { type Got, type Scripted, startScripted } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
 
 const NAME = 'failed-checks';
 const SECRET = '/services/T0A1B2C3D/B0E4F5G6H/abcdefghijklmnopqrstuvwx';
 
-interface Post {
-  readonly path: string;
-  readonly body: string;
-  readonly seq: number;
-  readonly headers: Readonly<Record<string, unknown>>;
-}
-
-/** A status, a body and headers, or `cut` for a lost reply. */
-type HookAnswer = 'cut' | readonly [status: number, body: string, headers?: Record<string, string>];
-
-/** Starts a server that keeps all posts, and that can be stopped and started again. */
-async function startHook(t: TestContext) {
-  const port = await freePort(t);
-  let server: Server | undefined;
-  const hook = {
-    url: `http://127.0.0.1:${port}`,
-    posts: [] as Post[],
-    /** The posts answered with 200. */
-    accepted: [] as Post[],
-    answer: async (_post: Post): Promise<HookAnswer> => [200, 'ok'],
-    start: () => {
-      server = createServer(async (request, response) => {
-        let body = '';
-        for await (const piece of request.setEncoding('utf8')) body += piece;
-        const post = { path: request.url ?? '', body, seq: JSON.parse(body).seq, headers: request.headers };
-        hook.posts.push(post);
-        const answer = await hook.answer(post);
-        if (answer === 'cut') return void request.socket.destroy();
-        const [status, text, headers = {}] = answer;
-        if (status === 200) hook.accepted.push(post);
-        response.writeHead(status, headers).end(text);
-      }).listen(port, '127.0.0.1');
-    },
-    kill: () => {
-      server?.closeAllConnections();
-      server?.close();
-    },
-  };
-  hook.start();
-  t.after(hook.kill);
-  return hook;
-}
-
-const seqsOf = (posts: readonly Post[]) => posts.map(({ seq }) => seq);
+const seqOf = ({ body }: Got): number => JSON.parse(body).seq;
 
 async function check(service: { readonly url: string }, passed: boolean): Promise<void> {
   await record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}`);
 }
 
 test('each failed check is posted at least once and in order, whatever the hook does, and across crashes', async (t) => {
-  const hook = await startHook(t);
-  const args = ['--on-failed-check', hook.url + SECRET];
-  let service = await startService(t, { args });
-  const { data } = service;
-  const start = async () => {
-    service = await startService(t, { data, args });
-  };
-  await check(service, false); // at once after the ready line
-  await eventually('the first check is posted', () => hook.accepted.length === 1);
-  let count = 0;
-  hook.answer = async () => {
-    count += 1;
-    if (count % 7 === 0) return 'cut';
+  const accepted: number[] = [];
+  const { url, got, server } = await startScripted(t, (post, count) => {
+    if (count % 7 === 0) server.closeAllConnections(); // the reply is lost
     if (count % 7 === 2) return [503, 'later', { 'Retry-After': '0' }];
     if (count % 7 === 4) return [500, 'oops'];
-    if (count % 7 === 5) await sleep(100);
+    if (count % 7 !== 0) accepted.push(seqOf(post));
     return [200, 'ok'];
-  };
+  });
+  const args = ['--on-failed-check', url + SECRET];
+  let service = await startService(t, { args });
+  const { data } = service;
+  await check(service, false); // at once after the ready line
+  await eventually('the first check is posted', () => accepted.length === 1);
   for (let at = 0; at < 60; at += 1) {
     await check(service, at % 3 !== 0);
     await record(service, `observation/a${at}`);
-    if (at === 20) hook.kill();
-    if (at === 30) hook.start();
+    if (at === 20) {
+      server.closeAllConnections();
+      server.close();
+    }
+    if (at === 30) server.listen(Number(new URL(url).port), '127.0.0.1');
     if (at % 20 !== 15) continue;
     await service.kill('SIGKILL');
-    await start();
+    service = await startService(t, { data, args });
   }
   const lines = journalText(data).trimEnd().split('\n');
   const failed = lines.filter((line) => line.includes('"passed":false'));
   assert.equal(failed.length, 21);
   const all = failed.map((line) => JSON.parse(line).seq as number);
-  await eventually('each failed check is posted', () => all.every((seq) => seqsOf(hook.posts).includes(seq)), 60_000);
-  const sorted = seqsOf(hook.accepted).toSorted((a, b) => a - b);
-  assert.deepEqual(seqsOf(hook.accepted), sorted, 'in order');
-  for (const { body, path, headers, seq } of hook.posts) {
-    assert.ok(failed.includes(body), body);
-    assert.deepEqual([path, headers['content-type']], [SECRET, 'application/json']);
-    assert.equal(headers['idempotency-key'], `"hook/1/${JSON.parse(lines[seq - 1]!).id}"`);
+  await eventually('each failed check is posted', () => all.every((seq) => got.map(seqOf).includes(seq)), 60_000);
+  assert.deepEqual(
+    accepted,
+    accepted.toSorted((a, b) => a - b),
+    'in order',
+  );
+  for (const post of got) {
+    assert.ok(failed.includes(post.body), post.body);
+    assert.deepEqual([post.url, post.headers['content-type']], [SECRET, 'application/json']);
+    assert.equal(post.headers['idempotency-key'], `"hook/1/${JSON.parse(lines[seqOf(post) - 1]!).id}"`);
   }
   await eventually(
     'the cursor is at the end of the journal',
@@ -118,30 +74,15 @@ test('each failed check is posted at least once and in order, whatever the hook 
   assert.match(metrics, /^assetlog_forward_lag_events\{destination="failed-checks"\} 0$/m);
 });
 
-test('a refused check is a dead letter, the next ones are posted, and a retry posts it again', async (t) => {
-  const hook = await startHook(t);
-  hook.answer = async ({ seq }) => (seq === 2 ? [400, 'invalid_payload'] : [200, 'ok']);
-  const service = await startService(t, { args: ['--on-failed-check', hook.url] });
-  for (let at = 0; at < 3; at += 1) await check(service, false);
-  await eventually('the other checks are posted', () => hook.accepted.length === 2);
-  const { stdout } = await runHere(['forward', 'dead', NAME, '--data', service.data]);
-  assert.match(stdout, /^2 .* refused +400 +check +warehouse\/orders +answers 400: invalid_payload/m);
-  hook.answer = async () => [200, 'ok'];
-  const retried = await runHere(['forward', 'retry', NAME, '--data', service.data]);
-  assert.deepEqual([retried.code, retried.stdout], [0, '1 of 1 were accepted\n']);
-  assert.deepEqual(seqsOf(hook.accepted), [1, 3, 2]);
-});
-
 test('nothing shows more of the URL of a hook than its host, even if the hook repeats it [hook-7]', async (t) => {
-  const hook = await startHook(t);
   const [, , team = '', channel = '', key = ''] = SECRET.split('/');
-  const answers: HookAnswer[] = [
+  const answers: Scripted[] = [
     [400, `no webhook at ${SECRET}`],
     [422, JSON.stringify({ error: `${encodeURIComponent(SECRET)} ${SECRET.replaceAll('/', '\\/')} ${key}` })],
     [413, `${'x'.repeat(185)}${SECRET} and ${key}`],
     [302, '', { Location: `https://hooks.example${SECRET}` }],
   ];
-  hook.answer = async ({ seq }) => answers[Math.min(seq, answers.length) - 1]!;
+  const hook = await startScripted(t, (post) => answers[Math.min(seqOf(post), answers.length) - 1]!);
   const service = await startService(t, { args: ['--on-failed-check', hook.url + SECRET, '--log-level', 'debug'] });
   const { data } = service;
   for (const _ of answers) await check(service, false);
@@ -160,7 +101,7 @@ test('nothing shows more of the URL of a hook than its host, even if the hook re
 });
 
 test('a hook from the file gets the events of its filter, and in hosted mode the name of the deployment', async (t) => {
-  const hook = await startHook(t);
+  const hook = await startScripted(t, () => [200, 'ok']);
   const forward = join(newFolder(t), 'forward.json');
   const deployments = writeDeployments(t, ['prod', 'dev']);
   const to = `hook+${hook.url}/{deployment}?key=0123456789`;
@@ -171,15 +112,15 @@ test('a hook from the file gets the events of its filter, and in hosted mode the
     const headers = { 'Service-Cloud-Api-Token': deployments.tokenOf(name) };
     for (const key of ['other', 'warehouse/orders'])
       await record(at, `check/${key}?check_name=c&passed=false`, { headers });
-    await eventually(name, () => hook.accepted.some(({ path }) => path === `/${name}?key=0123456789`));
+    await eventually(name, () => hook.got.some(({ url }) => url === `/${name}?key=0123456789`));
     const line = journalText(join(service.data, name)).split('\n')[1]!;
-    assert.equal(hook.accepted.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
+    assert.equal(hook.got.at(-1)?.body, `{"deployment":"${name}",${line.slice(1)}`);
   }
-  assert.equal(hook.posts.length, 2);
+  assert.equal(hook.got.length, 2);
 });
 
 test('a deployment that was removed with its folder and added again starts at its first event', async (t) => {
-  const hook = await startHook(t);
+  const hook = await startScripted(t, () => [200, 'ok']);
   const forward = join(newFolder(t), 'forward.json');
   const deployments = writeDeployments(t, ['prod']);
   const listed = readFileSync(deployments.file, 'utf8');
@@ -205,8 +146,8 @@ test('a deployment that was removed with its folder and added again starts at it
   process.kill(service.pid, 'SIGHUP');
   // 401 until the deployment is added, and 503 until its previous journal is closed.
   await eventually('the deployment records', async () => (await fail()).status === 200);
-  await eventually('the event is posted', () => hook.accepted.length === 1);
-  assert.equal(hook.accepted[0]?.seq, 1);
+  await eventually('the event is posted', () => hook.got.length === 1);
+  assert.equal(seqOf(hook.got[0]!), 1);
 });
 
 const withoutPython = missing('Python is not installed', 'python3', ['--version']);
