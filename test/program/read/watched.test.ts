@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { limits } from '../../../src/config/limits.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
@@ -12,7 +11,6 @@ import type { PlainEvent } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { timedEvents } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
 
 const NAME = 'assetlog_watched_asset_age_seconds';
 const HOUR_MS = 3_600_000;
@@ -54,20 +52,6 @@ test('the age comes from the last event of the oldest asset under the key, also 
   assert.equal((await agesOf(service))['nothing'], 0);
 });
 
-test('the age of an asset stays when retention removes its events, before and after a restart', async (t) => {
-  const data = newFolder(t);
-  const [first, second] = [segmentName(1), segmentName(3)];
-  writeFileSync(join(data, first), fileOf(['90 w/a', '80 w/b']));
-  writeFileSync(join(data, second), fileOf(['30 w/b', '20 x'], 3));
-  const args = [...watch('w', 'w/a', 'w/b'), '--retain-days', '3'];
-  for (let start = 0; start < 3; start += 1) {
-    const service = await startService(t, { data, args });
-    await eventually('the first file is removed', async () => !readdirSync(data).includes(first));
-    assert.deepEqual(await agesOf(service), { w: 90, 'w/a': 90, 'w/b': 30 });
-    await service.kill(start === 0 ? 'SIGKILL' : 'SIGTERM');
-  }
-});
-
 test('in hosted mode a key starts with the deployment, and an idle journal is read too', async (t) => {
   const data = newFolder(t);
   const { args } = writeDeployments(t, ['prod', 'dev']);
@@ -80,17 +64,6 @@ test('in hosted mode a key starts with the deployment, and an idle journal is re
   writeFileSync(join(folder, segmentName(1)), fileOf(['50 w', '40 v']));
   const again = await startService(t, { data, args: [...args, ...watch('prod/w', 'prod', 'dev')] });
   assert.deepEqual(await agesOf(again), { 'prod/w': 50, prod: 50, dev: Infinity });
-});
-
-test('while a large journal is read, the other metrics are reported, and the age follows', async (t) => {
-  const data = newFolder(t);
-  writeFileSync(join(data, segmentName(1)), fileOf(Array.from({ length: 60_000 }, (_, at) => `50 w/${at % 10}`)));
-  const service = await startService(t, { data, args: watch('w') });
-  const startMs = performance.now();
-  const ready = samplesOf(await metricsOf(service)).get('assetlog_ready');
-  assert.equal(ready, 1);
-  assert.ok(performance.now() - startMs < limits.watchWaitMs + 20_000);
-  await eventually('all is read', async () => (await agesOf(service))['w'] === 50);
 });
 
 test('without the option no age is reported, and at most 20 keys are accepted', async (t) => {
