@@ -103,10 +103,3 @@ test('a socket that the service cannot use ends the start with 2 and says what t
     assert.match(stderr, expected);
   }
 });
-
-test('variables for another process are ignored', { skip: withoutPython }, async (t) => {
-  const portFile = join(newFolder(t), 'port');
-  const service = await startService(t, underSystemd('127.0.0.1', portFile, '2', '1'));
-  assert.notEqual(service.port, await portIn(portFile));
-  assert.equal((await ask(service.port, post(REPORT))).status, 200);
-});

@@ -9,7 +9,6 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { FIRST, flip, makeLines, segment } from '../../support/segments.ts';
-import { each } from '../../support/tools.ts';
 import { ask, post } from '../../support/wire.ts';
 
 const TARGET = '/report_asset_materialization/';
@@ -92,10 +91,13 @@ test('verify counts good and bad lines also after the first bad one, and shows t
   );
 });
 
-test('verify can run while a service runs, and recognizes an end that is being written', async (t) => {
+test('verify can run while a service runs, and recognizes an end that is being written; repair is refused then', async (t) => {
   const service = await startService(t);
-  await ask(service.port, post('/report_asset_materialization/a'));
+  await ask(service.port, post(`${TARGET}a`));
   assert.equal((await runHere(['verify', '--data', service.data])).code, 0);
+  const inUse = await runHere(['repair', '--data', service.data, '--yes']);
+  assert.deepEqual([inUse.code, inUse.stdout], [4, '']);
+  assert.match(inUse.stderr, /^assetlog: .* is in use by process (\d+|unknown); stop it, or use another --data\n$/);
   await service.kill('SIGKILL');
   truncateSync(join(service.data, FIRST), 20);
   const { code, stdout } = await runHere(['verify', '--data', service.data]);
@@ -138,15 +140,8 @@ test('repair prints its plan, carries it out with --yes, and then has nothing to
   assert.deepEqual(readdirSync(data), after);
 
   const service = await startService(t, { data });
-  assert.equal((await ask(service.port, post('/report_asset_materialization/a'))).status, 200);
+  assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 200);
   assert.equal(service.events().at(-1)?.['seq'], 16);
-});
-
-test('repair refuses a folder that is in use', async (t) => {
-  const service = await startService(t);
-  const { code, stderr, stdout } = await runHere(['repair', '--data', service.data, '--yes']);
-  assert.deepEqual([code, stdout], [4, '']);
-  assert.match(stderr, /^assetlog: .* is in use by process (\d+|unknown); stop it, or use another --data\n$/);
 });
 
 test('repair --yes before the first start finds nothing to repair, and creates nothing', async (t) => {
@@ -224,46 +219,29 @@ test('verify and repair report a missing or unreadable journal in one line', asy
 });
 
 test('damage that no crash explains ends a start with 3, verify reports it, and a service starts after a repair', async (t) => {
-  const crlf = (bytes: Buffer) => Buffer.from(bytes.toString().replaceAll('\n', '\r\n'));
-  const damages: readonly (readonly [NodeJS.Signals, (bytes: Buffer) => Buffer, problem: RegExp, kept: string[]])[] = [
-    ['SIGKILL', crlf, /line 1, byte 0: its line is good but ends with a carriage return/, []],
-    [
-      'SIGTERM',
-      (bytes) => flip(bytes, bytes.length - 30),
-      /line 2, byte \d+: its crc is .*, although the last stop was clean/,
-      ['a'],
-    ],
-    [
-      'SIGKILL',
-      (bytes) => Buffer.concat([bytes, Buffer.alloc(1e7)]),
-      /line 3, byte \d+: only zeros follow, for 10000000 bytes/,
-      ['a', 'b'],
-    ],
-  ];
-  await each(damages, 2, async ([signal, damage, problem, kept]) => {
-    const data = newFolder(t);
-    const file = join(data, 'events-00000000000000000001.jsonl');
-    const first = await startService(t, { data });
-    for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
-    await first.kill(signal);
-    const damaged = damage(readFileSync(file));
-    writeFileSync(file, damaged);
+  const first = await startService(t);
+  const { data } = first;
+  const file = join(data, FIRST);
+  for (const name of ['a', 'b']) await ask(first.port, post(`${TARGET}${name}`));
+  await first.kill('SIGTERM');
+  const bytes = readFileSync(file);
+  const damaged = flip(bytes, bytes.length - 30);
+  writeFileSync(file, damaged);
 
-    const refused = await run(['serve', '--port', '0', '--data', data]);
-    assert.equal(refused.code, 3, refused.stderr);
-    assert.match(refused.stderr, problem);
-    assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
-    assert.deepEqual(readFileSync(file), damaged);
-    const verified = await runHere(['verify', '--data', data]);
-    assert.equal(verified.code, 3);
-    assert.match(verified.stdout, problem);
+  const problem = /line 2, byte \d+: its crc is .*, although the last stop was clean/;
+  const refused = await run(['serve', '--port', '0', '--data', data]);
+  assert.equal(refused.code, 3, refused.stderr);
+  assert.match(refused.stderr, problem);
+  assert.ok(refused.stderr.includes(`assetlog repair --data ${data}`));
+  assert.deepEqual(readFileSync(file), damaged);
+  const verified = await runHere(['verify', '--data', data]);
+  assert.equal(verified.code, 3);
+  assert.match(verified.stdout, problem);
 
-    assert.equal((await runHere(['repair', '--data', data, '--yes'])).code, 0);
-    assert.equal((await runHere(['verify', '--data', data])).code, 0);
-    const second = await startService(t, { data });
-    await ask(second.port, post(`${TARGET}c`));
-    const keys = second.events().map((event) => event['asset_key']);
-    assert.deepEqual(keys.map(String), [...kept, 'c']);
-    await second.kill();
-  });
+  assert.equal((await runHere(['repair', '--data', data, '--yes'])).code, 0);
+  assert.equal((await runHere(['verify', '--data', data])).code, 0);
+  const second = await startService(t, { data });
+  await ask(second.port, post(`${TARGET}c`));
+  const keys = second.events().map((event) => event['asset_key']);
+  assert.deepEqual(keys.map(String), ['a', 'c']);
 });

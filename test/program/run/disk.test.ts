@@ -9,7 +9,7 @@ import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { host } from '../../support/deployments.ts';
-import { connectionsOf } from '../../support/metrics.ts';
+import { connectionsOf, metricsOf, samplesOf } from '../../support/metrics.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
@@ -20,7 +20,7 @@ const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');
 const LIVE = get('/livez');
 
-test('while the disk refuses writes reports get 503 with Retry-After and the service is alive and not ready', async (t) => {
+test('while the disk refuses writes reports get 503 with Retry-After and are not counted as events, and the service is alive and not ready', async (t) => {
   const { disk, port } = await serveSimulated(t);
   assert.equal((await ask(port, READY)).status, 200);
   disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
@@ -33,6 +33,18 @@ test('while the disk refuses writes reports get 503 with Retry-After and the ser
   assert.equal(ready.headers.get('retry-after'), '1');
   assert.match(errorOf(ready), /^the disk refuses writes/);
   assert.equal((await ask(port, LIVE)).status, 200);
+  const samples = samplesOf(await metricsOf({ port }));
+  for (const [name, value] of [
+    ['http_requests_total{endpoint="readyz",status="503"}', 1],
+    ['http_requests_total{endpoint="report_asset_materialization",status="503"}', 1],
+    ['events_total{type="AssetMaterialization"}', 0],
+    ['written_bytes_total', 0],
+    ['batch_events_count', 0],
+    ['last_seq', 0],
+    ['ready', 0],
+    ['disk_free_bytes', disk.freeSpace.freeBytes],
+  ] as const)
+    assert.equal(samples.get(`assetlog_${name}`), value, name);
   disk.fault = () => undefined;
   assert.equal((await ask(port, post(`${TARGET}a`))).status, 200);
   assert.equal((await ask(port, READY)).status, 200);

@@ -57,24 +57,3 @@ test('a healthcheck ends with 0 only if reports are accepted', async (t) => {
   const hung = await run(['healthcheck', '--port', String(stalled)]);
   assert.match(hung.stderr, /no complete reply within 3 s\n$/);
 });
-
-test('a server that switches protocols has recorded nothing, and neither report nor healthcheck ends with 0', async (t) => {
-  const switching = createServer((socket) => {
-    socket.on('error', () => {}); // the client might have disconnected
-    socket.once('data', () =>
-      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
-    );
-  });
-  const port = await listenOn(t, switching);
-  const check = await run(['healthcheck', '--port', String(port)]);
-  assert.deepEqual([check.code, check.stdout], [1, '']);
-  assert.match(check.stderr, /^assetlog: http:\S+\/readyz answers 101: \n$/);
-  const url = `http://127.0.0.1:${port}`;
-  const one = await run(['report', 'observation', 'k', '--url', url]);
-  assert.deepEqual([one.code, one.stdout], [1, '']);
-  assert.match(one.stderr, /answers 101: nothing; is this the right address\?\n$/);
-  const input = '{"type":"observation","asset_key":"k"}\n'.repeat(2);
-  const lines = await run(['report', '--from', '-', '--url', url], { input });
-  assert.deepEqual([lines.code, lines.stdout], [1, '0 recorded, 0 refused\n']);
-  assert.match(lines.stderr, /stopped before line 1; continue with --from-line 1\n$/);
-});

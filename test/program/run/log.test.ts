@@ -11,7 +11,7 @@ import { serveSimulated } from '../../support/service.ts';
 import { systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
-import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
+import { ask, get, post, readFailure } from '../../support/wire.ts';
 
 const READY = get('/readyz');
 const CHECK = '/report_asset_check/';
@@ -54,79 +54,36 @@ test('a token in a path is neither logged nor shown, in any spelling', async (t)
   const local = await startService(t, { args: ['--log-level', 'debug'] });
   const header = [`Service-Cloud-Api-Token: ${own}`];
   const encoded = token.replace('_', '%5f');
-  const targets = [
-    `/${token}${CHECK}a`,
-    `/${own}${CHECK}a`,
-    `/${encodeURIComponent(own)}${CHECK}a`,
-    ...[token, encoded, own, encodeURIComponent(own)].map((one) => `/prod${CHECK}${one}`),
-    `/prod${CHECK}a%zz/${token}`,
-    `http://localhost/prod${CHECK}a%zz/${own}`,
-  ];
-  for (const target of targets) {
+  for (const target of [
+    ...[token, own].map((one) => `/${one}${CHECK}a`),
+    ...[encoded, encodeURIComponent(own)].map((one) => `/prod${CHECK}${one}`),
+    `http://localhost/prod${CHECK}a%zz/${token}`,
+  ]) {
     for (const headers of [[], header]) {
       const { status } = await ask(hosted.port, post(target, undefined, headers));
-      assert.ok(status === 401 || status === 400 || status === 429, `${target}: ${status}`);
+      assert.ok(status === 401 || status === 400, `${target}: ${status}`);
     }
   }
   for (const one of [token, encoded]) {
     assert.equal((await ask(local.port, post(`${CHECK}${one}`))).status, 400);
     assert.equal((await ask(local.port, post(`${MATERIALIZATION}${one}?asset_key=b`))).status, 200);
   }
-  for (const one of [own, encodeURIComponent(own)]) {
-    for (const start of ['', `${'x'.repeat(limits.loggedPathCharactersMax)}/`]) {
-      const target = `/prod${MATERIALIZATION}${start}${one}?asset_key=asl_query`;
-      assert.equal((await ask(hosted.port, post(target, undefined, header))).status, 200);
-    }
+  const won = 'the asset key in the path overrides another key in the same request';
+  for (const start of ['', `${'x'.repeat(limits.loggedPathCharactersMax)}/`]) {
+    const target = `/prod${MATERIALIZATION}${start}${own}?asset_key=asl_query`;
+    assert.equal((await ask(hosted.port, post(target, undefined, header))).status, 200);
   }
   const ofHosted = (await ask(hosted.port, get('/prod/refusals', ...header))).body;
   const ofLocal = (await ask(local.port, get('/refusals'))).body;
   assert.ok(ofHosted.includes(`"path":"/prod${CHECK}***"`), ofHosted);
   assert.ok(ofLocal.includes(`"path":"${CHECK}***"`), ofLocal);
-  await eventually('all are logged', () => entriesOf(local.stderr(), 'request').length >= 4);
+  await eventually('all are logged', () => entriesOf(local.stderr(), won).length === 2);
+  await eventually('all of hosted mode', () => entriesOf(hosted.stderr(), won).length === 2);
   assert.ok(entriesOf(hosted.stderr(), 'a request without a valid token was refused').length > 0);
-  assert.ok(
-    entriesOf(local.stderr(), 'the asset key in the path overrides another key in the same request').length > 0,
-  );
-  const won = 'the asset key in the path overrides another key in the same request';
-  await eventually('all of hosted mode', () => entriesOf(hosted.stderr(), won).length === 4);
   for (const text of [ofHosted, ofLocal, hosted.stderr(), local.stderr()]) {
     assert.doesNotMatch(text, /asl(_|%5f)[\w-]{9}|asl_query|Pa55(\+|%2B)word/);
   }
-  assert.ok(
-    hosted
-      .stderr()
-      .split('\n')
-      .every(({ length }) => length < 1_000),
-  );
-});
-
-test('a flood of refusals is logged as a few lines and a count, and other clients are served', async (t) => {
-  const service = await startService(t);
-  const count = 3_000;
-  const flood = await Wire.open(service.port);
-  let slowestMs = 0;
-  for (let sent = 0; sent < count; sent += 10) {
-    flood.send(post(`${CHECK}a`).repeat(10));
-    const startedMs = performance.now();
-    if (sent % 500 === 0) assert.equal((await ask(service.port, post(`${MATERIALIZATION}a`))).status, 200);
-    slowestMs = Math.max(slowestMs, performance.now() - startedMs);
-    for (let index = 0; index < 10; index += 1) assert.equal((await flood.reply())?.status, 400);
-  }
-  flood.close();
-  const unlogged = () =>
-    entriesOf(service.stderr(), 'further requests were refused').reduce((sum, line) => sum + Number(line['count']), 0);
-  await eventually(
-    'each is logged or counted',
-    () => entriesOf(service.stderr(), 'refused').length + unlogged() === count,
-  );
-  const seconds = new Map<number, number>();
-  const times = entriesOf(service.stderr(), 'refused').map(({ time }) => Date.parse(String(time)));
-  for (const time of times) {
-    const inSecond = times.filter((other) => other >= time && other < time + limits.activityMs - 50).length;
-    seconds.set(time, inSecond);
-  }
-  assert.ok(Math.max(...seconds.values()) <= 2 * limits.refusalLinesMax, 'two intervals can meet in a second');
-  assert.ok(slowestMs < 20_000, `a report took ${slowestMs} ms`);
+  for (const line of hosted.stderr().split('\n')) assert.ok(line.length < 1_000, line);
 });
 
 test('a terminal shows each refusal and each recorded event in colour, on one line', {

@@ -6,11 +6,8 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { alertRules } from '../../support/handbook.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { startService } from '../../support/program.ts';
-import { serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
 
 const scrape = async (service: { readonly port: number }) => samplesOf(await metricsOf(service));
@@ -115,39 +112,4 @@ test('in hosted mode the metrics need no token, and are sums over deployments wi
   ] as const)
     assert.equal(samples.get(`assetlog_${name}`), value, name);
   assert.doesNotMatch([...samples.keys()].join('\n'), /prod|idle|unknown/);
-});
-
-/** @returns the samples that the rule of an alert in the handbook selects */
-function countedBy(alert: string, samples: ReadonlyMap<string, number>): string[] {
-  const rule = alertRules.slice(alertRules.indexOf(`alert: ${alert}\n`));
-  const [, metric = '', matchers = ''] = /expr: .*?(assetlog_\w+)\{(.*?)\}\[/.exec(rule) ?? assert.fail(alert);
-  const labels = [...matchers.matchAll(/(\w+)(=~?)"([^"]*)"/g)].map(([, name, operator, value = '']) => {
-    const pattern = operator === '=~' ? value : value.replaceAll(/\W/g, '\\$&');
-    return new RegExp(`[{,]${name}="(?:${pattern})"[,}]`);
-  });
-  return [...samples.keys()].filter((name) => name.startsWith(`${metric}{`) && labels.every((one) => one.test(name)));
-}
-
-test('a report that could not be recorded is not counted as an event, and the service is not ready', async (t) => {
-  const { disk, port } = await serveSimulated(t);
-  disk.fault = (call) => (call === 'write' ? systemError('ENOSPC') : undefined);
-  assert.equal((await ask(port, post('/report_asset_check/a?check_name=c&passed=true'))).status, 503);
-  assert.equal((await ask(port, get('/readyz'))).status, 503);
-  const samples = await scrape({ port });
-  assert.deepEqual(
-    countedBy('AssetlogRefusesReports', samples),
-    ['assetlog_http_requests_total{endpoint="report_asset_check",status="503"}'],
-    'the alert counts reports, not /readyz',
-  );
-  for (const [name, value] of [
-    ['http_requests_total{endpoint="readyz",status="503"}', 1],
-    ['http_requests_total{endpoint="report_asset_check",status="503"}', 1],
-    ['events_total{type="AssetCheckEvaluation"}', 0],
-    ['written_bytes_total', 0],
-    ['batch_events_count', 0],
-    ['last_seq', 0],
-    ['ready', 0],
-    ['disk_free_bytes', disk.freeSpace.freeBytes],
-  ] as const)
-    assert.equal(samples.get(`assetlog_${name}`), value, name);
 });

@@ -2,13 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { connect } from 'node:net';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
-import { segmentName } from '../../../src/journal/segments.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { hold } from '../../support/gate.ts';
 import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
@@ -144,28 +142,6 @@ test('a signal also ends a start that waits for its file, and SIGHUP does not en
   assert.match(stderr, /"message":"stopping","signal":"SIGTERM"\}/);
 });
 
-test('a connection that is held open on the lock prevents neither a stop nor the end of the service', async (t) => {
-  for (const [code, end] of [
-    [0, (service: Running) => service.kill('SIGTERM')],
-    [
-      5,
-      async (service: Running) => {
-        rmSync(join(service.data, 'events-00000000000000000001.jsonl'));
-        assert.equal((await ask(service.port, post(`${TARGET}a`))).status, 503);
-        return service.finished;
-      },
-    ],
-  ] as const) {
-    const service = await startService(t);
-    const [lock = ''] = readdirSync(service.data).filter((name) => name.startsWith('.lock-'));
-    const asker = connect({ path: join(service.data, lock), allowHalfOpen: true });
-    t.after(() => asker.destroy());
-    asker.on('error', () => {}); // the service ends
-    await once(asker, 'connect');
-    assert.equal((await within('the end', HANG_MS, end(service))).code, code);
-  }
-});
-
 test('the reader of the output can close it', async (t) => {
   const { child } = launch(['--port', '0', '--data', newFolder(t), '--log-level', 'debug']);
   t.after(() => child.kill('SIGKILL'));
@@ -186,37 +162,6 @@ test('a command whose work never ends exits with 1 and a message', async (t) => 
   const broken = '--import=data:text/javascript,process.stdout.write=()=>true';
   const { code, stderr } = await run(['events', '--data', service.data], { env: { NODE_OPTIONS: broken } });
   assert.deepEqual([code, stderr.split(';')[0]], [1, 'assetlog: ended before its work was done']);
-});
-
-test('a stop answers the requests that were read or are still being received, and accepts no connection', async (t) => {
-  const service = await serveSimulated(t, { limits: { drainMs: 120_000 } });
-  const { disk, port } = service;
-  const release = hold(disk, 'sync');
-  const [read, receiving, silent] = await Promise.all([Wire.open(port), Wire.open(port), Wire.open(port)]);
-  read.send(post(`${TARGET}read`));
-  const late = post(TARGET, '{"asset_key":"received"}');
-  await eventually('a sync', () => disk.count('sync') === 1);
-  receiving.send(late.slice(0, -5));
-  await ask(port, LIVE); // all that was sent before it has been read
-  const stopped = service.stop();
-  const refused = () =>
-    ask(port, LIVE).then(
-      () => false,
-      () => true,
-    );
-  await eventually('connections are refused', refused);
-  assert.equal(await silent.ends(), true);
-  receiving.send(late.slice(-5));
-  release();
-  for (const wire of [read, receiving]) {
-    const reply = await wire.reply();
-    assert.equal(reply?.status, 200);
-    assert.equal(reply?.headers.get('connection'), 'close');
-  }
-  await stopped;
-  assert.equal(await service.ended, exitCodes.done);
-  assert.equal(disk.text(segmentName(1)).split('\n').length, 3);
-  assert.ok(disk.names().includes('.stopped-cleanly'));
 });
 
 test('a stop does not wait for a client that reads no replies, and its other limits hold', async (t) => {
