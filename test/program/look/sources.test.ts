@@ -33,30 +33,23 @@ async function shown(...args: readonly string[]): Promise<{ code: number | null;
   return { code, names: jsonIn(stdout).map(({ name }) => name), stderr };
 }
 
-test('the killed one of three devices of a hub is named', async (t) => {
+test('the killed one of two devices of a hub is named', async (t) => {
   const hub = await startService(t);
-  const names = ['device-1', 'München 2', 'device-3'];
-  const devices = await Promise.all(
-    names.map((name) => startService(t, { args: ['--forward-to', hub.url, '--name', name] })),
+  const [alive, killed] = await Promise.all(
+    ['device-1', 'München 2'].map((name) => startService(t, { args: ['--forward-to', hub.url, '--name', name] })),
   );
-  const reportAll = async (some: readonly Running[]) => {
-    for (const device of some) await report(device);
-  };
-  await reportAll(devices);
-  await eventually('all are listed', async () => (await sourcesAt(hub.url)).length === 3);
-  await devices[1]!.kill('SIGKILL');
+  await report(alive!);
+  await report(killed!);
+  await eventually('both are listed', async () => (await sourcesAt(hub.url)).length === 2);
+  await killed!.kill('SIGKILL');
   await eventually('the file is written', () => existsSync(join(hub.data, SEEN)));
   await sleep(2_500);
-  await reportAll([devices[0]!, devices[2]!]);
-  await eventually('the requests are seen', async () =>
-    (await sourcesAt(hub.url)).every((one, at) => at === 0 || one.last_seq === 2),
-  );
   for (const place of [
     ['--url', hub.url],
     ['--data', hub.data],
   ]) {
     await eventually('only the killed device is silent', async () => {
-      await reportAll([devices[0]!, devices[2]!]); // on a busy machine more than 2 s might have passed
+      await report(alive!);
       const { code, names, stderr } = await shown(...place, '--silent', '2s');
       assert.equal(code, 1);
       assert.match(
@@ -68,11 +61,10 @@ test('the killed one of three devices of a hub is named', async (t) => {
     const none = await shown(...place, '--silent', '1h');
     assert.deepEqual(none, { code: 0, names: [], stderr: 'assetlog: no source was silent for that long\n' });
     const all = await shown(...place);
-    assert.deepEqual([all.code, all.names[0], all.names.slice(1).sort()], [0, 'München 2', ['device-1', 'device-3']]);
+    assert.deepEqual([all.code, all.names], [0, ['München 2', 'device-1']]);
   }
-  const [silent] = await sourcesAt(hub.url);
-  const { id, last_event, last_seen, ...rest } = silent!;
-  assert.equal(id, readFileSync(join(devices[1]!.data, '.journal-id'), 'utf8').trim());
+  const [{ id, last_event, last_seen, ...rest }] = (await sourcesAt(hub.url)) as [SourceState];
+  assert.equal(id, readFileSync(join(killed!.data, '.journal-id'), 'utf8').trim());
   assert.deepEqual(rest, {
     name: 'München 2',
     token_name: null,
@@ -84,8 +76,12 @@ test('the killed one of three devices of a hub is named', async (t) => {
   assert.ok(last_event! <= last_seen!, `${last_event} ${last_seen}`);
 });
 
-test('the state of a source survives a stop, and except for its name a crash before it was written', async (t) => {
-  const hub = await startService(t);
+test('the state of a source survives a stop, and except for its name the loss of its file, which is ignored if it is damaged', async (t) => {
+  let hub = await startService(t);
+  const { data } = hub;
+  const restart = async () => {
+    hub = await startService(t, { data });
+  };
   const sent = new SentJournal(9);
   const headers = { 'Assetlog-Name': 'device%20%C3%BC', 'Assetlog-Last': '9' };
   await sent.put(hub.url, 1, 3, { headers });
@@ -95,54 +91,33 @@ test('the state of a source survives a stop, and except for its name a crash bef
     before.map(({ name, last_seq, lost_events, lag_events }) => [name, last_seq, lost_events, lag_events]),
     [['device ü', 6, 2, 3]],
   );
+  await eventually('the file is written beside the hub', () => existsSync(join(data, SEEN)));
   assert.equal((await hub.kill()).code, 0);
-  const again = await startService(t, { data: hub.data });
-  assert.deepEqual(await sourcesAt(again.url), before);
-  assert.deepEqual(await sourcesAt(again.url), before);
-  await sent.put(again.url, 7, 7);
-  await again.kill('SIGKILL');
-  rmSync(join(hub.data, SEEN));
-  const { code, stdout } = await runHere(['sources', '--data', hub.data]);
+  await restart();
+  assert.deepEqual(await sourcesAt(hub.url), before);
+  await sent.put(hub.url, 7, 7);
+  await hub.kill('SIGKILL');
+  writeFileSync(join(data, SEEN), readFileSync(join(data, SEEN), 'utf8').replace('device', 'deviant'));
+  const { code, stdout } = await runHere(['sources', '--data', data]);
   const [crashed] = jsonIn(stdout) as [SourceState];
   assert.deepEqual([code, crashed.name, crashed.last_seq, crashed.lag_events], [0, null, 7, null]);
   assert.ok(crashed.last_seen! > before[0]!.last_seen!, 'the time of its last event here');
-});
-
-test('the state of a source is written while the hub runs, and a damaged file is ignored', async (t) => {
-  const hub = await startService(t);
-  const sent = new SentJournal(2);
-  await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': 'one' } });
-  await eventually('the file is written', () => existsSync(join(hub.data, SEEN)));
-  assert.deepEqual((await shown('--data', hub.data)).names, ['one']);
+  await restart();
+  assert.deepEqual(namesOf(await sourcesAt(hub.url)), [null]);
   await hub.kill('SIGKILL');
-  writeFileSync(join(hub.data, SEEN), readFileSync(join(hub.data, SEEN), 'utf8').replace('one', 'two'));
-  const again = await startService(t, { data: hub.data });
-  assert.deepEqual(namesOf(await sourcesAt(again.url)), [null]);
-  await again.kill('SIGKILL');
-  rmSync(join(hub.data, SEEN));
-  const without = await startService(t, { data: hub.data });
-  symlinkSync(SEEN, join(hub.data, SEEN));
-  assert.equal((await sent.put(without.url, 2, 2)).status, 200, 'a file that cannot be read stops no event');
-  assert.match(without.stderr(), /what the devices said of themselves cannot be read/);
-  assert.equal((await fetch(`${without.url}/sources`)).status, 503);
+  rmSync(join(data, SEEN), { force: true });
+  await restart();
+  symlinkSync(SEEN, join(data, SEEN));
+  assert.equal((await sent.put(hub.url, 8, 8)).status, 200, 'a file that cannot be read stops no event');
+  assert.match(hub.stderr(), /what the devices said of themselves cannot be read/);
+  assert.equal((await fetch(`${hub.url}/sources`)).status, 503);
 });
 
 test('a name that would not be shown unchanged is refused with its events', async (t) => {
   const hub = await startService(t);
   const sent = new SentJournal(2);
-  const wrong = [
-    'a%00b',
-    '%1b%5B2J',
-    '%E2%80%AEname',
-    '%E2%80%A8',
-    '%C2%85',
-    '%ff',
-    '%',
-    '%ED%A0%80',
-    '%20',
-    'x'.repeat(65),
-  ];
-  for (const name of [...wrong, encodeURIComponent('ü'.repeat(65))]) {
+  const wrong = 'a%00b %1b%5B2J %E2%80%AEname %E2%80%A8 %C2%85 %ff % %ED%A0%80 %20'.split(' ');
+  for (const name of [...wrong, 'x'.repeat(65), encodeURIComponent('ü'.repeat(65))]) {
     const { status, body } = await sent.put(hub.url, 1, 1, { headers: { 'Assetlog-Name': name } });
     assert.equal(status, 400, name);
     assert.match(
@@ -238,7 +213,7 @@ test('the folder of a hub with many deployments is listed with few open files', 
   assert.deepEqual([code, stderr], [0, 'assetlog: no journal forwards to this one\n']);
 });
 
-test('a source can be forgotten while the service runs or without one, and then makes space', async (t) => {
+test('a source can be forgotten while the service runs or without one, and its events stay', async (t) => {
   const hub = await startService(t);
   const [gone, stays] = [new SentJournal(3), new SentJournal(3, sourceOf(2))];
   await gone.put(hub.url, 1, 2, { headers: { 'Assetlog-Name': 'gone' } });
@@ -260,14 +235,7 @@ test('a source can be forgotten while the service runs or without one, and then 
   assert.deepEqual([code, stdout], [0, `${SOURCE} is forgotten; its events stay\n`]);
   assert.equal((await forget(SOURCE)).code, 2);
   assert.deepEqual((await shown('--data', hub.data)).names, ['stays']);
-  const again = await startService(t, { data: hub.data });
-  await stays.put(again.url, 3, 3);
-  assert.deepEqual(
-    (await sourcesAt(again.url)).map(({ id, last_seq }) => [id, last_seq]),
-    [[sourceOf(2), 3]],
-  );
-  const events = await (await fetch(`${again.url}/events`)).text();
-  assert.equal(events.split('\n').length - 1, 6);
+  assert.equal((await runHere(['events', hub.data])).stdout.split('\n').length - 1, 6, 'events stay');
 });
 
 test('sources without events are not stored, and at 90 % of the limit a warning is logged [sources-bounded-1]', async (t) => {
@@ -287,8 +255,10 @@ test('sources without events are not stored, and at 90 % of the limit a warning 
   assert.equal(JSON.parse(written()).sources.length, 10);
 });
 
-test('a device without events makes a request at intervals', async (t) => {
+test('a device without events makes a request at intervals, and the metrics have the age of the last one of the longest silent device', async (t) => {
   const hub = await serveReads(t);
+  const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds');
+  assert.equal(await silentSeconds(), undefined, 'a hub without devices');
   const device = await serveReads(t, {
     limits: { forwardIdleMs: 200 },
     args: ['--forward-to', hub.url, '--name', 'quiet'],
@@ -296,19 +266,10 @@ test('a device without events makes a request at intervals', async (t) => {
   await record(device, 'observation/a');
   await eventually('it is listed', async () => (await sourcesAt(hub.url)).length === 1);
   const [before] = await sourcesAt(hub.url);
-  const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds') ?? -1;
-  const seconds = await silentSeconds();
-  assert.ok(seconds >= 0 && seconds < 60, `${seconds}`);
   await eventually('it is seen again', async () => (await sourcesAt(hub.url))[0]!.last_seen! > before!.last_seen!);
   const [after] = await sourcesAt(hub.url);
   assert.deepEqual({ ...after, last_seen: '' }, { ...before, last_seen: '' });
-});
-
-test('the metrics have the age of the last request of the longest silent device, and none for a hub without devices', async (t) => {
-  const hub = await serveReads(t);
-  const silentSeconds = async () => samplesOf(await metricsOf(hub)).get('assetlog_hub_silent_seconds');
-  assert.equal(await silentSeconds(), undefined);
-  await new SentJournal(1, sourceOf(1)).put(hub.url, 1, 1);
+  await device.stop();
   await sleep(1_100);
   await new SentJournal(1, sourceOf(2)).put(hub.url, 1, 1);
   const seconds = await silentSeconds();
