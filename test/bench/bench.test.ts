@@ -2,18 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { beforeBatches } from '../support/older-program.ts';
 import { newFolder, run } from '../support/program.ts';
-import { ratioText, spreadOf, table } from './figures.ts';
+import { spreadOf } from './figures.ts';
 import { writeJournal } from './large-journal.ts';
 import { readLoadResult, reportOf } from './load.ts';
 import { lineOf } from './machine.ts';
 import { beside, type Figure } from './rounds.ts';
 import { Scratch } from './scratch.ts';
-import { ASSETLOG, buildVersions, countLines, ROOT, type Version } from './subjects.ts';
+import { ASSETLOG, buildVersions, countLines, type Version } from './subjects.ts';
 
 function figure(rate: number, more: Partial<Figure> = {}): Figure {
   return { rate, p99Ms: 1, memoryBytes: 1, processorUs: 1, userUs: 1, errors: 0, ...more };
@@ -46,10 +44,6 @@ test('a void round on either side makes the figure void', () => {
   }
 });
 
-test('small ratios keep two digits', () => {
-  assert.deepEqual([1.256, 0.1, 0.07, 0.00312, Number.NaN].map(ratioText), ['1.26', '0.10', '0.070', '0.0031', '–']);
-});
-
 test("wrk's result is read, and other output is refused and quoted", () => {
   const result = readLoadResult('Running 1s test\nRESULT requests 120 microseconds 2000000 errors 1 p99 1500\n');
   assert.deepEqual(result, { requests: 120, seconds: 2, errors: 1, p99Ms: 1.5 });
@@ -77,18 +71,6 @@ test('two commits are compared by their built programs', { skip: beforeBatches.i
   assert.match(execFileSync(process.execPath, [program, '--version'], { encoding: 'utf8' }), /^assetlog \d/);
 });
 
-test('the help of the benchmark has each of its options', () => {
-  const bench = readFileSync(join(ROOT, 'test/bench/bench.ts'), 'utf8');
-  const options = /options: \{\n(.*?)\n {2}\}/s.exec(bench)?.[1] ?? '';
-  const names = [...options.matchAll(/^ +(\w+): \{/gm)].map(([, name = '']) => name).filter((name) => name !== 'help');
-  const help = execFileSync(process.execPath, ['--import', 'tsx', 'test/bench/bench.ts', '--help'], {
-    cwd: ROOT,
-    encoding: 'utf8',
-  });
-  const described = [...help.matchAll(/^ +--(\w+) /gm)].map(([, name]) => name);
-  assert.deepEqual(described.toSorted(), names.toSorted());
-});
-
 test('a journal made for a measurement is good', async (t) => {
   const data = newFolder(t);
   writeJournal(data, 25, 10);
@@ -96,8 +78,4 @@ test('a journal made for a measurement is good', async (t) => {
   const { code, stdout } = await run(['verify', '--json', '--data', data]);
   assert.equal(code, 0, stdout);
   assert.equal(JSON.parse(stdout).events, 25);
-});
-
-test('a table is aligned', () => {
-  assert.equal(table(['a', 'bb'], [['long', '1']]), '| a    | bb  |\n|------|-----|\n| long | 1   |');
 });

@@ -7,7 +7,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,7 +17,7 @@ import { withoutMounts } from '../support/machine.ts';
 import { countText, mebibytesText, microsecondsText, millisecondsText, quantile, ratioText, table } from './figures.ts';
 import { itemOf, reportOf } from './load.ts';
 import { inScratch, type Scratch } from './scratch.ts';
-import { ASSETLOG, countLines, ROOT, type Server, startAssetlog } from './subjects.ts';
+import { ASSETLOG, costOfThreads, countLines, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const { values } = parseArgs({
   options: {
@@ -76,14 +76,7 @@ interface Cost {
 }
 
 function costOf({ folder, device }: Side, { pid }: Server): Cost {
-  const threads = readdirSync(`/proc/${pid}/task`).map((id) => `/proc/${pid}/task/${id}`);
-  const sum = (figure: (thread: string) => number) => threads.reduce((total, thread) => total + figure(thread), 0);
-  const used = {
-    processorMs: sum((thread) => Number(readFileSync(`${thread}/schedstat`, 'utf8').split(' ')[0]) / 1e6),
-    wakeUps: sum((thread) =>
-      Number(/^voluntary_ctxt_switches:\s*(\d+)/m.exec(readFileSync(`${thread}/status`, 'utf8'))?.[1]),
-    ),
-  };
+  const used = costOfThreads(pid);
   if (device === undefined) {
     const bytes = Number(/^write_bytes: (\d+)/m.exec(readFileSync(`/proc/${pid}/io`, 'utf8'))?.[1]);
     return { ...used, bytes, writes: Number.NaN, flushes: Number.NaN };

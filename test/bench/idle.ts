@@ -3,12 +3,10 @@
  * local,hosted] [--beside PATH/server.js] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`. Prints how often in a second the
  * threads of each process wake up, and its processor time. All scenes of a program run at the same time, and those of the program
  * that `--beside` names after them.
- *
- * A wake-up is a voluntary switch in `/proc/PID/task/TID/status`: a thread waited, and something ended its wait.
  */
 
 import { once } from 'node:events';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +14,7 @@ import { parseArgs } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { table } from './figures.ts';
 import { inScratch, type Scratch } from './scratch.ts';
-import { ASSETLOG, ROOT, type Server, startAssetlog } from './subjects.ts';
+import { ASSETLOG, costOfThreads, ROOT, type Server, startAssetlog } from './subjects.ts';
 
 const { values } = parseArgs({
   options: {
@@ -95,24 +93,8 @@ async function report(url: string, headers: Record<string, string> = {}): Promis
   if (reply.statusCode !== 200) throw new Error(`${url} answers ${reply.statusCode}`);
 }
 
-/** Of all threads together, since the start of the process. */
-function costOf(pid: number): { readonly wakes: number; readonly cpuMs: number } {
-  let [wakes, cpuMs] = [0, 0];
-  for (const thread of readdirSync(`/proc/${pid}/task`)) {
-    const folder = `/proc/${pid}/task/${thread}`;
-    wakes += Number(/^voluntary_ctxt_switches:\s*(\d+)$/m.exec(readFileSync(`${folder}/status`, 'utf8'))?.[1]);
-    cpuMs += Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
-  }
-  return { wakes, cpuMs };
-}
-
-interface Row {
-  readonly what: string;
-  readonly wakesPerSecond: number;
-  readonly cpuMsPerSecond: number;
-}
-
-async function measure(program: string, scratch: Scratch): Promise<Row[]> {
+/** @returns a row for each process: what it is, its wake-ups and its processor time of a second */
+async function measure(program: string, scratch: Scratch): Promise<string[][]> {
   const servers: Server[] = [];
   const start: Start = async (...args) => {
     const data = scratch.newFolder('data');
@@ -125,13 +107,13 @@ async function measure(program: string, scratch: Scratch): Promise<Row[]> {
   for (const name of wanted) processes.push(...(await SCENES[name]!(start, scratch, program)));
   await sleep(Number(values.settle) * 1000);
   const began = performance.now();
-  const before = processes.map(({ pid }) => costOf(pid));
+  const before = processes.map(({ pid }) => costOfThreads(pid));
   await sleep(Number(values.seconds) * 1000);
   const seconds = (performance.now() - began) / 1000;
   const rows = processes.map(({ what, pid }, at) => {
-    const { wakes, cpuMs } = costOf(pid);
-    const { wakes: wakesBefore, cpuMs: cpuMsBefore } = before[at]!;
-    return { what, wakesPerSecond: (wakes - wakesBefore) / seconds, cpuMsPerSecond: (cpuMs - cpuMsBefore) / seconds };
+    const now = costOfThreads(pid);
+    const aSecond = (figure: keyof typeof now) => (now[figure] - before[at]![figure]) / seconds;
+    return [what, aSecond('wakeUps').toFixed(1), aSecond('processorMs').toFixed(2)];
   });
   for (const server of servers) await server.stop();
   return rows;
@@ -141,14 +123,8 @@ async function main(scratch: Scratch): Promise<void> {
   const own = await measure(ASSETLOG, scratch);
   const other = values.beside === undefined ? undefined : await measure(values.beside, scratch);
   const head = ['idle', 'wake-ups/s', 'CPU ms/s', ...(other === undefined ? [] : ['beside: wake-ups/s', 'CPU ms/s'])];
-  const figures = (row: Row | undefined) =>
-    row === undefined ? [] : [row.wakesPerSecond.toFixed(1), row.cpuMsPerSecond.toFixed(2)];
-  console.log(
-    table(
-      head,
-      own.map((row, at) => [row.what, ...figures(row), ...figures(other?.[at])]),
-    ),
-  );
+  const rows = own.map((row, at) => [...row, ...(other?.[at]?.slice(1) ?? [])]);
+  console.log(table(head, rows));
 }
 
 await inScratch(values.scratch, main);

@@ -203,6 +203,17 @@ function processorTimes(folder: string): readonly [user: number, system: number]
   return [Number(fields[11]) / 100, Number(fields[12]) / 100];
 }
 
+/** @returns the cost of all threads of a process since its start; a wake-up is a voluntary switch after a wait */
+export function costOfThreads(pid: number): { readonly wakeUps: number; readonly processorMs: number } {
+  let [wakeUps, processorMs] = [0, 0];
+  for (const thread of readdirSync(`/proc/${pid}/task`)) {
+    const folder = `/proc/${pid}/task/${thread}`;
+    wakeUps += Number(/^voluntary_ctxt_switches:\s*(\d+)$/m.exec(readFileSync(`${folder}/status`, 'utf8'))?.[1]);
+    processorMs += Number(readFileSync(`${folder}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+  }
+  return { wakeUps, processorMs };
+}
+
 /** @param folder with journals in it */
 export function countLines(folder: string): number {
   const names = readdirSync(folder).filter((name) => name.endsWith('.jsonl'));
