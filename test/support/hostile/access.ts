@@ -1,6 +1,6 @@
 /** Requests that pages of other sites, and rebound names, make a browser send. */
 
-import { ends, type Forms, HOST, KEY, keeps, type Row, row, taken } from './forms.ts';
+import { ends, type Forms, HOST, KEY, keeps, type Row, row, rows, taken } from './forms.ts';
 
 /** Every path, and an unknown one: a foreign page learns of none of them. */
 export const routes = ({ prefix, TARGET, CHECK, NOWHERE }: Forms): readonly string[] => [
@@ -41,17 +41,18 @@ export const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes:
     ['another scheme', 'file://localhost'],
     ['a list of two', 'http://localhost http://evil.example'],
   ].map(([what, value]) => row(`An Origin that is ${what} is refused`, report(`Origin: ${value}`), keeps(403))),
-  row(
-    'Two Origins are refused although one is good',
-    report('Origin: http://localhost', 'Origin: http://evil.example'),
-    keeps(403),
-  ),
-  row(
-    'Two Sec-Fetch-Sites are refused although one is good',
-    report('Sec-Fetch-Site: none', 'Sec-Fetch-Site: cross-site'),
-    keeps(403),
-  ),
-  row('Sec-Fetch-Site with an unknown word is refused', report('Sec-Fetch-Site: sideways'), keeps(403)),
+  ...rows(keeps(403), {
+    'Two Origins are refused although one is good': report('Origin: http://localhost', 'Origin: http://evil.example'),
+    'Two Sec-Fetch-Sites, one of them good': report('Sec-Fetch-Site: none', 'Sec-Fetch-Site: cross-site'),
+    'Sec-Fetch-Site with an unknown word': report('Sec-Fetch-Site: sideways'),
+    'A preflight is refused and allows nothing': head(
+      `OPTIONS ${TARGET} HTTP/1.1`,
+      HOST,
+      'Origin: http://evil.example',
+      'Access-Control-Request-Method: POST',
+    ),
+    'X-Forwarded-Host is ignored': head(GOOD_LINE, 'Host: evil.example', 'X-Forwarded-Host: localhost'),
+  }),
   ...[
     'localhost.evil.example',
     'evil.localhost',
@@ -67,21 +68,14 @@ export const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes:
   ...['LOCALHOST', 'localhost:', 'localhost:99999', '127.0.0.1:1', '[::1]', '[::1]:80'].map((name) =>
     row(`Host ${name} is this machine`, head(GOOD_LINE, `Host: ${name}`), taken),
   ),
-  row(
-    'An Origin of this server is accepted',
-    head(GOOD_LINE, 'Host: localhost:3000', 'Origin: http://LOCALHOST:3000', 'Sec-Fetch-Site: same-origin'),
-    taken,
-  ),
-  row('A page that a person opened is accepted', report('Sec-Fetch-Site: none', 'Sec-Fetch-Mode: navigate'), taken),
-  row(
-    'A preflight is refused and allows nothing',
-    head(`OPTIONS ${TARGET} HTTP/1.1`, HOST, 'Origin: http://evil.example', 'Access-Control-Request-Method: POST'),
-    keeps(403),
-  ),
-  row(
-    'A foreign Origin is refused before the body is read',
-    json('{', TARGET, 'Origin: http://evil.example'),
-    ends(403),
-  ),
-  row('X-Forwarded-Host is ignored', head(GOOD_LINE, 'Host: evil.example', 'X-Forwarded-Host: localhost'), keeps(403)),
+  ...rows(taken, {
+    'An Origin of this server is accepted': head(
+      GOOD_LINE,
+      'Host: localhost:3000',
+      'Origin: http://LOCALHOST:3000',
+      'Sec-Fetch-Site: same-origin',
+    ),
+    'A page that a person opened is accepted': report('Sec-Fetch-Site: none', 'Sec-Fetch-Mode: navigate'),
+  }),
+  row('A foreign Origin is refused before the body', json('{', TARGET, 'Origin: http://evil.example'), ends(403)),
 ];

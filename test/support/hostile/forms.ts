@@ -74,7 +74,7 @@ export interface Outcome {
 }
 
 export interface Row {
-  /** A sentence. */
+  /** A sentence, or what is sent and what follows. */
   readonly name: string;
   /** In latin1: a character is a byte. */
   readonly bytes: string;
@@ -98,6 +98,19 @@ type More = Pick<Row, 'reason' | 'half' | 'pieceBytes' | 'bodiless' | 'localOnly
 
 export function row(name: string, bytes: string, outcome: Outcome | readonly Outcome[], more: More = {}): Row {
   return { name, bytes, outcomes: 'afterwards' in outcome ? [outcome] : outcome, ...more };
+}
+
+/** @param named the bytes of rows with the same outcome, by what is sent */
+export function rows(
+  outcome: Outcome | readonly Outcome[],
+  named: Readonly<Record<string, string>>,
+  more?: More,
+): Row[] {
+  const ends = [outcome].flat().map(({ replies, afterwards }) => {
+    const statuses = replies.map(({ status }) => status).join(', ');
+    return `${statuses || 'no reply'}, ${afterwards}`;
+  });
+  return Object.entries(named).map(([what, bytes]) => row(`${what}: ${ends.join(' or ')}`, bytes, outcome, more));
 }
 
 export const taken = recorded(KEY);
@@ -208,6 +221,12 @@ export function repeated(times: number, outcome: Outcome): Outcome {
 export function shorten(name: string): string {
   if (name === '') return 'Nothing';
   return name.length > 64 ? `A name of ${name.length} characters` : `A path that starts with ${name}`;
+}
+
+/** @returns the value of a row, for its name */
+export function shown(value: string): string {
+  if (value.length <= 80) return JSON.stringify(value);
+  return `${JSON.stringify(value.slice(0, 20))} … ${JSON.stringify(value.slice(-20))} (${value.length})`;
 }
 
 export const itemOf = (name: string, more = '') => `{"type":"observation","asset_key":["${KEY}","${name}"]${more}}`;
