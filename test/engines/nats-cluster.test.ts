@@ -80,7 +80,7 @@ test('every 200 is in the stream once after kills of the leader and an ingester,
   await arrive('at the start');
   await lost.kill('SIGKILL'); // and is not started again
   await arrive('with one ingester');
-  const leader = await nats.leaderOf();
+  const leader = await nats.leader();
   await leader.kill();
   await arrive('with another leader');
   await leader.start();

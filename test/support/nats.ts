@@ -30,31 +30,10 @@ export interface NatsNode {
   readonly port: number;
   /** Holds its file, its log and its store. */
   readonly folder: string;
-  log(): string;
   isRunning(): boolean;
-  /** Edits its file; the edit applies from the next start. */
-  change(edit: (text: string) => string): void;
   start(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;
-  /** Stops the process, with its connections open, or continues it. */
-  signal(signal: 'SIGSTOP' | 'SIGCONT'): void;
-}
-
-export interface Nats {
-  readonly nodes: readonly NatsNode[];
-  /** `127.0.0.1:4222,127.0.0.1:4223` */
-  readonly hosts: string;
-  client(login?: Login): Promise<NatsClient>;
-  /** Sends a request to the JetStream API. @throws Error with the description of an error */
-  api(subject: string, payload?: unknown): Promise<Answered>;
-  /** Creates a stream with the settings of `nats stream add --allow-batch --defaults`, changed by `config`. */
-  createStream(config?: object, login?: Login): Promise<void>;
-  messages(stream?: string, login?: Login): Promise<Stored[]>;
-  updateStream(config: object): Promise<void>;
-  /** Whether there is a leader. */
-  answers(): Promise<boolean>;
-  leaderOf(stream?: string): Promise<NatsNode>;
 }
 
 interface Options {
@@ -98,13 +77,15 @@ export async function startNats(t: Scope, options: Options = {}): Promise<Nats> 
     nodes.push(createNode(isOlder ? olderServer : natsServer, join(folder, name), name, ports[index] ?? 0, text));
   }
   await Promise.all(nodes.map((node) => node.start()));
-  const nats = new RunningNats(nodes, login);
+  const nats = new Nats(nodes, login);
   await eventually('JetStream answers', () => nats.answers(), HANG_MS);
   return nats;
 }
 
-class RunningNats implements Nats {
+/** Servers that run, or can be started again. */
+export class Nats {
   readonly nodes: readonly NatsNode[];
+  /** `127.0.0.1:4222,127.0.0.1:4223` */
   readonly hosts: string;
   readonly #login: Login | undefined;
 
@@ -114,14 +95,15 @@ class RunningNats implements Nats {
     this.#login = login;
   }
 
-  client(login = this.#login, replyMs?: number): Promise<NatsClient> {
+  client(replyMs?: number): Promise<NatsClient> {
     const node = this.nodes.find(({ isRunning }) => isRunning());
-    return NatsClient.open(node?.port ?? 0, login, replyMs);
+    return NatsClient.open(node?.port ?? 0, this.#login, replyMs);
   }
 
-  async createStream(config: object = {}, login?: Login): Promise<void> {
+  /** Creates a stream with the settings of `nats stream add --allow-batch --defaults`, changed by `config`. */
+  async createStream(config: object = {}): Promise<void> {
     const stream = { ...streamDefaults, num_replicas: this.nodes.length, ...config };
-    await this.#using((client) => client.api(`STREAM.CREATE.${stream.name}`, stream), login);
+    await this.api(`STREAM.CREATE.${stream.name}`, stream);
   }
 
   async updateStream(config: object): Promise<void> {
@@ -129,37 +111,38 @@ class RunningNats implements Nats {
     await this.api(`STREAM.UPDATE.${STREAM}`, { ...now, ...config });
   }
 
+  /** Sends a request to the JetStream API. @throws Error with the description of an error */
   api(subject: string, payload?: unknown): Promise<Answered> {
     return this.#using((client) => client.api(subject, payload));
   }
 
   /** Retries: a consumer can get nothing while the nodes elect a leader. */
-  async messages(stream = STREAM, login?: Login): Promise<Stored[]> {
+  async messages(stream = STREAM): Promise<Stored[]> {
     for (let triesLeft = 3; ; triesLeft -= 1) {
       try {
-        return await this.#using((client) => client.messages(stream), login);
+        return await this.#using((client) => client.messages(stream));
       } catch (error) {
         if (triesLeft === 1) throw error;
       }
     }
   }
 
-  async leaderOf(stream = STREAM): Promise<NatsNode> {
-    const { cluster } = await this.api(`STREAM.INFO.${stream}`);
+  async leader(): Promise<NatsNode> {
+    const { cluster } = await this.api(`STREAM.INFO.${STREAM}`);
     const { leader } = cluster as { leader?: string };
     return this.nodes.find(({ name }) => name === leader) ?? this.nodes[0]!;
   }
 
-  /** Without a leader there is no answer at all. */
+  /** Whether there is a leader: without one there is no answer at all. */
   async answers(): Promise<boolean> {
-    const client = await this.client(this.#login, ASK_MS);
+    const client = await this.client(ASK_MS);
     const answered = await client.api('INFO').catch(() => undefined);
     client.close();
     return answered !== undefined;
   }
 
-  async #using<Value>(act: (client: NatsClient) => Promise<Value>, login?: Login): Promise<Value> {
-    const client = await this.client(login);
+  async #using<Value>(act: (client: NatsClient) => Promise<Value>): Promise<Value> {
+    const client = await this.client();
     return act(client).finally(() => client.close());
   }
 }
@@ -171,17 +154,12 @@ function createNode(command: string, folder: string, name: string, port: number,
   let child: ChildProcess | undefined;
   const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null;
   const log = () => readFileSync(logFile, 'utf8');
-  const write = (config: string) => writeFileSync(file, config);
-  write(text);
+  writeFileSync(file, text);
   return {
     name,
     port,
     folder,
     isRunning,
-    log,
-    change: (edit) => {
-      write(edit(readFileSync(file, 'utf8')));
-    },
     start: async () => {
       child = spawn(command, ['-c', file, '-l', logFile], { stdio: 'ignore' });
       await eventually(
@@ -198,9 +176,6 @@ function createNode(command: string, folder: string, name: string, port: number,
       const closed = once(child, 'close');
       child.kill('SIGKILL');
       await closed;
-    },
-    signal: (signal) => {
-      child?.kill(signal);
     },
   };
 }
