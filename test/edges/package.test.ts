@@ -74,16 +74,10 @@ test('the package contains the programs, the types, the documents and no other f
   const [packed] = JSON.parse(npm(root, 'pack', '--json', '--pack-destination', folder));
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
   assert.deepEqual(files.sort(), [
-    'LICENSE',
-    'README.md',
+    ...['LICENSE', 'README.md'],
     ...filesOfBin,
-    'dist/embed.cjs',
-    'dist/embed.d.cts',
-    'dist/event.schema.json',
-    'dist/openapi.json',
-    'dist/server.js',
-    'dist/server.js.map',
-    'package.json',
+    ...['dist/embed.cjs', 'dist/embed.d.cts', 'dist/event.schema.json', 'dist/openapi.json', 'dist/server.js'],
+    ...['dist/server.js.map', 'package.json'],
   ]);
   const shown = execFileSync('tar', ['-xzOf', tarball, 'package/package.json'], { encoding: 'utf8' });
   const { scripts, dependencies, optionalDependencies, peerDependencies, bundleDependencies } = JSON.parse(shown);
@@ -298,13 +292,7 @@ test('node:test, Jest, Vitest and a strict compiler work with the package, on th
 
   await t.test('tsc --strict, without types of Node or of a browser; its output runs on each Node', () => {
     const strict = [
-      '--strict',
-      '--exactOptionalPropertyTypes',
-      '--target',
-      'es2022',
-      '--lib',
-      'es2022',
-      '--module',
+      ...['--strict', '--exactOptionalPropertyTypes', '--target', 'es2022', '--lib', 'es2022', '--module'],
       'nodenext',
     ];
     const files = ['types/consumer.test.mts', 'types/consumer.test.cts'];

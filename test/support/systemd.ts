@@ -25,12 +25,7 @@ export const withoutOwnSystemd =
   (!existsSync(join(root, 'dist/server.js')) && 'dist/server.js is missing; run npm run bundle') ||
   missing('it needs nsenter and unshare (util-linux)', 'nsenter', ['--version']) ||
   missing('creating namespaces of every kind is forbidden', unshare, [
-    '-m',
-    '-p',
-    '-f',
-    '-C',
-    '-u',
-    '-i',
+    ...['-m', '-p', '-f', '-C', '-u', '-i'],
     ...unshareArgs,
     'true',
   ]) ||

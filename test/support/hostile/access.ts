@@ -4,12 +4,8 @@ import { ends, type Forms, HOST, KEY, keeps, type Row, row, rows, taken } from '
 
 /** Every path, and an unknown one: a foreign page learns of none of them. */
 export const routes = ({ prefix, TARGET, CHECK, NOWHERE }: Forms): readonly string[] => [
-  `POST ${TARGET}`,
-  `POST ${CHECK}${KEY}?check_name=c&passed=true`,
-  `POST ${prefix}/report_asset_observation/${KEY}`,
-  'GET /livez',
-  'GET /readyz',
-  `GET ${NOWHERE}`,
+  ...[`POST ${TARGET}`, `POST ${CHECK}${KEY}?check_name=c&passed=true`],
+  ...[`POST ${prefix}/report_asset_observation/${KEY}`, 'GET /livez', 'GET /readyz', `GET ${NOWHERE}`],
   ...READINGS.map((path) => `GET ${prefix}${path}`),
 ];
 
@@ -54,16 +50,8 @@ export const access = ({ TARGET, GOOD_LINE, head, report, json }: Forms, routes:
     'X-Forwarded-Host is ignored': head(GOOD_LINE, 'Host: evil.example', 'X-Forwarded-Host: localhost'),
   }),
   ...[
-    'localhost.evil.example',
-    'evil.localhost',
-    'localhost.',
-    '127.0.0.1.evil.example',
-    '127.0.0.2',
-    '0.0.0.0',
-    '2130706433',
-    '[::2]',
-    'localhost,evil.example',
-    '%6cocalhost',
+    ...['localhost.evil.example', 'evil.localhost', 'localhost.', '127.0.0.1.evil.example', '127.0.0.2', '0.0.0.0'],
+    ...['2130706433', '[::2]', 'localhost,evil.example', '%6cocalhost'],
   ].map((name) => row(`Host ${name} is not this machine`, head(GOOD_LINE, `Host: ${name}`), keeps(403))),
   ...['LOCALHOST', 'localhost:', 'localhost:99999', '127.0.0.1:1', '[::1]', '[::1]:80'].map((name) =>
     row(`Host ${name} is this machine`, head(GOOD_LINE, `Host: ${name}`), taken),

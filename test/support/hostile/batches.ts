@@ -106,12 +106,8 @@ const badArrays: readonly string[] = [
 
 /** Values of Prefer that ask for lenient handling. */
 const lenientPreferences: readonly string[] = [
-  'HANDLING=Lenient',
-  'handling="lenient"',
-  'handling="len\\ient"',
-  'handling\t= lenient',
-  'handling=lenient;x="y,z"',
-  'return=minimal, handling=lenient, handling=strict',
+  ...['HANDLING=Lenient', 'handling="lenient"', 'handling="len\\ient"', 'handling\t= lenient'],
+  ...['handling=lenient;x="y,z"', 'return=minimal, handling=lenient, handling=strict'],
   ',, x="a, handling=strict", handling=lenient',
 ];
 

@@ -20,11 +20,7 @@ import {
 export const badRequestLines = ({ TARGET }: Forms): readonly string[] => {
   const targets = [
     ...[
-      `${TARGET} x`,
-      `${TARGET}\tx`,
-      `${TARGET}\0`,
-      `${TARGET}\x7f`,
-      `${TARGET}\xc3\xa9`,
+      ...[`${TARGET} x`, `${TARGET}\tx`, `${TARGET}\0`, `${TARGET}\x7f`, `${TARGET}\xc3\xa9`],
       `${TARGET}?partition=\xc3\xa9`,
     ],
     ...[`${TARGET}#part`, `${TARGET}?x=y#part`, TARGET.slice(1), '*', 'localhost:80', `?asset_key=${KEY}`],
