@@ -10,10 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { type Browser, noBrowser, type Page, startBrowser } from '../support/chromium.ts';
-import { exception, Table } from '../support/clickhouse-stub.ts';
 import { writeDeployments } from '../support/deployments.ts';
-import { startForwarding } from '../support/forwarded.ts';
-import { errorOf, startNatsStub } from '../support/nats-stub.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
 import { startScripted } from '../support/sent-lines.ts';
@@ -40,20 +37,21 @@ afterEach(() => {
   assert.deepEqual(found, [], 'no error, and nothing that the policy of the page forbids');
 });
 
-/** Opens a page. Each error that it logs, and each violation of its Content-Security-Policy, fails the test. */
-async function open(url: string, { width = 1280, height = 720 } = {}): Promise<Page> {
+/** Opens a page, in which a script runs first. Each error that it logs, and each violation of its Content-Security-Policy, fails the test. */
+async function open(url: string, script = ''): Promise<Page> {
   const page = await browser.newPage();
   releases.unshift(() => page.close());
   await page.addInitScript({
     content: `addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) =>
-      console.error('forbidden: ' + violatedDirective + ' ' + blockedURI));`,
+      console.error('forbidden: ' + violatedDirective + ' ' + blockedURI));
+      ${script}`,
   });
   page.on('pageerror', ({ message }) => problems.push(message));
   page.on('console', (message) => {
     const isExpected = /Failed to load resource/.test(message.text()); // of replies other than 2xx
     if (message.type() === 'error' && !isExpected) problems.push(message.text());
   });
-  await page.setViewportSize({ width, height });
+  await page.setViewportSize({ width: 1280, height: 720 });
   await page.goto(url);
   return page;
 }
@@ -85,6 +83,14 @@ async function report(service: Pick<Running, 'url'>, items: readonly object[], h
   for (let at = 0; at < items.length; at += 1_000)
     await record(service, 'batch/', { body: items.slice(at, at + 1_000), headers });
 }
+
+/** @returns what axe-core finds in the page */
+const violationsOf = (page: Page) =>
+  page.evaluate<string[]>(`(async () => {
+    ${'if (!window.axe) (0, () => {'}${readFileSync(axe, 'utf8')}${'})();'}
+    const { violations } = await axe.run();
+    return violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' '));
+  })()`);
 
 const materialization = (...asset_key: readonly string[]) => ({ type: 'materialization', asset_key });
 const check = (passed: boolean, check_name = 'no_nulls') => ({
@@ -312,44 +318,11 @@ test('the page shows how far behind each destination is', options, async (t) => 
   await report(turnedAway, [materialization('orders')]);
   await page.goto(`${turnedAway.url}/`);
   await sees(page, has('#forwarding', 'upstream stopped is 1 event behind; see assetlog forward status'));
-  await page.evaluate(readFileSync(axe, 'utf8'));
-  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+  assert.deepEqual(await violationsOf(page), []);
 
   await page.goto(`${(await startService(t)).url}/`);
   await sees(page, isLive);
   assert.ok(await page.evaluate(`document.querySelector('#forwarding').hidden`));
-});
-
-test('the page shows the same about engines as about a hub', options, async (t) => {
-  let state: 'works' | 'away' | 'not set up' = 'works';
-  const nats = await startNatsStub(t, {
-    passes: () => state !== 'away',
-    answer: () => (state === 'not set up' ? errorOf(10_059, 'stream not found', 404) : undefined),
-  });
-  const table = new Table();
-  const { url } = await startScripted(t, (got) => {
-    if (state === 'away') return [503, 'away'];
-    return state === 'works' ? table.answer(got) : exception(60, 404);
-  });
-  const { edge } = await startForwarding(
-    t,
-    { name: 'stream', to: nats.to },
-    { name: 'table', to: `${url.replace('http:', 'clickhouse+http:')}/assets.events` },
-  );
-  await report(edge, [materialization('orders')]);
-  const page = await open(`${edge.url}/`); // a page opened earlier would show "all events" even before this event
-  const says = async (text: string) => {
-    for (const name of ['stream', 'table']) await sees(page, has('#forwarding', `${name} ${text}`));
-  };
-  await says('has all events');
-  state = 'away';
-  await report(edge, [materialization('orders'), materialization('customers')]);
-  await says('waiting is 2 events behind');
-  state = 'not set up';
-  await says('stopped is 2 events behind; see assetlog forward status');
-  state = 'works';
-  process.kill(edge.pid, 'SIGHUP');
-  await says('has all events');
 });
 
 test('10,000 events need few elements; the page reads older events, and drops the oldest', options, async (t) => {
@@ -403,10 +376,9 @@ test(
     }));
     await report(service, items);
     // The test decides how many steps a search can make.
-    const page = await browser.newPage();
-    releases.unshift(() => page.close());
-    await page.addInitScript({
-      content: `window.steps = 0; window.taken = [];
+    const page = await open(
+      service.url,
+      `window.steps = 0; window.taken = [];
       const real = fetch;
       window.fetch = async (url, more) => {
         if (!String(url).includes('limit=1000')) return real(url, more);
@@ -415,8 +387,7 @@ test(
         if (!more.signal.aborted) window.taken.push(String(url));
         return real(url, more);
       };`,
-    });
-    await page.goto(service.url);
+    );
     const allow = (steps: number) => page.evaluate(`window.steps = ${steps}`);
     const taken = () => page.evaluate<number>('window.taken.length');
     await sees(page, has('#count', 'the newest 1,000 of 25,000 events'));
@@ -430,8 +401,7 @@ test(
     await sees(page, has('#count', '0 found in the newest 6,000 of 25,000 events'));
     await page.click('#search');
     await sees(page, has('#search', 'Continue'));
-    await page.evaluate(readFileSync(axe, 'utf8'));
-    assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+    assert.deepEqual(await violationsOf(page), []);
     await allow(100);
     await report(service, [materialization('more hay')]);
     await sees(page, has('#count', '0 found in the newest 6,001 of 25,001 events'));
@@ -480,19 +450,17 @@ test('a search misses no event when retention removes others while it reads', op
     description: index === 1_799 ? 'a needle' : 'hay',
   }));
   await report(service, items);
-  const page = await browser.newPage();
-  releases.unshift(() => page.close());
   // Events 1 to 1,499 are removed while the events after 1,000 are read, so that the reply ends before the needle.
-  await page.addInitScript({
-    content: `const real = fetch;
+  const page = await open(
+    service.url,
+    `const real = fetch;
       window.fetch = async (url, more) => {
         const text = String(url);
         if (!text.includes('after_seq=1000&')) return real(text.replace('after_seq=0&limit=1000', 'after_seq=1499&limit=1000'), more);
         if (text.includes('limit=1000')) return new Response('');
         return new Response('{"error":"the events up to seq 1499 were removed"}', { status: 410 });
       };`,
-  });
-  await page.goto(service.url);
+  );
   await sees(page, has('#count', 'the newest 1,000 of 3,000 events'));
   await page.fill('[name=text]', 'needle');
   await sees(page, `${COLUMN}('seq').join() === '1800'`);
@@ -562,8 +530,7 @@ test(
     assert.equal((await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' })).status, 500);
     await sees(page, has('#tests', '{"status":503} for {"type":"check","check_name":"<b>\\u202e"} (met by 0 of 0)'));
     await sees(page, has('#tests', '{"status":500} for any report (met by 1 of 1)'));
-    await page.evaluate(readFileSync(axe, 'utf8'));
-    assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+    assert.deepEqual(await violationsOf(page), []);
     await fetch(`${service.url}/report_asset_observation/a`, { method: 'POST' });
     await page.click('#reset');
     await sees(page, has('#tests', 'no faults'));
@@ -605,8 +572,7 @@ test('a hub lists its devices, the silent one first', options, async (t) => {
   assert.equal(await page.evaluate(count('main b:not(.badge)')), 0);
   await page.click('#detail a');
   await sees(page, `${COLUMN}('device').join() === 'M\u00fcnchen'`);
-  await page.evaluate(readFileSync(axe, 'utf8'));
-  assert.deepEqual(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), []);
+  assert.deepEqual(await violationsOf(page), []);
 });
 
 test('names from outside are text, and do not reorder the text beside them [edges-page-1]', options, async (t) => {
@@ -748,16 +714,10 @@ test('axe-core finds nothing, in light and dark, wide and at 360 px', options, a
   const service = await startService(t);
   const page = await open(service.url);
   await sees(page, has('#nothing', 'No events yet'));
-  const script = readFileSync(axe, 'utf8');
   const examine = async (what: string) => {
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
-      const found = await page.evaluate<string[]>(`(async () => {
-        ${'if (!window.axe) (0, () => {'}${script}${'})();'}
-        const { violations } = await axe.run();
-        return violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' '));
-      })()`);
-      assert.deepEqual(found, [], `${what}, ${colorScheme}`);
+      assert.deepEqual(await violationsOf(page), [], `${what}, ${colorScheme}`);
     }
     assert.ok(await page.evaluate(`document.documentElement.scrollWidth <= innerWidth`), `${what} fits`);
   };
@@ -875,17 +835,6 @@ test(
     await sees(page, has('#notice', '--read'));
   },
 );
-
-test('with serve --test, a reset empties the page, which then shows the new journal', options, async (t) => {
-  const service = await startService(t, { args: ['--test'] });
-  await report(service, [materialization('first'), materialization('second')]);
-  const page = await open(service.url);
-  await sees(page, `${count('.row')} === 2`);
-  assert.equal((await fetch(`${service.url}/test/reset`, { method: 'POST' })).status, 200);
-  await sees(page, has('#nothing', 'No events yet'));
-  await report(service, [materialization('third')]);
-  await sees(page, `${COLUMN}('key').join() === 'third'`);
-});
 
 test('a hidden page closes its stream, and resumes when it is shown again', options, async (t) => {
   const service = await startService(t);
