@@ -66,55 +66,30 @@ test('more clients than the default connection cap get no 502', { skip }, async 
 const TOO_LARGE = /^{"error":"the body is larger than 1048576 bytes/;
 const OK = /^{}$/;
 
+const recorded = (asked: Asked, ...key: readonly string[]) => ({ asked, status: 200, says: OK, keys: [key] });
+const answered = (status: number, says: RegExp, asked: Asked) => ({ asked, status, says, keys: [] });
+const foreign = (header: string, value: string) =>
+  answered(403, RegExp(`^{"error":"${header} \\\\"${value}\\\\" is not this service`), {
+    path: `${ENDPOINT}a`,
+    headers: { [header]: value },
+  });
+
 /** Requests that nginx passes on. The service sends the replies: nginx's own errors are not JSON. */
-const passages: readonly (readonly [
-  name: string,
-  asked: Asked,
-  status: number,
-  body: RegExp,
-  key?: readonly string[],
-])[] = [
-  ['a body of 1 MiB is recorded', { path: `${ENDPOINT}large`, body: bodyOf(MIB) }, 200, OK, ['large']],
-  [
-    'a body of 1 MiB in chunks is recorded',
-    { path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true },
-    200,
-    OK,
-    ['chunked'],
-  ],
-  [
-    'a body of 1 MiB and a byte is refused by the service',
-    { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) },
-    413,
-    TOO_LARGE,
-  ],
-  ['a body of 4 MiB is refused by the service', { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }, 413, TOO_LARGE],
-  ['an escaped slash in a key arrives as it was sent', { path: `${ENDPOINT}a%2Fb/c%20d` }, 200, OK, ['a/b', 'c d']],
-  [
-    'dots in a key arrive as they were sent',
-    { path: `${ENDPOINT}a/../b/./c` },
-    ...([200, OK, ['a', '..', 'b', '.', 'c']] as const),
-  ],
-  ['an empty part of a key is refused by the service', { path: `${ENDPOINT}a//b` }, 400, /^{"error":/],
-  ['a query of 12 KiB is recorded', { path: `${ENDPOINT}q?description=${'x'.repeat(12 * 1024)}` }, 200, OK, ['q']],
-  [
-    'a foreign Host is refused by the service',
-    { path: `${ENDPOINT}a`, headers: { Host: 'evil.example' } },
-    ...([403, /^{"error":"Host \\"evil.example\\" is not this service/] as const),
-  ],
-  [
-    'a page of another site is refused by the service',
-    { path: `${ENDPOINT}a`, headers: { Origin: 'https://evil.example' } },
-    ...([403, /^{"error":"Origin \\"https:\/\/evil.example\\" is not this service/] as const),
-  ],
-  [
-    'a page of the same name on another port is refused by the service',
-    { path: `${ENDPOINT}a`, headers: { Origin: `https://${PUBLIC_NAME}` } },
-    ...([403, /^{"error":"Origin \\"https:\/\/assets.example\\" is not this service/] as const),
-  ],
-  ['/livez is answered by the service', { method: 'GET', path: '/livez' }, 200, /^{"status":"ok"}$/],
-  ['an unknown path is refused by the service', { path: '/nowhere' }, 404, /^{"error":"nothing is at this path/],
-];
+const passages = {
+  'a body of 1 MiB is recorded': recorded({ path: `${ENDPOINT}large`, body: bodyOf(MIB) }, 'large'),
+  'a body of 1 MiB in chunks': recorded({ path: `${ENDPOINT}chunked`, body: bodyOf(MIB), chunked: true }, 'chunked'),
+  'a body of 1 MiB and a byte': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(MIB + 1) }),
+  'a body of 4 MiB': answered(413, TOO_LARGE, { path: `${ENDPOINT}a`, body: bodyOf(4 * MIB) }),
+  'an escaped slash in a key arrives as it was sent': recorded({ path: `${ENDPOINT}a%2Fb/c%20d` }, 'a/b', 'c d'),
+  'dots in a key arrive as they were sent': recorded({ path: `${ENDPOINT}a/../b/./c` }, 'a', '..', 'b', '.', 'c'),
+  'an empty part of a key': answered(400, /^{"error":/, { path: `${ENDPOINT}a//b` }),
+  'a query of 12 KiB': recorded({ path: `${ENDPOINT}q?description=${'x'.repeat(12 * 1024)}` }, 'q'),
+  'a foreign Host': foreign('Host', 'evil.example'),
+  'a page of another site': foreign('Origin', 'https://evil.example'),
+  'a page of the same name on another port': foreign('Origin', `https://${PUBLIC_NAME}`),
+  '/livez is answered by the service': answered(200, /^{"status":"ok"}$/, { method: 'GET', path: '/livez' }),
+  'an unknown path': answered(404, /^{"error":"nothing is at this path/, { path: '/nowhere' }),
+};
 
 test('clients outside cannot read metrics or readiness, however they spell the path', { skip }, async (t) => {
   const service = await startBehindProxy(t);
@@ -134,16 +109,16 @@ test('requests that reach the service through the proxy', { skip }, async (t) =>
   const service = await startBehindProxy(t);
   const proxy = await startNginx(t, service.port);
   const agent = agentFor(t, proxy, 1);
-  for (const [name, asked, status, body, key] of passages) {
+  for (const [name, { asked, status, says, keys }] of Object.entries(passages)) {
     await t.test(name, async () => {
       const before = service.events().length;
       const reply = await ask(proxy, { agent, ...asked });
       assert.deepEqual([reply.status, reply.type], [status, 'application/json'], reply.body);
-      assert.match(reply.body, body);
-      const recorded = service.events().slice(before);
+      assert.match(reply.body, says);
+      const found = service.events().slice(before);
       assert.deepEqual(
-        recorded.map((event) => event['asset_key']),
-        key === undefined ? [] : [key],
+        found.map((event) => event['asset_key']),
+        keys,
       );
     });
   }
