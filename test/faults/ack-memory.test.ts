@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { rounds } from '../support/long.ts';
 import { memoryMib } from '../support/memory.ts';
-import { startNatsStub } from '../support/nats-stub.ts';
 import { type Running, startService } from '../support/program.ts';
 import { eventually } from '../support/tools.ts';
+import { startNatsStub } from '../world/nats-server.ts';
 import { startLoad } from './load.ts';
 
 const CLIENTS = 230;

@@ -15,10 +15,10 @@ import { readCursor } from '../../src/forward/ledger/cursor.ts';
 import { Table } from '../support/clickhouse-stub.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { sampledCalls } from '../support/long.ts';
-import { type NatsStub, startNatsStub } from '../support/nats-stub.ts';
 import { diskWith, FIRST } from '../support/segments.ts';
 import { type Got, linesOf, listenOn } from '../support/sent-lines.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { type NatsStub, startNatsStub } from '../world/nats-server.ts';
 import { lettersOf, limits, startPipe, UPSTREAM } from './scripted.ts';
 
 const NEVER = new Promise<never>(() => {});

@@ -11,10 +11,10 @@ import { unreached } from '../../../src/forward/destinations/answers.ts';
 import type { AskableDestination, Asked } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
-import { startNatsStub } from '../../support/nats-stub.ts';
 import { newFolder } from '../../support/program.ts';
 import { linesOf, startScripted } from '../../support/sent-lines.ts';
 import { missing } from '../../support/tools.ts';
+import { startNatsStub } from '../../world/nats-server.ts';
 
 const skip = missing('openssl is missing', 'openssl', ['version']);
 const NEVER = new AbortController().signal;

@@ -8,12 +8,13 @@ import { exception, Table } from '../../support/clickhouse-stub.ts';
 import { runHere } from '../../support/command-output.ts';
 import { forwardFile, forwardStatus, stateIn } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
-import { errorOf, startNatsStub } from '../../support/nats-stub.ts';
 import { freePort, newFolder, type Scope } from '../../support/program.ts';
 import { report } from '../../support/report.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
+import { errorOf } from '../../world/nats.ts';
+import { startNatsStub } from '../../world/nats-server.ts';
 
 const QUICK = { followMs: 5, forwardRetryMs: 5, nearRetryMsMax: 50, forwardCheckMs: 20, forwardIdleCheckMs: 20 };
 const SECRET = 'grossesGeheimnis';

@@ -1,46 +1,31 @@
 /**
- * A model of a NATS cluster with three nodes that sync always, and one stream. A batch is stored as a whole, once two nodes have it, and
- * then acknowledged. A leader that ends forgets what it alone had: nothing that it had acknowledged.
+ * The model of NATS as a cluster with three nodes that sync always. A batch is stored once two nodes have it, and then acknowledged. A
+ * leader that ends forgets what it alone had: nothing that it had acknowledged.
  */
 
 import type { Socket } from 'node:net';
 import type { HttpReply } from '../../../src/client/connection.ts';
+import { errorOf, framesIn, infoOf, messageOf, NatsStream, noResponders, type Published } from '../../world/nats.ts';
 import type { Delivered, MessageFault } from '../network.ts';
 import type { SeenLine } from '../oracle/journal-view.ts';
 import { theWorld } from '../replaced/globals.ts';
 import { Engine, type EngineFault, readLine } from './engine.ts';
-import { errorOf, messageOf, noResponders, type Published, publishedIn } from './nats-wire.ts';
 import { SimulatedSocket } from './socket.ts';
 
 const NODES = 3;
 const FIRST_PORT = 4222;
-const INFO = { server_id: 'S', version: '2.12.0', headers: true, max_payload: 1_048_576 };
 /** Less than the longest lines of a life have with their headers. */
 const MESSAGE_BYTES_MAX = 820;
-const STREAM = {
-  subjects: ['assetlog.>'],
-  retention: 'limits',
-  max_msg_size: MESSAGE_BYTES_MAX,
-  sealed: false,
-  allow_atomic: true,
-};
 const UNAVAILABLE = errorOf(10_008, 'system temporarily unavailable');
+const WRONG_LAST = 10_071;
 const SUBJECT = /^assetlog\._\.([\w-]+)$/;
-
-/** The last message of a subject. */
-interface Last {
-  readonly seq: number;
-  readonly payload: string;
-}
 
 /** How an answer gets to the client. */
 type Answer = (payload: object) => void;
 
 export class Nats extends Engine {
   readonly isTable = false;
-  /** By subject, the latest at the end. */
-  readonly #messages = new Map<string, Last[]>();
-  #sequence = 0;
+  readonly #stream = new NatsStream({ max_msg_size: MESSAGE_BYTES_MAX });
   /** Counts the leaders. */
   #term = 0;
   #leader = 0;
@@ -74,7 +59,7 @@ export class Nats extends Engine {
     else if (this.#downMs[node]! > this.world.nowMs) socket.refuse('ECONNREFUSED');
     else {
       this.#sockets.set(socket, node);
-      socket.say(`INFO ${JSON.stringify(INFO)}\r\n`);
+      socket.say(infoOf());
     }
     return socket as unknown as Socket;
   }
@@ -90,7 +75,7 @@ export class Nats extends Engine {
     const published = publishedIn(bytes);
     const [first] = published;
     if (first === undefined) return;
-    const { reply } = first;
+    const { reply = '' } = first;
     const isForged = fault !== undefined && 'reply' in fault;
     if (isForged) {
       socket.say(forged(reply, fault.reply));
@@ -98,7 +83,8 @@ export class Nats extends Engine {
     }
     if (fault?.kind === 'reply cut') socket.end();
     const isSilent = fault?.kind === 'reply lost' || isForged;
-    const take = () => this.#take(published, (payload) => isSilent || socket.say(messageOf(reply, payload)), socket);
+    const answer = (said: object) => isSilent || socket.say(messageOf(reply, JSON.stringify(said)));
+    const take = () => this.#take(published, answer, socket);
     this.world.plan(0, `takes ${first.subject}`, take, this.process);
     if (fault?.kind === 'doubled') this.world.plan(fault.afterMs, `takes ${first.subject} again`, take, this.process);
   }
@@ -106,9 +92,9 @@ export class Nats extends Engine {
   /** A request at the stream. @param socket of its client */
   #take(published: readonly Published[], answer: Answer, socket: SimulatedSocket): void {
     if (this.#electedMs > this.world.nowMs) return;
-    const [{ subject, payload }] = published as [Published];
-    if (subject.startsWith('$JS.API.STREAM.INFO.')) answer({ config: STREAM });
-    else if (subject.startsWith('$JS.API.STREAM.MSG.GET.')) this.#get(JSON.parse(payload).last_by_subj, answer);
+    const [first] = published as [Published];
+    if (first.subject.startsWith('$JS.API.STREAM.INFO.')) answer(this.#stream.take(first)!);
+    else if (first.subject.startsWith('$JS.API.')) this.#get(JSON.parse(`${first.payload}`).last_by_subj, answer);
     else this.#propose(published, answer, socket, this.nextFault());
   }
 
@@ -116,16 +102,13 @@ export class Nats extends Engine {
     const { chance } = this.process;
     // Else those of a batch would be used up by the asks that follow one.
     const fault = chance.happens(0.5) ? this.nextFault() : 'none';
-    const messages = this.#messages.get(subject) ?? [];
     if (fault === 'before') this.#loseLeader();
     else if (fault === 'after' && chance.happens(0.5)) answer(UNAVAILABLE);
     else {
       // A leader that does not know yet that another one was elected.
-      const isStale = messages.length > 3 && (fault === 'after' || chance.happens(0.3));
+      const isStale = this.#stream.count(subject) > 3 && (fault === 'after' || chance.happens(0.3));
       if (isStale) this.met('nats stale');
-      const last = messages.at(isStale ? -chance.integer(2, 4) : -1);
-      const message = last && { subject, seq: last.seq, data: Buffer.from(last.payload).toString('base64') };
-      answer(message === undefined ? errorOf(10_037, 'no message found') : { message });
+      answer(this.#stream.get(subject, isStale ? chance.integer(1, 3) : 0));
     }
   }
 
@@ -147,32 +130,14 @@ export class Nats extends Engine {
   }
 
   #commit(batch: readonly Published[], answer: Answer): void {
-    const [{ subject, headers }] = batch as [Published];
-    if (batch.some(({ size }) => size > MESSAGE_BYTES_MAX)) {
-      answer(errorOf(10_054, 'message size exceeds maximum allowed'));
-      return;
-    }
-    const messages = this.#messages.get(subject) ?? [];
-    const expected = headers['Nats-Expected-Last-Subject-Sequence'];
-    const last = messages.at(-1)?.seq ?? 0;
-    if (expected !== undefined && Number(expected) !== last) {
-      this.met('nats wrong last');
-      answer(errorOf(10_071, `wrong last sequence: ${last}`));
-      return;
-    }
-    this.#messages.set(subject, messages);
-    for (const { payload } of batch) {
-      this.#sequence += 1;
-      messages.push({ seq: this.#sequence, payload });
-    }
-    const [, source] = SUBJECT.exec(subject) ?? [];
-    if (source !== undefined)
-      this.store(
-        source,
-        batch.map(({ payload }) => readLine(payload)),
-      );
-    this.met('nats stored');
-    answer({ stream: 'ASSETLOG', seq: this.#sequence, count: batch.length });
+    const before = this.#stream.stored.length;
+    const said = batch.map((message) => this.#stream.take(message)).at(-1)!;
+    if (this.#stream.stored.length > before) {
+      const [, source] = SUBJECT.exec(batch[0]!.subject) ?? [];
+      if (source !== undefined) this.store(source, batch.map(lineOf));
+      this.met('nats stored');
+    } else if (said.error?.err_code === WRONG_LAST) this.met('nats wrong last');
+    answer(said);
   }
 
   /** @returns an answer that gets lost, also with its connection, or comes twice or late */
@@ -204,6 +169,15 @@ export class Nats extends Engine {
   }
 }
 
+/** @returns the messages in what a client wrote at once, which are whole */
+function publishedIn(bytes: Buffer): Published[] {
+  return [...framesIn(bytes)].flatMap(({ message }) => (message === undefined ? [] : [message]));
+}
+
+function lineOf({ payload }: Published): SeenLine {
+  return readLine(`${payload}`);
+}
+
 /** @returns what is published, as far as a request over HTTP says it */
 function requestOf(published: readonly Published[]): Omit<Delivered, 'host'> {
   const [{ subject }] = published as [Published];
@@ -217,7 +191,7 @@ function forged(reply: string, { status }: HttpReply): string {
     case 401:
       return "-ERR 'Authorization Violation'\r\n";
     case 200:
-      return messageOf(reply, errorOf(10_059, 'stream not found'));
+      return messageOf(reply, JSON.stringify(errorOf(10_059, 'stream not found')));
     case 503:
       return noResponders(reply);
     default:
