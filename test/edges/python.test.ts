@@ -19,8 +19,9 @@ import { fault } from '../support/faults.ts';
 import { page } from '../support/handbook.ts';
 import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, startService } from '../support/program.ts';
-import { type Scripted, startScripted } from '../support/sent-lines.ts';
+import { startScripted } from '../support/sent-lines.ts';
 import { missing, within } from '../support/tools.ts';
+import type { Scripted } from '../world/http.ts';
 
 const WANTED = ['3.8', '3.9', '3.10', '3.11', '3.12', '3.13'];
 
@@ -296,7 +297,7 @@ const cases: Readonly<Record<string, (t: TestContext, python: string) => Promise
     const { certificateFile, keyFile } = makeCertificate(newFolder(t));
     const [cert, key] = [certificateFile, keyFile].map((file) => readFileSync(file));
     const create = (listener: RequestListener) => createServer({ cert, key }, listener);
-    const { url, got } = await startScripted(t, () => [200, '{"recorded": 1}'], create);
+    const { url, got } = await startScripted(t, () => [200, '{"recorded": 1}'], { create });
     const { raised, text, pauses } = await (await startClient(t, python, { ASSETLOG_URL: url })).report(items(1));
     assert.deepEqual([raised, pauses], ['Refused', []]);
     assert.match(text ?? '', / does not answer: .*CERTIFICATE_VERIFY_FAILED/);

@@ -5,19 +5,19 @@
  */
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openClickhouse } from '../../src/forward/destinations/clickhouse/clickhouse.ts';
 import type { AskableDestination } from '../../src/forward/destinations/destination.ts';
 import { openNats } from '../../src/forward/destinations/nats/nats.ts';
 import { readCursor } from '../../src/forward/ledger/cursor.ts';
-import { Table } from '../support/clickhouse-stub.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { sampledCalls } from '../support/long.ts';
 import { diskWith, FIRST } from '../support/segments.ts';
-import { type Got, linesOf, listenOn } from '../support/sent-lines.ts';
+import { linesOf } from '../support/sent-lines.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { Table } from '../world/clickhouse.ts';
+import { startScripted } from '../world/http-server.ts';
 import { type NatsStub, startNatsStub } from '../world/nats-server.ts';
 import { lettersOf, limits, startPipe, UPSTREAM } from './scripted.ts';
 
@@ -103,17 +103,12 @@ async function startNats(t: TestContext): Promise<Engine> {
 
 async function startClickhouse(t: TestContext): Promise<Engine> {
   const table = new Table();
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    const { method, url, headers } = request;
-    const got: Got = { method, url, headers, body: `${Buffer.concat(chunks)}`, connection: 0 };
-    if (!engine.calls.passes(`request ${url}`)) return void request.socket.destroy();
-    const [status, body, more] = table.answer(got);
-    if (!engine.calls.passes(`reply ${status}`)) return void request.socket.destroy();
-    response.writeHead(status, more).end(body);
+  const { url } = await startScripted(t, (got) => {
+    if (!engine.calls.passes(`request ${got.url}`)) return undefined;
+    const answer = table.answer(got);
+    return engine.calls.passes(`reply ${answer[0]}`) ? answer : undefined;
   });
-  const to = `clickhouse+http://127.0.0.1:${await listenOn(t, server)}/assets.events`;
+  const to = `${url.replace('http:', 'clickhouse+http:')}/assets.events`;
   const engine: Engine = {
     to,
     open: () => openClickhouse({ ...destination, to }),

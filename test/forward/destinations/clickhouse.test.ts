@@ -2,18 +2,19 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Limits, limits as standard } from '../../../src/config/limits.ts';
 import { openClickhouse } from '../../../src/forward/destinations/clickhouse/clickhouse.ts';
 import type { AskableDestination, Opening, Sent } from '../../../src/forward/destinations/destination.ts';
 import type { Line } from '../../../src/journal/look/reading.ts';
-import { done, exception, Table } from '../../support/clickhouse-stub.ts';
 import { sampledCalls } from '../../support/long.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
-import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../../support/sent-lines.ts';
+import { linesOf } from '../../support/sent-lines.ts';
+import { done, exception, Table } from '../../world/clickhouse.ts';
+import type { Scripted } from '../../world/http.ts';
+import { type Got, startScripted } from '../../world/http-server.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const NEVER = new AbortController().signal;
@@ -29,10 +30,13 @@ const plainLines = (count: number, firstSeq = 1, time?: string) =>
   );
 const batch = (lines: readonly Line[]) => ({ lines, lost: undefined });
 
-function open(port: number | string, options: Partial<Opening> = {}) {
-  const to = `clickhouse+http://${typeof port === 'number' ? `127.0.0.1:${port}` : port}/assets.events`;
+/** @param host with its port, or several of them */
+function open(t: TestContext, host: string, options: Partial<Opening> = {}) {
+  const to = `clickhouse+http://${host}/assets.events`;
   const own = { to, tokenHeader: 'Authorization', stamp: false, source: SOURCE, limits };
-  return openClickhouse({ ...own, ...options });
+  const destination = openClickhouse({ ...own, ...options });
+  t.after(() => destination.close());
+  return destination;
 }
 
 test('an insert has the lines with source and deployment in front, its settings, and a token of source and ids [clickhouse-1]', async (t) => {
@@ -42,8 +46,7 @@ test('an insert has the lines with source and deployment in front, its settings,
   const { url, got } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : done(),
   );
-  const destination = open(new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
-  t.after(() => destination.close());
+  const destination = open(t, new URL(url).host, { deployment: 'prod', user: 'writer', passwordFile });
   const lines = linesOf([{ ...plain('1'), metadata: '{"n":1.50,"m":1e400}' }, plain('2')], 7);
   const id = lines[1]!.event.id;
   assert.deepEqual(await destination.send(batch(lines), NEVER), { kind: 'recorded', seq: 8, id });
@@ -72,8 +75,7 @@ test('an insert has the lines with source and deployment in front, its settings,
 test('it says how far it is, and what says something else is not understood', async (t) => {
   let body = '';
   const { url, got } = await startScripted(t, () => done(body));
-  const destination = open(new URL(url).host);
-  t.after(() => destination.close());
+  const destination = open(t, new URL(url).host);
   const asked = async (text: string) => {
     body = text;
     const { kind, ...more } = await destination.ask(NEVER);
@@ -109,8 +111,7 @@ test('what an answer to an insert means follows from the code of its exception [
   const { url } = await startScripted(t, ({ url }) =>
     /SELECT/.test(`${url}`) ? done(`[9, "${SOURCE}", "24.8.1"]`) : answer,
   );
-  const destination = open(new URL(url).host);
-  t.after(() => destination.close());
+  const destination = open(t, new URL(url).host);
   const send = async (scripted: Scripted): Promise<Sent> => {
     answer = scripted;
     return destination.send(batch(plainLines(1)), NEVER);
@@ -156,8 +157,7 @@ test('a reason has neither the password nor the row [clickhouse-6]', async (t) =
             : `(while reading the value of key ${'k'.repeat(100_000)}) (${'A'.repeat(100_000)})`,
         ),
   );
-  const destination = open(new URL(url).host, { user: 'writer', passwordFile });
-  t.after(() => destination.close());
+  const destination = open(t, new URL(url).host, { user: 'writer', passwordFile });
   const first = await destination.send(batch(plainLines(1)), NEVER);
   assert.ok(
     first.kind === 'stopped' && first.why === 'turned away' && !first.reason.includes('grossesGeheimnis'),
@@ -172,24 +172,17 @@ test('a reason has neither the password nor the row [clickhouse-6]', async (t) =
 /** What becomes of one request. `late`: its reply is lost, and it is carried out when the request after the next one has come. */
 type Fault = 'request lost' | 'reply lost' | 'late';
 
-/** @param faultOf called with the number of each request, from 1 @returns the port of a server that has the table */
-function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault | undefined): Promise<number> {
-  let count = 0;
+/** @param faultOf called with the number of each request, from 1 @returns the host of a server that has the table */
+async function serve(t: TestContext, table: Table, faultOf: (count: number) => Fault | undefined): Promise<string> {
   const late: { readonly got: Got; readonly at: number }[] = [];
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    count += 1;
-    const { method, url, headers, socket } = request;
-    const got: Got = { method, url, headers, body: `${Buffer.concat(chunks)}`, connection: 0 };
+  const { url } = await startScripted(t, (got, count) => {
     while (late[0] !== undefined && late[0].at <= count) table.answer(late.shift()!.got);
     const fault = faultOf(count);
     if (fault === 'late') late.push({ got, at: count + 2 });
-    const [status, body, more] = fault === 'late' || fault === 'request lost' ? [0, ''] : table.answer(got);
-    if (fault !== undefined) return void socket.destroy();
-    response.writeHead(status, more).end(body);
+    const answer = fault === 'late' || fault === 'request lost' ? undefined : table.answer(got);
+    return fault === undefined ? answer : undefined;
   });
-  return listenOn(t, server);
+  return new URL(url).host;
 }
 
 /**
@@ -235,19 +228,18 @@ test('a request or a reply that is lost, or a request that is late, stores each 
   const { first, step } = sampledCalls();
   for (const fault of ['request lost', 'reply lost', 'late'] as const) {
     for (let at = first; at === first || at <= requests; at += step) {
-      for (const crashes of [at % 2 === 0]) {
-        const table = new Table();
-        table.isBad = (partition) => bad.includes(partition);
-        let count = 0;
-        const port = await serve(t, table, (number) => {
-          count = number;
-          return number === at || number === at + 7 ? fault : undefined;
-        });
-        const refused = await deliver(lines, () => open(port, own), crashes);
-        const all = lines.map(({ event }) => event.partition ?? '').filter((partition) => !bad.includes(partition));
-        assert.deepEqual([table.stored, refused], [all, bad], `${fault} ${at} ${crashes}`);
-        requests = Math.max(requests, count);
-      }
+      const crashes = at % 2 === 0;
+      const table = new Table();
+      table.isBad = ({ partition }) => bad.includes(partition);
+      let count = 0;
+      const host = await serve(t, table, (number) => {
+        count = number;
+        return number === at || number === at + 7 ? fault : undefined;
+      });
+      const refused = await deliver(lines, () => open(t, host, own), crashes);
+      const all = lines.map(({ event }) => event.partition ?? '').filter((partition) => !bad.includes(partition));
+      assert.deepEqual([table.stored, refused], [all, bad], `${fault} ${at} ${crashes}`);
+      requests = Math.max(requests, count);
     }
   }
   assert.ok(requests > 25, `${requests}`);
@@ -255,15 +247,15 @@ test('a request or a reply that is lost, or a request that is late, stores each 
 
 test('a bad line is found although answers are lost more often than it takes requests to find it', async (t) => {
   const table = new Table();
-  table.isBad = (partition) => partition === '40';
+  table.isBad = ({ partition }) => partition === '40';
   let requests = 0;
-  const port = await serve(t, table, (count) => {
+  const host = await serve(t, table, (count) => {
     requests = count;
     assert.ok(count < 200, 'it ends');
     return count % 3 === 0 ? 'reply lost' : undefined;
   });
   const lines = plainLines(64);
-  assert.deepEqual(await deliver(lines, () => open(port), false, 64), ['40']);
+  assert.deepEqual(await deliver(lines, () => open(t, host), false, 64), ['40']);
   assert.equal(new Set(table.stored).size, 63);
   assert.equal(table.stored.length, 63);
   assert.ok(requests < 60, `${requests}`);
@@ -283,7 +275,7 @@ test('a search for a bad line that a crash ends makes the same insert again befo
   });
   const send = async (lines: readonly Line[]) => {
     inserts = [];
-    const destination = open(new URL(url).host);
+    const destination = open(t, new URL(url).host);
     await destination.send(batch(lines), NEVER);
     destination.close();
     return inserts;
@@ -308,30 +300,29 @@ test('a search for a bad line that a crash ends makes the same insert again befo
 test('a server that knows a token and does not have its rows, since it was killed between the two, gets the rows [clickhouse-4]', async (t) => {
   const table = new Table();
   const lines = plainLines(9);
-  table.known.add(`${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
-  const port = await serve(t, table, () => undefined);
-  assert.deepEqual(await deliver(lines, () => open(port), false), []);
+  table.tokens.add(`2026-11 ${SOURCE}:${lines[0]!.event.id}:${lines[4]!.event.id}`);
+  const host = await serve(t, table, () => undefined);
+  assert.deepEqual(await deliver(lines, () => open(t, host), false), []);
   assert.deepEqual(table.stored, ['1', '2', '3', '4', '5', '6', '7', '8', '9']);
   // What is not known to be missing keeps its token.
   assert.equal(table.tokens.size, 4);
 });
 
 test('an insert has at most 10,000 lines, and fewer if a proxy takes no larger requests', async (t) => {
-  const table = new Table();
+  let table = new Table();
   let rowsMax = 20_000;
   const { url } = await startScripted(t, (got) =>
     got.body.split('\n').length > rowsMax ? [413, HTML] : table.answer(got),
   );
-  const destination = open(new URL(url).host);
-  t.after(() => destination.close());
+  const destination = open(t, new URL(url).host);
   const lines = plainLines(10_001);
   const { id } = lines[9_999]!.event;
   assert.deepEqual(await destination.send(batch(lines), NEVER), { kind: 'recorded', seq: 10_000, id });
   assert.deepEqual([table.stored.length, table.tokens.size], [10_000, 1]);
   rowsMax = 4;
-  Object.assign(table, { stored: [], seq: 0 });
+  table = new Table();
   const some = plainLines(11);
-  assert.deepEqual(await deliver(some, () => open(new URL(url).host), false), []);
+  assert.deepEqual(await deliver(some, () => open(t, new URL(url).host), false), []);
   assert.deepEqual(
     table.stored,
     some.map(({ event }) => event.partition),
@@ -344,8 +335,7 @@ test('hosts are tried in turn: an ask tries each of them, and an insert the next
   const isDown = [true, false];
   const start = (index: number) => startScripted(t, (got) => (isDown[index] ? exception(210, 500) : table.answer(got)));
   const [first, second] = [await start(0), await start(1)];
-  const destination = open(`127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
-  t.after(() => destination.close());
+  const destination = open(t, `127.0.0.1:${closed},${new URL(first.url).host},${new URL(second.url).host}`);
   assert.equal((await destination.ask(NEVER)).kind, 'at', 'a retry and a test ask once');
   assert.deepEqual([first.got.length, second.got.length], [1, 1]);
   assert.equal((await destination.ask(NEVER)).kind, 'at');

@@ -12,7 +12,8 @@ import type { Asked, Batch, Opening, Sent } from '../../../src/forward/destinati
 import { type DestinationKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
-import { type Got, linesOf, listenOn, type Scripted, startScripted } from '../../support/sent-lines.ts';
+import { type Got, linesOf, listenOn, startScripted } from '../../support/sent-lines.ts';
+import type { Scripted } from '../../world/http.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const HTML = '<!DOCTYPE html><title>proxy</title>';
@@ -589,7 +590,7 @@ test('a hub that repeats the token where an id belongs is not understood, and th
 });
 
 test('IPv6 literals are reached', async (t) => {
-  const { url, got } = await startScripted(t, () => [200, HUB], undefined, '::1');
+  const { url, got } = await startScripted(t, () => [200, HUB], { host: '::1' });
   assert.equal((await open(t, 'hub', url).ask(NEVER)).kind, 'at');
   assert.match(got[0]?.headers.host ?? '', /^\[::1\]:\d+$/);
 });

@@ -12,9 +12,10 @@ import { runHere } from '../../support/command-output.ts';
 import { forwardFile, stateIn } from '../../support/forwarded.ts';
 import { newFolder } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { linesOf, type Scripted, startScripted } from '../../support/sent-lines.ts';
+import { linesOf, startScripted } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
+import type { Scripted } from '../../world/http.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const NEVER = new AbortController().signal;

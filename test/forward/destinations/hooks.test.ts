@@ -10,9 +10,10 @@ import { StartError } from '../../../src/service/start-error.ts';
 import { deadLettersIn, forwardFile, stateIn } from '../../support/forwarded.ts';
 import { eventsIn, freePort, newFolder, type Scope } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { type Got, linesOf, type Scripted, startScripted } from '../../support/sent-lines.ts';
+import { type Got, linesOf, startScripted } from '../../support/sent-lines.ts';
 import { type Served, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
+import type { Scripted } from '../../world/http.ts';
 
 const NAME = 'failed-checks';
 const limits = {

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -61,12 +62,8 @@ function makeCertificate(
 }
 
 async function startTls(t: TestContext, certificate: Certificate, host?: string) {
-  return startScripted(
-    t,
-    () => [200, HUB],
-    (listener) => createTlsServer({ ...certificate }, listener),
-    host,
-  );
+  const create = (listener: RequestListener) => createTlsServer({ ...certificate }, listener);
+  return startScripted(t, () => [200, HUB], { create, host });
 }
 
 function open(

@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { exception, Table } from '../../support/clickhouse-stub.ts';
 import { runHere } from '../../support/command-output.ts';
 import { forwardFile, forwardStatus, stateIn } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
@@ -13,6 +12,7 @@ import { report } from '../../support/report.ts';
 import { startScripted } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
+import { exception, Table } from '../../world/clickhouse.ts';
 import { errorOf } from '../../world/nats.ts';
 import { startNatsStub } from '../../world/nats-server.ts';
 

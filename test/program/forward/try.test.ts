@@ -155,7 +155,7 @@ test('the certificate of a private authority needs its file', { skip: withoutNgi
   const { certificateFile, keyFile } = makeCertificate(newFolder(t));
   const [cert, key] = [readFileSync(certificateFile, 'utf8'), readFileSync(keyFile, 'utf8')];
   const create = (listener: RequestListener) => createServer({ cert, key }, listener);
-  const { url } = await startScripted(t, () => [200, '{"seq":0,"id":null}'], create);
+  const { url } = await startScripted(t, () => [200, '{"seq":0,"id":null}'], { create });
   const to = ['--forward-to', url];
   const [code, line] = await runTest(t, ...to);
   assert.equal(code, 1);
