@@ -15,9 +15,6 @@ import { freePort, newFolder, type Running, startService } from '../support/prog
 import { record } from '../support/report.ts';
 import { startScripted } from '../support/sent-lines.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
-import { exception, Table } from '../world/clickhouse.ts';
-import { errorOf } from '../world/nats.ts';
-import { startNatsStub } from '../world/nats-server.ts';
 
 const options = { skip: noBrowser };
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { alertRules } from '../support/handbook.ts';
 import { metricsOf } from '../support/metrics.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { ok, report } from '../support/report.ts';
 import { eventually, HANG_MS, missing } from '../support/tools.ts';
 import { ask, post } from '../support/wire.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 
 const skip = missing('promtool is not installed (Debian: prometheus)', 'promtool', ['--version']);
 
@@ -24,7 +24,7 @@ function promtool(args: readonly string[], options: SpawnSyncOptions): string {
 
 test('promtool has no complaint about the metrics', { skip }, async (t) => {
   const upstream = await startPlainUpstream(t);
-  upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
+  upstream.answer = ({ key }) => (key[0] === 'b' ? [400, '{"error":"no"}'] : undefined);
   const watched = ['--watch-asset', 'nothing', '--watch-asset', '["a\\"b"]'];
   const service = await startService(t, { args: ['--forward-to', upstream.url, ...watched] });
   assert.deepEqual(await report(service, ['a', 'b', 'c']), ok(3));

@@ -6,9 +6,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { assertAtHub, deadLettersIn, reachesHub } from '../support/forwarded.ts';
 import type { Load } from '../support/load.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, freePort, newFolder, startService } from '../support/program.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 import { startLoad } from './load.ts';
 
 const SECONDS = 30;

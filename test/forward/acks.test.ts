@@ -15,7 +15,6 @@ import { entryOf, host, rewrite } from '../support/deployments.ts';
 import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
 import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportLines, reportOne } from '../support/report.ts';
 import { listenOn } from '../support/sent-lines.ts';
@@ -23,6 +22,7 @@ import { type Served, serve, serveSimulated } from '../support/service.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
 import { post, Wire } from '../support/wire.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 
 const QUICK = {
   followMs: 5,

@@ -17,11 +17,11 @@ import {
   stateIn,
 } from '../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, type Scope, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
 import { listenOn, startScripted } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 
 /** The metrics of destinations, without what they all begin with. */
 async function forwardMetricsOf(service: Running): Promise<Map<string, number>> {
@@ -135,7 +135,7 @@ test('a destination is added, changed and removed by its file, and a reload forg
 test('a stopped destination tries again when its token is another one, and on SIGHUP', async (t) => {
   const upstream = await startPlainUpstream(t);
   let isOpen = false;
-  upstream.answer = () => (isOpen ? undefined : { status: 401, text: '{"error":"no token"}' });
+  upstream.answer = () => (isOpen ? undefined : [401, '{"error":"no token"}']);
   const folder = newFolder(t);
   const token = join(folder, 'token');
   writeFileSync(token, 'one');
@@ -217,7 +217,7 @@ test('64 destinations get each event', async (t) => {
 
 test('the metrics count an event that a destination refused, and its dead letter', async (t) => {
   const upstream = await startPlainUpstream(t);
-  upstream.answer = ({ key }) => (key[0] === 'b' ? { status: 400, text: '{"error":"no"}' } : undefined);
+  upstream.answer = ({ key }) => (key[0] === 'b' ? [400, '{"error":"no"}'] : undefined);
   const edge = await startService(t, { args: ['--forward-to', upstream.url] });
   assert.deepEqual(await report(edge, ['a', 'b', 'c']), ok(3));
   await eventually('both', () => upstream.events.length === 2);
@@ -253,7 +253,7 @@ test('the metrics have each state of a destination as a series, and the last suc
   const before = (await success(edge)) ?? 0;
   assert.ok(Math.abs(before - Date.now() / 1000) < 60, `${before}`);
   await edge.kill('SIGKILL');
-  upstream.answer = () => ({ status: 503, text: '{}' });
+  upstream.answer = () => [503, '{}'];
   const again = await startService(t, { data, args });
   assert.deepEqual(await report(again, ['b']), [200]);
   await eventually('it waits', async () => (await forwardStatus(data)).state === 'waiting');

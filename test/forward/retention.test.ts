@@ -14,11 +14,11 @@ import {
   startLinkedHub,
   stopsForwarding,
 } from '../support/forwarded.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { eventsIn, newFolder, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
 import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
@@ -137,7 +137,7 @@ test('what retention removes while the destination is away is said at once, and 
 test('at a quarter of --retain-bytes a destination with too many dead letters stops, until a retry makes space', async (t) => {
   const upstream = await startPlainUpstream(t);
   let isGood = false;
-  upstream.answer = () => (isGood ? undefined : { status: 400, text: '{"error":"no"}' });
+  upstream.answer = () => (isGood ? undefined : [400, '{"error":"no"}']);
   const args = ['--retain-bytes', '16384', '--forward-to', upstream.url];
   const edge = await startService(t, { args });
   assert.deepEqual(await report(edge, named('x'.repeat(300), 15)), ok(15));

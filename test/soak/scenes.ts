@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { startCuttingProxy } from '../support/cutting-proxy.ts';
 import { writeDeployments } from '../support/deployments.ts';
 import { forwardFile } from '../support/forwarded.ts';
-import { startPlainUpstream } from '../support/plain-upstream.ts';
 import { freePort, newFolder } from '../support/program.ts';
+import { startPlainUpstream } from '../world/plain-server.ts';
 import { readAll, readDocuments, runCommands } from './readers.ts';
 import type { Request, World } from './world.ts';
 
@@ -83,9 +83,9 @@ export const scenes: readonly Scene[] = [
     lay: async (world) => {
       const upstream = await startPlainUpstream(world.scope);
       let asked = 0;
-      upstream.answer = () => (++asked % 3 === 0 ? { status: 400, text: '{"error":"no"}' } : undefined);
+      upstream.answer = () => (++asked % 3 === 0 ? [400, '{"error":"no"}'] : undefined);
       const hook = await startPlainUpstream(world.scope);
-      hook.answer = () => ({ status: ++asked % 2 === 0 ? 422 : 200, text: '{}' });
+      hook.answer = () => [++asked % 2 === 0 ? 422 : 200, '{}'];
       const hooked = ['--on-failed-check', `${hook.url}/report_asset_check/`];
       const device = world.place(await world.serve('device', ['--forward-to', upstream.url, ...hooked]));
       world.report(device, 100, single());

@@ -11,8 +11,9 @@ import { deadLettersIn, forwardFile, forwardStatus, stopsForwarding } from '../.
 import { metricsOf } from '../../support/metrics.ts';
 import { freePort, journalText, newFolder, root, startService } from '../../support/program.ts';
 import { record, reportOne } from '../../support/report.ts';
-import { type Got, type Scripted, startScripted } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
+import type { Scripted } from '../../world/http.ts';
+import { type Got, startScripted } from '../../world/http-server.ts';
 
 const NAME = 'failed-checks';
 const SECRET = '/services/T0A1B2C3D/B0E4F5G6H/abcdefghijklmnopqrstuvwx';
@@ -25,13 +26,15 @@ async function check(service: { readonly url: string }, passed: boolean): Promis
 
 test('each failed check is posted at least once and in order, whatever the hook does, and across crashes', async (t) => {
   const accepted: number[] = [];
-  const { url, got, server } = await startScripted(t, (post, count) => {
-    if (count % 7 === 0) server.closeAllConnections(); // the reply is lost
+  const answer = (post: Got, count: number): Scripted | undefined => {
+    if (count % 7 === 0) return undefined; // the reply is lost
     if (count % 7 === 2) return [503, 'later', { 'Retry-After': '0' }];
     if (count % 7 === 4) return [500, 'oops'];
-    if (count % 7 !== 0) accepted.push(seqOf(post));
+    accepted.push(seqOf(post));
     return [200, 'ok'];
-  });
+  };
+  const hook = await startScripted(t, answer, { port: await freePort(t) });
+  const { url, got } = hook;
   const args = ['--on-failed-check', url + SECRET];
   let service = await startService(t, { args });
   const { data } = service;
@@ -40,11 +43,8 @@ test('each failed check is posted at least once and in order, whatever the hook 
   for (let at = 0; at < 60; at += 1) {
     await check(service, at % 3 !== 0);
     await record(service, `observation/a${at}`);
-    if (at === 20) {
-      server.closeAllConnections();
-      server.close();
-    }
-    if (at === 30) server.listen(Number(new URL(url).port), '127.0.0.1');
+    if (at === 20) await hook.kill();
+    if (at === 30) await hook.start();
     if (at % 20 !== 15) continue;
     await service.kill('SIGKILL');
     service = await startService(t, { data, args });

@@ -18,9 +18,10 @@ import {
 } from '../../support/forwarded.ts';
 import { rounds } from '../../support/long.ts';
 import { release020 } from '../../support/older-program.ts';
-import { type PlainEvent, startPlainUpstream } from '../../support/plain-upstream.ts';
 import { eventsIn, newFolder, type Running, run, startService } from '../../support/program.ts';
 import { eventually } from '../../support/tools.ts';
+import { startPlainUpstream } from '../../world/plain-server.ts';
+import type { PlainEvent } from '../../world/plain-upstream.ts';
 
 const CHECK = JSON.stringify({ check_name: 'c', passed: true });
 
@@ -50,7 +51,7 @@ test('programs of 0.2.0 and of now, killed at any moment, continue what the othe
 }, async (t) => {
   const older = [process.execPath, await release020.build(t)];
   const upstream = await startPlainUpstream(t);
-  upstream.answer = (event) => (isRefused(event) ? { status: 400, text: '{"error":"no"}' } : undefined);
+  upstream.answer = (event) => (isRefused(event) ? [400, '{"error":"no"}'] : undefined);
   const [device, hub, file] = [newFolder(t), newFolder(t), join(newFolder(t), 'forward.json')];
   const startHub = (isOlder: boolean) => startService(t, { data: hub, ...(isOlder && { program: older }) });
   const startDevice = (to: string, isOlder: boolean) => {
