@@ -19,6 +19,7 @@ import { eventually } from '../../support/tools.ts';
 import {
   diskFrom,
   gone,
+  hubAt,
   lettersOf,
   loseCursor,
   Model,
@@ -83,7 +84,7 @@ test('a line that retention removed after the hub answered is no fork', async ()
   }
 });
 
-test('a fork names the first event that was recorded after the restore, if the cursor does not say it', async () => {
+test('a fork names the first event that was recorded after the restore, if the cursor does not say it [lost-cursor-2]', async () => {
   const restored = () => diskWith({ ...fileAt(BEFORE, 1, 100), ...fileAt(AFTER, 101, 130) });
   for (const [seq, kind] of [
     [200, 'hub'],
@@ -135,7 +136,20 @@ test('a copy that is a fork continues after its own cursor, and the stop names t
   });
 });
 
-test('a destination that began once does not begin now again: a hub that knows nothing gets all there is', async () => {
+test('a hub that was restored and then took events of a copy, as many as it had lost, is a fork', async () => {
+  const disk = diskWith({ [FIRST]: segment(1, 30) });
+  const hub = hubAt(disk, 10);
+  const bench = startPipe(disk, 20, () => hub);
+  await bench.untilDone();
+  hub.id = 'that of the copy';
+  bench.progress.recorded(disk.folder, 31);
+  await bench.until('stopped');
+  assert.equal(bench.pipe.status.why, 'fork');
+  assert.deepEqual(hub.recorded, upTo(20, 11));
+  await bench.pipe.close();
+});
+
+test('a destination that began once does not begin now again: a hub that knows nothing gets all there is [lost-cursor-1]', async () => {
   for (const isLost of [true, false]) {
     const disk = diskFrom(3, 3);
     if (isLost) await loseCursor(disk);
