@@ -7,7 +7,7 @@ import { Backlog } from '../../../src/forward/pipe/backlog.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import { HANG_MS } from '../../support/tools.ts';
 import { gone, limits } from '../scripted.ts';
 
@@ -82,18 +82,6 @@ test('what was being read when it was moved does not come after the move', async
   const reading = unsent.readAhead(sent, LAST, ANY_BYTES);
   await unsent.moveTo(0);
   await reading;
-  await firstPage(unsent);
-  assert.equal(atHand(unsent)[0], 1);
-});
-
-test('an error while it reads ahead is met again by the next read, and is gone when the disk works', async (t) => {
-  const disk = diskWith({ [FIRST]: segment(1, LAST) });
-  const { unsent, close } = unsentOf(disk);
-  t.after(close);
-  disk.fault = (call) => (call === 'read' ? systemError('EIO', FIRST) : undefined);
-  await unsent.readAhead(0, LAST, ANY_BYTES);
-  await assert.rejects(unsent.more(), /EIO/);
-  disk.fault = () => undefined;
   await firstPage(unsent);
   assert.equal(atHand(unsent)[0], 1);
 });

@@ -92,16 +92,6 @@ test('a last request that gets no answer holds up a stop for forwardStopMs, and 
   assert.equal(bench.ledger.value.seq, 1);
 });
 
-test('a by-hand action ends the pause', async () => {
-  const bench = await startAfterOne();
-  record(bench, 4);
-  await untilItLingers(bench);
-  bench.pipe.tryNow();
-  await bench.untilDone();
-  assert.deepEqual(bench.hub.requests, [1, 2]);
-  await bench.pipe.close();
-});
-
 test('a full request does not linger, nor does what was there when the last one was sent', async () => {
   // About 10 lines of a request.
   const limits = { forwardBatchBytes: lines[0]!.length * 10 };

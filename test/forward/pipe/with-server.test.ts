@@ -94,18 +94,6 @@ test('what a hub says is asked for again until it is on the disk, and nothing is
   assert.deepEqual(pipe.via, via);
 });
 
-test('what status shows is written when it changes: no state that is older than the cursor', async (t) => {
-  const { url: to } = await startScripted(t, ({ method }) => [method === 'GET' ? 404 : 200, '{}']);
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const pipe = pipeOf(t, { to }, { disk });
-  await pipe.check([]); // as about once a second: nothing writes after it but a change
-  await eventually('all is sent', () => pipe.status.seq === 5);
-  await eventually('the state file has caught up', async () => {
-    const written = await readState(disk, 'upstream', limits);
-    return written?.state === 'idle' && written.last_success !== null;
-  });
-});
-
 test('a restart keeps the time of the last success, and what has no time is none', async (t) => {
   const disk = diskWith({ [FIRST]: segment(1, 5) });
   for (const [last_success, expected] of [
@@ -210,16 +198,6 @@ test('a retry sends a hub what it refused as a report of its own, so that the hu
   const [{ method, headers }, ...more] = got.slice(sent) as [(typeof got)[0]];
   assert.deepEqual([method, headers['idempotency-key'], more], ['POST', `"${idOf(disk, 1)}"`, []]);
   assert.deepEqual([pipe.status.kind, pipe.status.seq], ['hub', 5]);
-});
-
-test('the scheme of an engine says its kind before it was reached, also without a service', async (t) => {
-  const disk = diskWith({ [FIRST]: segment(1, 5) });
-  const pipe = pipeOf(t, { to: 'nats://127.0.0.1:1/ASSETLOG' }, { disk });
-  assert.equal(pipe.status.kind, 'nats');
-  await pipe.check([]);
-  await eventually('it is tried', () => pipe.status.state === 'waiting');
-  await pipe.close();
-  assert.equal((await readStatus(disk, null, undefined, limits))[0]?.kind, 'nats');
 });
 
 test('one that cannot begin says when it tries again', async (t) => {
