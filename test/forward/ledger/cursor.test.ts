@@ -174,7 +174,7 @@ async function play(disk: SimulatedDisk, script: { begun: number; durable: numbe
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: the cursor is the last durable one or the one that was being saved [cursor-1]`, async () => {
+    test(`${title}: the cursor is the last durable one or the one that was being saved, and durable once it was opened [cursor-1]`, async () => {
       for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
         const [disk, script] = [new SimulatedDisk(), { begun: -1, durable: -1 }];
         if (short)
@@ -184,15 +184,14 @@ for (const what of ['once', 'power'] as const) {
         for (const after of [disk.afterCrash(), ...everyRemains(disk)]) {
           const { cursor, ...state } = await Cursor.open(after, 'hub');
           if (state.kind === 'found') {
-            assert.ok(
-              state.value.seq >= script.durable && state.value.seq <= script.begun,
-              `${when}: ${state.value.seq}`,
-            );
-            await cursor.save(at(20));
+            const { seq } = state.value;
+            assert.ok(seq >= script.durable && seq <= script.begun, `${when}: ${seq}`);
+            const durable = await readCursor(after.afterPowerCut(NOTHING_MORE), 'hub');
+            assert.deepEqual(durable, state, `${when}: what was opened is durable`);
           } else {
             assert.deepEqual([state.kind, script.durable], ['new', -1], when);
-            await cursor.save(at(20));
           }
+          await cursor.save(at(20));
           const cut = after.afterPowerCut({ entries: 'none', share: 0, behind: 'zeros' });
           assert.deepEqual(await readCursor(cut, 'hub'), { kind: 'found', value: at(20) }, when);
           assert.ok(cut.names().includes(`${KNOWN_PREFIX}hub`), when);

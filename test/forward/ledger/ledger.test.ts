@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Defect } from '../../../src/config/defect.ts';
 import type { Ledger, Step } from '../../../src/forward/ledger/ledger.ts';
 import { Line } from '../../../src/journal/look/reading.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { cursorOf, idOf, ledgerOf, lettersOf, Model, saveCursor, startPipe, UPSTREAM } from '../scripted.ts';
+import { cursorOf, idOf, ledgerOf, lettersOf, Model, saveCursor, startPipe } from '../scripted.ts';
 
 /** A ledger that is told other steps than its pipe says. */
 function withSteps(ledger: Ledger, told: (step: Step) => Step): Ledger {
@@ -38,22 +37,3 @@ function laterThan([first]: readonly Line[]): readonly Line[] {
   const { bytes, start, end } = first!;
   return [new Line(bytes, start, end, 5)];
 }
-
-test('a ledger takes steps that follow each other', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 10) });
-  await saveCursor(disk, { seq: 2, kind: 'hub' });
-  const ledger = ledgerOf(disk);
-  await ledger.open(UPSTREAM, () => assert.fail('it is not new'));
-  const gap = (first: number, last: number): Step => ({ kind: 'gap', gone: { first, last }, reason: 'retention' });
-  await assert.rejects(ledger.record(gap(4, 5)), Defect);
-  await ledger.record(gap(3, 5));
-  await ledger.record(gap(6, 6));
-  await ledger.close(true);
-  assert.deepEqual(
-    (await lettersOf(disk)).map(({ first, last }) => [first, last]),
-    [
-      [3, 5],
-      [6, 6],
-    ],
-  );
-});

@@ -175,16 +175,6 @@ test('letters that are appended at the same time are all there, in their order',
   assert.deepEqual(await lettersOf(disk), [letter(1), letter(3)]);
 });
 
-test('an event whose letter is written again after a crash has one open letter', async () => {
-  const disk = new SimulatedDisk();
-  await (await openLetters(disk)).append(letter(1));
-  const letters = await openLetters(disk);
-  await letters.append(letter(1));
-  await letters.append(letter(2));
-  const states = await readLetterStates(disk, 'upstream', limits);
-  assert.deepEqual([letters.open, states.open, letters.count], [2, 2, 3]);
-});
-
 const BOUNDS = { bytesMax: 4_000, lineBytesMax: limits.lineBytesMax };
 
 /** Appends refused letters, from a seq on, until there is no space. @returns the next seq */

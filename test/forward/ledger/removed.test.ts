@@ -1,7 +1,6 @@
 /** Retention names events that a destination has not confirmed before it removes them, whatever happens meanwhile. */
 
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
 import { test } from 'node:test';
 import { readConfig } from '../../../src/config/config.ts';
 import { Forwarder } from '../../../src/forward/forwarder.ts';
@@ -12,20 +11,17 @@ import type { Pipe } from '../../../src/forward/pipe/pipe.ts';
 import { type JournalHooks, NotRemovableError } from '../../../src/journal/hooks.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
-import { contentsOf, segmentName } from '../../../src/journal/segments.ts';
+import { contentsOf } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
 import { hold } from '../../support/gate.ts';
 import { openJournal, type TestJournal } from '../../support/journal.ts';
 import { eachCall, everyRemains, settled } from '../../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { listenOn, startScripted } from '../../support/sent-lines.ts';
 import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import {
   createPipe,
   diskFrom,
-  gone,
-  idOf,
   ledgerOf,
   lettersOf,
   limits,
@@ -46,13 +42,6 @@ async function lostIn(disk: SimulatedDisk): Promise<number[]> {
     .filter((state) => state.outcome === 'removed' && isOpen(state))
     .flatMap(({ first, last }) => upTo(last, first))
     .sort((one, other) => one - other);
-}
-
-/** As retention removes the first 10 events of a journal of 20; 10 more are recorded. */
-function removeTen(disk: SimulatedDisk): void {
-  disk.drop(FIRST);
-  for (const [name, bytes] of Object.entries({ [segmentName(11)]: segment(11, 20), ...gone(1, 10) }))
-    disk.put(name, bytes);
 }
 
 test('what the cursor has not passed is named once, with a warning, and counted [removed-2]', async () => {
@@ -114,40 +103,6 @@ test('with a cursor that is lost or new, all that is removed is named, unless th
   assert.deepEqual(await lostIn(disk), upTo(20, 11));
 });
 
-test('letters of retention about events that a destination with a lost cursor already has are closed', async (t) => {
-  const disk = diskFrom(11, 30);
-  await saveCursor(disk, { seq: 12, kind: 'hub' });
-  await disk.remove(cursorName('upstream'));
-  const position = JSON.stringify({ seq: 15, id: idOf(disk, 15), via: [] });
-  const { url: to } = await startScripted(t, ({ method }) => (method === 'GET' ? [200, position] : [503, '{}']));
-  const { pipe } = createPipe(disk, 40, { destination: { to } });
-  t.after(() => pipe.close());
-  await pipe.removing({ first: 11, last: 20 });
-  assert.deepEqual(await lostIn(disk), upTo(20, 11));
-  await pipe.check([]);
-  await eventually('the letters are closed', async () => (await lostIn(disk)).length === 5);
-  assert.deepEqual(await lostIn(disk), upTo(20, 16));
-  await pipe.removing({ first: 11, last: 20 });
-  assert.deepEqual(await lostIn(disk), upTo(20, 16));
-});
-
-test('letters wait for a position that is being saved, and name only what is not confirmed by then', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 30) });
-  await saveCursor(disk, { seq: 2, kind: 'hub' });
-  const ledger = ledgerOf(disk);
-  await ledger.open(UPSTREAM, () => assert.fail('it is not new'));
-  const save = hold(disk, 'write');
-  const saving = ledger.moveTo({ seq: 5, id: null });
-  const naming = ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
-  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate);
-  save();
-  await saving;
-  assert.deepEqual(await naming, { first: 6, last: 10 });
-  assert.deepEqual(await lostIn(disk), upTo(10, 6));
-  assert.equal(await ledger.nameRemoved({ first: 1, last: 5 }, 'retention', UPSTREAM), undefined);
-  await ledger.close(true);
-});
-
 test('retention and a start look at the letters of another process one after the other, and lose none', async () => {
   const before = diskWith({ [FIRST]: segment(1, 30) });
   await saveCursor(before, { seq: 5, kind: 'hub' });
@@ -166,19 +121,6 @@ test('retention and a start look at the letters of another process one after the
     assert.deepEqual(seqsOf(await lettersOf(disk)), upTo(10, 6), held);
     await ledger.close(true);
   }
-});
-
-test('events that have a letter already are not named again', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 30) });
-  await saveCursor(disk, { seq: 4, kind: 'hub' });
-  const letters = await openLetters(disk);
-  const line = `${makeLines(6).lines[5]}`.trimEnd();
-  await letters.append({ time: '2026-11-20T15:19:45.266Z', outcome: 'refused', status: 413, reason: 'no', line });
-  await createPipe(disk, 30).pipe.removing({ first: 1, last: 10 });
-  assert.deepEqual(
-    (await lettersOf(disk)).map((letter) => seqsOf([letter])),
-    [[6], [5], upTo(10, 7)],
-  );
 });
 
 for (const kind of ['hub', 'api'] as const) {
@@ -226,32 +168,6 @@ test('what retention has named is not sent any more, but for the event on its wa
   assert.equal(disk.calls.filter((call) => call === 'read dead-upstream.jsonl').length, 1, 'by this test');
 });
 
-test('a pipe leaves out what retention removes', async (t) => {
-  let requests = 0;
-  let goOn = () => {};
-  const held = new Promise<void>((resolve) => {
-    goOn = resolve;
-  });
-  const server = createServer(async ({ method }, response) => {
-    if (method !== 'GET') {
-      requests += 1;
-      await held;
-    }
-    response.writeHead(method === 'GET' ? 404 : 200, { 'Content-Type': 'application/json' }).end('{}');
-  });
-  const to = `http://127.0.0.1:${await listenOn(t, server)}`;
-  const disk = diskWith({ [FIRST]: segment(1, 30) });
-  const { pipe } = createPipe(disk, 30, { destination: { to } });
-  t.after(() => pipe.close());
-  await pipe.check([]);
-  await eventually('the first event is on its way', () => requests === 1);
-  await pipe.removing({ first: 1, last: 20 });
-  goOn();
-  await eventually('all is settled', () => pipe.status.seq === 30);
-  assert.equal(requests, 1 + 10);
-  assert.deepEqual(await lostIn(disk), upTo(20, 2));
-});
-
 test('events that were named, are still there, and are taken in a row share letters and cost no reading of them', async () => {
   const count = 250;
   const disk = diskWith({ [FIRST]: segment(1, count + 50) });
@@ -269,36 +185,6 @@ test('events that were named, are still there, and are taken in a row share lett
   const { open, lost, lostTotal } = ledger.letters!;
   assert.deepEqual([await lostIn(disk), open, lost, lostTotal], [[], 0, 0, count]);
   assert.equal((await openLetters(disk)).lostTotal, count);
-});
-
-test('a hub that took the last request closes what was named of it, and no more', async () => {
-  const disk = diskWith({ [FIRST]: segment(1, 20) });
-  const hub = new Model('hub');
-  const ledger = ledgerOf(disk);
-  let isDown = false;
-  let tookSeq = 0;
-  hub.answer = async (what) => {
-    if (isDown) return 'again';
-    if (what === 'ask') return 'record';
-    isDown = true;
-    await ledger.nameRemoved({ first: 1, last: 10 }, 'retention', UPSTREAM);
-    removeTen(disk);
-    return 'lost';
-  };
-  const bench = startPipe(disk, 30, () => hub, {
-    ledger,
-    limits: { forwardBatchBytes: 600 },
-  });
-  await bench.until('waiting');
-  tookSeq = hub.seq;
-  assert.ok(tookSeq > 0 && tookSeq < 10, `${tookSeq}`);
-  isDown = false;
-  hub.answer = () => 'record';
-  bench.pipe.tryNow();
-  await bench.finish();
-  assert.deepEqual(hub.lost, upTo(10, tookSeq + 1));
-  assert.deepEqual(await lostIn(disk), hub.lost);
-  assert.deepEqual(hub.recorded, [...upTo(tookSeq), ...upTo(30, 11)]);
 });
 
 test('while no letter can be written no file is removed, and reports are refused with the reason [removed-1]', async () => {
