@@ -33,7 +33,7 @@ const headOf = (number: number, bodyBytes: number) =>
 const reportTo = (hub: Running, description: string) =>
   reportOne(hub, 'materialization/own', { body: { description } });
 
-test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait [forward-senders-1]', {
+test('a report passes the forwarded events that wait for a slow disk, and no more of them are received than can wait', {
   skip: withoutStrace,
 }, async (t) => {
   const hub = await startService(t, { under: withSlowWrites(700) });

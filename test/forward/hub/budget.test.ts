@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { Budget } from '../../../src/forward/hub/budget.ts';
 
-test('as many requests are at work as have the bytes, and at least one, in the order in which they came', async () => {
+test('as many requests are at work as have the bytes, and at least one, in the order in which they came [budget-1]', async () => {
   const budget = new Budget(100);
   const begun: string[] = [];
   const ends = new Map<string, () => void>();

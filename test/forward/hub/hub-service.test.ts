@@ -1,7 +1,7 @@
 /** A hub as a service: deployments and their tokens, SIGKILL, retention, a reset, and a journal that is closed while idle. */
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
@@ -14,7 +14,6 @@ import { serveReads } from '../../support/reading.ts';
 import { eventually } from '../../support/tools.ts';
 import { upTo } from '../scripted.ts';
 
-const SNAPSHOT = 'forward-sources.json';
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 
 /** A deployments file, and a token of each kind for `prod` and `test`. */
@@ -70,23 +69,6 @@ test('in hosted mode each deployment is a hub of its own, for tokens that may fo
   assert.equal((await askHub(`${again.url}/prod`, SOURCE, tokens.prod)).body['seq'], 3);
   assert.equal((await sent.put(`${again.url}/test`, 4, 6, { headers: tokens.test })).body['seq'], 6);
   assert.deepEqual(seqsAt(join(hub.data, 'test')), upTo(6));
-});
-
-test('what opens a journal again is in the watermarks that it leaves when it is closed once more', async (t) => {
-  const { file, prod } = deployments(t);
-  const limits = { idleJournalMs: 100, openWaitMs: 30_000 };
-  const hub = await serveReads(t, { limits, args: ['--deployments', file, '--retain-bytes', '1MB'] });
-  const sent = new SentJournal(9);
-  const url = `${hub.url}/prod`;
-  const folder = join(hub.data, 'prod');
-  for (const seq of [1, 2, 3]) {
-    await sentOnce(sent, url, prod, seq, seq);
-    const snapshot = () => readFileSync(join(folder, SNAPSHOT), 'utf8');
-    await eventually('it is closed', () => existsSync(join(folder, '.stopped-cleanly')));
-    assert.ok(snapshot().startsWith(`{"seq":${seq},"sources":[["${SOURCE}",${seq},`), snapshot());
-  }
-  await sentOnce(sent, url, prod, 1, 9);
-  assert.deepEqual(seqsAt(folder), upTo(9));
 });
 
 test('an event whose write failed, and that the journal has when it is opened again, is not taken twice [hub-service-2]', async (t) => {

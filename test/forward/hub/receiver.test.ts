@@ -198,23 +198,6 @@ test('of one source only some requests wait, and each of them gets its reply [re
   assert.equal((await hub.put(sent, 6, 9)).status, 200);
 });
 
-test('small requests of many sources share the syncs of the journal', async () => {
-  const disk = new SimulatedDisk();
-  const hub = await TestHub.open(disk);
-  const first = new SentJournal(1, sourceOf(200));
-  await hub.put(first, 1, 1);
-  const sync = gate();
-  disk.fault = (call) => (call === 'sync' ? sync.opened : undefined);
-  const senders = Array.from({ length: 100 }, (_, index) => new SentJournal(1, sourceOf(index + 1)));
-  const before = disk.count('sync');
-  const replies = senders.map((sent) => hub.put(sent, 1, 1));
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  sync.open();
-  assert.ok((await Promise.all(replies)).every(({ status }) => status === 200));
-  const syncs = disk.count('sync') - before;
-  assert.ok(syncs <= 5, `${syncs} syncs`);
-});
-
 test('while the watermarks are being read a request gets 503, and later the truth', async () => {
   const disk = new SimulatedDisk();
   const first = await TestHub.open(disk);
@@ -231,14 +214,6 @@ test('while the watermarks are being read a request gets 503, and later the trut
   read.open();
   assert.equal((await hub.put(sent, 4, 9)).seq, 9);
   assert.deepEqual(forwardedIn(hub.disk).get(sent.source), upTo(9));
-});
-
-test('a journal that is not open yet is asked later', async () => {
-  const disk = new SimulatedDisk();
-  const hub = new TestHub(disk, { limits: { openWaitMs: 50 } as never });
-  assert.equal((await hub.ask(sourceOf(1))).status, 503);
-  await hub.journal.open();
-  assert.equal((await hub.ask(sourceOf(1))).status, 200);
 });
 
 test('watermarks that cannot be read are an error of the service, and read again by the next request', async () => {

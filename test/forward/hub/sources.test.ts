@@ -27,34 +27,6 @@ function segments(disk: SimulatedDisk): number {
   return contentsOf(disk.names()).segments.length;
 }
 
-test('after a clean stop or a crash a hub knows what it has, and needs the last file only', async () => {
-  const disk = new SimulatedDisk();
-  const hub = await TestHub.open(disk, { segmentBytes: SEGMENT_BYTES });
-  const [one, two] = [new SentJournal(40, sourceOf(1)), new SentJournal(40, sourceOf(2))];
-  for (let first = 1; first <= 40; first += 4) {
-    await hub.put(one, first, first + 3);
-    await hub.report();
-    await hub.put(two, first, first + 1);
-    await hub.put(two, first + 2, first + 3);
-    await settled();
-  }
-  assert.ok(segments(disk) > 5);
-  for (const [how, left] of [
-    ['a crash', disk.afterCrash()],
-    ['a clean stop', await hub.journal.close().then(() => disk.afterCrash())],
-  ] as const) {
-    const again = await TestHub.open(left, { segmentBytes: SEGMENT_BYTES });
-    const before = left.calls.length;
-    for (const sent of [one, two]) {
-      const { status, seq, id } = await again.ask(sent.source);
-      assert.deepEqual({ status, seq, id }, { status: 200, seq: 40, id: sent.id(40) }, how);
-    }
-    const read = new Set(left.calls.slice(before).filter((call) => call.startsWith('read events-')));
-    assert.ok(read.size <= (how === 'a crash' ? 2 : 0), `${how}: ${[...read]}`);
-    await again.journal.close();
-  }
-});
-
 test('of a journal that no other forwards to, no line is read when files go, and after a crash those of its last file', async () => {
   const parts: HubParts = { segmentBytes: SEGMENT_BYTES, retain: { retainBytes: 3_000 } };
   let disk = new SimulatedDisk();
@@ -135,27 +107,6 @@ test('files that go before a journal is open, since its disk is full, leave what
   const again = await TestHub.open(full, { ...parts, retain: { retainBytes: 3_000 } });
   assert.ok(hasSpace);
   assert.equal((await again.ask(sent.source)).seq, 7);
-});
-
-test('a file that holds a watermark stays until the snapshot has it, also if the service was started for that [sources-2]', async () => {
-  const disk = new SimulatedDisk();
-  const hub = await TestHub.open(disk, { segmentBytes: 1_000_000 });
-  const sent = new SentJournal(9);
-  await hub.put(sent, 1, 9);
-  // It cannot write its snapshot when the file is closed.
-  disk.fault = (call, name) => (call === 'rename' && name.includes(SNAPSHOT) ? systemError('EIO') : undefined);
-  const next = await TestHub.open(disk.afterCrash(), { segmentBytes: 1_000, retain: { retainBytes: 1 } });
-  next.disk.fault = disk.fault;
-  for (let count = 0; count < 9; count += 1) await next.report();
-  await settled();
-  assert.deepEqual(forwardedIn(next.disk).get(sent.source), upTo(9), 'nothing is removed before the snapshot is there');
-  assert.ok(next.notices.some((line) => line.includes('old segments could not be removed')));
-  next.disk.fault = () => undefined;
-  await next.journal.makeSpace();
-  for (let count = 0; count < 9; count += 1) await next.report();
-  await eventually('its files go', () => forwardedIn(next.disk).size === 0);
-  const last = await TestHub.open(next.disk.afterCrash());
-  assert.equal((await last.ask(sent.source)).seq, 9);
 });
 
 test('a snapshot is on stable storage when files may go, by itself [sources-9]', async () => {
@@ -482,29 +433,4 @@ test('a source stays known if it could not be forgotten [sources-15]', async () 
   hub.disk.fault = () => undefined;
   assert.equal((await hub.put(one, 1, 3)).seq, 3);
   assert.deepEqual(forwardedIn(hub.disk).get(one.source), upTo(3));
-});
-
-test('a stop waits for the snapshot that a first request writes', async () => {
-  const disk = new SimulatedDisk();
-  const first = await TestHub.open(disk);
-  await first.put(new SentJournal(3), 1, 3);
-  const hub = await TestHub.open(disk.afterCrash());
-  hub.disk.put(SNAPSHOT, Buffer.from('{}'));
-  const renamed = gate();
-  let isRenaming = false;
-  hub.disk.fault = (call, name) => {
-    if (call !== 'rename' || !name.startsWith(SNAPSHOT)) return undefined;
-    isRenaming = true;
-    return renamed.opened;
-  };
-  const asked = hub.ask(sourceOf(2));
-  await eventually('the snapshot is renamed', () => isRenaming);
-  let isClosed = false;
-  const closed = hub.receiver.sources.closed(3).then(() => {
-    isClosed = true;
-  });
-  await settled();
-  assert.equal(isClosed, false);
-  renamed.open();
-  await Promise.all([asked, closed]);
 });
