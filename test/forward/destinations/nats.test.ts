@@ -85,22 +85,6 @@ test('frames are read the same wherever their bytes are cut', () => {
   );
 });
 
-test('a message that comes byte by byte is joined a few times, and its line is not looked at for each byte', (t) => {
-  const concat = t.mock.method(Buffer, 'concat');
-  const indexOf = t.mock.method(Buffer.prototype, 'indexOf');
-  const reader = new FrameReader(limits);
-  const payload = 'x'.repeat(20_000);
-  const line = Buffer.from(messageOf('a'.repeat(1_000), payload));
-  const frames = [...line.keys()].flatMap((at) => [...reader.read(line.subarray(at, at + 1))]);
-  const counts = [concat.mock.callCount(), indexOf.mock.callCount()] as const;
-  t.mock.restoreAll();
-  assert.deepEqual(
-    frames.map((frame) => `${frame.payload}`),
-    [payload],
-  );
-  assert.ok(counts[0] <= Math.log2(line.length) + 1 && counts[1] < 2_000, `${counts}`);
-});
-
 test('what is no NATS, or longer than it may be, is refused before it is all there', () => {
   const small = { ...limits, natsControlBytesMax: 40, natsMessageBytesMax: 100 };
   const texts = ['HTTP/1.1 400 Bad Request\r\n', `INFO ${'x'.repeat(40)}`, 'MSG a 1 101\r\n', 'MSG a 1 -1\r\n'];
@@ -187,15 +171,6 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
       JSON.stringify(answer),
     );
   }
-});
-
-test('the leader of the stream is asked, no replica [nats-4]', async (t) => {
-  const stub = await startNatsStub(t);
-  const destination = open(t, stub.to);
-  await destination.ask(NEVER);
-  await destination.send(batch(2), NEVER);
-  assert.equal(((await destination.ask(NEVER)) as { seq?: number }).seq, 2);
-  assert.deepEqual(stub.published.at(-1)?.subject, GET);
 });
 
 test('an ask that fails says nothing about what is there', async (t) => {
