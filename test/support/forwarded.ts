@@ -34,6 +34,18 @@ export function deadLettersIn(data: string, name = 'upstream'): DeadLetter[] {
   return jsonIn(readFileSync(join(data, file), 'utf8'));
 }
 
+/** Limits of a service that forwards, tries again and looks at its destinations without long pauses. */
+export const QUICK = {
+  followMs: 5,
+  forwardRetryMs: 5,
+  forwardRetryMsMax: 10,
+  nearRetryMsMax: 50,
+  forwardStateMs: 1,
+  forwardSuccessMs: 1,
+  forwardCheckMs: 20,
+  forwardIdleCheckMs: 20,
+};
+
 /** A hub, a link to it that a test can cut, and the options of a device that forwards over the link. */
 export async function startLinkedHub(t: Scope) {
   const hub = await startService(t);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { forwardFile, forwardStatus } from '../../support/forwarded.ts';
+import { forwardFile, forwardStatus, QUICK } from '../../support/forwarded.ts';
 import { newFolder, type Scope, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { type Got, startScripted } from '../../support/sent-lines.ts';
@@ -13,16 +13,7 @@ import { eventually } from '../../support/tools.ts';
 import type { Scripted } from '../../world/http.ts';
 
 const NAME = 'alarms';
-const limits = {
-  followMs: 5,
-  forwardRetryMs: 5,
-  forwardRetryMsMax: 10,
-  forwardStateMs: 1,
-  forwardSuccessMs: 1,
-  forwardCheckMs: 20,
-  forwardIdleCheckMs: 20,
-  staleCheckMs: 20,
-};
+const limits = { ...QUICK, staleCheckMs: 20 };
 
 const check = (service: { readonly url: string }, passed: boolean) =>
   record(service, `check/warehouse/orders?check_name=no_nulls&passed=${passed}`);

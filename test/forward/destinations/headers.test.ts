@@ -9,7 +9,7 @@ import { limits as standard } from '../../../src/config/limits.ts';
 import type { Destination } from '../../../src/forward/destinations/destination.ts';
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { runHere } from '../../support/command-output.ts';
-import { forwardFile, stateIn } from '../../support/forwarded.ts';
+import { forwardFile, QUICK, stateIn } from '../../support/forwarded.ts';
 import { newFolder } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { linesOf, startScripted } from '../../support/sent-lines.ts';
@@ -81,8 +81,7 @@ test('no value is in the log, a status, a dead letter or a state, whatever repea
   );
   const file = join(folder, 'forward.json');
   forwardFile(file, ...destinations);
-  const limits = { forwardRetryMs: 5, forwardRetryMsMax: 10, forwardStateMs: 1, forwardCheckMs: 20 };
-  const service = await serve(t, { args: ['--forward', file], limits, logLevel: 'debug' });
+  const service = await serve(t, { args: ['--forward', file], limits: QUICK, logLevel: 'debug' });
   for (let count = 0; count < 3; count += 1) await record(service, 'observation/a');
   for (const [name, part] of Object.entries({
     refused: '400',

@@ -7,7 +7,7 @@ import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { openHook } from '../../../src/forward/destinations/plain.ts';
 import { leadsTo } from '../../../src/service/listening.ts';
 import { StartError } from '../../../src/service/start-error.ts';
-import { deadLettersIn, forwardFile, stateIn } from '../../support/forwarded.ts';
+import { deadLettersIn, forwardFile, QUICK, stateIn } from '../../support/forwarded.ts';
 import { eventsIn, freePort, newFolder, type Scope } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { type Got, linesOf, startScripted } from '../../support/sent-lines.ts';
@@ -16,16 +16,7 @@ import { eventually } from '../../support/tools.ts';
 import type { Scripted } from '../../world/http.ts';
 
 const NAME = 'failed-checks';
-const limits = {
-  followMs: 5,
-  forwardRetryMs: 5,
-  forwardRetryMsMax: 10,
-  forwardStateMs: 1,
-  forwardSuccessMs: 1,
-  forwardCheckMs: 20,
-  forwardIdleCheckMs: 20,
-  hookFailingMs: 100,
-};
+const limits = { ...QUICK, hookFailingMs: 100 };
 
 const fail = (service: { readonly url: string }, key = 'a', metadata?: object) =>
   record(service, `check/${key}?check_name=c&passed=false`, metadata && { body: { metadata } });
@@ -61,15 +52,6 @@ test('500, 502 and 504 for long give an event up, and 408, 429 and 503 do not, h
       ['in doubt', 504, 4],
     ],
   );
-});
-
-test('without a connection no event is given up', async (t) => {
-  const port = await freePort(t);
-  const service = await serve(t, { args: ['--on-failed-check', `http://127.0.0.1:${port}`], limits });
-  await fail(service);
-  await eventually('it waits', () => /cannot be reached/.test(`${stateIn(service.data, NAME)?.['reason']}`));
-  await new Promise((resolve) => setTimeout(resolve, 3 * limits.hookFailingMs));
-  assert.deepEqual([stateIn(service.data, NAME)?.['state'], deadLettersIn(service.data, NAME)], ['waiting', []]);
 });
 
 test('at 413 an event is sent once more without its metadata, and who takes it whole gets it whole', async (t) => {

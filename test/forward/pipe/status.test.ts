@@ -5,7 +5,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { runHere } from '../../support/command-output.ts';
-import { forwardFile, forwardStatus, stateIn } from '../../support/forwarded.ts';
+import { forwardFile, forwardStatus, QUICK, stateIn } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { freePort, newFolder, type Scope } from '../../support/program.ts';
 import { report } from '../../support/report.ts';
@@ -16,7 +16,6 @@ import { exception, Table } from '../../world/clickhouse.ts';
 import { errorOf } from '../../world/nats.ts';
 import { startNatsStub } from '../../world/nats-server.ts';
 
-const QUICK = { followMs: 5, forwardRetryMs: 5, nearRetryMsMax: 50, forwardCheckMs: 20, forwardIdleCheckMs: 20 };
 const SECRET = 'grossesGeheimnis';
 
 /** A member of the file of destinations, and what it makes of the login. */
