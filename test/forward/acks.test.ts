@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
-import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -10,32 +9,26 @@ import type { Limits } from '../../src/config/limits.ts';
 import { newToken } from '../../src/deployments/tokens.ts';
 import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { startCuttingProxy, uncut } from '../support/cutting-proxy.ts';
 import { entryOf, host, rewrite } from '../support/deployments.ts';
-import { assertAtHub, deadLettersIn, stateIn } from '../support/forwarded.ts';
+import { deadLettersIn, QUICK, stateIn } from '../support/forwarded.ts';
 import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportLines, reportOne } from '../support/report.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
 import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
-import { post, Wire } from '../support/wire.ts';
+import type { Scripted } from '../world/http.ts';
+import { startScripted } from '../world/http-server.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
-
-const QUICK = {
-  followMs: 5,
-  forwardRetryMs: 5,
-  nearRetryMsMax: 50,
-  forwardStoppedMs: 50,
-  forwardCheckMs: 20,
-  forwardIdleCheckMs: 20,
-};
 
 /** A device that waits for its hub. */
 async function acknowledged(t: Scope, to: string, limits: Partial<Limits> = {}, data = newFolder(t)): Promise<Served> {
-  return serve(t, { data, args: ['--forward-to', to, '--ack', 'upstream'], limits: { ...QUICK, ...limits } });
+  return serve(t, {
+    data,
+    args: ['--forward-to', to, '--ack', 'upstream'],
+    limits: { ...QUICK, forwardStoppedMs: 50, ...limits },
+  });
 }
 
 async function readiness({ url }: { readonly url: string }) {
@@ -78,6 +71,8 @@ test('no reply of success leaves before the destination has the events on its di
   await eventually('all are on the disk of the device', () => eventsIn(device.data).length === 6);
   await sleep(100); // synced: a report that repeats a key finds it in its line
   const replayed = report(device, ['keyed'], { 'Idempotency-Key': 'l' }).then(([status]) => status);
+  const figure = async (name: string) => samplesOf(await metricsOf(device)).get(`assetlog_ack_${name}`);
+  await eventually('all wait', async () => (await figure('waiting')) === 5);
   let replies = 0;
   for (const one of [...sent, replayed]) void one.then(() => (replies += 1));
   await sleep(150);
@@ -87,53 +82,8 @@ test('no reply of success leaves before the destination has the events on its di
   assert.equal((await reportOne(device, 'observation/other', { headers: key })).status, 422);
   letGo();
   assert.deepEqual(await Promise.all([...sent, replayed]), [200, 200, 207, 200, 200]);
+  assert.deepEqual([await figure('waiting'), await figure('seconds_count')], [0, 7]);
   assert.deepEqual(durableAt(hub.disk).sort(), ['first', 'four', 'keyed', 'one', 'three', 'two']);
-});
-
-test('a reply that is not acknowledged in time is a 503, and nothing more is recorded until the hub has all [ack-2]', async (t) => {
-  const hub = await serve(t);
-  let isDown = false;
-  const proxy = await startCuttingProxy(t, hub.port, () => (isDown ? { requestBytes: 0, replyBytes: 0 } : uncut));
-  const device = await acknowledged(t, proxy.url, { ackMs: 2_000 });
-  await whenReady(device);
-  isDown = true;
-  proxy.end();
-  const late = await Promise.all(['a', 'b'].map((name) => reportOne(device, `observation/${name}`)));
-  assert.deepEqual([late[0]?.status, late[1]?.status], [503, 503]);
-  assert.match(late[0]?.body ?? '', /recorded here, not yet at upstream; it is forwarded all the same/);
-  for (const name of ['c', 'd']) {
-    const { status, body } = await reportOne(device, `observation/${name}`);
-    assert.equal(status, 503);
-    assert.match(body, /not recorded: upstream has to have each event/);
-  }
-  assert.equal(eventsIn(device.data).length, 2, 'what was refused is not recorded');
-  assert.match((await readiness(device)).body, /not recorded: upstream/);
-  isDown = false;
-  await whenReady(device);
-  assert.equal(eventsIn(hub.data).length, 2, 'it opens only when the hub has all');
-  assert.deepEqual(await report(device, ['e']), [200]);
-  assertAtHub(hub.data, device.data);
-});
-
-test('after a start nothing is recorded before the destination has said that it has all [ack-3]', async (t) => {
-  const hub = await serve(t);
-  const data = newFolder(t);
-  const before = await serve(t, { data });
-  assert.deepEqual(await report(before, ['a', 'b']), [200, 200]);
-  await before.stop();
-  let isDown = true;
-  const { url } = await startCuttingProxy(t, hub.port, () => (isDown ? { requestBytes: 0, replyBytes: 0 } : uncut));
-  const device = await acknowledged(t, url, {}, data);
-  await sleep(100);
-  assert.equal(await isReady(device), false);
-  assert.deepEqual(await report(device, ['c']), [503]);
-  isDown = false;
-  await whenReady(device);
-  assert.equal(eventsIn(hub.data).length, 2);
-  assert.deepEqual(await report(device, ['c']), [200]);
-  const empty = await acknowledged(t, 'http://127.0.0.1:9');
-  await sleep(100);
-  assert.equal(await isReady(empty), false, 'nothing to forward is no acknowledgement');
 });
 
 test('while the destination is stopped the service is not ready, and a plain upstream acknowledges nothing', async (t) => {
@@ -155,30 +105,25 @@ test('while the destination is stopped the service is not ready, and a plain ups
 });
 
 test('one answer that asks for an hour, or refuses the token, stops reports for 5 s at most', async (t) => {
-  const hub = await serve(t);
-  const answers: [status: number, headers: Record<string, string>][] = [];
-  const proxy = createServer((request, response) => {
-    const [status, headers] = (request.method === 'PUT' && answers.shift()) || [];
-    if (status !== undefined) {
-      request.resume().on('end', () => response.writeHead(status, headers).end());
-      return;
-    }
-    const { method, url, headers: asked } = request;
-    const passed = httpRequest(`${hub.url}${url}`, { method, headers: asked }, (reply) =>
-      reply.pipe(response.writeHead(reply.statusCode ?? 0, reply.headers)),
-    );
-    request.pipe(passed);
+  const answers: Scripted[] = [];
+  let position = '{"seq":0,"id":null}';
+  const { url } = await startScripted(t, ({ method, body }) => {
+    if (method !== 'PUT') return [200, position];
+    const { seq, id } = JSON.parse(body.trimEnd().split('\n').at(-1)!);
+    const answer = answers.shift();
+    if (answer === undefined) position = JSON.stringify({ seq, id });
+    return answer ?? [200, position];
   });
-  const device = await acknowledged(t, `http://127.0.0.1:${await listenOn(t, proxy)}`, { forwardStoppedMs: 60_000 });
+  const device = await acknowledged(t, url, { forwardStoppedMs: 60_000 });
   await whenReady(device);
   const anHour = { 'Retry-After': '3600' };
   for (const answer of [
-    [503, anHour],
-    [429, anHour],
-    [408, anHour],
-    [401, {}],
-    [403, {}],
-  ] as typeof answers) {
+    [503, '', anHour],
+    [429, '', anHour],
+    [408, '', anHour],
+    [401, ''],
+    [403, ''],
+  ] as const) {
     answers.push(answer);
     await report(device, ['a']);
     await eventually(`reports are recorded again after ${answer[0]}`, () => isReady(device));
@@ -276,32 +221,6 @@ test('an event that the destination refuses never gets a 200, and those after it
   assert.equal((await reportOne(again, 'observation/large', { body: large, headers })).status, 503, 'after a restart');
 });
 
-test('replies that wait are counted, and how long they did', async (t) => {
-  const { hub, device } = await pair(t);
-  const letGo = hold(hub.disk, 'sync');
-  const replied = report(device, ['a']);
-  const figure = async (name: string) => samplesOf(await metricsOf(device)).get(`assetlog_ack_${name}`);
-  await eventually('it waits', async () => (await figure('waiting')) === 1);
-  letGo();
-  assert.deepEqual(await replied, [200]);
-  assert.deepEqual([await figure('waiting'), await figure('seconds_count')], [0, 1]);
-});
-
-test('pipelined reports wait together, and their replies leave in order', async (t) => {
-  const { hub, device } = await pair(t);
-  const letGo = hold(hub.disk, 'sync');
-  const wire = await Wire.open(device.port);
-  const reports = ['observation/a', 'check/wrong', 'observation/b'].map((what) => post(`/report_asset_${what}`));
-  wire.send(reports.join(''));
-  await eventually('both are recorded', () => eventsIn(device.data).length === 2);
-  await sleep(50);
-  assert.equal(wire.text, '', 'the refusal comes after the reply before it');
-  letGo();
-  const statuses = [await wire.reply(), await wire.reply(), await wire.reply()].map((reply) => reply?.status);
-  assert.deepEqual(statuses, [200, 400, 200]);
-  wire.close();
-});
-
 test('in hosted mode each deployment waits for its own journal', async (t) => {
   const hub = await serve(t, { args: ['--path-prefix', '/prod'] });
   const args = ['--forward-to', `http://127.0.0.1:${hub.port}/{deployment}`, '--ack', 'upstream'];
@@ -363,7 +282,7 @@ function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
   const answers: string[] = [];
   const wait = (first: number, last = first, ...before: number[]) => {
     journal.lastSeq = Math.max(journal.lastSeq, last);
-    acks.wait(undefined, first, last, before, (reason) => answers.push(`${first}: ${reason?.slice(0, 27) ?? 200}`));
+    acks.wait(undefined, first, last, before, (reason) => answers.push(`${first}: ${reason?.split(';')[0] ?? 200}`));
   };
   const ack = acks.of(undefined);
   /** The seqs with open dead letters. */
@@ -376,6 +295,32 @@ function waitingFor(lastSeq: number, limits: Partial<Limits> = {}) {
   return { acks, ack, answers, wait, lacks, missing, journal };
 }
 
+test('a reply that is not acknowledged in time is given up, and nothing more is recorded until the destination has all [ack-2]', async () => {
+  const { acks, ack, answers, wait } = waitingFor(4, { ackMs: 20 });
+  ack.advance(4);
+  wait(5);
+  wait(6);
+  await eventually('both are given up', () => answers.length === 2);
+  assert.deepEqual(answers, ['5: recorded here, not yet at hub', '6: recorded here, not yet at hub']);
+  assert.match(`${acks.refusal(undefined)}`, /^not recorded: hub has to have each event as well/);
+  ack.advance(5);
+  assert.notEqual(acks.refusal(undefined), undefined);
+  ack.advance(6);
+  assert.equal(acks.refusal(undefined), undefined);
+});
+
+test('nothing is recorded before the destination has said what it has, also if there is nothing to forward [ack-3]', () => {
+  for (const lastSeq of [0, 4]) {
+    const { acks, ack } = waitingFor(lastSeq);
+    assert.notEqual(acks.refusal(undefined), undefined);
+    if (lastSeq > 0) ack.advance(lastSeq - 1);
+    ack.setStopped(false);
+    assert.notEqual(acks.refusal(undefined), undefined, `${lastSeq}`);
+    ack.advance(lastSeq);
+    assert.equal(acks.refusal(undefined), undefined);
+  }
+});
+
 test('replies leave in order, each with what its own events got [ack-7]', () => {
   const { ack, answers, wait, lacks, missing } = waitingFor(4);
   ack.advance(4);
@@ -385,11 +330,11 @@ test('replies leave in order, each with what its own events got [ack-7]', () => 
   ack.advance(5);
   assert.deepEqual(answers.splice(0), ['3: 200', '5: 200']);
   lacks(6);
-  assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does']);
+  assert.deepEqual(answers.splice(0), ['6: recorded here, and hub does not take it']);
   wait(9);
   ack.advance(9);
   wait(6);
-  assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does']);
+  assert.deepEqual(answers, ['9: 200', '6: recorded here, and hub does not take it']);
   missing.clear(); // its dead letter was sent again
   wait(6);
   assert.equal(answers.at(-1), '6: 200');
@@ -402,12 +347,12 @@ test('a batch that repeats earlier events is not about the events in between', (
   ack.advance(6);
   wait(9, 10, 2, 6);
   wait(9, 10, 5, 6);
-  assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does']);
+  assert.deepEqual(answers.splice(0), ['9: recorded here, and hub does not take it']);
   wait(Number.POSITIVE_INFINITY, 0, 2, 6);
   wait(Number.POSITIVE_INFINITY, 0, 2, 7, 8);
   assert.deepEqual(answers.splice(0), ['Infinity: 200']);
   lacks(7);
-  assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does']);
+  assert.deepEqual(answers.splice(0), ['Infinity: recorded here, and hub does not take it']);
   ack.advance(10);
   assert.deepEqual(answers, ['9: 200']);
 });
@@ -445,7 +390,7 @@ test('a reply that comes after the end of a stop is given up at once [ack-10]', 
   acks.end(10);
   await eventually('it is given up', () => answers.length === 1);
   wait(2);
-  assert.deepEqual(answers, ['1: recorded here, not yet at h', '2: recorded here, not yet at h']);
+  assert.deepEqual(answers, ['1: recorded here, not yet at hub', '2: recorded here, not yet at hub']);
 });
 
 test('a reply that waits when forwarding stops, or begins to wait then, is given up at once', () => {
@@ -453,8 +398,8 @@ test('a reply that waits when forwarding stops, or begins to wait then, is given
   ack.advance(4);
   wait(5);
   ack.setStopped(true);
-  assert.deepEqual(answers.splice(0), ['5: recorded here, not yet at h']);
+  assert.deepEqual(answers.splice(0), ['5: recorded here, not yet at hub: forwarding is stopped']);
   wait(6);
   wait(3); // a replay
-  assert.deepEqual(answers, ['6: recorded here, not yet at h', '3: 200']);
+  assert.deepEqual(answers, ['6: recorded here, not yet at hub: forwarding is stopped', '3: 200']);
 });
