@@ -52,6 +52,11 @@ function batchesOf({ published }: NatsStub): Published[] {
   return published.filter(({ subject }) => subject.startsWith('assetlog.'));
 }
 
+/** Answers the last message of a batch with this. */
+const atCommit = (said: object | string) => ({
+  answer: ({ headers }: Published) => (headers['Nats-Batch-Commit'] === undefined ? undefined : said),
+});
+
 test('frames are read the same wherever their bytes are cut', () => {
   const payload = fc.uint8Array({ maxLength: 40 }).map((bytes) => Buffer.from(bytes));
   const headers = fc.constantFrom('NATS/1.0\r\n\r\n', 'NATS/1.0 503\r\n\r\n', 'NATS/1.0\r\nA:b\r\n\r\n');
@@ -160,9 +165,7 @@ test('only an acknowledgement of the whole batch counts [nats-3]', async (t) => 
     {},
   ];
   for (const answer of answers) {
-    const stub = await startNatsStub(t, {
-      answer: ({ headers }) => (headers['Nats-Batch-Commit'] === undefined ? undefined : answer),
-    });
+    const stub = await startNatsStub(t, atCommit(answer));
     const destination = open(t, stub.to);
     await destination.ask(NEVER);
     assert.match(
@@ -427,9 +430,7 @@ test('a stream that is full says which limit it is, and the command that makes s
     [10_008, 'JetStream system temporarily unavailable', ''],
   ];
   for (const [code, text, hint] of hints) {
-    const stub = await startNatsStub(t, {
-      answer: ({ headers }) => (headers['Nats-Batch-Commit'] === undefined ? undefined : errorOf(code, text)),
-    });
+    const stub = await startNatsStub(t, atCommit(errorOf(code, text)));
     const destination = open(t, stub.to);
     await destination.ask(NEVER);
     assert.equal(shown(await destination.send(batch(1), NEVER)), `again: answers ${code}: ${text}${hint}`);
@@ -520,20 +521,8 @@ test('an answer with another type of value is refused with a sentence, in which 
   const hostile = `${secret}\u001b[31m${'x '.repeat(400_000)}`;
   const noLine = { seq: hostile, subject: SUBJECT, data: '' };
   for (const [name, options] of [
-    [
-      'count',
-      {
-        answer: ({ reply, headers }: Published) =>
-          headers['Nats-Batch-Commit'] && reply ? { count: hostile, seq: 1 } : undefined,
-      },
-    ],
-    [
-      'seq',
-      {
-        answer: ({ reply, headers }: Published) =>
-          headers['Nats-Batch-Commit'] && reply ? { count: 2, seq: hostile } : undefined,
-      },
-    ],
+    ['count', atCommit({ count: hostile, seq: 1 })],
+    ['seq', atCommit({ count: 2, seq: hostile })],
     ['seq', { answer: ({ subject }: Published) => (subject === GET ? { message: noLine } : undefined) }],
     ['subjects', { config: { subjects: hostile } }],
     ['subjects', { config: { subjects: { length: 1 } } }],
