@@ -5,7 +5,6 @@ import { test } from 'node:test';
 import { limits } from '../../src/config/limits.ts';
 import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/forward/by-hand.ts';
 import { type CursorValue, readCursor } from '../../src/forward/ledger/cursor.ts';
-import { deadLettersName } from '../../src/forward/ledger/letters.ts';
 import { readBegin, readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { eachCall, everyRemains } from '../support/power.ts';
@@ -93,18 +92,6 @@ test('skip gives up dead letters, and only those that are open', async () => {
   await assert.rejects(skip(disk, 'upstream', { first: 2, last: 4 }, limits), NotPossibleError);
   assert.equal(await skip(disk, 'upstream', { first: 5, last: 5 }, limits), 'given up: 1');
   assert.equal((await cursorOf(disk)).seq, 8);
-});
-
-test('skip gives up dead letters after a power cut that left bytes in place of the last one', async () => {
-  const disk = await forwardedTo(4);
-  await (await openLetters(disk)).append({ time: '2026', outcome: 'refused', reason: '', line: `${lines[2]}`.trim() });
-  const file = deadLettersName('upstream');
-  disk.put(file, Buffer.concat([disk.bytes(file) as Buffer, Buffer.from('\x07{"seq":\n\x07{')]));
-  assert.equal(await skip(disk, 'upstream', { first: 3, last: 3 }, limits), 'given up: 1');
-  assert.deepEqual(
-    (await lettersOf(disk)).map(({ outcome }) => outcome),
-    ['refused', 'skipped'],
-  );
 });
 
 test('skip gives up what a hub refused before the cursor has passed it, and nothing else after the cursor', async () => {

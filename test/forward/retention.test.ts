@@ -19,6 +19,7 @@ import { named, ok, report } from '../support/report.ts';
 import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
+import { upTo } from './scripted.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 
@@ -104,18 +105,13 @@ test('what retention removes while the destination is away is said at once, and 
   const lostIn = () => {
     const letters = deadLettersIn(data);
     for (const { outcome } of letters) assert.equal(outcome, 'removed');
-    return letters.flatMap(({ first = 0, last = 0 }) =>
-      Array.from({ length: last - first + 1 }, (_, at) => first + at),
-    );
+    return letters.flatMap(({ first = 0, last = 0 }) => upTo(last, first));
   };
   const first = () => Math.min(...eventsIn(data).map(({ seq }) => seq as number));
   await eventually('the files are removed', () => first() > 100);
   await eventually('they are named', () => lostIn().length === first() - 4);
   const lost = lostIn();
-  assert.deepEqual(
-    lost,
-    Array.from({ length: first() - 4 }, (_, at) => at + 4),
-  );
+  assert.deepEqual(lost, upTo(first() - 1, 4));
   const { dead_letters, lost_events } = await forwardStatus(data);
   assert.deepEqual([dead_letters > 0, lost_events], [true, lost.length]);
   const own = ['{destination="upstream"}', `${lost.length}`];

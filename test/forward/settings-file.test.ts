@@ -33,6 +33,20 @@ function problems(text: string, config = local): readonly string[] {
   return found.problems;
 }
 
+function watch(config: Config, journals = 1, problemsOf: string[] = [], seen: string[][] = []) {
+  const notices = {
+    ...quiet,
+    error: (message: string, fields = {}) => problemsOf.push(`${message} ${JSON.stringify(fields)}`),
+  };
+  const fast = { ...limits, deploymentsCheckMs: 3_600_000 };
+  return watchDestinations(
+    config,
+    { limits: fast, notices },
+    () => journals,
+    (now) => seen.push(now.map(({ name }) => name)),
+  );
+}
+
 test('a destination of a file has all its members, and paths are relative to the file', () => {
   const full = {
     name: 'dagster-2',
@@ -318,23 +332,16 @@ test('a hook shows its host alone, and says which events it gets', () => {
 });
 
 test('--on-failed-check is a hook for failed checks from now on, and no problem shows its URL', async () => {
-  const watch = (...args: string[]) =>
-    watchDestinations(
-      configOf(...args),
-      { limits, notices: quiet },
-      () => 1,
-      () => {},
-    );
-  const file = await watch('--on-failed-check', 'https://hooks.example/secret/', '--when-behind', 'remove');
+  const file = await watch(configOf('--on-failed-check', 'https://hooks.example/secret/', '--when-behind', 'remove'));
   const [{ name, to, hookPath, only, begin, hold } = assert.fail()] = file?.current ?? [];
   assert.deepEqual([name, to, hookPath], ['failed-checks', 'hook+https://hooks.example/…', '/secret/']);
   assert.deepEqual([only, begin, hold], [{ type: 'AssetCheckEvaluation', passed: false }, 'now', false]);
   const wrong = ['hooks.example/secret', 'ftp://hooks.example/secret', 'https://u@h/secret', 'hook+https://h/secret'];
   for (const url of wrong) {
     const message = '--on-failed-check must be a URL such as https://hooks.example/path';
-    await assert.rejects(watch('--on-failed-check', url), { message });
+    await assert.rejects(watch(configOf('--on-failed-check', url)), { message });
   }
-  await assert.rejects(watch('--on-failed-check', 'http://h', '--ack', 'failed-checks'), {
+  await assert.rejects(watch(configOf('--on-failed-check', 'http://h', '--ack', 'failed-checks')), {
     message: /^--on-failed-check has failed-checks as a hook, and --ack needs a hub or an engine$/,
   });
   const named = readDestinations(fileOf({ name: 'failed-checks', to: 'http://a' }), configOf('--on-failed-check', 'x'));
@@ -343,20 +350,14 @@ test('--on-failed-check is a hook for failed checks from now on, and no problem 
 
 test('the destination of --ack does not linger', async (t) => {
   const file = join(newFolder(t), 'forward.json');
-  const watch = async (lingerMs: number) => {
-    writeFileSync(file, fileOf({ name: 'hub', to: 'https://hub.example', lingerMs }));
-    const config = configOf('--forward', file, '--ack', 'hub');
-    const found = await watchDestinations(
-      config,
-      { limits, notices: quiet },
-      () => 1,
-      () => {},
-    );
-    found?.stop();
-    return found?.current.length;
-  };
-  assert.equal(await watch(0), 1);
-  await assert.rejects(watch(1), {
+  const config = configOf('--forward', file, '--ack', 'hub');
+  const write = (lingerMs: number) => writeFileSync(file, fileOf({ name: 'hub', to: 'https://hub.example', lingerMs }));
+  write(0);
+  const found = await watch(config);
+  found?.stop();
+  assert.equal(found?.current.length, 1);
+  write(1);
+  await assert.rejects(watch(config), {
     message: `${file}, line 1: has lingerMs for hub, and with --ack each reply would wait as long; leave it out`,
   });
 });
@@ -379,17 +380,6 @@ test('deployments do not share a URL unless they are listed', () => {
   const wrong = problems(fileOf({ name: 'a', to: 'https://hub.example/all', deployments: ['../prod'] }), hosted);
   assert.deepEqual(wrong, ['line 1: destinations[0].deployments must be an array of names of deployments']);
 });
-
-function watch(config: Config, journals = 1, problemsOf: string[] = [], seen: string[][] = []) {
-  const notices = { ...quiet, error: (_: string, fields = {}) => problemsOf.push(JSON.stringify(fields)) };
-  const fast = { ...limits, deploymentsCheckMs: 3_600_000 };
-  return watchDestinations(
-    config,
-    { limits: fast, notices },
-    () => journals,
-    (now) => seen.push(now.map(({ name }) => name)),
-  );
-}
 
 test('--forward-to is a destination, and without one there is nothing to watch', async () => {
   assert.equal(await watch(configOf()), undefined);
@@ -437,6 +427,7 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   await write(fileOf(...many));
   assert.deepEqual([file.current.map(({ name }) => name), seen], [['a'], []]);
   assert.equal(found.length, 2, 'each problem once');
+  assert.match(found[0] ?? '', /is refused; those that were read before stay in effect .*must be an array/);
   assert.match(
     found[1] ?? '',
     /line 1: has 65 destinations, counted for each deployment, and at most 64 are allowed; list fewer/,
