@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { newIdentity } from '../../../src/forward/by-hand.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { QUICK, stateIn } from '../../support/forwarded.ts';
+import { stateIn } from '../../support/forwarded.ts';
 import { askHub, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { rounds } from '../../support/long.ts';
 import { release020 } from '../../support/older-program.ts';
@@ -15,7 +15,7 @@ import { named, ok, report } from '../../support/report.ts';
 import { type Served, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 
-const limits = { ...QUICK, forwardStoppedMs: 100 };
+const limits = { followMs: 5, forwardRetryMs: 5, forwardRetryMsMax: 50, forwardStoppedMs: 100 };
 
 /** A folder and a port, on which a service may be started again with another destination. @param program in place of this one */
 async function newSite(t: Scope, program?: readonly string[]) {
