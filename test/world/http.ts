@@ -1,4 +1,4 @@
-/** Requests and answers of HTTP, as the models of peers have them. */
+/** Requests and answers of HTTP in the form that the models of peers read and give. */
 
 import type { HttpReply } from '../../src/client/connection.ts';
 
