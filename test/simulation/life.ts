@@ -144,9 +144,9 @@ class Life implements Watcher {
     this.#ends = endsOf(world.chance('ends'));
     this.#oracle = new Oracle(() => world.nowMs);
     this.#network = new Network(world, (kind) => this.#count(kind));
-    this.#network.onSent.add((from, _, request) => {
+    this.#network.onSent.add((from, host, request) => {
       const machine = this.#machines.find(({ name }) => name === from);
-      if (machine !== undefined) this.#oracle.forwards(machine, request);
+      if (machine !== undefined) this.#oracle.forwards(machine, request, !this.#network.link(from, host).isDown);
     });
     const engines = openEngines(world, this.#network, (state) => this.states.met(state));
     this.#engines = new Map(engines.map((engine) => [engine.name, engine]));
@@ -274,7 +274,7 @@ class Life implements Watcher {
       this.#oracle.isAtRest = world.nowMs >= restMs - REST_MS / 2;
       return world.nowMs >= restMs || this.broken !== undefined;
     });
-    if (this.broken === undefined) await this.#oracle.checkAtRest();
+    if (this.broken === undefined) this.#oracle.checkAtRest();
     const parts = { world, network: this.#network, oracle: this.#oracle, machines: this.#machines };
     if (this.broken === undefined) await askServices(parts);
   }
@@ -388,15 +388,8 @@ class Life implements Watcher {
 
   #machine(options: MachineOptions): Machine {
     const machine = new Machine(this.#world, this.#network, options, this);
-    machine.disk.onWritten = (folder, name, bytes) => {
-      this.states.written(folder, name, bytes);
-      this.#oracle.written(machine, `${folder}/${name}`, bytes);
-    };
+    machine.disk.onWritten = (folder, name, bytes) => this.states.written(folder, name, bytes);
     const journalIn = (folder: string) => machine.journals.find((one) => one.folder === folder);
-    machine.disk.onSyncFailed = (folder, name) => {
-      const journal = journalIn(folder);
-      if (journal !== undefined) this.#oracle.syncFailed(journal, name);
-    };
     machine.disk.onSynced = (folder, name) => {
       const journal = journalIn(folder);
       if (journal !== undefined && !machine.isMaintained) this.#oracle.synced(journal, name);
@@ -406,9 +399,7 @@ class Life implements Watcher {
       if (journal === undefined) return;
       // What a repair removes is not retention's.
       if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
-      if (call === 'truncate') this.#oracle.truncating(journal);
       if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
-      if (call === 'write') this.#oracle.writing(journal, name);
       if (call === 'rename') this.#oracle.renaming(journal, name);
     };
     this.#machines.push(machine);

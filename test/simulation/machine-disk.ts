@@ -48,8 +48,6 @@ export class MachineDisk {
   /** Asked in their order; the first that has one decides. */
   readonly faults = new Set<FaultOf>();
   onCall: OnCall = () => {};
-  /** Called when the sync of a file fails, or with an empty name that of the folder. */
-  onSyncFailed: (folder: string, name: string) => void = () => {};
   /** Called after a file was synced, or with an empty name the folder. */
   onSynced: (folder: string, name: string) => void = () => {};
   /** Called after a process has replaced a file, or has appended to one. */
@@ -123,7 +121,6 @@ export class MachineDisk {
       this.onCall(folder, call, name);
       for (const faultOf of this.faults) {
         const fault = faultOf(call, name, bytes, folder);
-        if (fault instanceof Error && call.startsWith('sync')) this.onSyncFailed(folder, call === 'sync' ? name : '');
         if (fault === undefined) continue;
         if (!(fault instanceof Promise)) this.#troubled(0);
         return fault;
@@ -211,7 +208,7 @@ class ProcessDisk implements Disk {
     return {
       write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
       writeUnsynced: (bytes, position) => this.#changed(file.writeUnsynced(Buffer.from(bytes), position)),
-      close: this.#closing(name, file),
+      close: () => this.#heard(file.close()),
     };
   }
 
@@ -220,7 +217,7 @@ class ProcessDisk implements Disk {
       name: file.name,
       write: (bytes, position) => this.#changed(file.write(Buffer.from(bytes), position)),
       sync: () => this.#changed(file.sync()),
-      close: this.#closing(file.name, file),
+      close: () => this.#heard(file.close()),
     };
   }
 
@@ -235,18 +232,7 @@ class ProcessDisk implements Disk {
       },
       truncate: (bytes) => this.#changed(file.truncate(bytes)),
       sizeInFolder: () => file.sizeInFolder(),
-      close: this.#closing(file.name, file),
-    };
-  }
-
-  /** A file was opened. @returns what closes it */
-  #closing(name: string, file: { close(): Promise<void> }): () => Promise<void> {
-    const { files } = this.#process;
-    const open = { folder: this.folder, name };
-    files.set(open, this.#world.nowMs);
-    return () => {
-      files.delete(open);
-      return this.#heard(file.close());
+      close: () => this.#heard(file.close()),
     };
   }
 

@@ -109,7 +109,7 @@ export class Machine {
     this.#network = network;
     this.options = options;
     this.#watcher = watcher;
-    this.clock = new MachineClock(world);
+    this.clock = new MachineClock();
     const folder = `/${options.name}`;
     this.disk = new MachineDisk(world, options.name, this.clock, folder);
     const read = readConfig(['--data', folder, '--read', '--allowed-host', options.name, ...options.args], {});

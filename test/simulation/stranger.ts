@@ -70,7 +70,6 @@ export class Stranger {
     if (sent === undefined) return;
     if (kind === partOfGap) {
       // It is taken if the hub has all others by then.
-      oracle.history.name(source, [sent.first - 1]);
       oracle.history.leaveOut(hub, [lines.get(sent.first - 1)?.id ?? '']);
     }
     const [, deployment] = hub.name.split('/');

@@ -17,46 +17,18 @@ export interface WallClock {
 
 /** The wall clock of a machine, which jumps. */
 export class MachineClock implements WallClock {
-  readonly #world: World;
-  /** The latest jump is the last one. */
-  readonly #jumps: { readonly atMs: number; readonly offsetMs: number }[] = [{ atMs: 0, offsetMs: 0 }];
-
-  constructor(world: World) {
-    this.#world = world;
-  }
+  #offsetMs = 0;
+  /** Whether times may be out of order. */
+  hasJumped = false;
 
   get offsetMs(): number {
-    return this.#jumps.at(-1)!.offsetMs;
-  }
-
-  /** What it says now; undefined if it jumped in the last so many milliseconds. */
-  steadyMs(forMs: number): number | undefined {
-    const { atMs, offsetMs } = this.#jumps.at(-1)!;
-    const { nowMs } = this.#world;
-    return atMs > 0 && nowMs - atMs < forMs ? undefined : EPOCH_MS + nowMs + offsetMs;
-  }
-
-  /** Whether times may be out of order. */
-  get hasJumped(): boolean {
-    return this.#jumps.length > 1;
+    return this.#offsetMs;
   }
 
   set offsetMs(offsetMs: number) {
-    this.#jumps.push({ atMs: this.#world.nowMs, offsetMs });
+    this.#offsetMs = offsetMs;
+    this.hasJumped = true;
   }
-
-  /** @returns the latest time that was read from it within the last minute: what was decided then is done by now */
-  latestMs(): number {
-    const since = this.#jumps.findLastIndex(({ atMs }) => atMs <= this.#world.nowMs - 60_000);
-    const offsets = this.#jumps.slice(Math.max(0, since)).map(({ offsetMs }) => offsetMs);
-    return EPOCH_MS + this.#world.nowMs + Math.max(...offsets);
-  }
-}
-
-/** What a process has open. */
-interface OpenFile {
-  readonly folder: string;
-  readonly name: string;
 }
 
 /**
@@ -71,8 +43,6 @@ export class Incarnation {
   isAlive = true;
   /** Calls that change its disk, of which it has not heard that they have ended. */
   changes = 0;
-  /** The files that it has open, each with its folder, and since when. */
-  readonly files = new Map<OpenFile, number>();
 
   constructor(world: World, name: string, clock: WallClock) {
     this.name = name;

@@ -3,7 +3,7 @@
 import { contentsOf } from '../../../src/journal/segments.ts';
 import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import type { Chance } from '../chance.ts';
-import { markedBy } from '../oracle/removals.ts';
+import { markedIn } from '../oracle/destinations.ts';
 import { filesOf } from './folder.ts';
 
 export interface Damage {
@@ -133,7 +133,7 @@ export function damageCursor(disk: SimulatedDisk, chance: Chance): string | unde
 function journalIn(disk: SimulatedDisk) {
   const files = filesOf(disk);
   const names = [...files.keys()].filter((name) => /^events-\d{20}\.jsonl$/.test(name));
-  const marked = Math.max(0, ...[...files.keys()].map((name) => markedBy(name) ?? 0));
+  const marked = markedIn([...files.keys()]);
   const lost = contentsOf([...files.keys()]).lost;
   const isNamed = (seq: number) => seq <= marked || lost.some(({ first, last }) => first <= seq && seq <= last);
   // What a marker has may be gone in part.

@@ -313,7 +313,10 @@ export class Operator {
     const named = after.lost.flatMap(({ first, last }) =>
       Array.from({ length: last + 1 - first }, (_, at) => first + at),
     );
-    view.mayLose(named.filter((seq) => !view.acknowledged.has(seq) && !view.shown.has(seq)));
+    oracle.mayLose(
+      journal,
+      named.filter((seq) => !view.acknowledged.has(seq) && !view.shown.has(seq)),
+    );
     oracle.repaired(journal);
     checkRepaired(oracle, journal, damage.seqs, after.lost);
     this.#damages.delete(journal);

@@ -12,7 +12,7 @@ import type { Chance } from '../chance.ts';
 import type { MachineJournal, Work } from '../machine.ts';
 import { GATEWAY } from '../network.ts';
 import { cursorSeq, readCursor } from '../oracle/cursor.ts';
-import { type Place, sourceOf } from '../oracle/destinations.ts';
+import type { Place } from '../oracle/destinations.ts';
 import { lettersOf } from '../oracle/letters-view.ts';
 import type { Upstream } from '../upstream.ts';
 import { Incarnation } from '../world.ts';
@@ -52,7 +52,7 @@ export class WaysOut {
     else if (lettersOf(journal.disk, ack).open.length > 0 && this.#chance.happens(0.1)) this.#giveUp(journal, ack);
     // An upstream says nothing of its events, so that only another folder leads to a fork.
     const isPlain = (name: string) => 'received' in oracle.destinationsOf(journal).get(name)!;
-    const isChanged = oracle.history.wasRestored || oracle.viewOf(journal).wasBroken;
+    const isChanged = oracle.restoresOf(journal) > 0 || oracle.viewOf(journal).wasBroken;
     const isOwn = ({ why, name }: ShownState) => why === 'fork' && isPlain(name) && !isChanged;
     const isOfGateway = ({ reason }: ShownState) => reason?.includes(GATEWAY);
     const wrong = states.find(
@@ -76,11 +76,7 @@ export class WaysOut {
     const { oracle } = this.#parts;
     const lines = linesOf(oracle, journal);
     const seq = 1 + Math.max(0, ...lines.filter(({ id }) => to.received.has(id)).map((line) => line.seq));
-    const before = lines.filter((line) => line.seq < seq && !to.received.has(line.id));
-    oracle.history.leaveOut(
-      to,
-      before.map(({ id }) => id),
-    );
+    oracle.begins(journal, name, seq);
     // Its last request may still be on its way, and the cursor that would name it is gone.
     for (const { id, seq: own } of lines) if (own >= seq) oracle.history.mayBeTwice.add(id);
     await continueFrom(disk, name, seq, limits);
@@ -99,47 +95,16 @@ export class WaysOut {
     let seq: number | undefined;
     if (hasSeq !== undefined) {
       seq = this.#firstAfter(journal, to);
-      // "N is the first event recorded after the restore, as far as the clock was right": a copy that runs beside it has its own.
+      // "N is the first event recorded after the restore, as far as the clock was right." What a letter has named as lost is not there.
       const [low, high] = [Math.min(seq, Number(printed)), Math.max(seq, Number(printed))];
-      // A copy of between a restore and its new identity has events that the hub got under that identity.
-      const source = sourceOf(journal);
-      const others = 'stored' in to ? [] : linesOf(oracle, to).filter(({ from }) => from?.[0] !== source);
-      const elsewhere = new Set(others.map(({ id }) => id));
-      // A hub that lost events in a repair says up to where it has all, and has later ones.
-      const isLacking = !('stored' in to) && oracle.viewOf(to).wasBroken;
-      // What retention had removed before the restore was named as lost to the hub, also if the copy still has it. What the hub does not
-      // have any more, since it was restored later, it had then.
-      const { history } = oracle;
-      const { lost, rolledBack } = history;
-      const hadMore = seq < Number(printed);
-      const isKnown = (id: string) => lost.has(id) || elsewhere.has(id) || (hadMore && rolledBack.has(id));
-      const isBetween = (line: { id: string; seq: number }) => low <= line.seq && line.seq < high && !isKnown(line.id);
-      // A copy has what a power cut took from its original, which recorded another event in its place: by the clock that is later.
-      const placesOf = (id: string) => `${history.get(id)?.seq} after ${history.get(id)?.before}`;
-      const taken = new Map([...this.#idsAt(to)].map((id) => [placesOf(id), history.get(id)?.time ?? '']));
-      const cut = linesOf(oracle, journal).find(({ id, time }) => time < (taken.get(placesOf(id)) ?? ''));
-      if (
-        !isLacking &&
-        !journal.machine.clock.hasJumped &&
-        !journal.machine.wasCopied &&
-        linesThere(oracle, journal).some((line) => isBetween(line) && line.seq < (cut?.seq ?? high))
-      )
+      const isBetween = (line: { id: string; seq: number }) =>
+        low <= line.seq && line.seq < high && !oracle.history.isLeftOut(to, line.id);
+      const isKnown = oracle.isRestoredOnce(journal, to) && !journal.machine.clock.hasJumped;
+      if (isKnown && linesThere(oracle, journal).some(isBetween))
         oracle.breaks(`${journal.name} says that ${name} continues with ${printed}, and it is ${seq}`);
     }
-    oracle.nameLost();
-    // "It continues after its own cursor", also if the hub was restored since it was stopped, or had heard before the restore that
-    // the journal, or a copy that sent for it, had lost what is in this folder.
-    const next = seq ?? cursorSeq(journal.disk, name) + 1;
-    const isGone = (line: { id: string; seq: number }) =>
-      line.seq < next && (oracle.history.rolledBack.has(line.id) || oracle.history.lost.has(line.id));
-    const gone = linesOf(oracle, journal).filter(isGone);
-    oracle.history.leaveOut(
-      to,
-      gone.map(({ id }) => id),
-    );
     while ((await this.#renameOrContinue(journal, seq, disk)) !== undefined);
-    const begin = cursorSeq(journal.disk, name) + 1;
-    oracle.history.begins((await readSource(disk))!, begin);
+    oracle.begins(journal, name, cursorSeq(journal.disk, name) + 1, await readSource(disk));
   }
 
   /** @returns the destination that had to be continued first, since it could not be asked yet: then it is tried again */
@@ -184,11 +149,6 @@ export class WaysOut {
         const isNext = first === done + 1;
         if (last > done && !isNext && outcome !== 'removed') continue;
         if (isNext) done = last;
-        const given = linesOf(oracle, journal).filter(({ seq }) => first <= seq && seq <= last);
-        oracle.history.leaveOut(
-          to,
-          given.map(({ id }) => id),
-        );
         await skip(disk, name, { first, last }, limits);
       }
     });

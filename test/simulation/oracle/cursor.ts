@@ -2,8 +2,8 @@
 
 import { crc32 } from 'node:zlib';
 import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { Destination } from './destinations.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
-import type { Destination } from './watched.ts';
 
 export interface SeenCursor {
   readonly seq: number;
@@ -50,12 +50,12 @@ export function sendingIn({ seq, sending = 0 }: SeenCursor = { seq: 0, id: null 
 
 /** @returns what is wrong with a cursor that passes events of a journal, if anything is */
 export function wrongCursor(
-  cursor: SeenCursor | undefined,
+  cursor: SeenCursor,
   { checkedSeq, doubts, letters }: Destination,
   view: JournalView,
   isSettled: (line: SeenLine) => boolean,
 ): string | undefined {
-  if (cursor === undefined || cursor.seq <= checkedSeq) return undefined;
+  if (cursor.seq <= checkedSeq) return undefined;
   for (let seq = checkedSeq + 1; seq <= cursor.seq; seq += 1) {
     const line = view.lines.get(seq);
     if (line === undefined && view.removed.has(seq)) continue; // as a repair says
@@ -67,24 +67,4 @@ export function wrongCursor(
   }
   const isSame = cursor.id === null || cursor.id === view.lines.get(cursor.seq)?.id;
   return isSame ? undefined : `has another id for event ${cursor.seq}`;
-}
-
-/** @returns what is wrong if a plain destination has an event that the cursor neither passes nor says is being sent */
-export function forgottenBy(
-  { seq, sending = 0 }: SeenCursor,
-  { to, letters }: Destination,
-  { lines }: JournalView,
-  mayBeTwice: ReadonlySet<string>,
-): string | undefined {
-  if (!('received' in to)) return undefined;
-  for (let next = Math.max(seq, sending) + 1, line = lines.get(next); line !== undefined; line = lines.get(next)) {
-    const { id } = line;
-    // A hub that lost an event in a repair gets it again from its journal, as another event of its own.
-    const isAgain = () => [...lines.values()].some((one) => one.id === id && one.seq < next);
-    // What was on its way when the cursor was lost.
-    const isKnown = letters.named.has(next) || mayBeTwice.has(id);
-    if (to.received.has(id) && !isKnown && !isAgain()) return `does not say that event ${next} was sent`;
-    next += 1;
-  }
-  return undefined;
 }

@@ -1,13 +1,72 @@
-/** Where events are forwarded to, and what all kinds of it have in common. */
+/** What the oracle knows of a journal, and of each destination that it forwards to. */
 
 import type { Engine } from '../engines/engine.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Upstream } from '../upstream.ts';
+import type { History } from './history.ts';
+import { JournalView } from './journal-view.ts';
+import { LettersView } from './letters-view.ts';
+import { Unanswered } from './replies.ts';
 
 /** A journal of a hub, a plain upstream, or an engine. */
 export type Place = MachineJournal | Upstream | Engine;
 
 export type Destinations = ReadonlyMap<string, Place>;
+
+/** A journal and one of its destinations. */
+export interface Destination {
+  readonly name: string;
+  readonly to: Place;
+  letters: LettersView;
+  /** Up to here its cursor was right. */
+  checkedSeq: number;
+  /** What its cursor said at the last start was being sent: a plain one may have these events. */
+  doubts: ReadonlySet<number>;
+  /** An operator let it begin here: it need not have what is before. */
+  beginSeq: number;
+  /**
+   * Set when a folder of the two was replaced, copied or damaged: they are not compared until the destination has all events up to
+   * this one, or dead letters name them, and the cursor says so.
+   */
+  apartUntil: number | undefined;
+  /** After that they are compared from the event after this one. 0 if they were never apart. */
+  comparedSeq: number;
+}
+
+export interface Watched {
+  readonly journal: MachineJournal;
+  /** What gets every event. */
+  readonly sendsTo: readonly Destination[];
+  view: JournalView;
+  /** The last seq that a marker of retention ever had: up to here events may be gone. */
+  markedSeq: number;
+  /** Whether it was broken on purpose and not repaired yet. */
+  isBroken: boolean;
+  /** How often its folder was replaced by a copy. */
+  restores: number;
+  /** Whether each copy that took its place was a beginning of the journal, without anything that a power cut had taken. */
+  wasBeginning: boolean;
+  /** When its service started last, in virtual time. */
+  startedMs: number;
+  readonly unanswered: Unanswered;
+}
+
+/** @param nowMs virtual time */
+export function newWatched(
+  journal: MachineJournal,
+  destinations: Destinations,
+  history: History,
+  nowMs: () => number,
+): Watched {
+  const sendsTo = [...destinations].map(([name, to]) => ({
+    ...{ name, to, letters: new LettersView(), doubts: new Set<number>() },
+    ...{ checkedSeq: 0, beginSeq: 1, apartUntil: undefined, comparedSeq: 0 },
+  }));
+  return {
+    ...{ journal, sendsTo, view: new JournalView(history), markedSeq: markedIn(journal.disk.durableNames()) },
+    ...{ isBroken: false, restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
+  };
+}
 
 /** @returns the name of its host, as links have it */
 export function hostOf(place: Place): string {
@@ -22,4 +81,16 @@ export function idsAt(place: Upstream | Engine): ReadonlyMap<string, unknown> {
 /** @returns the id of a journal; undefined if it never forwarded */
 export function sourceOf({ disk }: MachineJournal): string | undefined {
   return disk.durableBytes('.journal-id')?.toString().trim();
+}
+
+/** Of retention itself; a backup has markers of gaps too. */
+const MARKER = /^events-0{19}1-(\d{20})\.removed$/;
+
+/** @returns the last event that the markers of retention among these files say is removed; 0 if there is none */
+export function markedIn(names: readonly string[]): number {
+  return Math.max(0, ...names.map((name) => Number(MARKER.exec(name)?.[1] ?? 0)));
+}
+
+export function isJournalFile(name: string): boolean {
+  return /^events-\d{20}\.jsonl$/.test(name);
 }

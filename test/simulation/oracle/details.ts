@@ -1,8 +1,7 @@
 /** Where the events are that a sentence about a broken promise names: what a person asks first. */
 
-import { idsAt } from './destinations.ts';
+import { type Destination, idsAt, type Watched } from './destinations.ts';
 import type { SeenLine } from './journal-view.ts';
-import type { Destination, Watched } from './watched.ts';
 
 /** @returns a sentence for each event that is named: its id, and what the journals and the destinations have of it */
 export function detailsOf(sentence: string, all: Iterable<Watched>): string[] {

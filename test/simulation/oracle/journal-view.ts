@@ -54,8 +54,6 @@ export class JournalView {
   readonly shown = new Set<number>();
   /** By seq of an event whose file retention removed: when. */
   readonly removed = new Map<number, number>();
-  /** Those of other journals whose lines were broken on purpose: `<source> <seq>`. */
-  readonly #broken = new Set<string>();
   /** By source and seq there: `<source>,<seq>`. */
   readonly byOrigin = new Map<string, SeenLine>();
   /** Whether an operator broke a line at any time. */
@@ -76,7 +74,6 @@ export class JournalView {
   copiedTo(disk: SimulatedDisk): JournalView {
     const view = new JournalView(this.#history, true);
     view.wasBroken = this.wasBroken;
-    for (const from of this.#broken) view.#broken.add(from);
     // A backup has files that retention removed from its journal, and so what a client sent again when its key was forgotten.
     for (const [seq, atMs] of this.removed) view.removed.set(seq, atMs);
     view.refresh(disk);
@@ -89,6 +86,7 @@ export class JournalView {
       view.lines.set(seq, line);
       view.removed.set(seq, this.removed.get(seq) ?? EVER);
       view.byMark.set(line.mark, [line, ...(view.byMark.get(line.mark) ?? [])]);
+      if (line.from !== undefined) view.byOrigin.set(`${line.from}`, line);
     }
     for (const seq of this.acknowledged)
       if (view.lines.get(seq)?.id === this.lines.get(seq)?.id) view.acknowledged.add(seq);
@@ -100,11 +98,6 @@ export class JournalView {
     let last = 0;
     for (const seq of this.lines.keys()) last = Math.max(last, seq);
     return last;
-  }
-
-  /** The ids of the journals that recorded its forwarded events first. */
-  sources(): Set<string> {
-    return new Set([...this.lines.values()].flatMap(({ from }) => from?.[0] ?? []));
   }
 
   /** @returns the seq before the next one: the last events may be lost, and the newest file empty */
@@ -122,13 +115,17 @@ export class JournalView {
     }
   }
 
-  /** An operator broke these lines: they may be gone. */
-  mayLose(seqs: Iterable<number>): void {
+  /**
+   * An operator broke these lines: they may be gone.
+   * @param isAskedFor whether a hub asks again for an event that it had of another journal: then it has to get it
+   */
+  mayLose(seqs: Iterable<number>, isAskedFor: (from: NonNullable<SeenLine['from']>) => boolean): void {
     this.wasBroken = true;
     for (const seq of seqs) {
-      const { from } = this.lines.get(seq) ?? {};
-      if (from !== undefined) this.#broken.add(`${from}`);
       this.removed.set(seq, EVER);
+      const line = this.lines.get(seq);
+      if (line?.from === undefined || !isAskedFor(line.from)) continue;
+      this.byMark.set(line.mark, without(this.byMark.get(line.mark), line));
     }
   }
 
@@ -136,19 +133,6 @@ export class JournalView {
   mayHaveLost(first: number, last: number): boolean {
     for (let seq = first; seq <= last; seq += 1) if (this.removed.get(seq) !== EVER) return false;
     return true;
-  }
-
-  /** @returns how many events between two seqs a repair lost that this view never had */
-  countLost(after: number, before: number): number {
-    let count = 0;
-    for (let seq = after + 1; seq < before; seq += 1)
-      if (this.removed.get(seq) === EVER && !this.lines.has(seq)) count += 1;
-    return count;
-  }
-
-  /** Whether an event of another journal was here, and its line was broken on purpose. */
-  mayLack(from: readonly [source: string, seq: number]): boolean {
-    return this.#broken.has(`${from}`);
   }
 
   /** Whether an event is in a durable file now. One that retention removed comes back if the power goes at once. */
@@ -266,7 +250,10 @@ export class JournalView {
     if (known?.id === id) {
       // A repair gives the lines after a lost one another crc. What a hub cut off with a failed write it records again, at another time.
       const isAgain = line.from !== undefined && !this.shown.has(seq);
-      if (this.wasBroken || isAgain) this.lines.set(seq, { ...known, time: line.time, text: line.text });
+      if (!this.wasBroken && !isAgain) return undefined;
+      this.lines.set(seq, { ...known, time: line.time, text: line.text });
+      const same = this.byMark.get(mark) ?? [];
+      if (same.every((one) => one.seq !== seq)) this.byMark.set(mark, [...same, line]); // it was not lost after all
       return undefined;
     }
     if (known !== undefined) {
@@ -276,7 +263,7 @@ export class JournalView {
     }
     this.lines.set(seq, line);
     if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
-    if (line.from === undefined) this.#history.add(line, this.#idBefore(seq));
+    if (line.from === undefined) this.#history.add(line);
     const same = this.byMark.get(mark) ?? [];
     this.byMark.set(mark, [...same, line]);
     const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
@@ -286,13 +273,6 @@ export class JournalView {
     this.byKey.set(key, [...withKey, line]);
     const other = withKey.find(({ seq }) => !this.removed.has(seq));
     return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
-  }
-
-  /** @returns the id of the event before a seq, which a repair may have left a gap after */
-  #idBefore(seq: number): string | undefined {
-    let before = seq - 1;
-    while (before > 0 && !this.lines.has(before)) before -= 1;
-    return this.lines.get(before)?.id;
   }
 
   #isRepeat(before: SeenLine, { id, from }: SeenLine): boolean {
@@ -313,7 +293,7 @@ function wholeLines(bytes: Buffer, firstSeq: number): number {
 }
 
 function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
-  return lines.filter(({ id }) => id !== line.id);
+  return lines.filter(({ seq }) => seq !== line.seq);
 }
 
 /** @param end where its crc begins */

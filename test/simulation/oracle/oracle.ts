@@ -1,41 +1,53 @@
-/** What is promised, checked at each step that can break it. It looks only at the durable bytes of disks, with a parser of its own. */
+/**
+ * What two processes must agree on, checked at each step that can break it: a client and a journal, a journal and what it is
+ * forwarded to, a service and its readers, and a folder before and after a crash. It looks only at the durable bytes of disks, with a
+ * parser of its own.
+ */
 
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { Reply } from '../../../src/http/message.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import type { Delivered } from '../network.ts';
-import { wrongAtEngines } from './at-engines.ts';
-import { wrongAtHub, wrongPosition } from './at-hubs.ts';
-import { type Folder, SNAPSHOT, snapshotSeq, tooManyLetters, wrongAtRest, wrongSnapshot } from './at-rest.ts';
-import { wrongAtUpstream } from './at-upstreams.ts';
-import { cursorSeq, durableCursor, forgottenBy, readCursor, sendingIn, wrongCursor } from './cursor.ts';
-import { type Destinations, hostOf, idsAt, type Place, sourceOf } from './destinations.ts';
+import { ONCE } from '../services.ts';
+import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
+import {
+  type Destination,
+  type Destinations,
+  hostOf,
+  idsAt,
+  isJournalFile,
+  markedIn,
+  newWatched,
+  type Place,
+  sourceOf,
+  type Watched,
+} from './destinations.ts';
 import { detailsOf } from './details.ts';
-import { isJournalFile } from './files.ts';
 import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
-import { type LetterRules, lettersOf } from './letters-view.ts';
-import { Losses } from './losses.ts';
-import { Paces } from './pace.ts';
+import { LettersView, lettersOf } from './letters-view.ts';
+import {
+  forwardedIn,
+  storedIn,
+  wrongAtUpstream,
+  wrongBetween,
+  wrongCount,
+  wrongEvent,
+  wrongPosition,
+} from './places.ts';
 import { Readings } from './readings.ts';
-import { markedBy, Removals } from './removals.ts';
-import { countsIn, leftOutBy, wrongReply } from './replies.ts';
-import { wrongRequest } from './requests.ts';
-import { eventsIn } from './sent.ts';
-import { type Destination, newWatched, type Watched } from './watched.ts';
+import { wrongReply } from './replies.ts';
+import { idsIn, wrongRequest } from './requests.ts';
 
-/** No wait, and what happened before it, takes longer. */
-const STEADY_MS = 120_000;
-/** A disk that works again has been tried by then, unless a start waits for space. */
-const DISK_TRIED_MS = 20_000;
+const SNAPSHOT = 'forward-sources.json';
 
 export class Oracle {
   readonly #nowMs: () => number;
   readonly history = new History();
   readonly #watched = new Map<MachineJournal, Watched>();
   readonly #readings = new Readings();
-  readonly #paces = new Paces();
-  readonly #losses = new Losses(this.#watched, this.history, () => this.#nowMs());
+  /** The hosts of hubs and plain upstreams with the ids of the events that left for them while they could be reached. */
+  readonly #tried = new Set<string>();
   /** All is settled since a while: nothing is left but to send dead letters again, as an operator asks for. */
   isAtRest = false;
   #broken: string | undefined;
@@ -49,6 +61,10 @@ export class Oracle {
     return this.#broken;
   }
 
+  breaks(sentence: string): void {
+    this.#broken ??= sentence;
+  }
+
   /** @returns what is known of the events that a sentence names */
   detailsOf(sentence: string): string[] {
     return detailsOf(sentence, this.#watched.values());
@@ -58,57 +74,16 @@ export class Oracle {
     this.#watched.set(journal, newWatched(journal, destinations, this.history, this.#nowMs));
   }
 
-  /** A copy of the folder of another machine begins to run. */
-  watchCopy(copy: MachineJournal, original: MachineJournal): void {
-    this.history.wasRestored = true;
-    this.look(original);
-    this.watch(copy, this.destinationsOf(original));
-    const watched = this.#watched.get(copy)!;
-    watched.view = this.viewOf(original).copiedTo(copy.disk);
-    watched.removals = new Removals(copy, this.#nowMs);
-    for (const destination of watched.sendsTo) destination.checkedSeq = cursorSeq(copy.disk, destination.name);
-  }
-
-  /** The folder of a machine is thrown away: what its destinations do not have is not the service's to keep. */
-  unwatch(journal: MachineJournal): void {
-    this.look(journal);
-    this.nameLost();
-    this.#watched.delete(journal);
+  viewOf(journal: MachineJournal): JournalView {
+    return this.#of(journal).view;
   }
 
   destinationsOf(journal: MachineJournal): Destinations {
-    return new Map(this.#watched.get(journal)!.sendsTo.map(({ name, to }) => [name, to]));
-  }
-
-  restored(journal: MachineJournal, replace: () => void): void {
-    this.checkAcknowledged(journal);
-    this.nameLost();
-    this.#losses.restored(journal, replace);
-  }
-
-  losesCursor(journal: MachineJournal, damage: () => string | undefined): void {
-    this.checkAcknowledged(journal);
-    this.#losses.losesCursor(journal, damage);
-  }
-
-  damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
-    this.#losses.damaged(journal, seqs);
-  }
-
-  repaired(journal: MachineJournal): void {
-    const watched = this.#watched.get(journal)!;
-    watched.isBroken = false;
-    watched.view.repaired(journal.disk);
-    this.checkAcknowledged(journal);
-    this.#losses.repaired(journal, watched);
+    return new Map(this.#of(journal).sendsTo.map(({ name, to }) => [name, to]));
   }
 
   restoresOf(journal: MachineJournal): number {
-    return this.#watched.get(journal)!.restores;
-  }
-
-  breaks(sentence: string): void {
-    this.#breaks(sentence);
+    return this.#of(journal).restores;
   }
 
   /** The links on which events are forwarded, as faults name them: `d0 to hub`. */
@@ -119,16 +94,137 @@ export class Oracle {
     return [...new Set(links)];
   }
 
-  viewOf(journal: MachineJournal): JournalView {
-    return this.#watched.get(journal)!.view;
+  #of(journal: MachineJournal): Watched {
+    return this.#watched.get(journal)!;
   }
+
+  // What an operator does.
+
+  /**
+   * The folder of a journal is replaced by a copy of earlier. What was recorded since then is gone by the will of the operator, and
+   * so are the dead letters: the folder that had them is kept aside, as the handbook says.
+   */
+  restored(journal: MachineJournal, replace: () => void): void {
+    this.checkAcknowledged(journal);
+    const watched = this.#of(journal);
+    const { view: was, sendsTo } = watched;
+    for (const { to, letters } of sendsTo)
+      this.history.leaveOut(
+        to,
+        [...letters.named].flatMap((seq) => was.lines.get(seq)?.id ?? []),
+      );
+    replace();
+    watched.view = was.copiedTo(journal.disk);
+    watched.wasBeginning &&= [...watched.view.lines.values()].every(({ seq, id }) => was.lines.get(seq)?.id === id);
+    // What says which event is in flight is gone, and what a hub lacks it gets again, and sends on again.
+    for (const { id } of was.lines.values()) this.history.mayBeTwice.add(id);
+    for (const destination of sendsTo) {
+      destination.letters = new LettersView();
+      destination.doubts = new Set();
+    }
+    watched.markedSeq = markedIn(journal.disk.durableNames());
+    watched.restores += 1;
+    this.#part(journal);
+  }
+
+  /** A journal and its destinations, and itself and what it is a destination of, are not compared until they agree again. */
+  #part(journal: MachineJournal, isForGood = false): void {
+    for (const { journal: from, sendsTo, view } of this.#watched.values())
+      for (const destination of sendsTo)
+        if (from === journal || destination.to === journal)
+          destination.apartUntil = isForGood ? Number.POSITIVE_INFINITY : view.lastSeq;
+  }
+
+  /** A copy of the folder of another machine begins to run. */
+  watchCopy(copy: MachineJournal, original: MachineJournal): void {
+    this.look(original);
+    this.watch(copy, this.destinationsOf(original));
+    this.#of(copy).view = this.viewOf(original).copiedTo(copy.disk);
+    for (const one of [copy, original]) this.#part(one, true);
+  }
+
+  /** The folder of a copy is thrown away: what its destinations do not have is not the service's to keep. */
+  unwatch(copy: MachineJournal): void {
+    this.look(copy);
+    this.#watched.delete(copy);
+    for (const { journal } of this.#watched.values()) if (journal.machine.wasCopied) this.#part(journal);
+  }
+
+  /** A cursor is damaged. @param damage what does that, and returns the name of its destination, if there is one */
+  losesCursor(journal: MachineJournal, damage: () => string | undefined): void {
+    const { view, sendsTo } = this.#of(journal);
+    const sending = new Map(sendsTo.map(({ name }) => [name, sendingIn(readCursor(journal.disk, name))]));
+    const name = damage();
+    const destination = sendsTo.find((one) => one.name === name);
+    if (destination === undefined) return;
+    // "The event in flight is doubled, and it is named": the cursor that says so is gone.
+    for (const seq of sending.get(destination.name)!) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
+    destination.doubts = new Set();
+    destination.checkedSeq = 0;
+    // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
+    if (destination.comparedSeq > 0) destination.apartUntil = view.lastSeq;
+  }
+
+  /** An operator broke these lines of a journal: they may be lost from now on, and no other. */
+  damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
+    this.#of(journal).isBroken = true;
+    this.mayLose(journal, seqs);
+  }
+
+  /** These lines of a broken journal may be lost. A hub asks for those again of which its snapshot does not say that it had them. */
+  mayLose(journal: MachineJournal, seqs: Iterable<number>): void {
+    const { sources = [] } = JSON.parse(journal.disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
+    const isAskedFor = ([source, seq]: readonly [source: string, seq: number]) => {
+      const [, last = 0, , ahead = []] = sources.find(([one]: [string]) => one === source) ?? [];
+      return seq > last && !ahead.some(([first, last]: [number, number]) => first <= seq && seq <= last);
+    };
+    this.viewOf(journal).mayLose(seqs, isAskedFor);
+    for (const { sendsTo, view } of this.#watched.values())
+      for (const destination of sendsTo) if (destination.to === journal) destination.apartUntil = view.lastSeq;
+  }
+
+  repaired(journal: MachineJournal): void {
+    const watched = this.#of(journal);
+    const { view, sendsTo } = watched;
+    watched.isBroken = false;
+    view.repaired(journal.disk);
+    this.checkAcknowledged(journal);
+    // "A new destination gets the first event there is": what a repair has lost before is not named to a plain one that knows none.
+    const first = [...view.lines.keys()].find((seq) => view.isThere(seq)) ?? 0;
+    for (const destination of sendsTo) {
+      const { name, to } = destination;
+      const isKnown = journal.disk.bytes(`.forwarded-${name}`) ?? readCursor(journal.disk, name);
+      if ('received' in to && isKnown === undefined) destination.beginSeq = first;
+    }
+  }
+
+  /** An operator lets a destination begin with an event: `forward from`, or under a new id of the journal. */
+  begins(journal: MachineJournal, name: string, seq: number, source?: string): void {
+    const { sendsTo, view } = this.#of(journal);
+    const destination = sendsTo.find((one) => one.name === name)!;
+    destination.beginSeq = seq;
+    if (source === undefined) return;
+    destination.apartUntil = view.lastSeq;
+    this.history.renamed.add(source);
+  }
+
+  /** Whether a journal and a place differ by nothing but one restore of the journal, which is not mended yet. */
+  isRestoredOnce(journal: MachineJournal, to: Place): boolean {
+    const { restores, wasBeginning, sendsTo } = this.#of(journal);
+    const hub = 'machine' in to ? this.#of(to) : undefined;
+    const isFirst = sendsTo.every(({ beginSeq }) => beginSeq === 1);
+    const isHubWhole = hub === undefined || (hub.restores === 0 && !hub.view.wasBroken);
+    return restores === 1 && wasBeginning && isFirst && isHubWhole && !journal.machine.wasCopied;
+  }
+
+  // What happens.
 
   /** A request arrived. */
   received(machine: Machine, request: Delivered): void {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
     this.look(journal);
-    this.#watched.get(journal)!.unanswered.received(request, this.viewOf(journal));
+    this.#of(journal).unanswered.received(request);
     this.#readings.received(this.viewOf(journal), request);
   }
 
@@ -136,122 +232,144 @@ export class Oracle {
   sends(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
     this.look(journal);
-    const problem = this.#readings.sends(this.viewOf(journal), request, text);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+    this.#check(journal.name, this.#readings.sends(this.viewOf(journal), request, text));
   }
 
   /** It has sent all of it. */
   sent(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
     const mayBeGone = (seq: number) => this.mayBeGone(journal, seq, seq);
-    const problem = this.#readings.answers(this.viewOf(journal), mayBeGone, request, text);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+    this.#check(journal.name, this.#readings.answers(this.viewOf(journal), mayBeGone, request, text));
   }
 
   /** Whether retention may have removed these events, both included. */
   mayBeGone(journal: MachineJournal, first: number, last: number): boolean {
-    const { view, removals } = this.#watched.get(journal)!;
-    for (let seq = Math.max(first, removals.markedSeq + 1); seq <= last; seq += 1)
-      if (!view.removed.has(seq)) return false;
+    const { view, markedSeq } = this.#of(journal);
+    for (let seq = Math.max(first, markedSeq + 1); seq <= last; seq += 1) if (!view.removed.has(seq)) return false;
     return true;
   }
 
-  /** A report was answered. @param arrivedMs when the service got it */
+  /** A request was answered. @param arrivedMs when the service got it */
   replied(machine: Machine, request: Delivered, reply: Reply, arrivedMs: number): void {
     const journal = machine.journalFor(request.target);
     if (journal === undefined) return;
-    const { ackGate, unanswered } = this.#watched.get(journal)!;
-    unanswered.replied(request);
-    if (reply.kind === 'error' && reply.error.includes('it is damaged'))
-      this.#breaks(`${journal.name} cannot be opened: ${reply.error}`);
-    const isBlamed = reply.kind === 'error' && /the disk (failed|refuses)|key cannot be read/.test(reply.error);
-    if (isBlamed && machine.disk.troubledMs < this.#nowMs() - DISK_TRIED_MS)
-      this.#breaks(`${journal.name} still says: ${reply.error}`);
     this.look(journal);
-    const position = this.history.wasRestored ? undefined : wrongPosition(this.viewOf(journal), request, reply);
-    if (position !== undefined) this.#breaks(`${journal.name} ${position}`);
-    const { status } = reply.kind === 'cut' ? reply.reply : reply;
-    if (reply.kind === 'error' && reply.error.includes('not yet at')) ackGate.isLate(this.viewOf(journal));
-    const events = status === 503 || status === 408 ? undefined : eventsIn(request);
-    if (events === undefined) return;
+    const { view, unanswered } = this.#of(journal);
+    unanswered.replied(request, reply);
+    if (reply.kind === 'error' && reply.error.includes('it is damaged'))
+      this.breaks(`${journal.name} cannot be opened: ${reply.error}`);
     const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line);
-    const leftOut = leftOutBy(reply);
-    const counts = countsIn(reply, request.target.endsWith('batch/'));
-    const known = unanswered.knownOf(request, this.viewOf(journal));
-    const answer = { status, leftOut, counts, known, open: unanswered.events(), body: request.body, arrivedMs, lacks };
-    const problem = wrongReply(this.viewOf(journal), events, answer);
-    if (problem !== undefined) this.#breaks(`${journal.name} answered ${status} ${problem}`);
+    const answer = { reply, request, open: unanswered.events(), arrivedMs, lacks };
+    this.#check(journal.name, wrongPosition(view, request, reply) ?? wrongReply(view, answer));
   }
 
   /** "With `--ack NAME` […] the reply waits until the destination NAME has the event as well." */
-  #isNotAcknowledged(journal: MachineJournal, line: SeenLine, mayBeNamed = false): boolean {
-    const { ack } = journal.machine.config;
-    const destination = this.#watched.get(journal)!.sendsTo.find(({ name }) => name === ack);
-    // A hub that was restored says at the next request what it has.
-    if (destination === undefined || this.history.rolledBack.has(line.id)) return false;
+  #isNotAcknowledged(journal: MachineJournal, line: SeenLine): boolean {
+    const destination = this.#of(journal).sendsTo.find(({ name }) => name === journal.machine.config.ack);
+    if (destination === undefined || destination.apartUntil !== undefined) return false;
     // A service believes a `skip` whose process died before its sync; if the power goes, the letter is open again.
-    const isOpen = () =>
-      destination.letters.isOpen(line.seq) && lettersOf(journal.disk, destination.name).isOpen(line.seq);
-    return (!mayBeNamed && isOpen()) || !this.#settledAt(journal, destination)(line);
+    const isOpen = destination.letters.isOpen(line.seq) && lettersOf(journal.disk, destination.name).isOpen(line.seq);
+    return isOpen || !this.#settledAt(journal, destination)(line);
   }
 
-  /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
-  checkAcknowledged(journal: MachineJournal): void {
+  /**
+   * A service sends a request to a destination: what would be needed after a crash is durable.
+   * @param isUp whether it can be reached
+   */
+  forwards(machine: Machine, request: Delivered, isUp: boolean): void {
+    if (request.method === 'GET') return;
+    for (const journal of machine.journals) this.look(journal);
+    const senders = machine.journals.map((journal) => this.#of(journal));
+    const isIdle = this.isAtRest && /\/forward\/[^/]+\/\d+$/.test(request.target);
+    const problem = isIdle ? `${request.method} ${request.target} at rest` : wrongRequest(senders, request);
+    if (problem !== undefined) this.breaks(`${machine.name} sends ${problem}`);
+    const isOfEngine = senders.some(({ sendsTo }) => sendsTo.some(({ to }) => 'stored' in to));
+    if (isUp && !isOfEngine) for (const id of idsIn(request)) this.#tried.add(`${request.host} ${id}`);
+  }
+
+  /** A file is about to be created. */
+  creating(journal: MachineJournal, name: string): void {
+    const watched = this.#of(journal);
+    watched.markedSeq = Math.max(watched.markedSeq, markedIn([name]));
+  }
+
+  /** A journal file is about to be removed: a durable marker says so, and its events are at the destinations or in dead letters. */
+  removing(journal: MachineJournal, name: string): void {
+    if (!isJournalFile(name)) return;
     this.look(journal);
-    const { view, isBroken, unanswered, files } = this.#watched.get(journal)!;
-    const problem =
-      (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? files.runsOn() ?? files.leftOpen();
-    if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
-    this.#checkCursors(journal);
+    const watched = this.#of(journal);
+    const { view, sendsTo } = watched;
+    const lines = view.linesOf(name);
+    const lastSeq = lines.at(-1)?.seq ?? 0;
+    const marked = markedIn(journal.disk.durableNames());
+    watched.markedSeq = Math.max(watched.markedSeq, marked); // on a full disk an older marker was renamed
+    if (lastSeq > marked) this.breaks(`${journal.name} removes ${name} before that is noted durably`);
+    const compared = sendsTo.filter(({ apartUntil }) => apartUntil === undefined);
+    // "A file with events that a destination has not received yet stays." A cursor that is lost says nothing.
+    const isHeld = journal.machine.config.whenBehind === 'refuse';
+    const isBehind = ({ name }: Destination) => (durableCursor(journal.disk, name)?.seq ?? lastSeq) < lastSeq;
+    const lacking = isHeld ? compared.find(isBehind) : undefined;
+    if (lacking !== undefined) this.breaks(`${journal.name} removes ${name}, which ${lacking.name} has not received`);
+    const seq = this.#unsettledAt(journal, compared, lines);
+    if (seq !== undefined)
+      this.breaks(`${journal.name} removes event ${seq}, which is neither at its destination nor in a dead letter`);
+    for (const line of lines) if (!view.removed.has(line.seq)) view.removed.set(line.seq, this.#nowMs());
   }
 
-  /** A process ended by itself. @param changes of the disk that it has begun, and whose end it has not heard of */
-  ended(journal: MachineJournal, code: number, changes: number): void {
-    const { unanswered, files } = this.#watched.get(journal)!;
-    const problem =
-      code === exitCodes.done && changes > 0
-        ? `ended before ${changes} changes of its disk had`
-        : (unanswered.ended() ?? files.ended(code));
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
+  /** A file was synced, or with an empty name its folder: it is right from now on, also if the power goes. */
+  synced(journal: MachineJournal, name: string): void {
+    this.look(journal);
+    if (name.endsWith('.cursor')) this.#checkCursors(journal);
+  }
+
+  /** A file is about to take the place of another one. */
+  renaming(journal: MachineJournal, from: string): void {
+    if (from.startsWith('dead-')) this.look(journal); // closed dead letters are about to be removed
   }
 
   /** A start found the folder as the last process left it. */
   starts(journal: MachineJournal): void {
+    const watched = this.#of(journal);
+    watched.startedMs = this.#nowMs();
+    watched.unanswered.starts();
     this.checkAcknowledged(journal);
-    const watched = this.#watched.get(journal)!;
-    const { ackGate, unanswered, view, sendsTo } = watched;
-    ackGate.starts(view);
-    unanswered.starts();
-    for (const destination of sendsTo)
+    for (const destination of watched.sendsTo)
       if ('received' in destination.to)
         destination.doubts = new Set(sendingIn(readCursor(journal.disk, destination.name)));
   }
 
+  /** A process ended by itself. @param changes of the disk that it has begun, and whose end it has not heard of */
+  ended(journal: MachineJournal, code: number, changes: number): void {
+    const { unanswered, startedMs } = this.#of(journal);
+    if (code === exitCodes.done && changes > 0)
+      this.breaks(`${journal.name} ended before ${changes} changes of its disk had`);
+    if (code === exitCodes.diskFailed && journal.machine.disk.troubledMs < startedMs)
+      this.breaks(`${journal.name} ended with 5, and no call of its disk had failed`);
+    this.#check(journal.name, unanswered.ended());
+  }
+
+  #check(name: string, problem: string | undefined): void {
+    if (problem !== undefined) this.breaks(`${name} ${problem}`);
+  }
+
+  // What is there.
+
   /** Reads what is new in the durable bytes of a journal and of its dead letters. */
   look(journal: MachineJournal): void {
     const { disk } = journal;
-    const { view, sendsTo, isBroken } = this.#watched.get(journal)!;
-    const problems = [
-      isBroken ? undefined : view.refresh(disk),
-      ...sendsTo.map((destination) => {
-        const bytes = disk.durableBytes(`dead-${destination.name}.jsonl`);
-        return destination.letters.refresh(bytes, this.#rulesOf(journal, destination, view));
-      }),
-    ];
-    const problem = problems.find((one) => one !== undefined);
-    if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
-  }
-
-  #rulesOf({ machine, disk }: MachineJournal, { name, to, checkedSeq }: Destination, view: JournalView): LetterRules {
-    const { wasRestored } = this.history;
+    const { view, sendsTo, isBroken } = this.#of(journal);
     const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
-    const mayRepeat = machine.disk.troubledMs > 0 || wasRestored;
-    // A hub that lost events asks for them again, and those that are not there any more get letters.
-    const mayLack = wasRestored || view.wasBroken || ('machine' in to && this.viewOf(to).wasBroken) || 'stored' in to;
-    if (mayLack) return { mayRepeat, isRight };
-    const isThere = (seq: number) => this.#atPlace(to)(view.lines.get(seq)!);
-    // A power cut may take the cursor of a hub back, until the hub is asked.
-    return { mayRepeat, isRight, passedSeq: Math.min(checkedSeq, cursorSeq(disk, name)), isThere };
+    const problem = isBroken ? undefined : view.refresh(disk);
+    if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
+    for (const { name, to, letters, apartUntil, comparedSeq } of sendsTo) {
+      const isCompared = apartUntil === undefined && comparedSeq === 0 && !view.wasBroken && !('stored' in to);
+      const isThere = (seq: number) => !isCompared || this.#atPlace(to)(view.lines.get(seq)!);
+      // What an engine would refuse its sender does not send, and with `"inDoubt": "once"` what a crash leaves is given up at once.
+      const wasTried = (seq: number) =>
+        'stored' in to || name === ONCE || this.#tried.has(`${hostOf(to)} ${view.lines.get(seq)?.id}`);
+      const wrong = letters.refresh(disk.durableBytes(`dead-${name}.jsonl`), isRight, isThere, wasTried);
+      if (wrong !== undefined) this.breaks(`${journal.name}: ${wrong}`);
+    }
   }
 
   /** @returns whether a destination has an event of a journal now */
@@ -262,246 +380,128 @@ export class Oracle {
     return ({ mark, seq }) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
   }
 
-  /** A file is about to be created. */
-  creating(journal: MachineJournal, name: string): void {
-    const { removals, view, files } = this.#watched.get(journal)!;
-    const problem = removals.creating(name) ?? files.creating(name);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
-    if (markedBy(name) === undefined) return;
+  /** @returns whether an event of a journal is durable at a destination, or in a durable dead letter, or need not be there */
+  #settledAt(journal: MachineJournal, destination: Destination): (line: SeenLine) => boolean {
+    const { to, letters, beginSeq } = destination;
+    const { removed } = this.viewOf(journal);
+    const isThere = this.#atPlace(to);
+    // "What neither has any more is in the dead letters of the one that sent first."
+    const isOfCopy = ({ seq }: SeenLine) => journal.machine.wasCopied && removed.has(seq);
+    return (line) =>
+      letters.named.has(line.seq) ||
+      isThere(line) ||
+      line.seq < beginSeq ||
+      this.history.isLeftOut(to, line.id) ||
+      isOfCopy(line);
+  }
+
+  /** @returns the first event that is neither at one of these destinations nor in its dead letters */
+  #unsettledAt(
+    journal: MachineJournal,
+    sendsTo: readonly Destination[],
+    lines: Iterable<SeenLine>,
+  ): number | undefined {
+    const checks = sendsTo.map((destination) => this.#settledAt(journal, destination));
+    for (const line of lines) if (!checks.every((isSettled) => isSettled(line))) return line.seq;
+    return undefined;
+  }
+
+  /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
+  checkAcknowledged(journal: MachineJournal): void {
     this.look(journal);
-    const lines = [...view.lines.values()].filter(({ seq }) => seq <= removals.markedSeq && !view.removed.has(seq));
-    const covered = snapshotSeq(journal.disk);
-    if (lines.some(({ seq, from }) => from !== undefined && seq > covered))
-      this.#breaks(`${journal.name} marks ${name}, and forward-sources.json does not have its sources`);
-    if (!this.history.wasRestored) this.#checkSettled(journal, lines, `marks ${name}`);
+    const { view, isBroken, unanswered } = this.#of(journal);
+    const problem = (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? unanswered.split(view);
+    if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
+    this.#checkCursors(journal);
   }
 
-  /** A file is about to be truncated. */
-  truncating(journal: MachineJournal): void {
-    this.#watched.get(journal)!.removals.truncating();
-  }
-
-  /** The sync of a file failed. */
-  syncFailed(journal: MachineJournal, name: string): void {
-    this.#watched.get(journal)!.files.syncFailed(name);
-  }
-
-  /** A service sends a request to a destination: what would be needed after a crash is durable. */
-  forwards(machine: Machine, request: Delivered): void {
-    if (request.method === 'GET') return;
-    for (const journal of machine.journals) this.look(journal);
-    const senders = machine.journals.map((journal) => this.#watched.get(journal)!);
-    const isIdle = this.isAtRest && /\/forward\/[^/]+\/\d+$/.test(request.target);
-    const problem = isIdle ? `${request.method} ${request.target} at rest` : wrongRequest(senders, request);
-    if (problem !== undefined) this.#breaks(`${machine.name} sends ${problem}`);
-  }
-
-  /** A file was synced, or with an empty name its folder: it is right from now on, also if the power goes. */
-  synced(journal: MachineJournal, name: string): void {
-    this.look(journal);
-    // What a restore changes is known to the oracle a little later.
-    if (name.endsWith('.cursor') && !this.history.wasRestored) this.#checkCursors(journal);
-    const watched = this.#watched.get(journal)!;
-    const { view, sendsTo, heldBack, ackGate } = watched;
-    // "Those after it pass": what has a dead letter is waited for by its own reply alone.
-    const lacks = (line: SeenLine) => this.#isNotAcknowledged(journal, line, true);
-    const held =
-      heldBack.look(sendsTo, view.lines.size, isJournalFile(name)) ??
-      heldBack.overdue() ??
-      (name.startsWith('dead-') ? tooManyLetters(journal.disk, name, journal.machine.config.retainBytes) : undefined) ??
-      (isJournalFile(name) ? ackGate.appended(view, lacks) : undefined);
-    if (held !== undefined) this.#breaks(`${journal.name} ${held}`);
-    const bytes = journal.disk.durableBytes(SNAPSHOT);
-    if (name !== '' || bytes === undefined || watched.snapshot?.equals(bytes)) return;
-    watched.snapshot = bytes;
-    const problem = wrongSnapshot(journal.disk, view);
-    if (problem !== undefined) this.#breaks(`${journal.name}: ${problem}`);
-  }
-
-  /** A file was replaced, or appended to. */
-  written(machine: Machine, path: string, bytes: Buffer): void {
-    const clockMs = machine.clock.steadyMs(STEADY_MS);
-    const problem = /forward-[^/]*\.state$/.test(path)
-      ? this.#paces.written(path, bytes.toString(), clockMs)
-      : undefined;
-    if (problem !== undefined) this.#breaks(problem);
-  }
-
-  /** A file is about to be written to. */
-  writing(journal: MachineJournal, name: string): void {
-    const isIdle = this.isAtRest && /^events-|\.cursor$/.test(name);
-    const problem = isIdle ? `writes to ${name} at rest` : this.#watched.get(journal)!.files.writing(name);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
-  }
-
-  /** A file is about to take the place of another one. */
-  renaming(journal: MachineJournal, from: string): void {
-    if (from.startsWith('dead-')) this.look(journal); // closed dead letters are about to be removed
-    const problem = this.#watched.get(journal)!.files.renaming(from);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
-  }
-
-  /** A journal file is about to be removed: only what a limit asks for, and what its destinations have. */
-  removing(journal: MachineJournal, name: string): void {
-    if (!isJournalFile(name)) return;
-    this.look(journal);
-    const { view, removals, sendsTo } = this.#watched.get(journal)!;
-    // What was marked was settled then, though a hub that was restored may have said since that it has less.
-    const lines = view.linesOf(name).filter(({ seq }) => seq > removals.markedSeq);
-    const problem = removals.removing(name, this.history.wasRestored ? [] : sendsTo);
-    if (problem !== undefined) this.#breaks(`${journal.name} ${problem}`);
-    for (const { seq } of view.linesOf(name)) if (!view.removed.has(seq)) view.removed.set(seq, this.#nowMs());
-    this.#checkSettled(journal, lines, `removes ${name}`);
-  }
-
-  /** Retention is to remove these lines. */
-  #checkSettled(journal: MachineJournal, lines: readonly SeenLine[], what: string): void {
-    const seq = this.#unsettledAt(journal, lines, (line) => this.#wasThere(line));
-    if (seq !== undefined)
-      this.#breaks(
-        `${journal.name} ${what} with event ${seq}, which is neither at its destination nor in a dead letter`,
-      );
+  /** A cursor passes only what its destination has, or a dead letter, and names the event that it is at. */
+  #checkCursors(journal: MachineJournal): void {
+    const { view, sendsTo } = this.#of(journal);
+    for (const destination of sendsTo) {
+      const cursor = durableCursor(journal.disk, destination.name);
+      if (cursor === undefined || destination.apartUntil !== undefined) continue;
+      const problem = wrongCursor(cursor, destination, view, this.#settledAt(journal, destination));
+      if (problem !== undefined) this.breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
+      destination.checkedSeq = Math.max(destination.checkedSeq, cursor.seq);
+    }
   }
 
   /** What hubs and engines have of the journals that are forwarded to them. */
   checkSources(): void {
-    for (const { journal } of this.#watched.values()) this.checkAcknowledged(journal);
-    this.nameLost();
-    const wrong = wrongAtEngines(this.#watched.values(), this.history);
-    if (wrong !== undefined) this.#breaks(wrong);
-    for (const { journal, view } of this.#watched.values()) {
-      const problem = wrongAtHub(view, this.history);
-      if (problem !== undefined) this.#breaks(`${journal.name} has ${problem}`);
+    const all = [...this.#watched.values()];
+    for (const { journal } of all) this.checkAcknowledged(journal);
+    for (const { journal, view } of all)
+      this.#check(`${journal.name} has`, wrongEvent(forwardedIn(view), this.history));
+    for (const watched of all) {
+      for (const destination of watched.sendsTo) {
+        const { to } = destination;
+        if (destination.apartUntil !== undefined) this.#join(watched, destination);
+        else if (!('received' in to)) {
+          const events = this.#eventsAt(to);
+          this.#check(`${to.name} has`, wrongBetween(watched, destination, events, this.history));
+          if ('stored' in to) this.#check(`${to.name} has`, wrongEvent(events, this.history));
+        }
+        if ('stored' in to) this.#check(to.name, wrongCount(to, this.history));
+      }
     }
   }
 
-  /** Remembers what dead letters name as lost, under the ids of their journals: a folder may be replaced or thrown away. */
-  nameLost(): void {
-    for (const { journal, sendsTo, view } of this.#watched.values()) {
-      const source = sourceOf(journal);
-      if (source === undefined) continue;
-      if (journal.machine.wasCopied) this.look(journal);
-      for (const { to, letters } of sendsTo) {
-        if ('received' in to) continue;
-        this.history.name(source, letters.named);
-        for (const seq of letters.named) this.history.lost.add(view.lines.get(seq)?.id ?? '');
-      }
-    }
+  #eventsAt(to: Exclude<Place, { readonly received: unknown }>) {
+    return 'stored' in to ? storedIn(to) : forwardedIn(this.viewOf(to));
+  }
+
+  /** Compares a journal and its destination again if the destination has all that was there, and the cursor says so. */
+  #join({ journal, view }: Watched, destination: Destination): void {
+    const { name, to, apartUntil = 0 } = destination;
+    const seq = durableCursor(journal.disk, name)?.seq;
+    if (seq === undefined || seq < apartUntil) return;
+    const lines = [...view.lines.values()].filter((line) => line.seq <= seq);
+    if (this.#unsettledAt(journal, [destination], lines) !== undefined) return;
+    const source = sourceOf(journal);
+    const events = 'received' in to ? [] : this.#eventsAt(to).filter((event) => event.source === source);
+    destination.comparedSeq = Math.max(seq, ...events.map((event) => event.seq));
+    destination.checkedSeq = seq;
+    destination.apartUntil = undefined;
   }
 
   /** @returns what is not settled yet; undefined once every event is where it was promised to be */
   unsettled(): string | undefined {
     this.checkSources();
-    for (const { journal, view } of this.#watched.values()) {
+    for (const { journal, view, sendsTo } of this.#watched.values()) {
       if (journal.machine.service === undefined) return `${journal.name} does not run`;
-      const seq = this.#unsettledAt(journal, view.lines.values());
+      const seq = this.#unsettledAt(journal, sendsTo, view.lines.values());
       if (seq !== undefined)
         return `event ${seq} of ${journal.name} is neither at its destination nor in a dead letter`;
     }
-    return this.history.wasRestored ? undefined : this.#notSentAgain();
+    return undefined;
   }
 
-  /** "A hub that lost events of the last batches asks their journals for them again." What these do not have any more, they name. */
-  #notSentAgain(): string | undefined {
-    for (const { journal: hub, view, askedFor } of this.#watched.values()) {
-      if (askedFor.size === 0) continue;
-      const count = new Map<string, number>();
-      for (const { from } of view.lines.values()) count.set(`${from}`, (count.get(`${from}`) ?? 0) + 1);
-      for (const { journal, view: own, sendsTo } of this.#watched.values()) {
-        const named = sendsTo.find(({ to }) => to === hub)?.letters.named;
-        for (const { seq } of own.lines.values()) {
-          const from = `${sourceOf(journal)},${seq}`;
-          if (askedFor.has(from) && count.get(from) === 1 && !(own.removed.has(seq) && named?.has(seq)))
-            return `event ${seq} of ${journal.name}, which ${hub.name} has lost, was neither sent again nor named`;
-        }
+  /** By the id of a journal that was always compared with a hub: the last event of it that the hub has. */
+  lastAt(hub: MachineJournal): Map<string, number> {
+    const last = new Map<string, number>();
+    for (const { journal, sendsTo } of this.#watched.values())
+      for (const { to, apartUntil, comparedSeq } of sendsTo) {
+        const source = sourceOf(journal);
+        if (to !== hub || apartUntil !== undefined || comparedSeq > 0 || source === undefined) continue;
+        const seqs = forwardedIn(this.viewOf(hub)).flatMap((event) => (event.source === source ? [event.seq] : []));
+        if (seqs.length > 0) last.set(source, Math.max(...seqs));
       }
-    }
-    return undefined;
+    return last;
   }
 
   /** Everything is settled, and nothing has happened for a while. */
-  async checkAtRest(): Promise<void> {
-    for (const { journal, view, sendsTo } of this.#watched.values()) {
+  checkAtRest(): void {
+    for (const watched of this.#watched.values()) {
+      const { journal, view, sendsTo } = watched;
       this.look(journal);
-      for (const { name, to, letters } of sendsTo) {
-        const forwarded = { to: name, from: journal.name, view, named: letters.named };
-        const problem = 'received' in to ? wrongAtUpstream(to, forwarded, this.history) : undefined;
-        if (problem !== undefined) this.#breaks(problem);
-      }
-      const { config, clock } = journal.machine;
-      const names = sendsTo.map(({ name }) => name);
-      const folder: Folder = {
-        disk: journal.disk,
-        view,
-        sendsTo: names,
-        retainBytes: config.retainBytes,
-        isLookedAt: config.deployments === '',
-        hasJumped: clock.hasJumped,
-      };
-      const problem = await wrongAtRest(folder);
-      if (problem !== undefined) this.#breaks(`${journal.name} at rest: ${problem}`);
-    }
-  }
-
-  /** A cursor passes only what its destination has, or a dead letter, and names the event that it is at. */
-  #checkCursors(journal: MachineJournal): void {
-    const { view, sendsTo } = this.#watched.get(journal)!;
-    for (const destination of sendsTo) {
-      const cursor = durableCursor(journal.disk, destination.name);
-      const isSettled = this.#settledAt(journal, destination);
-      // A hub that was restored since has said that it has the event.
-      const problem =
-        wrongCursor(cursor, destination, view, (line) => isSettled(line) || this.#wasThere(line)) ??
-        (this.history.wasRestored || cursor === undefined
-          ? undefined
-          : forgottenBy(cursor, destination, view, this.history.mayBeTwice));
-      if (problem !== undefined) this.#breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
-      if (cursor !== undefined && cursor.seq > destination.checkedSeq) {
-        destination.letters.passed(journal.disk.bytes(`dead-${destination.name}.jsonl`));
-        destination.checkedSeq = cursor.seq;
+      for (const destination of sendsTo) {
+        const { name, to } = destination;
+        const problem = 'received' in to ? wrongAtUpstream(to, destination, watched, this.history) : undefined;
+        if (problem !== undefined) this.breaks(problem);
+        const seq = cursorSeq(journal.disk, name);
+        if (seq !== view.lastSeq) this.breaks(`${journal.name} at rest: the cursor for ${name} is at ${seq}`);
       }
     }
-  }
-
-  /** @returns the first event that is neither at a destination nor in its dead letters */
-  #unsettledAt(
-    journal: MachineJournal,
-    lines: Iterable<SeenLine>,
-    isExcused: (line: SeenLine) => boolean = () => false,
-  ): number | undefined {
-    const checks = this.#watched.get(journal)!.sendsTo.map((destination) => {
-      const isSettled = this.#settledAt(journal, destination);
-      return (line: SeenLine) => isSettled(line) || isExcused(line);
-    });
-    for (const line of lines) if (!checks.every((isSettled) => isSettled(line))) return line.seq;
-    return undefined;
-  }
-
-  /** @returns whether an event of a machine is durable at its destination, or in a durable dead letter */
-  #settledAt(journal: MachineJournal, { to, letters: { named } }: Destination): (line: SeenLine) => boolean {
-    const { history } = this;
-    const { removed } = this.viewOf(journal);
-    const isExcused = ({ id }: SeenLine) => history.isLeftOut(to, id);
-    const isThere = this.#atPlace(to);
-    if (!('machine' in to)) return (line) => isThere(line) || named.has(line.seq) || isExcused(line);
-    // "What neither has any more is in the dead letters of the one that sent first."
-    if (journal.machine.wasCopied) this.nameLost();
-    const source = sourceOf(journal) ?? '';
-    const isNamed = ({ seq }: SeenLine) =>
-      journal.machine.wasCopied && removed.has(seq) && history.isNamed(source, seq);
-    return (line) => named.has(line.seq) || isNamed(line) || isThere(line) || isExcused(line);
-  }
-
-  /**
-   * "A hub restored from a backup has less than it had. At the next request of a device the hub says what it has": until then the
-   * device counts on what it was answered. A removal that had begun when the device heard continues, and the letter comes with the
-   * next request: "What neither has any more is in the dead letters".
-   */
-  #wasThere({ id }: SeenLine): boolean {
-    return this.history.rolledBack.has(id);
-  }
-
-  #breaks(sentence: string): void {
-    this.#broken ??= sentence;
   }
 }

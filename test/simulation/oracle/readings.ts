@@ -4,41 +4,30 @@ import type { Delivered } from '../network.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
-
-/** The last event of a journal that was answered with 200 when a request arrived. */
-interface Arrived {
-  readonly lastSeq: number;
-}
+const KINDS = { materialization: 'AssetMaterialization', observation: 'AssetObservation' } as const;
 
 /** The newest event of a kind in the state of an asset, with the number of all. */
-interface LatestOfKind {
+interface Latest {
   readonly count: number;
   readonly seq: number;
   readonly partition: string;
 }
 
-interface AssetState {
-  readonly asset_key: readonly string[];
-  readonly materialization?: LatestOfKind;
-  readonly observation?: LatestOfKind;
-}
-
-/** The reply: what was removed before the state had it is named. */
+/** The reply of `GET /assets`: what was removed before the state had it is named. */
 interface AssetsReply {
-  readonly assets: readonly AssetState[];
+  readonly assets: readonly ({ readonly asset_key: readonly string[] } & Readonly<
+    Partial<Record<keyof typeof KINDS, Latest>>
+  >)[];
   readonly since_seq?: number;
   readonly unseen?: readonly { readonly first: number; readonly last: number }[];
 }
 
-const KINDS = { materialization: 'AssetMaterialization', observation: 'AssetObservation' } as const;
-
 export class Readings {
-  readonly #arrived = new WeakMap<Delivered, Arrived>();
+  /** By request: the last event that was answered with 200 when it arrived. */
+  readonly #arrived = new WeakMap<Delivered, number>();
 
   received(view: JournalView, request: Delivered): void {
-    if (!isAbout(request, '/assets')) return;
-    const lastSeq = [...view.acknowledged].reduce((last, seq) => Math.max(last, seq), 0);
-    this.#arrived.set(request, { lastSeq });
+    if (isAbout(request, '/assets')) this.#arrived.set(request, Math.max(0, ...view.acknowledged));
   }
 
   /**
@@ -65,38 +54,35 @@ export class Readings {
     const arrived = this.#arrived.get(request);
     if (arrived === undefined) return undefined;
     const { assets, since_seq: since = 1, unseen = [] } = JSON.parse(text) as AssetsReply;
-    const isCounted = (seq: number) => seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
+    const isCounted = ({ seq }: SeenLine) =>
+      seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
     const all = [...view.lines.values()];
-    const leftOut = all.find(({ seq }) => !isCounted(seq) && !mayBeGone(seq));
+    const leftOut = all.find((line) => !isCounted(line) && !mayBeGone(line.seq));
     if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
-    for (const [member, type] of Object.entries(KINDS)) {
-      const lines = all.filter((line) => line.type === type && isCounted(line.seq));
-      const keys = new Set([...states.keys(), ...lines.map(({ asset }) => asset)]);
-      for (const key of keys) {
-        const latest = states.get(key)?.[member as 'observation'];
-        const problem = problemOf(
-          latest,
-          lines.filter(({ asset }) => asset === key),
-          arrived,
-          (seq) => view.mayHaveLost(seq, seq),
-        );
-        if (problem !== undefined) return `shows a wrong ${member} of ${key}: ${problem}`;
+    for (const [kind, type] of Object.entries(KINDS) as [keyof typeof KINDS, string][]) {
+      const lines = all.filter((line) => line.type === type && isCounted(line));
+      for (const key of new Set([...states.keys(), ...lines.map(({ asset }) => asset)])) {
+        const ofAsset = lines.filter(({ asset }) => asset === key);
+        const certain = ofAsset.filter(({ seq }) => seq <= arrived && !view.mayHaveLost(seq, seq));
+        const problem = wrongLatest(states.get(key)?.[kind], ofAsset, certain);
+        if (problem !== undefined) return `shows a wrong ${kind} of ${key}: ${problem}`;
       }
     }
     return undefined;
   }
 }
 
-/** @param lines of the asset and the kind, also those that came since the request arrived */
-function problemOf(
-  latest: LatestOfKind | undefined,
+/**
+ * @param lines of the asset and the kind, also those that came since the request arrived
+ * @param certain those that were answered before, and that no repair has lost
+ */
+function wrongLatest(
+  latest: Latest | undefined,
   lines: readonly SeenLine[],
-  { lastSeq }: Arrived,
-  mayBeLost: (seq: number) => boolean,
+  certain: readonly SeenLine[],
 ): string | undefined {
-  const certain = lines.filter(({ seq }) => seq <= lastSeq && !mayBeLost(seq));
-  const { count, seq, partition } = latest ?? { count: 0, seq: 0, partition: undefined };
+  const { count, seq, partition } = latest ?? { count: 0, seq: 0 };
   if (count < certain.length || count > lines.length)
     return `it counts ${count}, and there are from ${certain.length} to ${lines.length}`;
   if (latest === undefined) return undefined;

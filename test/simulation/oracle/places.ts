@@ -1,0 +1,154 @@
+/** What hubs, engines and plain upstreams may have of the journals that are forwarded to them. */
+
+import type { Reply } from '../../../src/http/message.ts';
+import type { Engine } from '../engines/engine.ts';
+import type { Delivered } from '../network.ts';
+import { ONCE } from '../services.ts';
+import type { Upstream } from '../upstream.ts';
+import { type Destination, sourceOf, type Watched } from './destinations.ts';
+import type { History } from './history.ts';
+import type { JournalView, SeenLine } from './journal-view.ts';
+import { forwardedAs } from './sent.ts';
+
+/** An event as a hub or an engine has it. */
+interface Forwarded extends Pick<SeenLine, 'id' | 'members'> {
+  readonly source: string;
+  readonly seq: number;
+  /** When its journal recorded it. */
+  readonly time: string;
+}
+
+/** @returns what a hub has of other journals, in its order */
+export function forwardedIn({ lines }: JournalView): Forwarded[] {
+  const sorted = [...lines.values()].sort((a, b) => a.seq - b.seq);
+  return sorted.flatMap(({ id, members, from, recorded }) =>
+    from === undefined ? [] : [{ id, members, source: from[0], seq: from[1], time: recorded! }],
+  );
+}
+
+/** @returns what an engine has. A table says how far a journal is by the largest seq */
+export function storedIn({ stored, isTable }: Engine): readonly Forwarded[] {
+  const before = (a: Forwarded, b: Forwarded) => a.seq - b.seq || (a.id < b.id ? -1 : Number(a.id !== b.id));
+  return isTable ? [...stored].sort(before) : stored;
+}
+
+/** @returns the first event that is not as the journal recorded it that it came from */
+export function wrongEvent(events: readonly Forwarded[], history: History): string | undefined {
+  for (const { id, source, seq, time, members } of events) {
+    const own = history.get(id);
+    if (own === undefined) return `event ${seq} of ${source}, which none recorded`;
+    if (own.seq !== seq || own.time !== time || own.members !== members)
+      return `event ${seq} of ${source}, which is another one there`;
+  }
+  return undefined;
+}
+
+/**
+ * A hub or an engine has the events of a journal once and in their order, and without a gap but for events that dead letters name.
+ * @param events of all journals, in the order of the destination
+ * @returns what is wrong, if anything is
+ */
+export function wrongBetween(
+  { journal, view }: Watched,
+  { to, letters, comparedSeq }: Destination,
+  events: readonly Forwarded[],
+  history: History,
+): string | undefined {
+  const source = sourceOf(journal);
+  const isTable = 'stored' in to && to.isTable;
+  let last: Pick<Forwarded, 'seq' | 'id'> = { seq: comparedSeq, id: '' };
+  for (const { source: from, seq, id } of events) {
+    // Whether a table has one twice is known by its number.
+    if (from !== source || seq <= comparedSeq || (isTable && id === last.id)) continue;
+    const own = view.lines.get(seq);
+    if (own?.id !== id && journal.machine.wasCopied) continue; // of the copy, which the hub heard first
+    if (own?.id !== id) return `event ${seq} of ${journal.name}, which has another one`;
+    const isNamed = (gone: number) => letters.named.has(gone) || history.isLeftOut(to, view.lines.get(gone)?.id ?? '');
+    let next = last.seq + 1;
+    while (next < seq && isNamed(next)) next += 1;
+    if (next !== seq) return `event ${seq} of ${journal.name}, whose next one is ${next}`;
+    last = { seq, id };
+  }
+  return undefined;
+}
+
+/** @returns which event an engine has more often than it may: once from each journal */
+export function wrongCount({ name, stored, isTable, mayBeTwice }: Engine, history: History): string | undefined {
+  const seen = new Set<string>();
+  for (const { source, seq, id } of stored) {
+    const isExcused = mayBeTwice.has(id) || (isTable && history.mayBeTwice.has(id));
+    if (seen.has(`${source} ${id}`) && !isExcused) return `${name} has event ${seq} of ${source} twice`;
+    seen.add(`${source} ${id}`);
+  }
+  return undefined;
+}
+
+/**
+ * "A hub says of each journal up to which event it has all."
+ * @returns what is wrong with a reply to a request that forwards, if anything is
+ */
+export function wrongPosition(
+  view: JournalView,
+  { method, target, body }: Delivered,
+  reply: Reply,
+): string | undefined {
+  const [, source] = /\/forward\/([^/]+)/.exec(target) ?? [];
+  if (source === undefined || reply.kind !== 'body') return undefined;
+  const { seq, id } = JSON.parse(reply.body);
+  if (seq > 0 && view.byOrigin.get(`${source},${seq}`)?.id !== id)
+    return `says that ${id} is event ${seq} of ${source}`;
+  const last = method === 'PUT' ? JSON.parse(body.toString().trimEnd().split('\n').at(-1)!).seq : 0;
+  return seq < last ? `says that it has ${source} up to ${seq}, and it has just taken event ${last}` : undefined;
+}
+
+/** "As recorded, unless in doubt or sent again." @returns the first event that came after a later one */
+function swapped(
+  { received }: Upstream,
+  { view }: Watched,
+  isExcused: (line: SeenLine) => boolean,
+): string | undefined {
+  // A hub has an event again under another id of its journal.
+  const first = new Map<string, SeenLine>();
+  for (const line of view.lines.values())
+    if ((first.get(line.id)?.seq ?? line.seq) >= line.seq) first.set(line.id, line);
+  let last = 0;
+  for (const id of received.keys()) {
+    const line = first.get(id);
+    if (line !== undefined && line.seq < last && !isExcused(line)) return `event ${line.seq}`;
+    last = Math.max(last, line?.seq ?? 0);
+  }
+  return undefined;
+}
+
+/**
+ * An upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
+ * while it was on its way. With `"inDoubt": "once"` it has nothing twice.
+ * @returns what is wrong, if anything is
+ */
+export function wrongAtUpstream(
+  upstream: Upstream,
+  { name, letters: { named } }: Destination,
+  watched: Watched,
+  history: History,
+): string | undefined {
+  const { journal, view, restores } = watched;
+  const mayBeTwice = ({ seq, id }: SeenLine) => named.has(seq) || history.mayBeTwice.has(id);
+  const isSteady = restores === 0 && !view.wasBroken;
+  const late = isSteady ? swapped(upstream, watched, mayBeTwice) : undefined;
+  if (late !== undefined) return `${name} has ${late} of ${journal.name} after a later one, and no dead letter says so`;
+  for (const id of upstream.received.keys())
+    if (history.get(id) === undefined) return `${name} has ${id}, which no journal has`;
+  const byId = new Map<string, SeenLine[]>();
+  for (const line of view.lines.values()) byId.set(line.id, [...(byId.get(line.id) ?? []), line]);
+  for (const [id, lines] of byId) {
+    const there = upstream.received.get(id);
+    if (there === undefined) continue;
+    const event = `event ${lines[0]!.seq} of ${journal.name}`;
+    const member = forwardedAs(lines[0]!, there.request);
+    if (member !== undefined) return `${name} has ${event} with another ${member}`;
+    const isNamed = name !== ONCE && lines.some(({ seq }) => named.has(seq));
+    if (there.count > lines.length && !isNamed && !history.mayBeTwice.has(id))
+      return `${name} has ${event} ${there.count} times${name === ONCE ? '' : ', and no dead letter says so'}`;
+  }
+  return undefined;
+}
