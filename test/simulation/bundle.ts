@@ -9,12 +9,13 @@ import { type Mutant, mutate } from '../faults/mutants/mutant.ts';
 import { root } from '../support/program.ts';
 import type { Outcome } from './life.ts';
 
-/** The modules of Node that have time, chance and connections, and the one that reads files of operators. */
+/** The modules of Node that have time, chance and connections, the one that reads files of operators, and the one that asks sockets. */
 const replaced: Readonly<Record<string, string>> = {
   'node:timers/promises': 'timers-promises.ts',
   'node:crypto': 'crypto.ts',
   'node:net': 'net.ts',
   'config/files.ts': 'files.ts',
+  'journal/lock.ts': 'lock.ts',
 };
 
 /** The modules of Node that reach the system: their functions end the simulation. */
@@ -86,7 +87,8 @@ export async function bundleSimulation(outfile: string, mutant?: Mutant): Promis
       {
         name: 'replaced',
         setup(building) {
-          building.onResolve({ filter: /^node:|\/files\.ts$/ }, ({ path, importer }) => {
+          building.onResolve({ filter: /^node:|\/(files|lock)\.ts$/ }, ({ path, importer }) => {
+            if (importer.startsWith(join(here, 'replaced'))) return undefined;
             const name = path.startsWith('node:') ? path : relative(join(root, 'src'), join(dirname(importer), path));
             const file = replaced[name];
             if (file !== undefined) return { path: join(here, 'replaced', file) };

@@ -228,6 +228,7 @@ class Life implements Watcher {
     }
     const minute = () => {
       this.#oracle.checkSources();
+      void askServices(this.#machines, this.#oracle, world.nowMs, false);
       world.plan(60_000, 'the oracle looks', minute, null);
     };
     world.plan(60_000, 'the oracle looks', minute, null);
@@ -275,8 +276,12 @@ class Life implements Watcher {
       return world.nowMs >= restMs || this.broken !== undefined;
     });
     if (this.broken === undefined) this.#oracle.checkAtRest();
-    const parts = { world, network: this.#network, oracle: this.#oracle, machines: this.#machines };
-    if (this.broken === undefined) await askServices(parts);
+    if (this.broken !== undefined) return;
+    let isAnswered = false;
+    void askServices(this.#machines, this.#oracle, world.nowMs, true).then(() => {
+      isAnswered = true;
+    });
+    await world.run(() => isAnswered);
   }
 
   /** @returns what is not settled yet: also a report with a key that has no answer, since it is repeated until it has one */

@@ -100,6 +100,8 @@ export class Machine {
   readonly #world: World;
   readonly #network: Network;
   readonly #watcher: Watcher;
+  /** What its service answers; undefined before it listens. */
+  #app: ReturnType<ListenerOptions['createApp']> | undefined;
   /** The locks of folders that are held. */
   readonly #locks = new Map<string, { readonly by: Incarnation; nextSeq: () => number | undefined }>();
 
@@ -147,6 +149,21 @@ export class Machine {
     this.#world.plan(0, 'starts', () => void this.#run(process), process);
   }
 
+  /** What a monitor on the machine is answered, without a message and in no time: it changes nothing of a life. */
+  async ask(target: string): Promise<HttpReply> {
+    const request = { method: 'GET', target, host: this.name, headers: ['Host', this.name], body: Buffer.alloc(0) };
+    const ending = new AbortController();
+    const reply = await this.#world.as(this.process!, () => {
+      const decision = this.#app!(incomingOf(request, 'monitor', ending));
+      if (decision.kind === 'refuse') return decision.reply;
+      return new Promise<Reply>((resolve) => decision.receive(request.body, resolve));
+    });
+    if (reply.kind !== 'stream') return whole(reply);
+    const pieces: Buffer[] = [];
+    for await (const piece of reply.pieces(ending.signal, () => {})) pieces.push(piece);
+    return { status: reply.status, headers: headersOf(reply), body: Buffer.concat(pieces).toString() };
+  }
+
   /** SIGKILL: what the system was asked to do is still done. */
   kill(): void {
     this.#gone();
@@ -177,6 +194,7 @@ export class Machine {
     this.#network.close(this.name, process);
     this.process = undefined;
     this.service = undefined;
+    this.#app = undefined;
     this.#locks.clear();
     this.isMaintained = false;
   }
@@ -286,14 +304,14 @@ export class Machine {
 
   #listen(options: ListenerOptions, process: Incarnation): Listener {
     const app = options.createApp('127.0.0.1');
+    this.#app = app;
     const open = new Set<Promise<unknown>>();
     const endings = new Set<AbortController>();
     const handle: Server['handle'] = (request) => {
       const ending = new AbortController();
       endings.add(ending);
-      const done = this.#respond(app(incomingOf(request, process, ending)), request, ending.signal).finally(() =>
-        endings.delete(ending),
-      );
+      const incoming = incomingOf(request, process.chance.uuid(), ending);
+      const done = this.#respond(app(incoming), request, ending.signal).finally(() => endings.delete(ending));
       open.add(done);
       void done.catch(() => {}).finally(() => open.delete(done));
       return done;
@@ -311,14 +329,14 @@ export class Machine {
   }
 }
 
-function incomingOf({ method, target, headers }: Delivered, process: Incarnation, ending: AbortController): Incoming {
+function incomingOf({ method, target, headers }: Delivered, id: string, ending: AbortController): Incoming {
   return {
     method,
     url: target,
     httpVersion: '1.1',
     fields: readFields(headers),
     socket: { remoteAddress: '127.0.0.1' },
-    id: process.chance.uuid(),
+    id,
     ending: ending.signal,
     endReply: () => ending.abort(),
   };

@@ -1,18 +1,16 @@
-/** Asks services that have nothing left to do what they say about themselves, as monitoring does. */
+/** Asks services each minute what they say about themselves, as monitoring does, and compares it with what is there. */
 
-import type { HttpReply } from '../../src/client/connection.ts';
+import { limits } from '../../src/config/limits.ts';
+import { readStatus } from '../../src/forward/pipe/status.ts';
 import type { Machine, MachineJournal } from './machine.ts';
-import type { Network } from './network.ts';
+import { isJournalFile } from './oracle/destinations.ts';
 import { countOpen } from './oracle/letters-view.ts';
 import type { Oracle } from './oracle/oracle.ts';
-import { Incarnation, type World } from './world.ts';
 
-interface Parts {
-  readonly world: World;
-  readonly network: Network;
-  readonly oracle: Oracle;
-  readonly machines: readonly Machine[];
-}
+/** A disk that works again has been tried by then, and a service that began has opened its journal. */
+const QUIET_MS = 20_000;
+/** Why a service is not ready though its disk works. */
+const WAITS = /has not received event|has to have each event/;
 
 interface ListedSource {
   readonly id: string;
@@ -20,57 +18,87 @@ interface ListedSource {
   readonly lag_events: number | null;
 }
 
-/** Asks each service once, and breaks the life if what one says is not so. */
-export async function askServices({ world, network, oracle, machines }: Parts): Promise<void> {
-  const client = network.clientOf(new Incarnation(world, 'monitor', { offsetMs: 0 }), 'monitor');
-  let left = 0;
-  for (const machine of machines) {
-    const ask = (path: string, problemOf: (reply: HttpReply) => string | undefined) => {
-      left += 1;
-      const call = client.call(new URL(`http://${machine.name}${path}`), { method: 'GET', timeoutMs: 30_000 });
-      const problem = call.then(
-        (reply) => (reply.status === 200 ? problemOf(reply) : `answers ${reply.status}`),
-        (error: Error) => error.message,
-      );
-      void problem.then((found) => {
-        left -= 1;
-        if (found !== undefined) oracle.breaks(`${machine.name} at rest: ${path} ${found}`);
-      });
-    };
-    ask('/readyz', () => undefined);
-    if (machine.config.deployments !== '') continue; // these need tokens
+/**
+ * @param nowMs virtual time
+ * @param isAtRest whether nothing is left to do: then all that is said is right, else it may be a little late
+ */
+export async function askServices(
+  machines: readonly Machine[],
+  oracle: Oracle,
+  nowMs: number,
+  isAtRest: boolean,
+): Promise<void> {
+  for (const machine of machines.filter(({ service }) => service !== undefined)) {
+    const isLocal = machine.config.deployments === '';
     const [journal] = machine.journals as [MachineJournal];
-    ask('/metrics', ({ body }) => wrongMetrics(journal, [...oracle.destinationsOf(journal).keys()], body));
-    ask('/sources', ({ body }) => wrongSources(oracle.lastAt(journal), body));
+    const problems = [await wrongReadiness(machine, nowMs, isAtRest)];
+    if (isLocal) problems.push(wrongMetrics(oracle, journal, (await machine.ask('/metrics')).body, isAtRest));
+    // These read the disk, which takes time.
+    if (isAtRest && isLocal) problems.push(await wrongSources(oracle, journal));
+    if (isAtRest) for (const one of machine.journals) problems.push(await wrongStatus(oracle, one));
+    const problem = problems.find((one) => one !== undefined);
+    if (problem !== undefined) oracle.breaks(`${machine.name} says ${problem}`);
   }
-  await world.run(() => left === 0 || oracle.broken !== undefined);
 }
 
-/** How far destinations are, and their dead letters, are as in the folder. */
-function wrongMetrics({ disk }: MachineJournal, destinations: readonly string[], text: string): string | undefined {
-  for (const name of destinations) {
-    const open = countOpen(disk.bytes(`dead-${name}.jsonl`));
-    const right = { lag_events: 0, dead_letters: open };
-    for (const [metric, value] of Object.entries(right)) {
-      const [, shown] =
-        new RegExp(`^assetlog_forward_${metric}\\{.*destination="${name}".*\\} (.*)$`, 'm').exec(text) ?? [];
-      if (Number(shown) !== value) return `says ${shown} as ${metric} of ${name}, and it is ${value}`;
-    }
+async function wrongReadiness(machine: Machine, nowMs: number, isAtRest: boolean): Promise<string | undefined> {
+  const { status, body } = await machine.ask('/readyz');
+  const troubledMs = Math.max(machine.disk.troubledMs, machine.process?.startedMs ?? 0);
+  const isQuiet = isAtRest || (troubledMs < nowMs - QUIET_MS && !WAITS.test(body));
+  return status !== 200 && isQuiet ? `that it is not ready: ${body}` : undefined;
+}
+
+/** Each journal is listed at its last event or later ones that are lost, and is not behind. */
+async function wrongSources(oracle: Oracle, hub: MachineJournal): Promise<string | undefined> {
+  const { status, body } = await hub.machine.ask('/sources');
+  if (status !== 200) return `${status} for /sources`;
+  const { sources }: { readonly sources: readonly ListedSource[] } = JSON.parse(body);
+  for (const [id, seq] of oracle.lastAt(hub)) {
+    const listed = sources.find((source) => source.id === id);
+    if (listed === undefined || listed.last_seq < seq || (listed.lag_events ?? 0) > 0)
+      return `${JSON.stringify(listed)} of ${id}, and event ${seq} of it is there`;
   }
   return undefined;
 }
 
-/**
- * Each journal is listed at its last event or later ones that are lost, and is not behind.
- * @param last by the id of a journal: its last event that is there
- */
-function wrongSources(last: ReadonlyMap<string, number>, body: string): string | undefined {
-  const { sources }: { readonly sources: readonly ListedSource[] } = JSON.parse(body);
-  for (const [id, seq] of last) {
-    const listed = sources.find((source) => source.id === id);
-    if (listed === undefined) return `lacks ${id}`;
-    if (listed.last_seq < seq || (listed.lag_events ?? 0) > 0)
-      return `says ${JSON.stringify(listed)}, and event ${seq} of it is there`;
+/** What was answered with 200 is counted, and nothing that is not durable; at rest all is, and nothing is waited for. */
+function wrongMetrics(oracle: Oracle, journal: MachineJournal, text: string, isAtRest: boolean): string | undefined {
+  const { disk } = journal;
+  const view = oracle.viewOf(journal);
+  const said = (name: string) => Number(new RegExp(`^assetlog_${name} (.*)$`, 'm').exec(text)?.[1]);
+  const least = isAtRest ? view.lastSeq : Math.max(0, ...[...view.acknowledged].filter((seq) => view.isThere(seq)));
+  const last = said('last_seq');
+  if (last < least || last > view.lastSeq) return `that its last event is ${last}, and it is ${view.lastSeq}`;
+  if (!isAtRest) return undefined;
+  const right: Record<string, number> = {
+    journal_files: disk.names().filter(isJournalFile).length,
+    ...{ queue_bytes: 0, ack_waiting: 0, streams: 0, ready: 1 },
+  };
+  for (const name of oracle.destinationsOf(journal).keys()) {
+    right[`forward_lag_events\\{destination="${name}"\\}`] = 0;
+    right[`forward_dead_letters\\{destination="${name}"\\}`] = countOpen(disk.bytes(`dead-${name}.jsonl`));
+  }
+  const wrong = Object.entries(right).find(([name, value]) => said(name) !== value);
+  return wrong && `${said(wrong[0])} as ${wrong[0]}, and it is ${wrong[1]}`;
+}
+
+/** `forward status --json`: each destination is at the last event, and nothing is left to do but for its dead letters. */
+async function wrongStatus(oracle: Oracle, journal: MachineJournal): Promise<string | undefined> {
+  const { disk, machine } = journal;
+  const all = await readStatus(disk.afterCrash(), null, { pid: undefined }, limits);
+  const { lastSeq } = oracle.viewOf(journal);
+  // A hosted journal is closed when nothing uses it.
+  for (const name of oracle.destinationsOf(journal).keys()) {
+    const status = all.find((one) => one.name === name);
+    if (status === undefined && lastSeq === 0) continue;
+    const right = {
+      ...{ seq: lastSeq, last_seq: lastSeq, lag_events: 0, lag_seconds: 0, state: 'idle', why: null, reason: null },
+      ...{ next_try: null, dead_letters: countOpen(disk.bytes(`dead-${name}.jsonl`)) },
+    };
+    for (const [member, value] of Object.entries(right)) {
+      const shown = status?.[member as keyof typeof right];
+      if (shown !== value) return `${shown} as ${member} of ${name} of ${machine.name}, and it is ${value}`;
+    }
   }
   return undefined;
 }

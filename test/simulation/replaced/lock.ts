@@ -1,0 +1,15 @@
+/** `journal/lock.ts` for a simulation, whose machines have locks of their own: no process is asked how far a journal is durable. */
+
+import type { Durable } from '../../../src/journal/lock.ts';
+
+export {
+  createLockRota,
+  holderOf,
+  InUseError,
+  LockLostError,
+  lockFolder,
+} from '../../../src/journal/lock.ts';
+
+export async function askHolder(): Promise<Durable> {
+  return { kind: 'unsaid' };
+}
