@@ -31,7 +31,7 @@ export const TEST_COMMAND = 'npm ci && npm test';
 
 const ALL = ['src', 'test', 'bin', 'README.md'];
 /** The code of all test processes, and of the program that they start. */
-const SUPPORT = ['test/support', 'src/server.ts', 'src/service.ts', 'src/service', 'src/config'];
+const SUPPORT = ['test/support', 'test/world', 'src/server.ts', 'src/service.ts', 'src/service', 'src/config'];
 const HTTP = ['src/http', 'src/event', ...SUPPORT];
 const LINES = ['src/journal/line', 'src/event', ...SUPPORT];
 const FORWARD = ['src/forward', 'src/client', 'src/journal/line', ...SUPPORT];
@@ -45,7 +45,7 @@ function programOn(version: '20' | '22' | '24' | '26', when: Stage['when']): Sta
     asks: `the program's tests with the built file, on Node ${version}`,
     when,
     command: ['test:built'],
-    inputs: ['src', 'test/program', 'test/support'],
+    inputs: ['src', 'test/program', 'test/support', 'test/world'],
     tools: [`node-${version}`, ...shells],
   };
 }
@@ -90,7 +90,7 @@ export const stages: readonly Stage[] = [
     asks: 'the saved lives, then new ones for half an hour',
     when: 'night',
     command: ['test:simulation', '--seconds', '1800', '--at-once', '1'],
-    inputs: ['src', 'test/simulation', 'test/support'],
+    inputs: ['src', 'test/simulation', 'test/support', 'test/world'],
     tools: [],
   },
   {
@@ -98,7 +98,7 @@ export const stages: readonly Stage[] = [
     asks: 'ten scenes of five minutes: the cost of an event, memory, readings, the stop',
     when: 'night',
     command: ['test:soak', '--at-once', '3'],
-    inputs: ['src', 'test/soak', 'test/support'],
+    inputs: ['src', 'test/soak', 'test/support', 'test/world'],
     tools: [],
   },
   {
@@ -126,7 +126,7 @@ export const stages: readonly Stage[] = [
     asks: 'the order of calls, a power cut on ext4, full disks, and every n-th injected error',
     when: 'day',
     command: ['test:faults', 'faults/order', 'faults/power-cut', 'faults/full-disk', 'faults/injected'],
-    inputs: ['src', 'test/faults', 'test/support'],
+    inputs: ['src', 'test/faults', 'test/support', 'test/world'],
     tools: disks,
   },
   edges('page', 'the page for browsers, in Chromium', ['page'], {
@@ -229,7 +229,7 @@ export const stages: readonly Stage[] = [
     asks: 'a life has the same digest twice, and on the oldest and the newest Node',
     when: 'night',
     command: ['test:simulation', '--digests'],
-    inputs: ['src', 'test/simulation', 'test/support'],
+    inputs: ['src', 'test/simulation', 'test/support', 'test/world'],
     tools: ['node-26', 'node-20'],
   },
   {
@@ -237,7 +237,7 @@ export const stages: readonly Stage[] = [
     asks: 'all tests of a machine that fails below real processes',
     when: 'night',
     command: ['test:faults'],
-    inputs: ['src', 'test/faults', 'test/support'],
+    inputs: ['src', 'test/faults', 'test/support', 'test/world'],
     tools: disks,
     isAlone: true,
   },

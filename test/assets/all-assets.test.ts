@@ -7,7 +7,7 @@ import { OwnProgress } from '../../src/journal/progress.ts';
 import { quickLimits } from '../support/journal.ts';
 import { eventOf } from '../support/plain-event.ts';
 import { quiet } from '../support/segments.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const NEVER = new AbortController().signal;
 

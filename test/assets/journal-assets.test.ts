@@ -4,13 +4,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { KeyMemory } from '../../src/journal/keys/memory.ts';
 import { contentsOf, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
-import { gate } from '../support/gate.ts';
 import { countOf, createKept, eventAt, type KeptOptions, openKept } from '../support/kept-assets.ts';
 import { rounds } from '../support/long.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
-import { everyRemains, settled } from '../support/power.ts';
 import { makeLines } from '../support/segments.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { gate } from '../world/gate.ts';
+import { everyRemains, settled } from '../world/power.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const RETAIN = { segmentBytes: 1_000, retain: { retainBytes: 4_000 } };
 

@@ -11,10 +11,10 @@ import { planRepair } from '../../src/journal/look/repair.ts';
 import type { Progress } from '../../src/journal/progress.ts';
 import { contentsOf, goneName, STATE_FILE, segmentName } from '../../src/journal/segments.ts';
 import { countOf, eventAt, type KeptJournal, openKept } from '../support/kept-assets.ts';
-import { settled } from '../support/power.ts';
 import { diskWith, flip, segment } from '../support/segments.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { carryOut, verify } from '../support/standard-limits.ts';
+import { settled } from '../world/power.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const AT_REST: Progress = { durable: async () => ({ kind: 'unsaid' }), more: async () => {} };
 const RETAIN = { segmentBytes: 1_000, retain: { retainBytes: 4_000 } };

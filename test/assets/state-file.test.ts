@@ -9,7 +9,7 @@ import { limits } from '../../src/config/limits.ts';
 import { readReported } from '../../src/journal/line/reported.ts';
 import { STATE_FILE } from '../../src/journal/segments.ts';
 import { encodeMembers, type PlainEvent } from '../support/plain-event.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const END_ID = '01a1fb95-ce62-7e59-9364-610bf5613940';
 const noPause = async () => {};

@@ -8,8 +8,8 @@ import { NoReply, openClient } from '../../src/client/connection.ts';
 import { acceptReport, type Delivery, deliver } from '../../src/client/delivery.ts';
 import { type Limits, limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { within } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 const TIMEOUT_MS = 60_000;
 /** Less than a second timeout that would start later, and far more than a busy machine adds. */

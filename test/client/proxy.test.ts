@@ -9,8 +9,8 @@ import { NoReply, openClient, openReply } from '../../src/client/connection.ts';
 import { openProxy, proxyFor } from '../../src/client/proxy.ts';
 import { limits } from '../../src/config/limits.ts';
 import { freePort } from '../support/program.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { within } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 interface Asked {
   readonly line: string;

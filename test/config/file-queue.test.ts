@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { FileQueue, LateFileError } from '../../src/config/file-queue.ts';
-import { gate } from '../support/gate.ts';
 import { within } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
 
 const LONG_MS = 60_000;
 const isLate = (late: string) => (error: Error) => error instanceof LateFileError && error.late === late;

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Rota } from '../../src/config/rota.ts';
-import { gate } from '../support/gate.ts';
 import { eventually } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
 
 const NEVER_MS = 3_600_000;
 

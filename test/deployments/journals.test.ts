@@ -19,11 +19,11 @@ import type { Retain } from '../../src/journal/retention.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { gate } from '../support/gate.ts';
 import { eventOf, type PlainEvent } from '../support/plain-event.ts';
 import { eventsIn, newFolder } from '../support/program.ts';
-import { systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
+import { systemError } from '../world/simulated-disk.ts';
 
 function journals(
   t: TestContext,

@@ -11,8 +11,8 @@ import { alarmsOf, Evaluator, type Stored, seqsOf, Ticks, versions } from '../su
 import { entryOf, rewrite } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { named, record, report, reportLines } from '../support/report.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { eventually } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
 

@@ -18,8 +18,8 @@ import {
 } from '../support/nginx.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { type Asked, agentFor, ask, ENDPOINT, startBalancer, startLoad } from '../support/proxied.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 const MIB = 1024 * 1024;
 

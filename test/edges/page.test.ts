@@ -13,8 +13,8 @@ import { type Browser, noBrowser, type Page, startBrowser } from '../support/chr
 import { writeDeployments } from '../support/deployments.ts';
 import { freePort, newFolder, type Running, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
-import { startScripted } from '../support/sent-lines.ts';
 import { eventually, HANG_MS } from '../support/tools.ts';
+import { startScripted } from '../world/http-server.ts';
 
 const options = { skip: noBrowser };
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');

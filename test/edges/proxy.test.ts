@@ -13,8 +13,8 @@ import { assertAtHub, forwardFile, forwardStatus, reachesHub } from '../support/
 import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, run as runProgram, startService } from '../support/program.ts';
 import { record } from '../support/report.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { eventually, missing } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 /** What is on the loopback interface is never reached through a proxy. */
 const address = Object.values(networkInterfaces())

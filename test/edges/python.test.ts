@@ -19,9 +19,9 @@ import { fault } from '../support/faults.ts';
 import { page } from '../support/handbook.ts';
 import { makeCertificate } from '../support/nginx.ts';
 import { freePort, newFolder, startService } from '../support/program.ts';
-import { startScripted } from '../support/sent-lines.ts';
 import { missing, within } from '../support/tools.ts';
 import type { Scripted } from '../world/http.ts';
+import { startScripted } from '../world/http-server.ts';
 
 const WANTED = ['3.8', '3.9', '3.10', '3.11', '3.12', '3.13'];
 

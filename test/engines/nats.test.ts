@@ -26,9 +26,9 @@ import {
 import { makeCertificate, withoutNginx } from '../support/nginx.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportOne } from '../support/report.ts';
-import { listenOn } from '../support/sent-lines.ts';
 import { type Served, serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
+import { listenOn } from '../world/http-server.ts';
 
 const skip = withoutNats;
 const QUICK = {

@@ -11,16 +11,16 @@ import { Acks } from '../../src/forward/acks.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { entryOf, host, rewrite } from '../support/deployments.ts';
 import { deadLettersIn, QUICK, stateIn } from '../support/forwarded.ts';
-import { hold } from '../support/gate.ts';
 import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { eventsIn, newFolder, type Scope } from '../support/program.ts';
 import { report, reportLines, reportOne } from '../support/report.ts';
 import { type Served, serve, serveSimulated } from '../support/service.ts';
-import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { hold } from '../world/gate.ts';
 import type { Scripted } from '../world/http.ts';
 import { startScripted } from '../world/http-server.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
+import { type SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 /** A device that waits for its hub. */
 async function acknowledged(t: Scope, to: string, limits: Partial<Limits> = {}, data = newFolder(t)): Promise<Served> {

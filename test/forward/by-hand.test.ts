@@ -7,13 +7,13 @@ import { continueFrom, NotPossibleError, newIdentity, skip } from '../../src/for
 import { type CursorValue, readCursor } from '../../src/forward/ledger/cursor.ts';
 import { readBegin, readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
-import { eachCall, everyRemains } from '../support/power.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
-import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import { Model } from '../world/destination.ts';
+import { eachCall, everyRemains } from '../world/power.ts';
+import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import {
   cursorOf,
   lettersOf,
-  Model,
   openLetters,
   saveCursor,
   sendAll,

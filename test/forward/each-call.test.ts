@@ -15,10 +15,10 @@ import { SOURCE } from '../support/forwarding.ts';
 import { sampledCalls } from '../support/long.ts';
 import { diskWith, FIRST } from '../support/segments.ts';
 import { linesOf } from '../support/sent-lines.ts';
-import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { Table } from '../world/clickhouse.ts';
 import { startScripted } from '../world/http-server.ts';
 import { type NatsStub, startNatsStub } from '../world/nats-server.ts';
+import { type SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 import { lettersOf, limits, startPipe, UPSTREAM } from './scripted.ts';
 
 const NEVER = new Promise<never>(() => {});

@@ -20,9 +20,9 @@ import {
 import { metricsOf, samplesOf } from '../support/metrics.ts';
 import { eventsIn, newFolder, type Running, type Scope, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
-import { listenOn, startScripted } from '../support/sent-lines.ts';
 import { serve } from '../support/service.ts';
 import { eventually } from '../support/tools.ts';
+import { listenOn, startScripted } from '../world/http-server.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
 
 /** The metrics of destinations, without what they all begin with. */

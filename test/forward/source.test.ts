@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { Cursor } from '../../src/forward/ledger/cursor.ts';
 import { openSource, readBegin, readSource, replaceSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { openDisk } from '../../src/journal/disk.ts';
-import { eachCall, everyRemains } from '../support/power.ts';
 import { newFolder } from '../support/program.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
+import { eachCall, everyRemains } from '../world/power.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 

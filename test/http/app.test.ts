@@ -8,7 +8,7 @@ import { readFields } from '../../src/http/headers.ts';
 import { type Handler, type LaterOutcome, Refusal, type Reply } from '../../src/http/message.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
-import { systemError } from '../support/simulated-disk.ts';
+import { systemError } from '../world/simulated-disk.ts';
 
 /** A right to read that `lose` revokes. `watches` are the watching replies. */
 class Right {

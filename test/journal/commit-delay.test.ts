@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { JournalOptions } from '../../src/journal/options.ts';
-import { hold } from '../support/gate.ts';
 import { createJournal, described, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { FIRST } from '../support/segments.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { hold } from '../world/gate.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const DELAY_MS = 1_000;
 const DISK_FAILED = 'the disk failed; send the report again when the service is back';

@@ -11,7 +11,7 @@ import { IrregularFileError, LinkError } from '../../src/journal/entry.ts';
 import { copyFile, readSmall, writeFile } from '../../src/journal/file-io.ts';
 import { textOf } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk': (t) => openDisk(`${newFolder(t)}/a/b`),

@@ -6,12 +6,12 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
 import { openDisk } from '../../src/journal/disk.ts';
-import { hold } from '../support/gate.ts';
 import { openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { hold } from '../world/gate.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 test('a failed write is truncated and refused, and the next one is recorded without a gap [journal-5]', async () => {
   for (const fault of [systemError('ENOSPC'), { shortBy: 1 }, { shortBy: 100 }]) {

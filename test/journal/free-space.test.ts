@@ -5,8 +5,8 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import { watchSpace } from '../../src/journal/free-space.ts';
 import type { Space } from '../../src/journal/space.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const MIB = 1024 * 1024;
 const limits = { ...standardLimits, spaceCheckMs: 10, spaceIdleCheckMs: 10 };

@@ -8,13 +8,13 @@ import type { HeldBack, JournalHooks } from '../../src/journal/hooks.ts';
 import { CLEAN_STOP } from '../../src/journal/open/clean-stop.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf, goneName, goneRange, segmentName } from '../../src/journal/segments.ts';
-import { gate } from '../support/gate.ts';
 import { openJournal, type TestJournal } from '../support/journal.ts';
-import { eachCall, settled } from '../support/power.ts';
 import { diskWith, FIRST, segment } from '../support/segments.ts';
-import { SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
+import { eachCall, settled } from '../world/power.ts';
+import { SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const limits = { ...standardLimits, spaceCheckMs: 20 };
 /** The size of two events. */

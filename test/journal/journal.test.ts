@@ -8,12 +8,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { type Disk, openDisk } from '../../src/journal/disk.ts';
 import { SEQ_MAX } from '../../src/journal/line/record.ts';
 import { goneName, segmentName } from '../../src/journal/segments.ts';
-import { hold } from '../support/gate.ts';
 import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import { newFolder } from '../support/program.ts';
 import { FIRST } from '../support/segments.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { hold } from '../world/gate.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const disks: Readonly<Record<string, (t: TestContext) => Disk>> = {
   'the real disk': (t) => openDisk(newFolder(t)),

@@ -8,10 +8,10 @@ import { test } from 'node:test';
 import { limits as standardLimits } from '../../src/config/limits.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
 import { eventOf, type PlainEvent } from '../support/plain-event.ts';
-import { eachCall, remainsOf } from '../support/power.ts';
 import { splitLines } from '../support/segments.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { verify } from '../support/standard-limits.ts';
+import { eachCall, remainsOf } from '../world/power.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const limits = { ...standardLimits, probeMs: 200 };
 const SEGMENT_BYTES = 900;

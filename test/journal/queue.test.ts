@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { hold } from '../support/gate.ts';
 import { described, openJournal, openSimulated, quickLimits, recorded } from '../support/journal.ts';
 import type { PlainEvent } from '../support/plain-event.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { eventually } from '../support/tools.ts';
+import { hold } from '../world/gate.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 test('reports beyond the bound of the queue are refused at once, and waiting reports are recorded [journal-12]', async () => {
   const { disk, report } = await openSimulated({ limits: { ...quickLimits, queueBytesMax: 10_000 } });

@@ -7,13 +7,13 @@ import { planRepair } from '../../src/journal/look/repair.ts';
 import { type Retain, Retention } from '../../src/journal/retention.ts';
 import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { gate } from '../support/gate.ts';
 import { createJournal, openJournal } from '../support/journal.ts';
-import { eachCall, remainsOf, settled } from '../support/power.ts';
 import { aged, diskWith, type Files, flip, makeLines, quiet, segment, timed } from '../support/segments.ts';
-import { type SimulatedDisk, systemError } from '../support/simulated-disk.ts';
 import { carryOut, recover, verify } from '../support/standard-limits.ts';
 import { eventually } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
+import { eachCall, remainsOf, settled } from '../world/power.ts';
+import { type SimulatedDisk, systemError } from '../world/simulated-disk.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const removed = (last: number) => goneName({ first: 1, last }, 'removed');

@@ -11,10 +11,10 @@ import { Refusal } from '../../src/http/message.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { AssetReadings } from '../../src/reading/assets.ts';
 import type { ReadableJournal, ReadableJournals } from '../../src/reading/journals.ts';
-import { gate } from '../support/gate.ts';
 import { FIRST, makeLines, quiet } from '../support/segments.ts';
-import { SimulatedDisk } from '../support/simulated-disk.ts';
 import { HANG_MS, within } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 
 const NEVER = new AbortController().signal;
 setFlagsFromString('--expose-gc');

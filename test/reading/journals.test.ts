@@ -10,8 +10,8 @@ import { segmentName } from '../../src/journal/segments.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { recorded } from '../../src/reading/tail.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, type Files, quiet, segment } from '../support/segments.ts';
+import { gate } from '../world/gate.ts';
 
 /** Readings get all of the time, also right after a report. */
 const limits = { ...standardLimits, readIdleMs: -1 };

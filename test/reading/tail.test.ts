@@ -6,9 +6,9 @@ import { limits as standardLimits } from '../../src/config/limits.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { ReadableJournals } from '../../src/reading/journals.ts';
 import { follow } from '../../src/reading/tail.ts';
-import { gate } from '../support/gate.ts';
 import { diskWith, FIRST, quiet, segment } from '../support/segments.ts';
 import { eventually } from '../support/tools.ts';
+import { gate } from '../world/gate.ts';
 
 /** Readings get all of the time, also right after a report. */
 const limits = { ...standardLimits, readIdleMs: -1 };

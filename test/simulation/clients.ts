@@ -4,8 +4,8 @@
  */
 
 import type { HttpCall, NoReply } from '../../src/client/connection.ts';
-import type { Network } from './network.ts';
-import { Incarnation, type World } from './world.ts';
+import type { Network } from '../world/network.ts';
+import { Incarnation, type World } from '../world/time.ts';
 
 /** What a client wants recorded. */
 export interface Wanted {

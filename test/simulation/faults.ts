@@ -4,7 +4,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import { Chance } from './chance.ts';
+import { Chance } from '../world/chance.ts';
 
 const diskKinds = [
   'torn write',

@@ -3,6 +3,8 @@
 import { exitCodes } from '../../src/config/exit-codes.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { StartError } from '../../src/service/start-error.ts';
+import { type Delivered, Network } from '../world/network.ts';
+import { World } from '../world/time.ts';
 import { type Access, Client } from './clients.ts';
 import type { Engine } from './engines/engine.ts';
 import { openEngines, planEngineFaults } from './engines/engines.ts';
@@ -21,7 +23,6 @@ import {
 import { strikeRequests } from './links.ts';
 import { Machine, type MachineJournal, type MachineOptions, type Watcher } from './machine.ts';
 import { askServices } from './monitor.ts';
-import { type Delivered, Network } from './network.ts';
 import { Operator } from './operator/operator.ts';
 import type { Place } from './oracle/destinations.ts';
 import { Oracle } from './oracle/oracle.ts';
@@ -32,7 +33,6 @@ import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
 import { silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
 import { Upstream } from './upstream.ts';
-import { World } from './world.ts';
 
 const HEALING_MS = 3_600_000;
 const HEALING_STEPS = 400_000;

@@ -1,10 +1,10 @@
 /** What goes wrong with requests on their way: as the plan says, and with a few on each link by chance. */
 
 import type { HttpReply } from '../../src/client/connection.ts';
-import { type Chance, Strikes } from './chance.ts';
+import { type Chance, Strikes } from '../world/chance.ts';
+import { GATEWAY, type MessageFault } from '../world/network.ts';
 import { type FaultKind, type LinkFault, type PlannedFault, requestKinds } from './faults.ts';
 import type { Machine } from './machine.ts';
-import { GATEWAY, type MessageFault } from './network.ts';
 import type { Targets } from './strikes.ts';
 
 /** Between two strikes at the requests on one link: three of a hundred. */

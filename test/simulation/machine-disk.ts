@@ -5,8 +5,8 @@
 
 import type { Disk, LogFile, NewFile, ReadOptions, SlotFile } from '../../src/journal/disk.ts';
 import type { Space } from '../../src/journal/space.ts';
-import { type Call, type Fault, type FileRemains, SimulatedDisk } from '../support/simulated-disk.ts';
-import { Incarnation, type WallClock, type World } from './world.ts';
+import { type Call, type Fault, type FileRemains, SimulatedDisk } from '../world/simulated-disk.ts';
+import { Incarnation, type WallClock, type World } from '../world/time.ts';
 
 /** Called before each disk call, with the bytes that it writes; what it returns happens in place of the call. */
 export type FaultOf = (call: Call, name: string, bytes: number, folder: string) => Fault;

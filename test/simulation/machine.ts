@@ -21,10 +21,10 @@ import type { Disk } from '../../src/journal/disk.ts';
 import { type Durable, InUseError, type Lock } from '../../src/journal/lock.ts';
 import { type Service, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import type { Delivered, Network, Server } from '../world/network.ts';
+import type { SimulatedDisk } from '../world/simulated-disk.ts';
+import { Incarnation, MachineClock, type World } from '../world/time.ts';
 import { MachineDisk, type PowerCut } from './machine-disk.ts';
-import type { Delivered, Network, Server } from './network.ts';
-import { Incarnation, MachineClock, type World } from './world.ts';
 
 export interface MachineOptions {
   readonly name: string;

@@ -4,9 +4,9 @@
  */
 
 import type { HttpReply, NoReply } from '../../src/client/connection.ts';
+import { GATEWAY, type Network } from '../world/network.ts';
+import { Incarnation, type World } from '../world/time.ts';
 import type { Access } from './clients.ts';
-import { GATEWAY, type Network } from './network.ts';
-import { Incarnation, type World } from './world.ts';
 
 /** What the oracle knows of the journal that is read. */
 export interface ReadJournal {

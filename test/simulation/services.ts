@@ -1,7 +1,7 @@
 /** Which services a life has, what they forward to, and the files that their operators wrote. */
 
 import { sha256 } from '../../src/deployments/tokens.ts';
-import type { Chance } from './chance.ts';
+import type { Chance } from '../world/chance.ts';
 import { engineServices } from './engines/engines.ts';
 import type { MachineOptions } from './machine.ts';
 import { putFile } from './replaced/files.ts';

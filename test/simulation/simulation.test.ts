@@ -6,16 +6,16 @@ import { test } from 'node:test';
 import { allMutants } from '../faults/mutants/mutant.ts';
 import { rounds } from '../support/long.ts';
 import { newFolder } from '../support/program.ts';
+import { Chance } from '../world/chance.ts';
+import type { MessageFault } from '../world/network.ts';
+import { World } from '../world/time.ts';
 import { bundleSimulation, live } from './bundle.ts';
-import { Chance } from './chance.ts';
 import { endsOf, type FaultKind, faultKinds, planFaults, requestKinds } from './faults.ts';
 import { strikeRequests } from './links.ts';
-import type { MessageFault } from './network.ts';
 import { optionsOf, type Replay } from './runner/replay.ts';
 import { idleReason, savedLives } from './runner/saved.ts';
 import { promiseOf, shrink } from './runner/shrink.ts';
 import type { Targets } from './strikes.ts';
-import { World } from './world.ts';
 
 test('the same seed gives the same life, in which every promise is kept', async (t) => {
   const bundle = join(newFolder(t), 'simulation.mjs');

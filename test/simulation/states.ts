@@ -6,9 +6,9 @@
 import { limits } from '../../src/config/limits.ts';
 import type { Reply } from '../../src/http/message.ts';
 import { verify } from '../../src/journal/look/verify.ts';
-import type { SimulatedDisk } from '../support/simulated-disk.ts';
+import type { Delivered } from '../world/network.ts';
+import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import type { Machine } from './machine.ts';
-import type { Delivered } from './network.ts';
 import type { EngineState, StateName } from './runner/expected.ts';
 
 /** The states of a journal by the first words of the log line about them. */

@@ -6,15 +6,15 @@
 import { crc32 } from 'node:zlib';
 import { crcBefore } from '../../src/journal/line/chain.ts';
 import { hex } from '../../src/journal/line/record.ts';
-import type { Chance } from './chance.ts';
+import type { Chance } from '../world/chance.ts';
+import type { Network } from '../world/network.ts';
+import { Incarnation, type World } from '../world/time.ts';
 import type { Machine, MachineJournal } from './machine.ts';
-import type { Network } from './network.ts';
 import { linesThere } from './operator/checks.ts';
 import { sourceOf } from './oracle/destinations.ts';
 import type { SeenLine } from './oracle/journal-view.ts';
 import type { Oracle } from './oracle/oracle.ts';
 import { tokenOf } from './services.ts';
-import { Incarnation, type World } from './world.ts';
 
 interface Parts {
   readonly world: World;

@@ -1,16 +1,16 @@
 /** What each fault does, and to whom. A fault is counted when it has really happened. */
 
-import { type Call, type Fault, type FileRemains, systemError } from '../support/simulated-disk.ts';
-import { Chance, Strikes } from './chance.ts';
+import { Chance, Strikes } from '../world/chance.ts';
+import type { Link, Network } from '../world/network.ts';
+import { type Call, type Fault, type FileRemains, systemError } from '../world/simulated-disk.ts';
+import type { World } from '../world/time.ts';
 import type { Engine } from './engines/engine.ts';
 import type { FaultKind, PlannedFault, StartFault } from './faults.ts';
 import { disturbLink } from './links.ts';
 import type { Machine } from './machine.ts';
 import type { FaultOf, PowerCut } from './machine-disk.ts';
-import type { Link, Network } from './network.ts';
 import type { Operator } from './operator/operator.ts';
 import type { Upstream } from './upstream.ts';
-import type { World } from './world.ts';
 
 /** What faults can strike. */
 export interface Targets {

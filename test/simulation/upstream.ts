@@ -2,9 +2,9 @@
 
 import { crc32 } from 'node:zlib';
 import { type HttpRequest, replyOf, type Scripted } from '../world/http.ts';
+import type { Delivered, Network } from '../world/network.ts';
 import { FAILED, PlainModel } from '../world/plain-upstream.ts';
-import type { Delivered, Network } from './network.ts';
-import { Incarnation, type World } from './world.ts';
+import { Incarnation, type World } from '../world/time.ts';
 
 /** It refuses one of so many events, and all of one of so many stretches of 4 s. */
 const REFUSED = { events: 80, stretches: 100 };

@@ -8,8 +8,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
+import { listenOn } from '../world/http-server.ts';
 import { freePort, newFolder, root, type Scope } from './program.ts';
-import { listenOn } from './sent-lines.ts';
 import { HANG_MS, within } from './tools.ts';
 
 const python = process.env['ASSETLOG_TEST_CHDB'];

@@ -1,8 +1,8 @@
 /** A TCP proxy that closes connections after a number of bytes, so that requests and replies are cut anywhere. */
 
 import { createConnection, createServer, type Socket } from 'node:net';
+import { listenOn } from '../world/http-server.ts';
 import type { Scope } from './program.ts';
-import { listenOn } from './sent-lines.ts';
 
 /** The number of bytes that a connection passes on, each way, before both ends are closed. */
 export interface Cut {

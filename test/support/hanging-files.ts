@@ -2,7 +2,7 @@
 
 import fs from 'node:fs/promises';
 import { syncBuiltinESMExports } from 'node:module';
-import { type Gate, gate } from './gate.ts';
+import { type Gate, gate } from '../world/gate.ts';
 import type { Scope } from './program.ts';
 
 export interface HangingFiles extends Gate {

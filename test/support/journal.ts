@@ -10,8 +10,8 @@ import type { ChainPosition } from '../../src/journal/line/record.ts';
 import type { JournalOptions } from '../../src/journal/options.ts';
 import { segmentFirstSeq } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 import { eventOf, type PlainEvent } from './plain-event.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
 
 /** A disk that failed is tried again after 20 ms. Idempotency keys are checked against the lines of each closed file. */
 export const quickLimits = { ...standardLimits, probeMs: 20, openRetryMs: 20, keyCheckBytesMax: 2 ** 20 };

@@ -8,9 +8,9 @@ import type { ReadableDisk } from '../../src/journal/disk.ts';
 import type { JournalOptions } from '../../src/journal/options.ts';
 import { OwnProgress } from '../../src/journal/progress.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import type { SimulatedDisk } from '../world/simulated-disk.ts';
 import { createJournal, quickLimits, type TestJournal } from './journal.ts';
 import type { PlainEvent } from './plain-event.ts';
-import type { SimulatedDisk } from './simulated-disk.ts';
 
 export interface KeptJournal extends TestJournal {
   readonly disk: SimulatedDisk;

@@ -3,8 +3,8 @@
 import { type ChainPosition, encodeBatch } from '../../src/journal/line/record.ts';
 import { segmentName } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 import { encodeMembers, type PlainEvent } from './plain-event.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
 
 export const FIRST = segmentName(1);
 export const START: ChainPosition = { seq: 1, crc: 0 };

@@ -4,8 +4,6 @@ import { encodeBatch } from '../../src/journal/line/record.ts';
 import { Line } from '../../src/journal/look/reading.ts';
 import { encodeMembers, type PlainEvent } from './plain-event.ts';
 
-export * from '../world/http-server.ts';
-
 /** @returns these events as journal lines, in one chunk of the file */
 export function linesOf(
   events: readonly PlainEvent[],

@@ -4,8 +4,8 @@ import { type Config, readConfig } from '../../src/config/config.ts';
 import { type Limits, limits as standardLimits } from '../../src/config/limits.ts';
 import { type Service, type ServiceParts, startService } from '../../src/service.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
+import { SimulatedDisk } from '../world/simulated-disk.ts';
 import { newFolder, type Scope } from './program.ts';
-import { SimulatedDisk } from './simulated-disk.ts';
 
 export interface Served extends Service {
   readonly data: string;

@@ -3,7 +3,7 @@
 import { createServer, type Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import type { Scope } from '../support/program.ts';
-import { listenOn } from '../support/sent-lines.ts';
+import { listenOn } from './http-server.ts';
 import { type ClientFrame, framesIn, infoOf, messageOf, NatsStream, type Published } from './nats.ts';
 
 /** An answer as JSON, or raw bytes in its place; an empty text is silence. */

@@ -9,8 +9,8 @@ import { type TestContext, test } from 'node:test';
 import { newToken } from '../../../src/deployments/tokens.ts';
 import { runHere } from '../../support/command-output.ts';
 import { newFolder } from '../../support/program.ts';
-import { listenOn } from '../../support/sent-lines.ts';
 import { HANG_MS, within } from '../../support/tools.ts';
+import { listenOn } from '../../world/http-server.ts';
 
 const MIB = 1024 * 1024;
 process.setMaxListeners(100); // each command with --follow listens for signals

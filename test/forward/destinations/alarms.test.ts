@@ -6,11 +6,11 @@ import { test } from 'node:test';
 import { forwardFile, forwardStatus, QUICK } from '../../support/forwarded.ts';
 import { newFolder, type Scope, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { type Got, startScripted } from '../../support/sent-lines.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import type { Scripted } from '../../world/http.ts';
+import { type Got, startScripted } from '../../world/http-server.ts';
+import { systemError } from '../../world/simulated-disk.ts';
 
 const NAME = 'alarms';
 const limits = { ...QUICK, staleCheckMs: 20 };

@@ -9,8 +9,8 @@ import type { AskableDestination } from '../../../src/forward/destinations/desti
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { hangFiles } from '../../support/hanging-files.ts';
 import { newFolder } from '../../support/program.ts';
-import { startScripted } from '../../support/sent-lines.ts';
 import { eventually, within } from '../../support/tools.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 const NEVER = new AbortController().signal;
 const limits: Limits = { ...standard, keptMs: 0, fileReadMs: 500 };

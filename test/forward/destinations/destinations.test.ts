@@ -11,8 +11,9 @@ import type { Asked, Batch, Opening, Sent } from '../../../src/forward/destinati
 import { type DestinationKind, traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { freePort, newFolder } from '../../support/program.ts';
-import { type Got, linesOf, listenOn, startScripted } from '../../support/sent-lines.ts';
+import { linesOf } from '../../support/sent-lines.ts';
 import type { Scripted } from '../../world/http.ts';
+import { type Got, listenOn, startScripted } from '../../world/http-server.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const HTML = '<!DOCTYPE html><title>proxy</title>';

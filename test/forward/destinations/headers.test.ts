@@ -12,10 +12,11 @@ import { runHere } from '../../support/command-output.ts';
 import { forwardFile, QUICK, stateIn } from '../../support/forwarded.ts';
 import { newFolder } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { linesOf, startScripted } from '../../support/sent-lines.ts';
+import { linesOf } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import type { Scripted } from '../../world/http.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 const SOURCE = '01a1fb95-0000-7000-8000-000000000001';
 const NEVER = new AbortController().signal;

@@ -10,10 +10,11 @@ import { StartError } from '../../../src/service/start-error.ts';
 import { deadLettersIn, forwardFile, QUICK, stateIn } from '../../support/forwarded.ts';
 import { eventsIn, freePort, newFolder, type Scope } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { type Got, linesOf, startScripted } from '../../support/sent-lines.ts';
+import { linesOf } from '../../support/sent-lines.ts';
 import { type Served, serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import type { Scripted } from '../../world/http.ts';
+import { type Got, startScripted } from '../../world/http-server.ts';
 
 const NAME = 'failed-checks';
 const limits = { ...QUICK, hookFailingMs: 100 };

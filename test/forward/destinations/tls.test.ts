@@ -13,8 +13,9 @@ import type { AskableDestination, Asked } from '../../../src/forward/destination
 import { traitsOf } from '../../../src/forward/destinations/kinds.ts';
 import { openNats } from '../../../src/forward/destinations/nats/nats.ts';
 import { newFolder } from '../../support/program.ts';
-import { linesOf, startScripted } from '../../support/sent-lines.ts';
+import { linesOf } from '../../support/sent-lines.ts';
 import { missing } from '../../support/tools.ts';
+import { startScripted } from '../../world/http-server.ts';
 import { startNatsStub } from '../../world/nats-server.ts';
 
 const skip = missing('openssl is missing', 'openssl', ['version']);

@@ -7,7 +7,7 @@ import { Sightings } from '../../../src/forward/hub/sightings.ts';
 import { createSnapshot } from '../../../src/forward/hub/snapshot.ts';
 import type { SourceQuery } from '../../../src/journal/look/source-state.ts';
 import { sourceOf } from '../../support/forwarding.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
+import { SimulatedDisk } from '../../world/simulated-disk.ts';
 
 const COUNT = 9;
 const ids = Array.from({ length: COUNT }, (_, at) => sourceOf(at));

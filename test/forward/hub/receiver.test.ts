@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { observation, SentJournal, sourceOf } from '../../support/forwarding.ts';
-import { gate } from '../../support/gate.ts';
-import { forwardedIn, OWN, TestHub } from '../../support/hub.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { gate } from '../../world/gate.ts';
+import { forwardedIn, OWN, TestHub } from '../../world/hub.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import { upTo } from '../scripted.ts';
 
 /** An event that was recorded first by another journal than the one that sends it, if that is given. */

@@ -6,13 +6,13 @@ import { limits } from '../../../src/config/limits.ts';
 import { planRepair } from '../../../src/journal/look/repair.ts';
 import { contentsOf } from '../../../src/journal/segments.ts';
 import { SentJournal, sourceOf } from '../../support/forwarding.ts';
-import { gate } from '../../support/gate.ts';
-import { forwardedIn, type HubParts, TestHub } from '../../support/hub.ts';
 import { sampled } from '../../support/long.ts';
-import { settled } from '../../support/power.ts';
-import { type Remains, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { carryOut, verify } from '../../support/standard-limits.ts';
 import { eventually } from '../../support/tools.ts';
+import { gate } from '../../world/gate.ts';
+import { forwardedIn, type HubParts, TestHub } from '../../world/hub.ts';
+import { settled } from '../../world/power.ts';
+import { type Remains, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import { upTo } from '../scripted.ts';
 
 const SNAPSHOT = 'forward-sources.json';

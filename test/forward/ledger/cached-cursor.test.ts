@@ -6,17 +6,17 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts';
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { eachCall, everyRemains } from '../../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { Model } from '../../world/destination.ts';
+import { eachCall, everyRemains } from '../../world/power.ts';
+import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import {
   type Bench,
   cursorOf,
   gone,
   hubAt,
   lettersOf,
-  Model,
   saveCursor,
   sendAll,
   seqsOf,

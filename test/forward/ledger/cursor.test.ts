@@ -13,9 +13,9 @@ import {
 } from '../../../src/forward/ledger/cursor.ts';
 import { KNOWN_PREFIX } from '../../../src/forward/source.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { eachCall, everyRemains, thrice } from '../../support/power.ts';
 import { newFolder } from '../../support/program.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eachCall, everyRemains, thrice } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const NAME = cursorName('hub');
 const NEVER = new Promise<never>(() => {});

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import type { Ledger, Step } from '../../../src/forward/ledger/ledger.ts';
 import { Line } from '../../../src/journal/look/reading.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { cursorOf, idOf, ledgerOf, lettersOf, Model, saveCursor, startPipe } from '../scripted.ts';
+import { Model } from '../../world/destination.ts';
+import { cursorOf, idOf, ledgerOf, lettersOf, saveCursor, startPipe } from '../scripted.ts';
 
 /** A ledger that is told other steps than its pipe says. */
 function withSteps(ledger: Ledger, told: (step: Step) => Step): Ledger {

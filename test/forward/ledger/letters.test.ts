@@ -11,10 +11,10 @@ import {
   readLetterStates,
 } from '../../../src/forward/ledger/letters.ts';
 import { openDisk } from '../../../src/journal/disk.ts';
-import { eachCall, everyRemains, thrice } from '../../support/power.ts';
 import { newFolder } from '../../support/program.ts';
 import { makeLines, START } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
+import { eachCall, everyRemains, thrice } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import { ledgerOf, lettersOf, openLetters, upTo } from '../scripted.ts';
 
 const NAME = deadLettersName('upstream');

@@ -13,19 +13,19 @@ import { OwnProgress } from '../../../src/journal/progress.ts';
 import type { Retain } from '../../../src/journal/retention.ts';
 import { contentsOf } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
-import { hold } from '../../support/gate.ts';
 import { openJournal, type TestJournal } from '../../support/journal.ts';
-import { eachCall, everyRemains, settled } from '../../support/power.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { Model } from '../../world/destination.ts';
+import { hold } from '../../world/gate.ts';
+import { eachCall, everyRemains, settled } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import {
   createPipe,
   diskFrom,
   ledgerOf,
   lettersOf,
   limits,
-  Model,
   openLetters,
   saveCursor,
   sendAll,

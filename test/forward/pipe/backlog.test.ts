@@ -7,8 +7,8 @@ import { Backlog } from '../../../src/forward/pipe/backlog.ts';
 import { OwnProgress } from '../../../src/journal/progress.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import { HANG_MS } from '../../support/tools.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { gone, limits } from '../scripted.ts';
 
 const LAST = 100;

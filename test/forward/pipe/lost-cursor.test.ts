@@ -14,15 +14,15 @@ import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
 import { diskWith, FIRST, segment, timed } from '../../support/segments.ts';
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { Model } from '../../world/destination.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import {
   diskFrom,
   gone,
   hubAt,
   lettersOf,
   loseCursor,
-  Model,
   saveCursor,
   sendAll,
   seqsOf,

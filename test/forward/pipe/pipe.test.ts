@@ -6,16 +6,15 @@ import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
-import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { byKind, Model } from '../../world/destination.ts';
+import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import {
-  byKind,
   diskFrom,
   gone,
   hubAt,
   lettersOf,
   loseCursor,
-  Model,
   saveCursor,
   sendAll,
   seqsOf,

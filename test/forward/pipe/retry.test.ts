@@ -6,10 +6,11 @@ import { limits } from '../../../src/config/limits.ts';
 import type { DeadLetter } from '../../../src/forward/ledger/letter.ts';
 import { readLetterStates } from '../../../src/forward/ledger/letters.ts';
 import { type Retry, type RetryResult, readRetry, retryName, writeRetry } from '../../../src/forward/pipe/retry.ts';
-import { eachCall, everyRemains } from '../../support/power.ts';
 import { makeLines } from '../../support/segments.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
-import { Model, openLetters, takeAsked } from '../scripted.ts';
+import { Model } from '../../world/destination.ts';
+import { eachCall, everyRemains } from '../../world/power.ts';
+import { SimulatedDisk } from '../../world/simulated-disk.ts';
+import { openLetters, takeAsked } from '../scripted.ts';
 
 const { lines } = makeLines(9);
 const time = '2026-11-20T15:19:45.266Z';

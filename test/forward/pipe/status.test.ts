@@ -9,10 +9,10 @@ import { forwardFile, forwardStatus, QUICK, stateIn } from '../../support/forwar
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { freePort, newFolder, type Scope } from '../../support/program.ts';
 import { report } from '../../support/report.ts';
-import { startScripted } from '../../support/sent-lines.ts';
 import { serve } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import { exception, Table } from '../../world/clickhouse.ts';
+import { startScripted } from '../../world/http-server.ts';
 import { errorOf } from '../../world/nats.ts';
 import { startNatsStub } from '../../world/nats-server.ts';
 

@@ -6,7 +6,8 @@ import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
 import { eventually } from '../../support/tools.ts';
-import { cursorOf, lettersOf, Model, saveCursor, sendAll, startPipe, upTo } from '../scripted.ts';
+import { Model } from '../../world/destination.ts';
+import { cursorOf, lettersOf, saveCursor, sendAll, startPipe, upTo } from '../scripted.ts';
 
 const destination = {
   to: 'hook+http://127.0.0.1:3000/…',

@@ -13,9 +13,9 @@ import type { DestinationSettings } from '../../../src/forward/settings.ts';
 import { page } from '../../support/handbook.ts';
 import { newFolder, root } from '../../support/program.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { listenOn, startScripted } from '../../support/sent-lines.ts';
-import { type SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { listenOn, startScripted } from '../../world/http-server.ts';
+import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 import { createPipe, idOf, limits } from '../scripted.ts';
 
 /** A pipe of a journal with 5 events. */

@@ -7,13 +7,13 @@ import { KeyMemory } from '../../../src/journal/keys/memory.ts';
 import type { JournalOptions } from '../../../src/journal/options.ts';
 import { segmentFirstSeq, sidecarName } from '../../../src/journal/segments.ts';
 import { Metrics } from '../../../src/telemetry/metrics.ts';
-import { hold } from '../../support/gate.ts';
 import { createJournal, quickLimits, type TestJournal } from '../../support/journal.ts';
 import { eventOf, type PlainEvent } from '../../support/plain-event.ts';
-import { settled } from '../../support/power.ts';
 import { FIRST, splitLines } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { hold } from '../../world/gate.ts';
+import { settled } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 function event(idempotencyKey: string | undefined, description = 'x', metadata?: string): PlainEvent {
   return { type: 'AssetMaterialization', assetKey: ['a'], description, metadata, idempotencyKey };

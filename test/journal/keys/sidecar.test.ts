@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { writeSidecar } from '../../../src/journal/keys/sidecar.ts';
 import { hashKey, KeyTable } from '../../../src/journal/keys/table.ts';
 import { segmentName, sidecarName } from '../../../src/journal/segments.ts';
-import { eachCall, remainsOf } from '../../support/power.ts';
 import { flip, makeLines } from '../../support/segments.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
 import { readSidecar } from '../../support/standard-limits.ts';
+import { eachCall, remainsOf } from '../../world/power.ts';
+import { SimulatedDisk } from '../../world/simulated-disk.ts';
 
 const FIRST_SEQ = 101;
 const FILE = segmentName(FIRST_SEQ);

@@ -10,10 +10,10 @@ import { DamagedError } from '../../../src/journal/open/recovery.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { openJournal } from '../../support/journal.ts';
 import { rounds } from '../../support/long.ts';
-import { eachCall, remainsOf, type Trial } from '../../support/power.ts';
 import { diskWith, FIRST, filesOf, flip, makeLines, segment, splitLines } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { verify } from '../../support/standard-limits.ts';
+import { eachCall, remainsOf, type Trial } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const FOURTH = segmentName(4);
 const SEVENTH = segmentName(7);

@@ -9,7 +9,6 @@ import { markCleanStop, type StopEnd } from '../../../src/journal/open/clean-sto
 import { afterGone, goneName, goneRange, segmentName } from '../../../src/journal/segments.ts';
 import { damaged } from '../../support/damage.ts';
 import { rounds } from '../../support/long.ts';
-import { eachCall } from '../../support/power.ts';
 import { type Finished, newFolder, run } from '../../support/program.ts';
 import { randomFrom } from '../../support/random.ts';
 import { readLines } from '../../support/read-lines.ts';
@@ -26,8 +25,9 @@ import {
   segment,
   splitLines,
 } from '../../support/segments.ts';
-import { type Remains, SimulatedDisk } from '../../support/simulated-disk.ts';
 import { carryOut, recover, verify } from '../../support/standard-limits.ts';
+import { eachCall } from '../../world/power.ts';
+import { type Remains, SimulatedDisk } from '../../world/simulated-disk.ts';
 
 const SIDE = 'damaged-now';
 const LINES = 12;

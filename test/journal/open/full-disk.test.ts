@@ -6,8 +6,8 @@ import type { JournalOptions } from '../../../src/journal/options.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { createJournal, openJournal, quickLimits, recorded } from '../../support/journal.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 test('a start on a full disk waits for space, logs it once, and then opens', async () => {
   const disk = new SimulatedDisk();

@@ -17,7 +17,6 @@ import {
 } from '../../../src/journal/open/recovery.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
-import { eachCall } from '../../support/power.ts';
 import {
   diskWith,
   FIRST,
@@ -29,8 +28,9 @@ import {
   START,
   segment,
 } from '../../support/segments.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { recover, verify } from '../../support/standard-limits.ts';
+import { eachCall } from '../../world/power.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const { bytes: three, lines, chain: afterThree } = makeLines(3);
 const [one, two, last] = lines as [Buffer, Buffer, Buffer];

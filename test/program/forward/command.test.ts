@@ -18,10 +18,10 @@ import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
 import { FIRST, plainEvent, START, splitLines } from '../../support/segments.ts';
-import { startScripted } from '../../support/sent-lines.ts';
 import { lockFolder } from '../../support/standard-limits.ts';
 import { noTerminal, onTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 /** The time of the events: two hours ago. */
 const recorded = new Date(Date.now() - 7_200_000);

@@ -13,7 +13,7 @@ import { forwardFile } from '../../support/forwarded.ts';
 import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { makeCertificate, withoutNginx } from '../../support/nginx.ts';
 import { newFolder, run, type Scope, startService } from '../../support/program.ts';
-import { listenOn, startScripted } from '../../support/sent-lines.ts';
+import { listenOn, startScripted } from '../../world/http-server.ts';
 
 /** @returns the exit code of `forward test`, and each line of its output */
 async function runTest(t: Scope, ...args: string[]): Promise<[code: unknown, ...lines: string[]]> {

@@ -8,13 +8,13 @@ import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { type Disk, openDisk as openRealDisk } from '../../../src/journal/disk.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { entryOf, host, REPORT, rewrite, writeDeployments } from '../../support/deployments.ts';
-import { gate } from '../../support/gate.ts';
 import { eventsIn, newFolder, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
-import { SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { askHolder, lockFolder } from '../../support/standard-limits.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, post, Wire } from '../../support/wire.ts';
+import { gate } from '../../world/gate.ts';
+import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 /** The entries of a service's folder that are not hidden. */
 const foldersIn = (data: string) => readdirSync(data).filter((name) => !name.startsWith('.'));

@@ -5,12 +5,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { limits } from '../../../src/config/limits.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
-import { gate } from '../../support/gate.ts';
 import { connectionsOf } from '../../support/metrics.ts';
 import { startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
+import { gate } from '../../world/gate.ts';
 
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');

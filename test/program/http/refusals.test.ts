@@ -6,8 +6,8 @@ import type { Limits } from '../../../src/config/limits.ts';
 import { entriesOf } from '../../support/log.ts';
 import { startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
 import { ask, errorOf, get, post } from '../../support/wire.ts';
+import { systemError } from '../../world/simulated-disk.ts';
 
 const READY = get('/readyz');
 const TARGET = '/report_asset_materialization/';

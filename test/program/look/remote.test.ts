@@ -15,9 +15,9 @@ import { writeDeployments } from '../../support/deployments.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { freePort, journalText, launch, newFolder, type Running, run, startService } from '../../support/program.ts';
 import { START } from '../../support/segments.ts';
-import { startScripted } from '../../support/sent-lines.ts';
 import { each, eventually } from '../../support/tools.ts';
 import { post, Wire } from '../../support/wire.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 const CHECKS = ['no_nulls', 'Größe'];
 

@@ -12,8 +12,8 @@ import { assertLineByLine } from '../../support/line-by-line.ts';
 import { rounds } from '../../support/long.ts';
 import { beforeBatches } from '../../support/older-program.ts';
 import { journalText, launch, newFolder, type Running, startService } from '../../support/program.ts';
-import { startScripted } from '../../support/sent-lines.ts';
 import { eventually } from '../../support/tools.ts';
+import { startScripted } from '../../world/http-server.ts';
 
 function linesOf(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `{"type":"observation","asset_key":"k${index + 1}"}`);

@@ -11,8 +11,8 @@ import { report, runHere } from '../../support/command-output.ts';
 import { writeDeployments } from '../../support/deployments.ts';
 import { freePort, journalText, launch, newFolder, run, startService } from '../../support/program.ts';
 import { record } from '../../support/report.ts';
-import { listenOn } from '../../support/sent-lines.ts';
 import { eventually, missing } from '../../support/tools.ts';
+import { listenOn } from '../../world/http-server.ts';
 
 const KEY = ['materialization', 'warehouse/orders'];
 

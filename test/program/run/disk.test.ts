@@ -12,9 +12,9 @@ import { host } from '../../support/deployments.ts';
 import { connectionsOf, metricsOf, samplesOf } from '../../support/metrics.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
-import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, get, post, Wire } from '../../support/wire.ts';
+import { type Call, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');

@@ -5,8 +5,8 @@ import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { version } from '../../../src/config/config.ts';
 import { freePort, run, startService } from '../../support/program.ts';
-import { listenOn } from '../../support/sent-lines.ts';
 import { ask, get, post, readFailure, Wire } from '../../support/wire.ts';
+import { listenOn } from '../../world/http-server.ts';
 
 test('health, metrics and the OpenAPI document are below the prefix, answer HEAD, and follow the access rules', async (t) => {
   const { port, url } = await startService(t, { args: ['--path-prefix', '/some/path/'] });

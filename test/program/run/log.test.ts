@@ -8,10 +8,10 @@ import { rewrite, writeDeployments } from '../../support/deployments.ts';
 import { entriesOf } from '../../support/log.ts';
 import { newFolder, startService } from '../../support/program.ts';
 import { serveSimulated } from '../../support/service.ts';
-import { systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, get, post, readFailure } from '../../support/wire.ts';
+import { systemError } from '../../world/simulated-disk.ts';
 
 const READY = get('/readyz');
 const CHECK = '/report_asset_check/';

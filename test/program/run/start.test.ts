@@ -9,14 +9,14 @@ import { promisify } from 'node:util';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { StartError } from '../../../src/service.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { hold } from '../../support/gate.ts';
 import { entriesOf } from '../../support/log.ts';
 import { eventsIn, freePort, newFolder, run, startService } from '../../support/program.ts';
 import { serve } from '../../support/service.ts';
-import { type Call, SimulatedDisk, systemError } from '../../support/simulated-disk.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually } from '../../support/tools.ts';
 import { ask, errorOf, get, post } from '../../support/wire.ts';
+import { hold } from '../../world/gate.ts';
+import { type Call, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
 
 const TARGET = '/report_asset_materialization/';
 const READY = get('/readyz');

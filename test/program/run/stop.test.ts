@@ -8,12 +8,12 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import { writeDeployments } from '../../support/deployments.ts';
-import { hold } from '../../support/gate.ts';
 import { launch, newFolder, type Running, run, type Scope, startService } from '../../support/program.ts';
 import { serve, serveSimulated } from '../../support/service.ts';
 import { noTerminal, serveOnTerminal } from '../../support/terminal.ts';
 import { eventually, HANG_MS, within } from '../../support/tools.ts';
 import { ask, get, post, Wire } from '../../support/wire.ts';
+import { hold } from '../../world/gate.ts';
 
 const TARGET = '/report_asset_materialization/';
 const LIVE = get('/livez');

@@ -12,10 +12,10 @@ import {
   Table,
 } from '../../world/clickhouse.ts';
 import { type HttpRequest, replyOf, type Scripted } from '../../world/http.ts';
-import type { Delivered, Network } from '../network.ts';
+import type { Delivered, Network } from '../../world/network.ts';
+import type { World } from '../../world/time.ts';
 import type { SeenLine } from '../oracle/journal-view.ts';
 import type { EngineState } from '../runner/expected.ts';
-import type { World } from '../world.ts';
 import { Engine, readLine } from './engine.ts';
 
 const SERVERS = 3;

@@ -1,9 +1,9 @@
 /** An engine that services forward to, as far as the oracle and the faults of a life know it: the lines that it has stored. */
 
-import type { Delivered, Network } from '../network.ts';
+import type { Delivered, Network } from '../../world/network.ts';
+import { Incarnation, type World } from '../../world/time.ts';
 import { lineOf, type SeenLine } from '../oracle/journal-view.ts';
 import type { EngineState } from '../runner/expected.ts';
-import { Incarnation, type World } from '../world.ts';
 
 /** A line that is durable there, and the id of the journal that it came from. */
 export interface Stored extends Pick<SeenLine, 'seq' | 'id' | 'time' | 'members'> {

@@ -1,13 +1,13 @@
 /** The engines of a life, the services that forward to them, and what goes wrong with them. */
 
-import type { Chance } from '../chance.ts';
+import type { Chance } from '../../world/chance.ts';
+import type { Network } from '../../world/network.ts';
+import type { World } from '../../world/time.ts';
 import { isLeftOut, type PlannedFault, type PlannedKind } from '../faults.ts';
-import type { Network } from '../network.ts';
 import { putFile } from '../replaced/files.ts';
 import { connectWith } from '../replaced/net.ts';
 import type { EngineState } from '../runner/expected.ts';
 import type { PlannedService } from '../services.ts';
-import type { World } from '../world.ts';
 import { Clickhouse } from './clickhouse.ts';
 import type { Engine } from './engine.ts';
 import { Nats } from './nats.ts';

@@ -6,11 +6,11 @@
 import type { Socket } from 'node:net';
 import type { HttpReply } from '../../../src/client/connection.ts';
 import { errorOf, framesIn, infoOf, messageOf, NatsStream, noResponders, type Published } from '../../world/nats.ts';
-import type { Delivered, MessageFault } from '../network.ts';
+import type { Delivered, MessageFault } from '../../world/network.ts';
+import { SimulatedSocket } from '../../world/simulated-socket.ts';
 import type { SeenLine } from '../oracle/journal-view.ts';
 import { theWorld } from '../replaced/globals.ts';
 import { Engine, type EngineFault, readLine } from './engine.ts';
-import { SimulatedSocket } from './socket.ts';
 
 const NODES = 3;
 const FIRST_PORT = 4222;

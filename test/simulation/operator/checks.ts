@@ -1,7 +1,7 @@
 /** What backups and repairs promise, checked with the parser of the oracle. */
 
 import type { GoneRange } from '../../../src/journal/segments.ts';
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { JournalView, SeenLine } from '../oracle/journal-view.ts';
 import { lettersOf } from '../oracle/letters-view.ts';

@@ -1,8 +1,8 @@
 /** Ways in which a person breaks a journal whose service is down, and what a start and a repair owe after that. */
 
 import { contentsOf } from '../../../src/journal/segments.ts';
-import { SimulatedDisk } from '../../support/simulated-disk.ts';
-import type { Chance } from '../chance.ts';
+import type { Chance } from '../../world/chance.ts';
+import { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { markedIn } from '../oracle/destinations.ts';
 import { filesOf } from './folder.ts';
 

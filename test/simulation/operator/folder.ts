@@ -1,6 +1,6 @@
 /** What the folder of a simulated disk says, for the oracle and for operators, with readers of their own. */
 
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 
 /** What `forward status` shows of a destination. */
 export interface ShownState {

@@ -1,7 +1,7 @@
 /** How far a destination is, as its cursor says on the disk: two slots of 512 bytes, of which the valid one with the larger number counts. */
 
 import { crc32 } from 'node:zlib';
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import type { Destination } from './destinations.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import { crc32 } from 'node:zlib';
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { History } from './history.ts';
 
 /** A line of a journal, as far as the oracle compares it. */

@@ -1,6 +1,6 @@
 /** What an observer knows of the dead letters of one destination, from their durable bytes, with a parser of its own. */
 
-import type { SimulatedDisk } from '../../support/simulated-disk.ts';
+import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 
 interface Letter {
   readonly outcome: string;

@@ -6,8 +6,8 @@
 
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { Reply } from '../../../src/http/message.ts';
+import type { Delivered } from '../../world/network.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
-import type { Delivered } from '../network.ts';
 import { ONCE } from '../services.ts';
 import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import {

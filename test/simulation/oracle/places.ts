@@ -1,8 +1,8 @@
 /** What hubs, engines and plain upstreams may have of the journals that are forwarded to them. */
 
 import type { Reply } from '../../../src/http/message.ts';
+import type { Delivered } from '../../world/network.ts';
 import type { Engine } from '../engines/engine.ts';
-import type { Delivered } from '../network.ts';
 import { ONCE } from '../services.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Destination, sourceOf, type Watched } from './destinations.ts';

@@ -1,6 +1,6 @@
 /** What readers are shown: only lines that are durable, as they are there, and what follows from them. */
 
-import type { Delivered } from '../network.ts';
+import type { Delivered } from '../../world/network.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;

@@ -1,9 +1,9 @@
 /** What a reply to a report says about the journal, and that each request gets one, also if the service stops. */
 
 import type { CutReply, ItemProblem, Reply } from '../../../src/http/message.ts';
+import type { Delivered } from '../../world/network.ts';
+import type { Incarnation } from '../../world/time.ts';
 import type { MachineJournal } from '../machine.ts';
-import type { Delivered } from '../network.ts';
-import type { Incarnation } from '../world.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 import { differing, eventsIn, type SentEvent } from './sent.ts';
 

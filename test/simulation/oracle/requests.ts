@@ -1,6 +1,6 @@
 /** What of a journal is durable before a request with its events leaves: a crash at that moment loses nothing that would be needed. */
 
-import type { Delivered } from '../network.ts';
+import type { Delivered } from '../../world/network.ts';
 import { durableCursor } from './cursor.ts';
 import { type Destination, hostOf, sourceOf, type Watched } from './destinations.ts';
 

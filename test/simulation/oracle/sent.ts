@@ -1,7 +1,7 @@
 /** What a client asked a service to record, and whether a line says just that. Both are read without the parsers of the service. */
 
 import { isDeepStrictEqual } from 'node:util';
-import type { Delivered } from '../network.ts';
+import type { Delivered } from '../../world/network.ts';
 import type { SeenLine } from './journal-view.ts';
 
 /** One event of a report. */

@@ -1,6 +1,6 @@
 /** Replaces the clocks, timers and chance of this process by those of a world. The bundle replaces `node:timers/promises` and `node:crypto`. */
 
-import type { Planned, World } from '../world.ts';
+import type { Planned, World } from '../../world/time.ts';
 
 let world: World | undefined;
 

@@ -1,9 +1,9 @@
 /** A connection of a service, as far as the client of NATS uses one. Bytes arrive in order, or none any more. */
 
 import { EventEmitter } from 'node:events';
-import { systemError } from '../../support/simulated-disk.ts';
-import type { Link } from '../network.ts';
-import type { Incarnation, World } from '../world.ts';
+import type { Link } from './network.ts';
+import { systemError } from './simulated-disk.ts';
+import type { Incarnation, World } from './time.ts';
 
 export interface SocketParts {
   readonly world: World;

@@ -11,8 +11,8 @@ import { OwnProgress } from '../../src/journal/progress.ts';
 import type { Retain } from '../../src/journal/retention.ts';
 import { contentsOf } from '../../src/journal/segments.ts';
 import { createNotices } from '../../src/telemetry/log.ts';
-import { type SentJournal, sourceOf } from './forwarding.ts';
-import { eventOf } from './plain-event.ts';
+import { type SentJournal, sourceOf } from '../support/forwarding.ts';
+import { eventOf } from '../support/plain-event.ts';
 import type { SimulatedDisk } from './simulated-disk.ts';
 
 export const readItem = itemReader(standardLimits);

@@ -1,7 +1,7 @@
 /** Repeats an action on a simulated disk, with each of its calls in turn failing or being the last before a power cut. */
 
 import { setImmediate as turn } from 'node:timers/promises';
-import { sampledCalls } from './long.ts';
+import { sampledCalls } from '../support/long.ts';
 import { failingCall, type Remains, type SimulatedDisk } from './simulated-disk.ts';
 
 /** All combinations of what a power cut leaves of the folder's changes, of unsynced bytes, and in the sector after them. */

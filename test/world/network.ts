@@ -5,9 +5,9 @@
 
 import { gunzipSync } from 'node:zlib';
 import { type HttpCall, type HttpClient, type HttpReply, NoReply } from '../../src/client/connection.ts';
+import type { RequestKind } from '../simulation/faults.ts';
 import type { Chance } from './chance.ts';
-import type { RequestKind } from './faults.ts';
-import type { Incarnation, World } from './world.ts';
+import type { Incarnation, World } from './time.ts';
 
 /** What a gateway calls itself when it refuses a request in the place of a service. */
 export const GATEWAY = 'the simulated gateway';
@@ -27,7 +27,7 @@ export interface Delivered {
   readonly onPiece?: (text: string) => void;
   /** Whether its sender does not wait for the reply any more. */
   readonly isGone?: () => boolean;
-  /** Whether it is one that came twice, of which its sender does not know. */
+  /** Whether the request came twice, which its sender does not know. */
   readonly isCopy?: boolean;
 }
 
@@ -281,7 +281,7 @@ export class Network {
 }
 
 function requestOf(url: URL, { method, headers = {}, token, body = '' }: HttpCall): Delivered {
-  // As `http/socket/unpacker.ts`, whose threads have no place in virtual time.
+  // `http/socket/unpacker.ts` does the same in threads, which have no place in virtual time.
   const bytes = headers['Content-Encoding'] === 'gzip' ? gunzipSync(body) : Buffer.from(body);
   const sent: Record<string, string> = { Host: url.host, ...headers };
   if (token !== undefined) sent[token.name] = token.token;

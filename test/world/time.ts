@@ -41,7 +41,7 @@ export class Incarnation {
   readonly chance: Chance;
   readonly startedMs: number;
   isAlive = true;
-  /** Calls that change its disk, of which it has not heard that they have ended. */
+  /** Calls that change its disk, and have not returned. */
   changes = 0;
 
   constructor(world: World, name: string, clock: WallClock) {
