@@ -128,11 +128,10 @@ export class Oracle {
   }
 
   /** A journal and its destinations, and itself and what it is a destination of, are not compared until they agree again. */
-  #part(journal: MachineJournal, isForGood = false): void {
+  #part(journal: MachineJournal): void {
     for (const { journal: from, sendsTo, view } of this.#watched.values())
       for (const destination of sendsTo)
-        if (from === journal || destination.to === journal)
-          destination.apartUntil = isForGood ? Number.POSITIVE_INFINITY : view.lastSeq;
+        if (from === journal || destination.to === journal) destination.apartUntil = view.lastSeq;
   }
 
   /** A copy of the folder of another machine begins to run. */
@@ -140,7 +139,14 @@ export class Oracle {
     this.look(original);
     this.watch(copy, this.destinationsOf(original));
     this.#of(copy).view = this.viewOf(original).copiedTo(copy.disk);
-    for (const one of [copy, original]) this.#part(one, true);
+    for (const one of [copy, original]) this.#part(one);
+  }
+
+  /** Whether a copy of the folder of a machine runs beside it: of two with one id, a hub has the events of one. */
+  #hasCopy({ machine }: MachineJournal): boolean {
+    const isCopy = (other: MachineJournal) =>
+      other.machine !== machine && other.machine.options.args === machine.options.args;
+    return [...this.#watched.keys()].some(isCopy);
   }
 
   /** The folder of a copy is thrown away: what its destinations do not have is not the service's to keep. */
@@ -455,7 +461,7 @@ export class Oracle {
   #join({ journal, view }: Watched, destination: Destination): void {
     const { name, to, apartUntil = 0 } = destination;
     const seq = durableCursor(journal.disk, name)?.seq;
-    if (seq === undefined || seq < apartUntil) return;
+    if (seq === undefined || seq < apartUntil || this.#hasCopy(journal)) return;
     const lines = [...view.lines.values()].filter((line) => line.seq <= seq);
     if (this.#unsettledAt(journal, [destination], lines) !== undefined) return;
     const source = sourceOf(journal);
