@@ -15,8 +15,12 @@ import { type Deployments, findToken } from './tokens.ts';
  *   for a path without the prefix
  */
 export function deploymentIn(path: string, pathPrefix: string): string {
-  const under = path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
-  return under.split('/', 1)[0] ?? '';
+  return belowPrefix(path, pathPrefix).split('/', 1)[0] ?? '';
+}
+
+/** @returns empty if the path is not below the prefix */
+function belowPrefix(path: string, pathPrefix: string): string {
+  return path.startsWith(`${pathPrefix}/`) ? path.slice(pathPrefix.length + 1) : '';
 }
 
 export interface AuthenticatorParts {
@@ -77,7 +81,8 @@ export function createAuthenticator({
     const address = clientAddress(socket?.remoteAddress ?? '', fields.raw);
     const { count, waitMs } = failures.add(address, now);
     metrics.authFailures += 1;
-    const failure = { id: incoming.id, address, count, deployment: name, token };
+    const below = belowPrefix(path, pathPrefix);
+    const failure = { id: incoming.id, address, count, path: below, deployment: name, token };
     log.add(failure, known, now);
     const cause = () => shownReason(failure, known, now);
     if (waitMs === 0) throw new Refusal(401, error, { headers: challenge, cause });

@@ -15,7 +15,9 @@ export interface AuthenticationFailure {
   readonly address: string;
   /** Number of failures of the address within `failuresMs`, with this one. */
   readonly count: number;
-  /** The first component of the path, which need not be a deployment. */
+  /** The path below the prefix. */
+  readonly path: string;
+  /** Its first component, which need not be a deployment. */
   readonly deployment: string;
   /** The text that was sent; undefined if none was. It is never logged. */
   readonly token: string | undefined;
@@ -58,12 +60,12 @@ export class FailureLog {
   }
 
   #write(failure: AuthenticationFailure, deployments: Deployments, nowMs: number, omitted: number): void {
-    const { id, address, deployment } = failure;
-    const tokens = findTokens(deployment, this.#isToken, shownCharactersMax);
+    const { id, address, path } = failure;
+    const tokens = findTokens(path, this.#isToken, shownCharactersMax); // one with slashes is more than the first component
     this.#notices.warn('a request without a valid token was refused', {
       request_id: id,
       address,
-      deployment: masked(deployment, tokens).slice(0, shownCharactersMax),
+      deployment: masked(path, tokens).split('/', 1)[0]!.slice(0, shownCharactersMax),
       ...reasonOf(failure, deployments, nowMs),
       omitted_since: omitted > 0 ? omitted : undefined,
     });
