@@ -149,6 +149,11 @@ export class Machine {
     this.#world.plan(0, 'starts', () => void this.#run(process), process);
   }
 
+  /** Whether it can be asked: a process that has begun may not listen yet. */
+  get isListening(): boolean {
+    return this.service !== undefined && this.#app !== undefined;
+  }
+
   /** What a monitor on the machine is answered, without a message and in no time: it changes nothing of a life. */
   async ask(target: string): Promise<HttpReply> {
     const request = { method: 'GET', target, host: this.name, headers: ['Host', this.name], body: Buffer.alloc(0) };

@@ -10,7 +10,7 @@ import type { Oracle } from './oracle/oracle.ts';
 /** A disk that works again has been tried by then, and a service that began has opened its journal. */
 const QUIET_MS = 20_000;
 /** Why a service is not ready though its disk works. */
-const WAITS = /has not received event|has to have each event/;
+const WAITS = /has not received event|has to have each event|the service is stopping/;
 
 interface ListedSource {
   readonly id: string;
@@ -28,11 +28,13 @@ export async function askServices(
   nowMs: number,
   isAtRest: boolean,
 ): Promise<void> {
-  for (const machine of machines.filter(({ service }) => service !== undefined)) {
+  for (const machine of machines) {
     const isLocal = machine.config.deployments === '';
     const [journal] = machine.journals as [MachineJournal];
-    const problems = [await wrongReadiness(machine, nowMs, isAtRest)];
-    if (isLocal) problems.push(wrongMetrics(oracle, journal, (await machine.ask('/metrics')).body, isAtRest));
+    const problems: (string | undefined)[] = [];
+    if (machine.isListening) problems.push(await wrongReadiness(machine, nowMs, isAtRest));
+    if (machine.isListening && isLocal)
+      problems.push(wrongMetrics(oracle, journal, (await machine.ask('/metrics')).body, isAtRest));
     // These read the disk, which takes time.
     if (isAtRest && isLocal) problems.push(await wrongSources(oracle, journal));
     if (isAtRest) for (const one of machine.journals) problems.push(await wrongStatus(oracle, one));
