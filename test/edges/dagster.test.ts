@@ -11,10 +11,8 @@ import { alarmsOf, Evaluator, type Stored, seqsOf, Ticks, versions } from '../su
 import { entryOf, rewrite } from '../support/deployments.ts';
 import { newFolder, startService } from '../support/program.ts';
 import { named, record, report, reportLines } from '../support/report.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, upTo } from '../support/tools.ts';
 import { listenOn } from '../world/http-server.ts';
-
-const from = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
 for (const { name, python, skip, hasCheckPartitions } of versions) {
   test(name, { skip }, async (all) => {
@@ -121,8 +119,8 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       const service = await startService(t);
       const ticks = ticksOf(service.url, { TICK_EVENTS: 4 });
       await report(service, named('a', 6));
-      assert.deepEqual(seqsOf((await ticks.tick()).stored), from(1, 4));
-      assert.deepEqual(seqsOf((await ticks.tick()).stored), from(5, 6));
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), upTo(4));
+      assert.deepEqual(seqsOf((await ticks.tick()).stored), upTo(6, 5));
       assert.deepEqual(await ticks.tick(), { stored: [], lines: [], given: 0, message: '0 events, up to seq 6' });
       await report(service, ['b/x', 'c', 'b/y', 'c', 'c']);
       const settings = { KEY_PREFIX: 'b' };
@@ -139,7 +137,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       const service = await startService(t);
       const metadata = { rows: 10, took_s: 1.5, source: 'https://a.example', more: { a: [1, 2, 3] } };
       const item = (asset_key: string) => ({ type: 'observation', asset_key, metadata });
-      for (const _ of from(1, 5)) await reportLines(service, named('a', 1_000).map(item));
+      for (const _ of upTo(5)) await reportLines(service, named('a', 1_000).map(item));
       const ticks = ticksOf(service.url, { TICK_EVENTS: 5_000 });
       // Without the time in which Dagster stores them.
       const began = performance.now();
@@ -178,7 +176,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         const settings = { URL: other.url };
         const { stored, lines } = await ticks.tick({ settings });
         const problem = 'the journal began anew: it is read from its first event';
-        assert.deepEqual([alarmsOf(stored), lines, seqsOf(stored)], [[problem], [problem], from(1, count)]);
+        assert.deepEqual([alarmsOf(stored), lines, seqsOf(stored)], [[problem], [problem], upTo(count)]);
         await report(other, ['c']);
         const next = await ticks.tick();
         assert.deepEqual([seqsOf(next.stored), next.lines], [[count + 1], []]);
@@ -195,12 +193,12 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         service = await startService(t, { data });
         return { settings: { URL: service.url } };
       };
-      for (const _ of from(1, 30)) {
+      for (const _ of upTo(30)) {
         await report(service, ['a']);
         await ticks.tick();
       }
       let options = await restart(() => cpSync(data, backup, { recursive: true }));
-      for (const _ of from(1, 40)) {
+      for (const _ of upTo(40)) {
         await report(service, ['b']);
         await ticks.tick(options);
       }
@@ -213,7 +211,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       const { stored, lines } = await ticks.tick(options);
       const [again = 0] = seqsOf(stored);
       assert.ok(again > 1 && again <= 31, `${again} is the first that is read again`);
-      assert.deepEqual(seqsOf(stored), from(again, 80));
+      assert.deepEqual(seqsOf(stored), upTo(80, again));
       const problem = `the journal was replaced: events after ${again - 1} are read again`;
       assert.deepEqual([lines, alarmsOf(stored)], [[problem], [problem]]);
       assert.deepEqual((await ticks.tick()).message, '0 events, up to seq 80');
@@ -226,14 +224,14 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
       await ticks.tick();
       const body = { metadata: { text: 'x'.repeat(500) } };
       const fill = async () => {
-        for (const _ of from(1, 60)) await record(service, 'observation/b', { body });
+        for (const _ of upTo(60)) await record(service, 'observation/b', { body });
         return eventually('a removal', () => Number(service.events()[0]?.['seq']) > 10);
       };
       await fill();
       const first = Number(service.events()[0]?.['seq']);
       const { stored, lines } = await ticks.tick();
       const problem = `events 4 to ${first - 1} were removed before they were read`;
-      assert.deepEqual([lines, alarmsOf(stored), seqsOf(stored)], [[problem], [problem], from(first, 63)]);
+      assert.deepEqual([lines, alarmsOf(stored), seqsOf(stored)], [[problem], [problem], upTo(63, first)]);
       assert.deepEqual(await ticks.tick(), { stored: [], lines: [], given: 0, message: '0 events, up to seq 63' });
     });
 
@@ -249,7 +247,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         const url = `${service.url}/prod`;
         const body = { metadata: { text: 'x'.repeat(2_000) } };
         const headers = { 'Service-Cloud-Api-Token': token };
-        for (const _ of from(1, 50)) await record({ url }, 'observation/a', { body, headers });
+        for (const _ of upTo(50)) await record({ url }, 'observation/a', { body, headers });
         const cuts = [100, 400, 5_000, 60_000];
         const cutOf = (index: number) => ({ ...uncut, replyBytes: cuts[index] ?? Number.POSITIVE_INFINITY });
         const proxy = await startCuttingProxy(t, service.port, cutOf);
@@ -272,7 +270,7 @@ for (const { name, python, skip, hasCheckPartitions } of versions) {
         const settings = { TOKEN_FILE: file, URL: `http://127.0.0.1:${await listenOn(t, redirecting)}` };
         assert.match((await ticks.tick({ settings })).error ?? '', /answers 302/);
         assert.equal(asked, undefined);
-        assert.deepEqual(seqsOf((await ticks.tick({ settings: { URL: url } })).stored), from(1, 50));
+        assert.deepEqual(seqsOf((await ticks.tick({ settings: { URL: url } })).stored), upTo(50));
       },
     );
   });

@@ -8,20 +8,11 @@ import { type CursorValue, readCursor } from '../../src/forward/ledger/cursor.ts
 import { readBegin, readSource, SOURCE_FILE } from '../../src/forward/source.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { diskWith, FIRST, flip, makeLines } from '../support/segments.ts';
+import { upTo } from '../support/tools.ts';
 import { Model } from '../world/destination.ts';
 import { eachCall, everyRemains } from '../world/power.ts';
 import type { SimulatedDisk } from '../world/simulated-disk.ts';
-import {
-  cursorOf,
-  lettersOf,
-  openLetters,
-  saveCursor,
-  sendAll,
-  seqsOf,
-  UPSTREAM,
-  upTo,
-  writeStopped,
-} from './scripted.ts';
+import { cursorOf, lettersOf, openLetters, saveCursor, sendAll, seqsOf, UPSTREAM, writeStopped } from './scripted.ts';
 
 const { lines, bytes } = makeLines(12);
 const idOf = (seq: number): string => JSON.parse(`${lines[seq - 1]}`).id;

@@ -17,9 +17,8 @@ import {
 import { eventsIn, newFolder, startService } from '../support/program.ts';
 import { named, ok, report } from '../support/report.ts';
 import { serve } from '../support/service.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, upTo } from '../support/tools.ts';
 import { startPlainUpstream } from '../world/plain-server.ts';
-import { upTo } from './scripted.ts';
 
 const HOLDING = ['--segment-bytes', '4096', '--retain-bytes', '16384'];
 

@@ -18,7 +18,7 @@ import { contentsOf, goneName, segmentName } from '../../src/journal/segments.ts
 import { createNotices, type Notices } from '../../src/telemetry/log.ts';
 import { SOURCE } from '../support/forwarding.ts';
 import { diskWith, segment } from '../support/segments.ts';
-import { eventually } from '../support/tools.ts';
+import { eventually, upTo } from '../support/tools.ts';
 import { Model } from '../world/destination.ts';
 import type { SimulatedDisk } from '../world/simulated-disk.ts';
 
@@ -44,8 +44,6 @@ export const UPSTREAM: DestinationSettings = {
   begin: 'first',
   hold: true,
 };
-
-export const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, at) => first + at);
 
 /** A journal whose events before `first` were removed by retention. */
 export function diskFrom(first: number, count: number): SimulatedDisk {

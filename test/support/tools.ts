@@ -56,3 +56,8 @@ export async function each<Value>(
     }),
   );
 }
+
+/** @returns the seqs from `first` to `last` */
+export function upTo(last: number, first = 1): number[] {
+  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
+}

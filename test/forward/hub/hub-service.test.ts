@@ -11,8 +11,7 @@ import { seqsAt, sourceIn } from '../../support/forwarded.ts';
 import { askHub, SentJournal, SOURCE } from '../../support/forwarding.ts';
 import { newFolder, type Scope, startService } from '../../support/program.ts';
 import { serveReads } from '../../support/reading.ts';
-import { eventually } from '../../support/tools.ts';
-import { upTo } from '../scripted.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 
 const TOKEN_HEADER = 'Service-Cloud-Api-Token';
 

@@ -8,7 +8,7 @@ import { askHub, observation, put, SentJournal, SOURCE, sourceOf } from '../../s
 import { eventsIn } from '../../support/program.ts';
 import { makeLines } from '../../support/segments.ts';
 import { serve } from '../../support/service.ts';
-import { upTo } from '../scripted.ts';
+import { upTo } from '../../support/tools.ts';
 
 test('a hub says how far it is, records what is new, and keeps id, source, seq and first time of each event', async (t) => {
   const hub = await serve(t);

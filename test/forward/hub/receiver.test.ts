@@ -5,11 +5,10 @@ import { test } from 'node:test';
 import { limits as standardLimits } from '../../../src/config/limits.ts';
 import { observation, SentJournal, sourceOf } from '../../support/forwarding.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { gate } from '../../world/gate.ts';
 import { forwardedIn, OWN, TestHub } from '../../world/hub.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import { upTo } from '../scripted.ts';
 
 /** An event that was recorded first by another journal than the one that sends it, if that is given. */
 function observationFrom(source?: string): PlainEvent {

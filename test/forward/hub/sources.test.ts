@@ -8,12 +8,11 @@ import { contentsOf } from '../../../src/journal/segments.ts';
 import { SentJournal, sourceOf } from '../../support/forwarding.ts';
 import { sampled } from '../../support/long.ts';
 import { carryOut, verify } from '../../support/standard-limits.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { gate } from '../../world/gate.ts';
 import { forwardedIn, type HubParts, TestHub } from '../../world/hub.ts';
 import { settled } from '../../world/power.ts';
 import { type Remains, SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import { upTo } from '../scripted.ts';
 
 const SNAPSHOT = 'forward-sources.json';
 /** Of about four events. */

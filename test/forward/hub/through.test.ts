@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { addThrough } from '../../../src/forward/hub/through.ts';
 import { sourceOf } from '../../support/forwarding.ts';
-import { upTo } from '../scripted.ts';
+import { upTo } from '../../support/tools.ts';
 
 const MAX = 5;
 

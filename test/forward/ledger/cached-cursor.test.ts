@@ -7,22 +7,11 @@ import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import { eachCall, everyRemains } from '../../world/power.ts';
 import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import {
-  type Bench,
-  cursorOf,
-  gone,
-  hubAt,
-  lettersOf,
-  saveCursor,
-  sendAll,
-  seqsOf,
-  startPipe,
-  upTo,
-} from '../scripted.ts';
+import { type Bench, cursorOf, gone, hubAt, lettersOf, saveCursor, sendAll, seqsOf, startPipe } from '../scripted.ts';
 
 const CURSOR = cursorName('upstream');
 const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;

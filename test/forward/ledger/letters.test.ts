@@ -13,9 +13,10 @@ import {
 import { openDisk } from '../../../src/journal/disk.ts';
 import { newFolder } from '../../support/program.ts';
 import { makeLines, START } from '../../support/segments.ts';
+import { upTo } from '../../support/tools.ts';
 import { eachCall, everyRemains, thrice } from '../../world/power.ts';
 import { SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import { ledgerOf, lettersOf, openLetters, upTo } from '../scripted.ts';
+import { ledgerOf, lettersOf, openLetters } from '../scripted.ts';
 
 const NAME = deadLettersName('upstream');
 const time = '2026-11-20T15:19:45.266Z';

@@ -15,7 +15,7 @@ import { contentsOf } from '../../../src/journal/segments.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
 import { openJournal, type TestJournal } from '../../support/journal.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import { hold } from '../../world/gate.ts';
 import { eachCall, everyRemains, settled } from '../../world/power.ts';
@@ -32,7 +32,6 @@ import {
   seqsOf,
   startPipe,
   UPSTREAM,
-  upTo,
 } from '../scripted.ts';
 
 /** @returns the seqs that open letters name as removed */

@@ -10,9 +10,9 @@ import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { readReported } from '../../../src/journal/line/reported.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
-import { startPipe, upTo } from '../scripted.ts';
+import { startPipe } from '../scripted.ts';
 
 const TIME = new Date('2026-11-20T15:19:45.266Z');
 

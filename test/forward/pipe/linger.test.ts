@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Batch, Sent } from '../../../src/forward/destinations/destination.ts';
 import { diskWith, FIRST, makeLines } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import { SimulatedDisk } from '../../world/simulated-disk.ts';
-import { type Bench, startPipe, upTo } from '../scripted.ts';
+import { type Bench, startPipe } from '../scripted.ts';
 
 /** Longer than any test takes. */
 const LONG_MS = 60_000;

@@ -14,7 +14,7 @@ import { metricsOf, samplesOf } from '../../support/metrics.ts';
 import { eventsIn, newFolder, run, startService } from '../../support/program.ts';
 import { named, ok, report } from '../../support/report.ts';
 import { diskWith, FIRST, segment, timed } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import {
@@ -27,7 +27,6 @@ import {
   sendAll,
   seqsOf,
   startPipe,
-  upTo,
   writeStopped,
 } from '../scripted.ts';
 
@@ -141,7 +140,7 @@ test('a hub that was restored and then took events of a copy, as many as it had 
   const hub = hubAt(disk, 10);
   const bench = startPipe(disk, 20, () => hub);
   await bench.untilDone();
-  hub.id = 'that of the copy';
+  hub.id = 'id of the copy';
   bench.progress.recorded(disk.folder, 31);
   await bench.until('stopped');
   assert.equal(bench.pipe.status.why, 'fork');

@@ -6,21 +6,10 @@ import type { DestinationKind } from '../../../src/forward/destinations/kinds.ts
 import { cursorName, readCursor } from '../../../src/forward/ledger/cursor.ts';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { aged, diskWith, FIRST, flip, segment, splitLines } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { byKind, Model } from '../../world/destination.ts';
 import { type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import {
-  diskFrom,
-  gone,
-  hubAt,
-  lettersOf,
-  loseCursor,
-  saveCursor,
-  sendAll,
-  seqsOf,
-  startPipe,
-  upTo,
-} from '../scripted.ts';
+import { diskFrom, gone, hubAt, lettersOf, loseCursor, saveCursor, sendAll, seqsOf, startPipe } from '../scripted.ts';
 
 const NOTHING_MORE = { entries: 'none', share: 0, behind: 'nothing' } as const;
 

@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, makeLines, segment } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
 import { failingCall, type SimulatedDisk, systemError } from '../../world/simulated-disk.ts';
-import { cursorOf, gone, lettersOf, openLetters, saveCursor, sendAll, seqsOf, startPipe, upTo } from '../scripted.ts';
+import { cursorOf, gone, lettersOf, openLetters, saveCursor, sendAll, seqsOf, startPipe } from '../scripted.ts';
 
 /** The lines that follow those of the first file. */
 function segmentAfter(disk: SimulatedDisk, count: number): Buffer {

@@ -5,9 +5,9 @@ import { EventEmitter, once } from 'node:events';
 import { test } from 'node:test';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { diskWith, FIRST, segment } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
-import { createPipe, cursorOf, hubAt, idOf, lettersOf, saveCursor, sendAll, startPipe, upTo } from '../scripted.ts';
+import { createPipe, cursorOf, hubAt, idOf, lettersOf, saveCursor, sendAll, startPipe } from '../scripted.ts';
 
 const NATS = { destination: { to: 'nats://n1.example,n2.example/ASSETLOG' } };
 const CLICKHOUSE = { destination: { to: 'clickhouse+http://ch.example/assets.events', ratePerSecond: 1_000_000 } };

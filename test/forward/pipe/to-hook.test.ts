@@ -5,9 +5,9 @@ import { test } from 'node:test';
 import { encodeBatch } from '../../../src/journal/line/record.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, FIRST, plainEvent, START } from '../../support/segments.ts';
-import { eventually } from '../../support/tools.ts';
+import { eventually, upTo } from '../../support/tools.ts';
 import { Model } from '../../world/destination.ts';
-import { cursorOf, lettersOf, saveCursor, sendAll, startPipe, upTo } from '../scripted.ts';
+import { cursorOf, lettersOf, saveCursor, sendAll, startPipe } from '../scripted.ts';
 
 const destination = {
   to: 'hook+http://127.0.0.1:3000/…',

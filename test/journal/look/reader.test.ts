@@ -16,10 +16,10 @@ import { OwnProgress } from '../../../src/journal/progress.ts';
 import { goneName, segmentName } from '../../../src/journal/segments.ts';
 import { encodeMembers } from '../../support/plain-event.ts';
 import { newFolder } from '../../support/program.ts';
-import { progressOf, readerLimits, readLines, type Seen, upTo } from '../../support/read-lines.ts';
+import { progressOf, readerLimits, readLines, type Seen } from '../../support/read-lines.ts';
 import { diskWith, FIRST, type Files, flip, makeLines, START, segment, timed } from '../../support/segments.ts';
 import { verify } from '../../support/standard-limits.ts';
-import { HANG_MS } from '../../support/tools.ts';
+import { HANG_MS, upTo } from '../../support/tools.ts';
 
 const failOn = ({ text }: Remark) => assert.fail(text);
 const kindsOf = ({ remarks }: Seen) => remarks.map(({ kind }) => kind);

@@ -11,9 +11,10 @@ import { segmentName } from '../../../src/journal/segments.ts';
 import { damaged } from '../../support/damage.ts';
 import { rounds } from '../../support/long.ts';
 import { randomFrom } from '../../support/random.ts';
-import { countedDisk, progressOf, readLines, upTo } from '../../support/read-lines.ts';
+import { countedDisk, progressOf, readLines } from '../../support/read-lines.ts';
 import { diskWith, FIRST, flip, makeLines, plainEvent, START, segment } from '../../support/segments.ts';
 import { verify } from '../../support/standard-limits.ts';
+import { upTo } from '../../support/tools.ts';
 
 async function newest(disk: ReadableDisk, filter: Filter, count: number, bytesMax = 1e9, progress = progressOf()) {
   const remarks: string[] = [];
