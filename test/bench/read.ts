@@ -2,7 +2,7 @@
  * What readings cost, of two versions in one run: `node --import tsx test/bench/read.ts [--against COMMIT] [--events 1000000]
  * [--rounds 3] [--seconds 5] [--scratch FOLDER] [--node PATH]`, after `npm run bundle`.
  *
- * - Processor time of searches by command, beside that of `grep`, and over HTTP.
+ * - Processor time of searches: by command, over HTTP, and by `grep`.
  * - The 99th percentile of 500 reports a second beside no, one and two endless searches.
  * - How late the events of a stream are beside 20,000 events a second in batches.
  */

@@ -79,7 +79,7 @@ const endings = {
 } satisfies Record<string, (opened: Awaited<ReturnType<typeof openDelayed>>) => void>;
 
 for (const [what, end] of Object.entries(endings)) {
-  test(`${what}: the pause ends at once, and that of a later report does not [delay-2]`, async (t) => {
+  test(`${what}: the pause ends at once, and a later report has its own pause [delay-2]`, async (t) => {
     const nextSeqs: number[] = [];
     const opened = await openDelayed(t, { onRecorded: (nextSeq) => nextSeqs.push(nextSeq) });
     void opened.report('a');

@@ -260,7 +260,7 @@ test('pages and streams have short and long lines whole and in order, also if ea
       );
     }
     await service.report('a', 'a');
-    await streams[0]!.until('those that came', () => streams[0]!.seqs.length === 11);
+    await streams[0]!.until('eleven events', () => streams[0]!.seqs.length === 11);
     assert.deepEqual(streams[0]!.seqs.slice(9), [10, 11]);
     for (const stream of streams) stream.close();
   }

@@ -39,11 +39,6 @@ export async function readLines(
   return { lines, seqs: lines.map(({ seq }) => seq), texts: lines.map(({ text }) => text), remarks };
 }
 
-/** @returns the seqs from `first` to `last` */
-export function upTo(last: number, first = 1): number[] {
-  return Array.from({ length: last - first + 1 }, (_, at) => first + at);
-}
-
 /** @returns a disk with these files, and how many bytes were read of it */
 export function countedDisk(files: Files) {
   const disk = diskWith(files);

@@ -174,7 +174,7 @@ async function play(disk: SimulatedDisk, script: { begun: number; durable: numbe
 for (const what of ['once', 'power'] as const) {
   for (const short of [false, true]) {
     const title = `${what === 'once' ? 'a failure' : 'a power cut'}${short ? ' and a short write' : ''} at any call`;
-    test(`${title}: the cursor is the last durable one or the one that was being saved, and durable once it was opened [cursor-1]`, async () => {
+    test(`${title}: the cursor has the last durable value or the one being saved, and opening it makes it durable [cursor-1]`, async () => {
       for (const trial of eachCall(what, short ? 'ENOSPC' : 'EIO')) {
         const [disk, script] = [new SimulatedDisk(), { begun: -1, durable: -1 }];
         if (short)

@@ -99,7 +99,7 @@ test('events that retention removed stay in the state of the assets, and are mar
     return segmentFirstSeq(oldest!)!;
   };
   for (const _ of [1, 2]) {
-    await eventually('the files that are left are those that retention leaves', async () => {
+    await eventually('retention has removed its files', async () => {
       const shown = (await linesAt(service, '?limit=1000')).trimEnd().split('\n');
       assert.equal(shown.length, count);
       const kept = shown.map((line) => JSON.parse(line).observation).filter(({ removed }) => removed !== true);
