@@ -126,7 +126,7 @@ export function watchDeployments(
       notices.info('the deployments were read again', { count: current.tokensOf.size });
     },
     failed: (problem) =>
-      notices.error('the deployments file is refused; the deployments that were read before stay in effect', {
+      notices.error('the deployments file is refused; the previous deployments stay in effect', {
         problem,
       }),
     refused: refusedFiles,

@@ -114,7 +114,7 @@ export async function watchDestinations(
       changed(all);
     },
     failed: (problem) =>
-      notices.error('the file with the destinations is refused; those that were read before stay in effect', {
+      notices.error('the file with the destinations is refused; the previous destinations stay in effect', {
         problem,
       }),
     refused: refusedFiles,

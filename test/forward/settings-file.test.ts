@@ -427,7 +427,7 @@ test('a file that turns bad changes nothing, and more senders than there may be 
   await write(fileOf(...many));
   assert.deepEqual([file.current.map(({ name }) => name), seen], [['a'], []]);
   assert.equal(found.length, 2, 'each problem once');
-  assert.match(found[0] ?? '', /is refused; those that were read before stay in effect .*must be an array/);
+  assert.match(found[0] ?? '', /is refused; the previous destinations stay in effect .*must be an array/);
   assert.match(
     found[1] ?? '',
     /line 1: has 65 destinations, counted for each deployment, and at most 64 are allowed; list fewer/,
