@@ -10,7 +10,7 @@ import type { Oracle } from './oracle/oracle.ts';
 /** A disk that works again has been tried by then, and a service that began has opened its journal. */
 const QUIET_MS = 20_000;
 /** Why a service is not ready though its disk works. */
-const WAITS = /has not received event|has to have each event|the service is stopping/;
+const WAITS = /has not received event|has to have each event|no dead letter can name|the service is stopping/;
 
 interface ListedSource {
   readonly id: string;
@@ -28,19 +28,21 @@ export async function askServices(
   nowMs: number,
   isAtRest: boolean,
 ): Promise<void> {
-  for (const machine of machines) {
+  const ask = async (machine: Machine) => {
     const isLocal = machine.config.deployments === '';
     const [journal] = machine.journals as [MachineJournal];
     const problems: (string | undefined)[] = [];
     if (machine.isListening) problems.push(await wrongReadiness(machine, nowMs, isAtRest));
     if (machine.isListening && isLocal)
       problems.push(wrongMetrics(oracle, journal, (await machine.ask('/metrics')).body, isAtRest));
-    // These read the disk, which takes time.
-    if (isAtRest && isLocal) problems.push(await wrongSources(oracle, journal));
+    // It reads the disk, which takes time.
+    if (machine.isListening && isLocal) problems.push(await wrongSources(oracle, journal, isAtRest));
     if (isAtRest) for (const one of machine.journals) problems.push(await wrongStatus(oracle, one));
     const problem = problems.find((one) => one !== undefined);
     if (problem !== undefined) oracle.breaks(`${machine.name} says ${problem}`);
-  }
+  };
+  // A process that ends never answers, and none waits for it.
+  await Promise.all(machines.map(ask));
 }
 
 async function wrongReadiness(machine: Machine, nowMs: number, isAtRest: boolean): Promise<string | undefined> {
@@ -50,14 +52,16 @@ async function wrongReadiness(machine: Machine, nowMs: number, isAtRest: boolean
   return status !== 200 && isQuiet ? `that it is not ready: ${body}` : undefined;
 }
 
-/** Each journal is listed at its last event or later ones that are lost, and is not behind. */
-async function wrongSources(oracle: Oracle, hub: MachineJournal): Promise<string | undefined> {
-  const { status, body } = await hub.machine.ask('/sources');
-  if (status !== 200) return `${status} for /sources`;
-  const { sources }: { readonly sources: readonly ListedSource[] } = JSON.parse(body);
-  for (const [id, seq] of oracle.lastAt(hub)) {
+/** Each journal is listed at its last event or later ones that are lost; at rest none is behind. */
+async function wrongSources(oracle: Oracle, hub: MachineJournal, isAtRest: boolean): Promise<string | undefined> {
+  const lastAt = oracle.lastAt(hub);
+  const reply = await hub.machine.ask('/sources').catch(() => undefined); // its disk may fail
+  if (reply?.status !== 200) return isAtRest ? `${reply?.status} for /sources` : undefined;
+  const { sources }: { readonly sources: readonly ListedSource[] } = JSON.parse(reply.body);
+  for (const [id, seq] of lastAt) {
     const listed = sources.find((source) => source.id === id);
-    if (listed === undefined || listed.last_seq < seq || (listed.lag_events ?? 0) > 0)
+    const isBehind = isAtRest && (listed?.lag_events ?? 0) > 0;
+    if (listed === undefined || listed.last_seq < seq || isBehind)
       return `${JSON.stringify(listed)} of ${id}, and event ${seq} of it is there`;
   }
   return undefined;

@@ -120,7 +120,7 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
     return;
   }
   if (kind === 'torn write') {
-    tearWrite(machine, { at: 1, files: LINES, isOver }, chance, targets);
+    tearWrite(machine, { at: 1, isIt: (name) => LINES.test(name), isOver }, chance, targets);
     return;
   }
   if (kind !== 'crash' && kind !== 'power cut') {
@@ -141,8 +141,8 @@ export function strikeStart(machine: Machine, fault: StartFault, targets: Target
 const SELDOM_CALLS = 30;
 /** For dead letters, markers of removed events and syncs of folders, of which there are few of one kind. */
 const FEW_CALLS = 8;
-/** For syncs of cursors, of which there are most. */
-const CURSOR_CALLS = 100;
+/** For syncs of cursors, always: which request is in flight is different each time. */
+const CURSOR_CALLS = 60;
 
 /** Numbers of strikes at calls of all kinds are below. */
 const SELDOM_MAX = 90_000;
@@ -166,9 +166,11 @@ export function strikeSeldomFiles(
     const isOfFolder = call === 'syncFolder';
     const of = isOfFolder ? machine.disk.in(folder).unsyncedNames() : [name];
     const what = `${call} ${[...new Set(of.map((one) => one.replace(/\d+/g, '')))].sort()}`;
-    const fewest = isCursor ? CURSOR_CALLS : isLetter || isOfFolder || MARKERS.test(name) ? FEW_CALLS : SELDOM_CALLS;
+    const fewest = isLetter || isOfFolder || MARKERS.test(name) ? FEW_CALLS : SELDOM_CALLS;
     const ofCalls = () => targets.world.chance(`seldom ${machine.name} ${what}`);
-    const strikes = made.get(what) ?? new Strikes(what, ofCalls(), (count) => 2 * count + fewest, SELDOM_MAX);
+    const strikes =
+      made.get(what) ??
+      new Strikes(what, ofCalls(), (count) => (isCursor ? CURSOR_CALLS : 2 * count + fewest), SELDOM_MAX);
     made.set(what, strikes);
     const struck = strikes.next();
     if (struck === undefined) return undefined;
@@ -327,7 +329,11 @@ function remainsOfFile(chance: Chance, reorders: boolean): FileRemains {
 /** A write of which only the beginning arrives, since the process is killed or the power goes in the middle of it. */
 function tearWrite(
   machine: Machine,
-  { at, files = /./, isOver = () => false }: { at: number; files?: RegExp; isOver?: () => boolean },
+  {
+    at,
+    isIt = () => true,
+    isOver = () => false,
+  }: { at: number; isIt?: (name: string) => boolean; isOver?: () => boolean },
   chance: Chance,
   targets: Targets,
 ): void {
@@ -335,7 +341,7 @@ function tearWrite(
   let left = at;
   const fault: FaultOf = (call, name, bytes, folder) => {
     if (isOver()) faults.delete(fault);
-    if (isOver() || call !== 'write' || bytes < 2 || !files.test(name)) return undefined;
+    if (isOver() || call !== 'write' || bytes < 2 || !isIt(name)) return undefined;
     left -= 1;
     if (left > 0) return undefined;
     faults.delete(fault);
@@ -403,15 +409,26 @@ function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance:
 function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance, targets: Targets): Error {
   targets.count(kind);
   if (kind === 'write error' && chance.happens(SILENCED)) silenceAll(machine, chance, targets);
-  if (kind === 'sync error' && chance.happens(0.4)) endAfterSync(machine, chance, targets);
+  if (kind === 'sync error' && chance.happens(CURSORS.test(name) ? 0.8 : 0.4))
+    endAfterSync(machine, name, chance, targets);
   // A disk without space for one more file may have an older one renamed.
   return systemError(kind === 'write error' && chance.happens(MARKERS.test(name) ? 1 : 0.3) ? 'ENOSPC' : 'EIO', name);
 }
 
-/** What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile. */
-function endAfterSync(machine: Machine, chance: Chance, targets: Targets): void {
-  targets.world.plan(chance.exponentialMs(20), 'crash', () => end(machine, 'crash', chance, targets), null);
-  cutPowerLater(machine, chance, targets);
+/**
+ * What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile: some time later, or while that one
+ * writes to the same file.
+ */
+function endAfterSync(machine: Machine, name: string, chance: Chance, targets: Targets): void {
+  const isLater = chance.happens(0.5);
+  const crash = () => {
+    end(machine, 'crash', chance, targets);
+    const next = machine.starts + 1;
+    const isOver = () => machine.starts > next;
+    if (!isLater) tearWrite(machine, { at: 1, isIt: (file) => file === name, isOver }, chance, targets);
+  };
+  targets.world.plan(chance.exponentialMs(20), 'crash', crash, null);
+  if (isLater) cutPowerLater(machine, chance, targets);
 }
 
 function cutPowerLater(machine: Machine, chance: Chance, targets: Targets): void {

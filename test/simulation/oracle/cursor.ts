@@ -6,6 +6,8 @@ import type { Destination } from './destinations.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 export interface SeenCursor {
+  /** Of its slot: the next save has a larger one. */
+  readonly number: number;
   readonly seq: number;
   readonly id: string | null;
   /** The last event that a plain destination may have besides. */
@@ -17,7 +19,7 @@ const END = /,"crc":"([\da-f]{8})"\} *\n?$/;
 
 /** @returns undefined if no slot is valid */
 function cursorIn(bytes: Buffer | undefined = Buffer.alloc(0)): SeenCursor | undefined {
-  let best: (SeenCursor & { readonly number: number }) | undefined;
+  let best: SeenCursor | undefined;
   for (let at = 0; at < bytes.length; at += SLOT_BYTES) {
     const slot = bytes.toString('utf8', at, at + SLOT_BYTES);
     const end = END.exec(slot);
@@ -44,7 +46,7 @@ export function cursorSeq(disk: SimulatedDisk, name: string): number {
 }
 
 /** @returns the seqs of the events that it says are being sent */
-export function sendingIn({ seq, sending = 0 }: SeenCursor = { seq: 0, id: null }): number[] {
+export function sendingIn({ seq, sending = 0 }: Pick<SeenCursor, 'seq' | 'sending'> = { seq: 0 }): number[] {
   return Array.from({ length: Math.max(0, sending - seq) }, (_, at) => seq + 1 + at);
 }
 

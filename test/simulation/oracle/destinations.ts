@@ -20,6 +20,8 @@ export interface Destination {
   letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;
+  /** The number of the slot of its cursor that was synced last: no crash takes it back behind that. */
+  syncedSlot: number;
   /** What its cursor said at the last start was being sent: a plain one may have these events. */
   doubts: ReadonlySet<number>;
   /** An operator let it begin here: it need not have what is before. */
@@ -60,7 +62,7 @@ export function newWatched(
 ): Watched {
   const sendsTo = [...destinations].map(([name, to]) => ({
     ...{ name, to, letters: new LettersView(), doubts: new Set<number>() },
-    ...{ checkedSeq: 0, beginSeq: 1, apartUntil: undefined, comparedSeq: 0 },
+    ...{ checkedSeq: 0, syncedSlot: 0, beginSeq: 1, apartUntil: undefined, comparedSeq: 0 },
   }));
   return {
     ...{ journal, sendsTo, view: new JournalView(history), markedSeq: markedIn(journal.disk.durableNames()) },

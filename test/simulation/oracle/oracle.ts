@@ -121,6 +121,7 @@ export class Oracle {
     for (const destination of sendsTo) {
       destination.letters = new LettersView();
       destination.doubts = new Set();
+      destination.syncedSlot = 0;
     }
     watched.markedSeq = markedIn(journal.disk.durableNames());
     watched.restores += 1;
@@ -166,7 +167,7 @@ export class Oracle {
     // "The event in flight is doubled, and it is named": the cursor that says so is gone.
     for (const seq of sending.get(destination.name)!) this.history.mayBeTwice.add(view.lines.get(seq)?.id ?? '');
     destination.doubts = new Set();
-    destination.checkedSeq = 0;
+    destination.checkedSeq = destination.syncedSlot = 0;
     // "Lost cursor: the hub is asked; one that never heard of the journal gets all there is." Its new id may be unused yet.
     if (destination.comparedSeq > 0) destination.apartUntil = view.lastSeq;
   }
@@ -244,8 +245,10 @@ export class Oracle {
   /** It has sent all of it. */
   sent(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
-    const mayBeGone = (seq: number) => this.mayBeGone(journal, seq, seq);
-    this.#check(journal.name, this.#readings.answers(this.viewOf(journal), mayBeGone, request, text));
+    const { view, restores } = this.#of(journal);
+    // A backup has the files of before its state began again, which retention had removed from the journal.
+    const mayBeLeftOut = (seq: number) => restores > 0 || this.mayBeGone(journal, seq, seq);
+    this.#check(journal.name, this.#readings.answers(view, mayBeLeftOut, request, text));
   }
 
   /** Whether retention may have removed these events, both included. */
@@ -325,7 +328,11 @@ export class Oracle {
   /** A file was synced, or with an empty name its folder: it is right from now on, also if the power goes. */
   synced(journal: MachineJournal, name: string): void {
     this.look(journal);
-    if (name.endsWith('.cursor')) this.#checkCursors(journal);
+    if (!name.endsWith('.cursor')) return;
+    this.#checkCursors(journal);
+    for (const destination of this.#of(journal).sendsTo)
+      if (name === `forward-${destination.name}.cursor`)
+        destination.syncedSlot = durableCursor(journal.disk, destination.name)?.number ?? 0;
   }
 
   /** A file is about to take the place of another one. */
@@ -339,9 +346,13 @@ export class Oracle {
     watched.startedMs = this.#nowMs();
     watched.unanswered.starts();
     this.checkAcknowledged(journal);
-    for (const destination of watched.sendsTo)
-      if ('received' in destination.to)
-        destination.doubts = new Set(sendingIn(readCursor(journal.disk, destination.name)));
+    for (const destination of watched.sendsTo) {
+      const cursor = readCursor(journal.disk, destination.name);
+      if ('received' in destination.to) destination.doubts = new Set(sendingIn(cursor));
+      const { name, syncedSlot } = destination;
+      if ((cursor?.number ?? 0) < syncedSlot)
+        this.breaks(`${journal.name} has lost a synced cursor for ${name}, and finds event ${cursor?.seq}`);
+    }
   }
 
   /** A process ended by itself. @param changes of the disk that it has begun, and whose end it has not heard of */
@@ -501,6 +512,8 @@ export class Oracle {
     for (const watched of this.#watched.values()) {
       const { journal, view, sendsTo } = watched;
       this.look(journal);
+      const markers = journal.disk.names().filter((name) => markedIn([name]) > 0);
+      if (markers.length > 1) this.breaks(`${journal.name} at rest has ${markers.length} markers of retention`);
       for (const destination of sendsTo) {
         const { name, to } = destination;
         const problem = 'received' in to ? wrongAtUpstream(to, destination, watched, this.history) : undefined;

@@ -47,7 +47,7 @@ export class Readings {
   /** @returns what is wrong with a whole reply of `GET /assets`: what retention removed stays, unless the reply names it */
   answers(
     view: JournalView,
-    mayBeGone: (seq: number) => boolean,
+    mayBeLeftOut: (seq: number) => boolean,
     request: Delivered,
     text: string,
   ): string | undefined {
@@ -57,7 +57,7 @@ export class Readings {
     const isCounted = ({ seq }: SeenLine) =>
       seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
     const all = [...view.lines.values()];
-    const leftOut = all.find((line) => !isCounted(line) && !mayBeGone(line.seq));
+    const leftOut = all.find((line) => !isCounted(line) && !mayBeLeftOut(line.seq));
     if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
     for (const [kind, type] of Object.entries(KINDS) as [keyof typeof KINDS, string][]) {
