@@ -221,15 +221,15 @@ function silence(links: readonly Link[], ms: number, world: World): void {
  * At once, or when a file is begun: then the service stops while retention works. One that removes what it has not sent is behind until
  * then: all that it has left is about to be named.
  */
-function stop(machine: Machine, chance: Chance, { world, network, forwards, count }: Targets): void {
+function stop(machine: Machine, chance: Chance, targets: Targets): void {
+  const { world, network, forwards } = targets;
   const removes = machine.config.whenBehind === 'remove';
   const links = forwards
     .filter((link) => removes && link.startsWith(`${machine.name} to `))
     .map((link) => network.link(machine.name, link.split(' to ')[1]!));
   for (const link of links) link.isDown = true;
   const now = () => {
-    if (machine.service !== undefined) count('stop');
-    machine.stop();
+    stopNow(machine, targets);
     for (const link of links) link.isDown = false;
   };
   const { faults } = machine.disk;
@@ -244,6 +244,11 @@ function stop(machine: Machine, chance: Chance, { world, network, forwards, coun
   };
   if (!removes && chance.happens(0.5)) now();
   else faults.add(fault);
+}
+
+function stopNow(machine: Machine, { count }: Targets): void {
+  if (machine.service !== undefined) count('stop');
+  machine.stop();
 }
 
 function endInCall(machine: Machine, kind: 'crash' | 'power cut', chance: Chance, targets: Targets): void {
@@ -409,7 +414,11 @@ function failOneCall(machine: Machine, { kind, at, files }: FailingCall, chance:
 function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance, targets: Targets): Error {
   targets.count(kind);
   if (kind === 'write error' && chance.happens(SILENCED)) silenceAll(machine, chance, targets);
-  if (kind === 'sync error' && chance.happens(CURSORS.test(name) ? 0.8 : 0.4))
+  const isOfDestination = CURSORS.test(name) || LETTERS.test(name);
+  // What an answer means is not durable then, and has to be known at the next start.
+  if (isOfDestination && chance.happens(0.3))
+    targets.world.plan(chance.exponentialMs(20), 'stop', () => stopNow(machine, targets), null);
+  else if (kind === 'sync error' && chance.happens(isOfDestination ? 0.8 : 0.4))
     endAfterSync(machine, name, chance, targets);
   // A disk without space for one more file may have an older one renamed.
   return systemError(kind === 'write error' && chance.happens(MARKERS.test(name) ? 1 : 0.3) ? 'ENOSPC' : 'EIO', name);
