@@ -3,6 +3,8 @@
  * the service.
  */
 
+import type { JournalLine } from '../world/journal-line.ts';
+
 /** Thrown for a well-framed request that is not a report. */
 export class Unfit extends Error {}
 
@@ -45,14 +47,9 @@ export const PARAMETERS: Readonly<Record<string, readonly string[]>> = {
 /** A recorded event as a text, without what the service adds. */
 export type EventText = string;
 
-/**
- * @param line of a journal
- * @param deployment the deployment of the journal
- */
-export function textOfLine(line: string, deployment: string): EventText {
-  const { values, written } = readMembers(line);
-  const tags = values['tags'] as { data_version?: string } | undefined;
-  return textOf({ ...values, data_version: tags?.data_version, metadata: written.get('metadata') }, deployment);
+/** @param deployment the deployment of the journal */
+export function textOfLine({ report, metadata }: JournalLine, deployment: string): EventText {
+  return textOf({ ...report, data_version: report.tags?.data_version, metadata }, deployment);
 }
 
 /** The idempotency key is part of the event: another key is another line. */

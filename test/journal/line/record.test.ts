@@ -17,6 +17,7 @@ import { goneName, goneRange, segmentFirstSeq, segmentName } from '../../../src/
 import { rounds } from '../../support/long.ts';
 import { encodeMembers, type PlainEvent } from '../../support/plain-event.ts';
 import { START, splitLines } from '../../support/segments.ts';
+import { readLine, readNext } from '../../world/journal-line.ts';
 
 const NOW = new Date('2026-11-20T15:19:45.266Z');
 
@@ -322,6 +323,7 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
       const lines = linesOf(bytes);
       assert.equal(lines.length, events.length);
       const last = lines.reduce((before, line) => chainAfter(line, before), START);
+      let before: number = START.crc;
       assert.deepEqual(last, chain);
       for (const [index, sent] of events.entries()) {
         const line = lines[index]!;
@@ -337,10 +339,43 @@ test('every event is read back unchanged, with JSON.parse and member by member, 
         assert.deepEqual(found && JSON.parse(found), parsed);
         assert.deepEqual(readReported(members[index]!), reportedBy(sent));
         assert.deepEqual(reportedOf(line, 0, line.length, index + 1), reportedBy(sent));
+        const second = readNext(line.toString(), before)!;
+        const { from, recorded, ...report } = membersOf(sent) as Record<string, unknown>;
+        assert.deepEqual({ ...second.report, metadata: second.metadata }, { ...report, metadata: found });
+        assert.deepEqual([second.from, second.recorded], [from, recorded]);
+        assert.ok(`${members[index]}`.startsWith(second.members));
+        before = second.crc;
       }
     }),
     { numRuns: rounds({ long: 3_000, short: 600 }) },
   );
+});
+
+test('the reader of the tests takes only what has the form of a line', () => {
+  const [first, second] = linesOf(encodeBatch([materialization, check].map(encodeMembers), START, NOW).bytes).map(
+    String,
+  );
+  assert.equal(readLine(first!).metadata, '{"rows":10}');
+  assert.equal(readNext(second!, readNext(first!, 0)!.crc)?.seq, 2);
+  assert.equal(readNext(second!, 0), undefined);
+  const changes: readonly [from: string, to: string][] = [
+    ['{"seq":1', '{ "seq":1'],
+    ['{"seq":1', '{"seq":01'],
+    ['"metadata":{"rows":10}', '"metadata":[10]'],
+    ['"metadata":{"rows":10}', '"metadata":{"rows":10},"metadata":{}'],
+    ['"metadata"', '"meta"'],
+    ['"nightly load"', 'null'],
+    ['"nightly load"', '"nightly\u2028load"'],
+    [',"description":"nightly load","tags":{"data_version":"v1"}', ',"tags":{"data_version":"v1"},"description":"x"'],
+    [',"description":"nightly load"', ',"check_name":"x","passed":true,"severity":"WARN"'],
+    ['.266Z"', 'Z"'],
+    [',"crc"', ',"from":["a",1],"crc"'],
+  ];
+  for (const [from, to] of changes) {
+    assert.ok(first!.includes(from), from);
+    assert.throws(() => readLine(first!.replace(from, to)), /no line of a journal|JSON/, to);
+  }
+  assert.throws(() => readLine(second!.replace(',"passed":false', '')), /no line of a journal/);
 });
 
 test('the optional members have a fixed order in the line, and a line without them has its old form', () => {

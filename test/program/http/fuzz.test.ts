@@ -35,6 +35,7 @@ import {
 import { readStream, type TokensOf, type Verdict } from '../../support/strict.ts';
 import { textOfLine } from '../../support/strict-event.ts';
 import { type Candidate, KnownKeys, lineOf, type Prediction } from '../../support/strict-keys.ts';
+import { readNext } from '../../world/journal-line.ts';
 
 const SEED = Number(process.env['ASSETLOG_TEST_SEED'] ?? 1);
 const REQUESTS = Number(process.env['ASSETLOG_TEST_FUZZ'] ?? rounds({ long: 120_000, short: 12_000 }));
@@ -433,8 +434,14 @@ function nameOf(index: number): string {
 }
 
 function eventsOf(folder: string, deployment: string): string[] {
-  const lines = journalText(folder).split('\n').slice(0, -1);
-  return lines.map((line) => textOfLine(line, deployment));
+  let crc = 0;
+  const texts = journalText(folder).split('\n').slice(0, -1);
+  return texts.map((text, index) => {
+    const line = readNext(text, crc) ?? readNext(text, 0); // the first of a file
+    assert.equal(line?.seq, index + 1, text);
+    crc = line.crc;
+    return textOfLine(line, deployment);
+  });
 }
 
 test('only reports are recorded, whatever is sent, and exactly the reports with a 200', async (t) => {

@@ -12,11 +12,11 @@ import {
   Table,
 } from '../../world/clickhouse.ts';
 import { type HttpRequest, replyOf, type Scripted } from '../../world/http.ts';
+import { type JournalLine, readLine } from '../../world/journal-line.ts';
 import type { Delivered, Network } from '../../world/network.ts';
 import type { World } from '../../world/time.ts';
-import type { SeenLine } from '../oracle/journal-view.ts';
 import type { EngineState } from '../runner/expected.ts';
-import { Engine, readLine } from './engine.ts';
+import { Engine } from './engine.ts';
 
 const SERVERS = 3;
 const FIRST_PORT = 8123;
@@ -41,7 +41,7 @@ export class Clickhouse extends Engine {
     network.listen(name, { process: this.process, handle: async (request) => replyOf(await this.#handle(request)) });
   }
 
-  linesIn(request: Delivered): SeenLine[] {
+  linesIn(request: Delivered): JournalLine[] {
     return partsIn(readable(request)).flatMap(linesOf);
   }
 
@@ -128,8 +128,9 @@ function readable({ method, target, body }: Delivered): HttpRequest {
   return { method, url: target, body: body.toString() };
 }
 
-function linesOf({ rows }: Part): SeenLine[] {
-  return rows.map(({ text }) => readLine(text));
+/** @returns the lines of rows, which have the source and the deployment before their members */
+function linesOf({ rows }: Part): JournalLine[] {
+  return rows.map(({ text }) => readLine(text.replace(/^\{"source":"[^"]+","deployment":"[^"]+",/, '{')));
 }
 
 /** What an ask gets. @param isLate whether the query fails after the beginning of its answer */

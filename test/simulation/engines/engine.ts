@@ -1,12 +1,12 @@
 /** An engine that services forward to, as far as the oracle and the faults of a life know it: the lines that it has stored. */
 
+import type { JournalLine } from '../../world/journal-line.ts';
 import type { Delivered, Network } from '../../world/network.ts';
 import { Incarnation, type World } from '../../world/time.ts';
-import { lineOf, type SeenLine } from '../oracle/journal-view.ts';
 import type { EngineState } from '../runner/expected.ts';
 
 /** A line that is durable there, and the id of the journal that it came from. */
-export interface Stored extends Pick<SeenLine, 'seq' | 'id' | 'time' | 'members'> {
+export interface Stored extends Pick<JournalLine, 'seq' | 'id' | 'time' | 'members'> {
   readonly source: string;
 }
 
@@ -44,14 +44,14 @@ export abstract class Engine {
   abstract readonly isTable: boolean;
 
   /** @returns the lines that a request of a service has; none if it stores nothing */
-  abstract linesIn(request: Delivered): SeenLine[];
+  abstract linesIn(request: Delivered): JournalLine[];
 
   /** The ids of the journals that it has events of. */
   sources(): Set<string> {
     return new Set(this.stored.map(({ source }) => source));
   }
 
-  protected store(source: string, lines: readonly SeenLine[]): void {
+  protected store(source: string, lines: readonly JournalLine[]): void {
     for (const { seq, id, time, members } of lines) {
       this.stored.push({ source, seq, id, time, members });
       this.counts.set(id, (this.counts.get(id) ?? 0) + 1);
@@ -68,9 +68,4 @@ export abstract class Engine {
     if (fault !== 'none') this.network.onFault('upstream error');
     return fault;
   }
-}
-
-/** @returns a line of a journal */
-export function readLine(text: string): SeenLine {
-  return lineOf(text, text.lastIndexOf(',"crc":"'));
 }

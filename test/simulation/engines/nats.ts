@@ -5,12 +5,12 @@
 
 import type { Socket } from 'node:net';
 import type { HttpReply } from '../../../src/client/connection.ts';
+import { type JournalLine, readLine } from '../../world/journal-line.ts';
 import { errorOf, framesIn, infoOf, messageOf, NatsStream, noResponders, type Published } from '../../world/nats.ts';
 import type { Delivered, MessageFault } from '../../world/network.ts';
 import { SimulatedSocket } from '../../world/simulated-socket.ts';
-import type { SeenLine } from '../oracle/journal-view.ts';
 import { theWorld } from '../replaced/globals.ts';
-import { Engine, type EngineFault, readLine } from './engine.ts';
+import { Engine, type EngineFault } from './engine.ts';
 
 const NODES = 3;
 const FIRST_PORT = 4222;
@@ -64,7 +64,7 @@ export class Nats extends Engine {
     return socket as unknown as Socket;
   }
 
-  linesIn({ target, body }: Delivered): SeenLine[] {
+  linesIn({ target, body }: Delivered): JournalLine[] {
     return SUBJECT.test(target) ? body.toString().split('\n').map(readLine) : [];
   }
 
@@ -174,7 +174,7 @@ function publishedIn(bytes: Buffer): Published[] {
   return [...framesIn(bytes)].flatMap(({ message }) => (message === undefined ? [] : [message]));
 }
 
-function lineOf({ payload }: Published): SeenLine {
+function lineOf({ payload }: Published): JournalLine {
   return readLine(`${payload}`);
 }
 

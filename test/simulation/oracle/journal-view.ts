@@ -1,32 +1,20 @@
 /**
- * What an observer knows of a journal from its durable bytes, with a parser of its own. It reads only what is new, and remembers every
- * line that was ever durable, also after its file was removed.
+ * What an observer knows of a journal from its durable bytes. It reads only what is new, and remembers every line that was ever
+ * durable, also after its file was removed.
  */
 
-import { crc32 } from 'node:zlib';
+import { type JournalLine, readNext } from '../../world/journal-line.ts';
 import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { History } from './history.ts';
 
 /** A line of a journal, as far as the oracle compares it. */
-export interface SeenLine {
-  readonly seq: number;
-  readonly id: string;
-  readonly time: string;
-  readonly type: string;
+export interface SeenLine extends JournalLine {
   /** The parts of its key, joined. */
   readonly asset: string;
   /** What the client wrote into the event so that it can be recognised. */
   readonly mark: string;
   /** Undefined for an event that was forwarded: its key belongs to the journal that recorded it first. */
   readonly key: string | undefined;
-  /** The members that come from the report, as text. */
-  readonly members: string;
-  /** The journal and the seq that a hub got the event from. */
-  readonly from: readonly [source: string, seq: number] | undefined;
-  /** The time there. */
-  readonly recorded: string | undefined;
-  /** All of it. */
-  readonly text: string;
 }
 
 interface SeenFile {
@@ -229,17 +217,14 @@ export class JournalView {
     for (;;) {
       const end = file.bytes.indexOf(10, file.end);
       if (end === -1) return undefined;
-      const text = file.bytes.toString('utf8', file.end, end);
-      const at = text.lastIndexOf(',"crc":"');
-      const crc = crc32(text.slice(0, at), file.crc);
+      const line = readNext(file.bytes.toString('utf8', file.end, end), file.crc);
       // What a power cut left of a write. A start cuts it off; a bad line anywhere else hides what is acknowledged later.
-      if (!text.endsWith(`"${crc.toString(16).padStart(8, '0')}"}`)) return undefined;
-      const line = lineOf(text, at);
+      if (line === undefined) return undefined;
       if (line.seq !== file.nextSeq) return `${name} has seq ${line.seq} in place of ${file.nextSeq}`;
       file.end = end + 1;
-      file.crc = crc;
+      file.crc = line.crc;
       file.nextSeq += 1;
-      const problem = this.#see(line);
+      const problem = this.#see(seenLine(line));
       if (problem !== undefined) return problem;
     }
   }
@@ -296,22 +281,8 @@ function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
   return lines.filter(({ seq }) => seq !== line.seq);
 }
 
-/** @param end where its crc begins */
-export function lineOf(text: string, end: number): SeenLine {
-  const { seq, id, time, type, asset_key, partition, idempotency_key, from, recorded } = JSON.parse(text);
-  const origin = from === undefined ? end : text.lastIndexOf(',"from":["', end);
-  const members = text.slice(text.indexOf('"type":'), origin);
-  return {
-    seq,
-    id,
-    time,
-    type,
-    asset: asset_key.join('/'),
-    mark: partition,
-    key: from === undefined ? idempotency_key : undefined,
-    members,
-    from,
-    recorded,
-    text,
-  };
+function seenLine(line: JournalLine): SeenLine {
+  const { asset_key, partition = '', idempotency_key } = line.report;
+  const key = line.from === undefined ? idempotency_key : undefined;
+  return { ...line, asset: asset_key.join('/'), mark: partition, key };
 }

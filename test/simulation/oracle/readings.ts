@@ -61,7 +61,7 @@ export class Readings {
     if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
     for (const [kind, type] of Object.entries(KINDS) as [keyof typeof KINDS, string][]) {
-      const lines = all.filter((line) => line.type === type && isCounted(line));
+      const lines = all.filter((line) => line.report.type === type && isCounted(line));
       for (const key of new Set([...states.keys(), ...lines.map(({ asset }) => asset)])) {
         const ofAsset = lines.filter(({ asset }) => asset === key);
         const certain = ofAsset.filter(({ seq }) => seq <= arrived && !view.mayHaveLost(seq, seq));

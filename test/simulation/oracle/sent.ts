@@ -1,8 +1,8 @@
 /** What a client asked a service to record, and whether a line says just that. Both are read without the parsers of the service. */
 
 import { isDeepStrictEqual } from 'node:util';
+import type { JournalLine } from '../../world/journal-line.ts';
 import type { Delivered } from '../../world/network.ts';
-import type { SeenLine } from './journal-view.ts';
 
 /** One event of a report. */
 export interface SentEvent {
@@ -51,20 +51,19 @@ function eventOf(kind: string, item: Item, key: string | undefined): SentEvent {
 }
 
 /** @returns the line's member that is not in the request of a forwarder for it as it is in the line; undefined if there is none */
-export function forwardedAs(line: SeenLine, request: Delivered): string | undefined {
+export function forwardedAs(line: JournalLine, request: Delivered): string | undefined {
   const [sent] = eventsIn(request)!;
-  const { idempotency_key } = JSON.parse(`{${line.members}}`);
+  const { idempotency_key } = line.report;
   // A plain destination gets the id of the event in place of its key.
   return differing(line, { ...sent!, members: { ...sent!.members, idempotency_key } }, request.body);
 }
 
 /** @returns the line's member that is not as it was sent; undefined if there is none */
-export function differing({ members }: SeenLine, sent: SentEvent, body: Buffer): string | undefined {
-  const recorded = JSON.parse(`{${members}}`);
+export function differing({ report, metadata = '' }: JournalLine, sent: SentEvent, body: Buffer): string | undefined {
+  const recorded: Readonly<Record<string, unknown>> = { ...report };
   for (const name of new Set([...Object.keys(recorded), ...Object.keys(sent.members)])) {
     if (!isDeepStrictEqual(recorded[name], sent.members[name])) return name;
   }
   // Also digit by digit: 1.00 and 1.0 are the same number.
-  const [, metadata = ''] = /"metadata":(\{.*\})/.exec(members) ?? [];
   return body.includes(metadata) ? undefined : 'metadata';
 }
