@@ -4,7 +4,7 @@ import { limits } from '../../src/config/limits.ts';
 import { readStatus } from '../../src/forward/pipe/status.ts';
 import type { Machine, MachineJournal } from './machine.ts';
 import { isJournalFile } from './oracle/destinations.ts';
-import { countOpen } from './oracle/letters-view.ts';
+import { lettersOf } from './oracle/letters-view.ts';
 import type { Oracle } from './oracle/oracle.ts';
 
 /** A disk that works again has been tried by then, and a service that began has opened its journal. */
@@ -82,7 +82,7 @@ function wrongMetrics(oracle: Oracle, journal: MachineJournal, text: string, isA
   };
   for (const name of oracle.destinationsOf(journal).keys()) {
     right[`forward_lag_events\\{destination="${name}"\\}`] = 0;
-    right[`forward_dead_letters\\{destination="${name}"\\}`] = countOpen(disk.bytes(`dead-${name}.jsonl`));
+    right[`forward_dead_letters\\{destination="${name}"\\}`] = lettersOf(disk, name).openCount;
   }
   const wrong = Object.entries(right).find(([name, value]) => said(name) !== value);
   return wrong && `${said(wrong[0])} as ${wrong[0]}, and it is ${wrong[1]}`;
@@ -99,7 +99,7 @@ async function wrongStatus(oracle: Oracle, journal: MachineJournal): Promise<str
     if (status === undefined && lastSeq === 0) continue;
     const right = {
       ...{ seq: lastSeq, last_seq: lastSeq, lag_events: 0, lag_seconds: 0, state: 'idle', why: null, reason: null },
-      ...{ next_try: null, dead_letters: countOpen(disk.bytes(`dead-${name}.jsonl`)) },
+      ...{ next_try: null, dead_letters: lettersOf(disk, name).openCount },
     };
     for (const [member, value] of Object.entries(right)) {
       const shown = status?.[member as keyof typeof right];

@@ -22,34 +22,27 @@ function isOpen({ outcome, became }: Letter): boolean {
   return became !== 'taken' && outcome !== 'sent again' && outcome !== 'skipped';
 }
 
-/** @returns how many letters of a file are open; a part of a letter that was closed leaves its other parts open */
-export function countOpen(bytes: Buffer | undefined): number {
-  /** By seq: the letter that says last what became of it. */
-  const letters = new Map<number, Letter>();
-  for (const [letter] of lettersIn(bytes)) {
-    const { outcome, line, first = line!.seq, last = first } = letter;
-    for (let seq = first; seq <= last; seq += 1)
-      if (outcome === 'removed' || first === last || letters.has(seq)) letters.set(seq, letter);
-  }
-  const all = [...letters].sort(([a], [b]) => a - b);
-  const isNext = (at: number) => all[at - 1]?.[1] === all[at]![1] && all[at - 1]![0] === all[at]![0] - 1;
-  return all.filter(([, letter], at) => isOpen(letter) && !isNext(at)).length;
-}
-
 export class LettersView {
   /** The events that had a letter at any time, also after it was closed and removed. */
   readonly named = new Set<number>();
-  /** By seq: whether an operator has to decide about it. */
-  #states = new Map<number, boolean>();
+  /** By seq: the letter that says last what became of it. */
+  #letters = new Map<number, Letter>();
   #bytes: Buffer | undefined;
 
   /** The seqs about which an operator has to decide. */
   get open(): number[] {
-    return [...this.#states].flatMap(([seq, isOpen]) => (isOpen ? [seq] : []));
+    return [...this.#letters.keys()].filter((seq) => this.isOpen(seq));
+  }
+
+  /** How many letters are open; a part of one that was closed leaves its other parts open. */
+  get openCount(): number {
+    const isNext = (seq: number) => this.#letters.get(seq - 1) === this.#letters.get(seq);
+    return this.open.filter((seq) => !isNext(seq)).length;
   }
 
   isOpen(seq: number): boolean {
-    return this.#states.get(seq) === true;
+    const letter = this.#letters.get(seq);
+    return letter !== undefined && isOpen(letter);
   }
 
   /**
@@ -66,15 +59,15 @@ export class LettersView {
   ): string | undefined {
     if (bytes === this.#bytes) return undefined;
     this.#bytes = bytes;
-    const states = new Map<number, boolean>();
+    const letters = new Map<number, Letter>();
     for (const [letter, text] of lettersIn(bytes)) {
       const { outcome, became, line, first = line!.seq, last = first } = letter;
       if (line !== undefined && !isRight(line.seq, text.slice(text.indexOf(LINE) + LINE.length, -1)))
         return `a dead letter has another line of event ${line.seq} than the journal`;
       for (let seq = first; seq <= last; seq += 1) {
         // An operator gives up the open letters of a range, and no other event of it.
-        if (outcome === 'skipped' && line === undefined && !states.has(seq)) continue;
-        states.set(seq, isOpen(letter));
+        if (outcome === 'skipped' && line === undefined && !letters.has(seq)) continue;
+        letters.set(seq, letter);
         this.named.add(seq);
         if ((outcome === 'refused' || became === 'given up') && !wasTried(seq))
           return `a dead letter gives event ${seq} up, and its destination was away`;
@@ -82,9 +75,9 @@ export class LettersView {
           return `a dead letter says that event ${seq} was taken after all, and it is not there`;
       }
     }
-    for (const [seq, wasOpen] of this.#states)
-      if (wasOpen && !states.has(seq)) return `the dead letter of event ${seq} is gone, and was open`;
-    this.#states = states;
+    const gone = this.open.find((seq) => !letters.has(seq));
+    if (gone !== undefined) return `the dead letter of event ${gone} is gone, and was open`;
+    this.#letters = letters;
     return undefined;
   }
 }
