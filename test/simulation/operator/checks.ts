@@ -91,7 +91,7 @@ export function checkRepaired(
   for (const { seq, id } of view.lines.values()) {
     if (there.get(seq) === id || (view.removed.has(seq) && !mayBeLost.has(seq))) continue;
     // A part of a failed write that was durable for a moment, and was cut off before.
-    if (!view.acknowledged.has(seq) && !view.shown.has(seq)) continue;
+    if (!view.isPromised(seq)) continue;
     if (!mayBeLost.has(seq)) oracle.breaks(`event ${seq} of ${journal.name} was good, and a repair lost it`);
     else if (!isNamed(seq)) oracle.breaks(`event ${seq} of ${journal.name} is gone, and no file names it as lost`);
   }

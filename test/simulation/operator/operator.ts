@@ -315,7 +315,7 @@ export class Operator {
     );
     oracle.mayLose(
       journal,
-      named.filter((seq) => !view.acknowledged.has(seq) && !view.shown.has(seq)),
+      named.filter((seq) => !view.isPromised(seq)),
     );
     oracle.repaired(journal);
     checkRepaired(oracle, journal, damage.seqs, after.lost);

@@ -123,6 +123,11 @@ export class JournalView {
     return true;
   }
 
+  /** Whether a client or a reader knows of an event: it has to stay. */
+  isPromised(seq: number): boolean {
+    return this.acknowledged.has(seq) || this.shown.has(seq);
+  }
+
   /** Whether an event is in a durable file now. One that retention removed comes back if the power goes at once. */
   isThere(seq: number): boolean {
     const isIn = (file: SeenFile | undefined) => file !== undefined && file.firstSeq <= seq && seq < file.nextSeq;
@@ -149,8 +154,8 @@ export class JournalView {
         this.#files.set(name, file);
       }
       // The part of a failed write that was durable for a moment is cut off again.
-      const isKept = (seq: number) => this.acknowledged.has(seq) || this.shown.has(seq) || this.removed.has(seq);
-      for (let seq = wholeLines(bytes, Number(first)); seq < endSeq; seq += 1) if (!isKept(seq)) this.#forget(seq);
+      for (let seq = wholeLines(bytes, Number(first)); seq < endSeq; seq += 1)
+        if (!this.isPromised(seq) && !this.removed.has(seq)) this.#forget(seq);
       file.bytes = bytes;
       const problem = this.#readOn(name, file);
       if (problem !== undefined) return problem;
@@ -179,10 +184,9 @@ export class JournalView {
       files.push(file);
       for (let seq = file.firstSeq; seq < file.nextSeq; seq += 1) there.add(seq);
     }
-    for (const seq of this.acknowledged)
-      if (!there.has(seq) && !this.removed.has(seq)) return `event ${seq} was answered with 200 and is lost`;
-    for (const seq of this.shown)
-      if (!there.has(seq) && !this.removed.has(seq)) return `event ${seq} was shown to a reader and is lost`;
+    for (const seq of [...this.acknowledged, ...this.shown])
+      if (!there.has(seq) && !this.removed.has(seq))
+        return `event ${seq} was ${this.acknowledged.has(seq) ? 'answered with 200' : 'shown to a reader'} and is lost`;
     let next = 1;
     for (const { firstSeq, nextSeq } of files.sort((a, b) => a.firstSeq - b.firstSeq)) {
       for (const [first, last] of gone.sort((a, b) => a[0] - b[0])) if (first <= next && next <= last) next = last + 1;
@@ -243,7 +247,7 @@ export class JournalView {
     }
     if (known !== undefined) {
       // A failed write was cut off, and its seq is given to another event.
-      if (this.acknowledged.has(seq) || this.shown.has(seq)) return `event ${seq} was ${known.id} and is ${id}`;
+      if (this.isPromised(seq)) return `event ${seq} was ${known.id} and is ${id}`;
       this.#forget(seq);
     }
     this.lines.set(seq, line);

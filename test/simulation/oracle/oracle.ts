@@ -27,7 +27,9 @@ import { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 import { LettersView, lettersOf } from './letters-view.ts';
 import {
+  type Forwarded,
   forwardedIn,
+  lastOf,
   storedIn,
   wrongAtUpstream,
   wrongBetween,
@@ -446,38 +448,37 @@ export class Oracle {
 
   /** What hubs and engines have of the journals that are forwarded to them. */
   checkSources(): void {
-    const all = [...this.#watched.values()];
-    for (const { journal } of all) this.checkAcknowledged(journal);
-    for (const { journal, view } of all)
-      this.#check(`${journal.name} has`, wrongEvent(forwardedIn(view), this.history));
-    for (const watched of all) {
-      for (const destination of watched.sendsTo) {
-        const { to } = destination;
-        if (destination.apartUntil !== undefined) this.#join(watched, destination);
-        else if (!('received' in to)) {
-          const events = this.#eventsAt(to);
-          this.#check(`${to.name} has`, wrongBetween(watched, destination, events, this.history));
-          if ('stored' in to) this.#check(`${to.name} has`, wrongEvent(events, this.history));
-        }
-        if ('stored' in to) this.#check(to.name, wrongCount(to, this.history));
-      }
-    }
+    for (const journal of this.#watched.keys()) this.checkAcknowledged(journal);
+    const destinations = [...this.#watched.values()].flatMap(({ sendsTo }) => sendsTo.map(({ to }) => to));
+    for (const place of new Set<Place>([...this.#watched.keys(), ...destinations])) this.#checkPlace(place);
   }
 
-  #eventsAt(to: Exclude<Place, { readonly received: unknown }>) {
-    return 'stored' in to ? storedIn(to) : forwardedIn(this.viewOf(to));
+  #checkPlace(place: Place): void {
+    const events = this.#eventsAt(place);
+    const twice = 'stored' in place ? wrongCount(place, this.history) : undefined;
+    this.#check(`${place.name} has`, wrongEvent(events, this.history) ?? twice);
+    for (const watched of this.#watched.values())
+      for (const destination of watched.sendsTo.filter(({ to }) => to === place)) {
+        if (destination.apartUntil !== undefined) this.#join(watched, destination, events);
+        else if (!('received' in place))
+          this.#check(`${place.name} has`, wrongBetween(watched, destination, events, this.history));
+      }
+  }
+
+  /** @returns what a hub or an engine has of other journals */
+  #eventsAt(place: Place): readonly Forwarded[] {
+    if ('received' in place) return [];
+    return 'stored' in place ? storedIn(place) : forwardedIn(this.viewOf(place));
   }
 
   /** Compares a journal and its destination again if the destination has all that was there, and the cursor says so. */
-  #join({ journal, view }: Watched, destination: Destination): void {
-    const { name, to, apartUntil = 0 } = destination;
+  #join({ journal, view }: Watched, destination: Destination, events: readonly Forwarded[]): void {
+    const { name, apartUntil = 0 } = destination;
     const seq = durableCursor(journal.disk, name)?.seq;
     if (seq === undefined || seq < apartUntil || this.#hasCopy(journal)) return;
     const lines = [...view.lines.values()].filter((line) => line.seq <= seq);
     if (this.#unsettledAt(journal, [destination], lines) !== undefined) return;
-    const source = sourceOf(journal);
-    const events = 'received' in to ? [] : this.#eventsAt(to).filter((event) => event.source === source);
-    destination.comparedSeq = Math.max(seq, ...events.map((event) => event.seq));
+    destination.comparedSeq = Math.max(seq, lastOf(sourceOf(journal), events));
     destination.checkedSeq = seq;
     destination.apartUntil = undefined;
   }
@@ -496,14 +497,16 @@ export class Oracle {
 
   /** By the id of a journal that was always compared with a hub: the last event of it that the hub has. */
   lastAt(hub: MachineJournal): Map<string, number> {
+    const events = this.#eventsAt(hub);
     const last = new Map<string, number>();
-    for (const { journal, sendsTo } of this.#watched.values())
-      for (const { to, apartUntil, comparedSeq } of sendsTo) {
-        const source = sourceOf(journal);
-        if (to !== hub || apartUntil !== undefined || comparedSeq > 0 || source === undefined) continue;
-        const seqs = forwardedIn(this.viewOf(hub)).flatMap((event) => (event.source === source ? [event.seq] : []));
-        if (seqs.length > 0) last.set(source, Math.max(...seqs));
-      }
+    for (const { journal, sendsTo } of this.#watched.values()) {
+      const source = sourceOf(journal);
+      const seq = lastOf(source, events);
+      const isCompared = sendsTo.some(
+        ({ to, apartUntil, comparedSeq }) => to === hub && apartUntil === undefined && comparedSeq === 0,
+      );
+      if (isCompared && source !== undefined && seq > 0) last.set(source, seq);
+    }
     return last;
   }
 

@@ -11,7 +11,7 @@ import type { JournalView, SeenLine } from './journal-view.ts';
 import { forwardedAs } from './sent.ts';
 
 /** An event as a hub or an engine has it. */
-interface Forwarded extends Pick<SeenLine, 'id' | 'members'> {
+export interface Forwarded extends Pick<SeenLine, 'id' | 'members'> {
   readonly source: string;
   readonly seq: number;
   /** When its journal recorded it. */
@@ -19,7 +19,7 @@ interface Forwarded extends Pick<SeenLine, 'id' | 'members'> {
 }
 
 /** @returns what a hub has of other journals, in its order */
-export function forwardedIn({ lines }: JournalView): Forwarded[] {
+export function forwardedIn({ lines }: JournalView): readonly Forwarded[] {
   const sorted = [...lines.values()].sort((a, b) => a.seq - b.seq);
   return sorted.flatMap(({ id, members, from, recorded }) =>
     from === undefined ? [] : [{ id, members, source: from[0], seq: from[1], time: recorded! }],
@@ -30,6 +30,11 @@ export function forwardedIn({ lines }: JournalView): Forwarded[] {
 export function storedIn({ stored, isTable }: Engine): readonly Forwarded[] {
   const before = (a: Forwarded, b: Forwarded) => a.seq - b.seq || (a.id < b.id ? -1 : Number(a.id !== b.id));
   return isTable ? [...stored].sort(before) : stored;
+}
+
+/** @returns the seq of the last event of a journal among these; 0 if there is none */
+export function lastOf(source: string | undefined, events: readonly Forwarded[]): number {
+  return Math.max(0, ...events.flatMap((event) => (event.source === source ? [event.seq] : [])));
 }
 
 /** @returns the first event that is not as the journal recorded it that it came from */
@@ -73,11 +78,11 @@ export function wrongBetween(
 }
 
 /** @returns which event an engine has more often than it may: once from each journal */
-export function wrongCount({ name, stored, isTable, mayBeTwice }: Engine, history: History): string | undefined {
+export function wrongCount({ stored, isTable, mayBeTwice }: Engine, history: History): string | undefined {
   const seen = new Set<string>();
   for (const { source, seq, id } of stored) {
     const isExcused = mayBeTwice.has(id) || (isTable && history.mayBeTwice.has(id));
-    if (seen.has(`${source} ${id}`) && !isExcused) return `${name} has event ${seq} of ${source} twice`;
+    if (seen.has(`${source} ${id}`) && !isExcused) return `event ${seq} of ${source} twice`;
     seen.add(`${source} ${id}`);
   }
   return undefined;

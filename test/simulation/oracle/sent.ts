@@ -1,6 +1,7 @@
 /** What a client asked a service to record, and whether a line says just that. Both are read without the parsers of the service. */
 
 import { isDeepStrictEqual } from 'node:util';
+import { TYPES } from '../../support/strict-event.ts';
 import type { JournalLine } from '../../world/journal-line.ts';
 import type { Delivered } from '../../world/network.ts';
 
@@ -12,12 +13,6 @@ export interface SentEvent {
   /** The members of its line. */
   readonly members: Readonly<Record<string, unknown>>;
 }
-
-const TYPES: Readonly<Record<string, string>> = {
-  materialization: 'AssetMaterialization',
-  observation: 'AssetObservation',
-  check: 'AssetCheckEvaluation',
-};
 
 /** @returns the events of a report, in their order; undefined if the request is none */
 export function eventsIn({ method, target, headers, body }: Delivered): SentEvent[] | undefined {
