@@ -8,8 +8,8 @@ type Known = Pick<SeenLine, 'seq' | 'time' | 'members'>;
 export class History {
   /** By their ids. Copies of a folder share events, and part after the last. */
   readonly #events = new Map<string, Known>();
-  /** By destination: the ids of events whose dead letters are in a folder that was replaced. */
-  readonly #leftOut = new Map<Place, Set<string>>();
+  /** The names of destinations with the ids of events whose dead letters are in a folder that was replaced. */
+  readonly #leftOut = new Set<string>();
   /** The ids of events that a plain destination or a table may have twice without a dead letter. */
   readonly mayBeTwice = new Set<string>();
   /** The ids of journals that `forward identity --new` gave: a hub may have an event under each id of its journal. */
@@ -26,10 +26,10 @@ export class History {
 
   /** Also by copies of the folder: each event has an id of its own. */
   leaveOut(to: Place, ids: Iterable<string>): void {
-    this.#leftOut.set(to, new Set([...(this.#leftOut.get(to) ?? []), ...ids]));
+    for (const id of ids) this.#leftOut.add(`${to.name} ${id}`);
   }
 
   isLeftOut(to: Place, id: string): boolean {
-    return this.#leftOut.get(to)?.has(id) ?? false;
+    return this.#leftOut.has(`${to.name} ${id}`);
   }
 }

@@ -106,54 +106,38 @@ export function wrongPosition(
   return seq < last ? `says that it has ${source} up to ${seq}, and it has just taken event ${last}` : undefined;
 }
 
-/** "As recorded, unless in doubt or sent again." @returns the first event that came after a later one */
-function swapped(
-  { received }: Upstream,
-  { view }: Watched,
-  isExcused: (line: SeenLine) => boolean,
-): string | undefined {
-  // A hub has an event again under another id of its journal.
-  const first = new Map<string, SeenLine>();
-  for (const line of view.lines.values())
-    if ((first.get(line.id)?.seq ?? line.seq) >= line.seq) first.set(line.id, line);
-  let last = 0;
-  for (const id of received.keys()) {
-    const line = first.get(id);
-    if (line !== undefined && line.seq < last && !isExcused(line)) return `event ${line.seq}`;
-    last = Math.max(last, line?.seq ?? 0);
-  }
-  return undefined;
-}
-
 /**
- * An upstream has only what journals have, and what it has twice is named: as in doubt, or as removed if retention removed it
- * while it was on its way. With `"inDoubt": "once"` it has nothing twice.
+ * An upstream has only what journals have, as recorded unless in doubt or sent again, and what it has twice is named: as in doubt, or as
+ * removed if retention removed it while it was on its way. With `"inDoubt": "once"` it has nothing twice.
  * @returns what is wrong, if anything is
  */
 export function wrongAtUpstream(
-  upstream: Upstream,
+  { received }: Upstream,
   { name, letters: { named } }: Destination,
-  watched: Watched,
+  { journal, view, restores }: Watched,
   history: History,
 ): string | undefined {
-  const { journal, view, restores } = watched;
-  const mayBeTwice = ({ seq, id }: SeenLine) => named.has(seq) || history.mayBeTwice.has(id);
-  const isSteady = restores === 0 && !view.wasBroken;
-  const late = isSteady ? swapped(upstream, watched, mayBeTwice) : undefined;
-  if (late !== undefined) return `${name} has ${late} of ${journal.name} after a later one, and no dead letter says so`;
-  for (const id of upstream.received.keys())
-    if (history.get(id) === undefined) return `${name} has ${id}, which no journal has`;
+  // A hub has an event again under another id of its journal.
   const byId = new Map<string, SeenLine[]>();
-  for (const line of view.lines.values()) byId.set(line.id, [...(byId.get(line.id) ?? []), line]);
-  for (const [id, lines] of byId) {
-    const there = upstream.received.get(id);
-    if (there === undefined) continue;
-    const event = `event ${lines[0]!.seq} of ${journal.name}`;
-    const member = forwardedAs(lines[0]!, there.request);
+  for (const line of [...view.lines.values()].sort((a, b) => a.seq - b.seq))
+    byId.set(line.id, [...(byId.get(line.id) ?? []), line]);
+  const isSteady = restores === 0 && !view.wasBroken;
+  let last = 0;
+  for (const [id, { request, count }] of received) {
+    if (history.get(id) === undefined) return `${name} has ${id}, which no journal has`;
+    const lines = byId.get(id) ?? [];
+    const [first] = lines;
+    if (first === undefined) continue;
+    const event = `event ${first.seq} of ${journal.name}`;
+    const member = forwardedAs(first, request);
     if (member !== undefined) return `${name} has ${event} with another ${member}`;
+    const mayBeTwice = history.mayBeTwice.has(id);
+    if (isSteady && first.seq < last && !named.has(first.seq) && !mayBeTwice)
+      return `${name} has ${event} after a later one, and no dead letter says so`;
     const isNamed = name !== ONCE && lines.some(({ seq }) => named.has(seq));
-    if (there.count > lines.length && !isNamed && !history.mayBeTwice.has(id))
-      return `${name} has ${event} ${there.count} times${name === ONCE ? '' : ', and no dead letter says so'}`;
+    if (count > lines.length && !isNamed && !mayBeTwice)
+      return `${name} has ${event} ${count} times${name === ONCE ? '' : ', and no dead letter says so'}`;
+    last = Math.max(last, first.seq);
   }
   return undefined;
 }
