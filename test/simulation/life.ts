@@ -381,7 +381,7 @@ class Life implements Watcher {
   #addReader(machine: Machine, access: Access, name: string, clients: ReadonlySet<string> | undefined): void {
     const journal = machine.journalFor(new URL(access.base).pathname)!;
     const reader = new Reader(this.#world, this.#network, access, name, {
-      mayBeGone: (first, last) => this.#oracle.mayBeGone(journal, first, last),
+      mayBeGone: (first, last) => this.#oracle.viewOf(journal).mayBeGone(first, last),
       isLost: (first, last) => this.#oracle.viewOf(journal).mayHaveLost(first, last),
       breaks: (problem) => this.#oracle.breaks(`${journal.name} ${problem}`),
       restores: () => this.#oracle.restoresOf(journal),

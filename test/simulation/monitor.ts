@@ -3,7 +3,7 @@
 import { limits } from '../../src/config/limits.ts';
 import { readStatus } from '../../src/forward/pipe/status.ts';
 import type { Machine, MachineJournal } from './machine.ts';
-import { isJournalFile } from './oracle/destinations.ts';
+import { isJournalFile } from './oracle/journal-view.ts';
 import { lettersOf } from './oracle/letters-view.ts';
 import type { Oracle } from './oracle/oracle.ts';
 

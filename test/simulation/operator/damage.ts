@@ -3,7 +3,7 @@
 import { contentsOf } from '../../../src/journal/segments.ts';
 import type { Chance } from '../../world/chance.ts';
 import { SimulatedDisk } from '../../world/simulated-disk.ts';
-import { markedIn } from '../oracle/destinations.ts';
+import { markedIn } from '../oracle/journal-view.ts';
 import { filesOf } from './folder.ts';
 
 export interface Damage {

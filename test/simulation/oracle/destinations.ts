@@ -40,8 +40,6 @@ export interface Watched {
   /** What gets every event. */
   readonly sendsTo: readonly Destination[];
   view: JournalView;
-  /** The last seq that a marker of retention ever had: up to here events may be gone. */
-  markedSeq: number;
   /** Whether it was broken on purpose and not repaired yet. */
   isBroken: boolean;
   /** How often its folder was replaced by a copy. */
@@ -65,7 +63,7 @@ export function newWatched(
     ...{ checkedSeq: 0, syncedSlot: 0, beginSeq: 1, apartUntil: undefined, comparedSeq: 0 },
   }));
   return {
-    ...{ journal, sendsTo, view: new JournalView(history), markedSeq: markedIn(journal.disk.durableNames()) },
+    ...{ journal, sendsTo, view: new JournalView(history) },
     ...{ isBroken: false, restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
   };
 }
@@ -83,16 +81,4 @@ export function idsAt(place: Upstream | Engine): ReadonlyMap<string, unknown> {
 /** @returns the id of a journal; undefined if it never forwarded */
 export function sourceOf({ disk }: MachineJournal): string | undefined {
   return disk.durableBytes('.journal-id')?.toString().trim();
-}
-
-/** Of retention itself; a backup has markers of gaps too. */
-const MARKER = /^events-0{19}1-(\d{20})\.removed$/;
-
-/** @returns the last event that the markers of retention among these files say is removed; 0 if there is none */
-export function markedIn(names: readonly string[]): number {
-  return Math.max(0, ...names.map((name) => Number(MARKER.exec(name)?.[1] ?? 0)));
-}
-
-export function isJournalFile(name: string): boolean {
-  return /^events-\d{20}\.jsonl$/.test(name);
 }

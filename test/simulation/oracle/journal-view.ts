@@ -18,24 +18,56 @@ export interface SeenLine extends JournalLine {
 }
 
 interface SeenFile {
-  bytes: Buffer;
-  /** Up to here it has been read. */
-  end: number;
-  crc: number;
-  nextSeq: number;
+  readonly bytes: Buffer;
   readonly firstSeq: number;
+  nextSeq: number;
 }
 
 const SEGMENT = /^events-(\d{20})\.jsonl$/;
 /** When retention removed what may be there all the same. */
 const EVER = Number.POSITIVE_INFINITY;
 const GONE = /^events-(\d{20})-(\d{20})\.(?:removed|lost)$/;
+/** Of retention itself; a backup has markers of gaps too. */
+const MARKER = /^events-0{19}1-(\d{20})\.removed$/;
+
+/** @returns the last event that the markers of retention among these files say is removed; 0 if there is none */
+export function markedIn(names: readonly string[]): number {
+  return Math.max(0, ...names.map((name) => Number(MARKER.exec(name)?.[1] ?? 0)));
+}
+
+export function isJournalFile(name: string): boolean {
+  return SEGMENT.test(name);
+}
+
+/** Lines by a text that they have, in the order of their seqs. */
+class LinesBy {
+  readonly #lines = new Map<string, readonly SeenLine[]>();
+
+  of(text: string): readonly SeenLine[] {
+    return this.#lines.get(text) ?? [];
+  }
+
+  add(text: string, line: SeenLine): void {
+    const others = this.of(text).filter(({ seq }) => seq !== line.seq);
+    this.#lines.set(
+      text,
+      [...others, line].sort((a, b) => a.seq - b.seq),
+    );
+  }
+
+  drop(text: string, { seq }: SeenLine): void {
+    this.#lines.set(
+      text,
+      this.of(text).filter((one) => one.seq !== seq),
+    );
+  }
+}
 
 export class JournalView {
   /** By seq. */
   readonly lines = new Map<number, SeenLine>();
-  readonly byMark = new Map<string, readonly SeenLine[]>();
-  readonly byKey = new Map<string, readonly SeenLine[]>();
+  readonly byMark = new LinesBy();
+  readonly byKey = new LinesBy();
   /** The seqs of events that were answered with 200. */
   readonly acknowledged = new Set<number>();
   /** The seqs of events that a reader was shown. */
@@ -51,6 +83,8 @@ export class JournalView {
   readonly #files = new Map<string, SeenFile>();
   /** Of the durable files. */
   #names: readonly string[] = [];
+  /** The last seq that a marker of retention ever had: up to here events may be gone. */
+  #markedSeq = 0;
 
   /** @param mayRepeat whether its lines are those of another view, which looks for repeats: they may be of files that retention removed there */
   constructor(history = new History(), mayRepeat = false) {
@@ -73,7 +107,7 @@ export class JournalView {
       if (seq > last || view.lines.has(seq)) continue;
       view.lines.set(seq, line);
       view.removed.set(seq, this.removed.get(seq) ?? EVER);
-      view.byMark.set(line.mark, [line, ...(view.byMark.get(line.mark) ?? [])]);
+      view.byMark.add(line.mark, line);
       if (line.from !== undefined) view.byOrigin.set(`${line.from}`, line);
     }
     for (const seq of this.acknowledged)
@@ -112,14 +146,25 @@ export class JournalView {
     for (const seq of seqs) {
       this.removed.set(seq, EVER);
       const line = this.lines.get(seq);
-      if (line?.from === undefined || !isAskedFor(line.from)) continue;
-      this.byMark.set(line.mark, without(this.byMark.get(line.mark), line));
+      if (line?.from !== undefined && isAskedFor(line.from)) this.byMark.drop(line.mark, line);
     }
   }
 
   /** Whether a repair may have lost these events, both included. */
   mayHaveLost(first: number, last: number): boolean {
     for (let seq = first; seq <= last; seq += 1) if (this.removed.get(seq) !== EVER) return false;
+    return true;
+  }
+
+  /** A file is about to be created. */
+  creating(name: string): void {
+    this.#markedSeq = Math.max(this.#markedSeq, markedIn([name]));
+  }
+
+  /** Whether retention may have removed these events, both included. */
+  mayBeGone(first: number, last: number): boolean {
+    for (let seq = Math.max(first, this.#markedSeq + 1); seq <= last; seq += 1)
+      if (!this.removed.has(seq)) return false;
     return true;
   }
 
@@ -137,27 +182,18 @@ export class JournalView {
   /** @returns what is wrong with the durable lines that are new, if anything is */
   refresh(disk: SimulatedDisk): string | undefined {
     this.#names = disk.durableNames();
+    this.#markedSeq = Math.max(this.#markedSeq, markedIn(this.#names));
     for (const name of this.#names) {
       const bytes = disk.durableBytes(name);
-      let file = this.#files.get(name);
-      if (file !== undefined && file.bytes === bytes) continue;
       const first = SEGMENT.exec(name)?.[1];
-      if (bytes === undefined || first === undefined) continue;
-      const endSeq = file?.nextSeq ?? 0;
-      // A start may rewrite the last file: what was read of it has to be there again.
-      if (
-        file === undefined ||
-        bytes.length < file.end ||
-        !bytes.subarray(0, file.end).equals(file.bytes.subarray(0, file.end))
-      ) {
-        file = { bytes, end: 0, crc: 0, nextSeq: Number(first), firstSeq: Number(first) };
-        this.#files.set(name, file);
-      }
+      const before = this.#files.get(name);
+      if (bytes === undefined || first === undefined || before?.bytes === bytes) continue;
+      const file = { bytes, firstSeq: Number(first), nextSeq: Number(first) };
+      this.#files.set(name, file);
       // The part of a failed write that was durable for a moment is cut off again.
-      for (let seq = wholeLines(bytes, Number(first)); seq < endSeq; seq += 1)
+      for (let seq = wholeLines(bytes, file.firstSeq); seq < (before?.nextSeq ?? 0); seq += 1)
         if (!this.isPromised(seq) && !this.removed.has(seq)) this.#forget(seq);
-      file.bytes = bytes;
-      const problem = this.#readOn(name, file);
+      const problem = this.#read(name, file);
       if (problem !== undefined) return problem;
     }
     return undefined;
@@ -167,31 +203,29 @@ export class JournalView {
     const line = this.lines.get(seq);
     if (line === undefined) return;
     this.lines.delete(seq);
-    this.byMark.set(line.mark, without(this.byMark.get(line.mark), line));
-    if (line.key !== undefined) this.byKey.set(line.key, without(this.byKey.get(line.key), line));
+    this.byMark.drop(line.mark, line);
+    if (line.key !== undefined) this.byKey.drop(line.key, line);
   }
 
   /** @returns what the durable files lack: an event that was answered with 200 and not removed, or one between two files */
   lacks(disk: SimulatedDisk): string | undefined {
     const there = new Set<number>();
-    const gone: [first: number, last: number][] = [];
-    const files: SeenFile[] = [];
+    /** Of files, and of markers that say what is gone. */
+    const ranges: [first: number, last: number][] = [];
     for (const name of disk.durableNames()) {
       const [, first, last] = GONE.exec(name) ?? [];
-      if (first !== undefined) gone.push([Number(first), Number(last)]);
-      const file = this.#files.get(name);
-      if (file === undefined) continue;
-      files.push(file);
-      for (let seq = file.firstSeq; seq < file.nextSeq; seq += 1) there.add(seq);
+      if (first !== undefined) ranges.push([Number(first), Number(last)]);
+      const { firstSeq = 0, nextSeq = 0 } = this.#files.get(name) ?? {};
+      if (firstSeq > 0) ranges.push([firstSeq, nextSeq - 1]);
+      for (let seq = firstSeq; seq < nextSeq; seq += 1) there.add(seq);
     }
     for (const seq of [...this.acknowledged, ...this.shown])
       if (!there.has(seq) && !this.removed.has(seq))
         return `event ${seq} was ${this.acknowledged.has(seq) ? 'answered with 200' : 'shown to a reader'} and is lost`;
     let next = 1;
-    for (const { firstSeq, nextSeq } of files.sort((a, b) => a.firstSeq - b.firstSeq)) {
-      for (const [first, last] of gone.sort((a, b) => a[0] - b[0])) if (first <= next && next <= last) next = last + 1;
-      if (firstSeq > next) return `events ${next} to ${firstSeq - 1} are in no file`;
-      next = Math.max(next, nextSeq);
+    for (const [first, last] of ranges.sort((a, b) => a[0] - b[0])) {
+      if (first > next) return `events ${next} to ${first - 1} are in no file`;
+      next = Math.max(next, last + 1);
     }
     return undefined;
   }
@@ -217,20 +251,24 @@ export class JournalView {
     return Array.from({ length: file.nextSeq - file.firstSeq }, (_, at) => this.lines.get(file.firstSeq + at)!);
   }
 
-  #readOn(name: string, file: SeenFile): string | undefined {
-    for (;;) {
-      const end = file.bytes.indexOf(10, file.end);
-      if (end === -1) return undefined;
-      const line = readNext(file.bytes.toString('utf8', file.end, end), file.crc);
+  #read(name: string, file: SeenFile): string | undefined {
+    const { bytes } = file;
+    let crc = 0;
+    let isKnown = !this.wasBroken;
+    for (let start = 0, end = bytes.indexOf(10); end !== -1; start = end + 1, end = bytes.indexOf(10, start)) {
+      const text = bytes.toString('utf8', start, end);
+      const known = this.lines.get(file.nextSeq);
+      isKnown &&= known?.text === text;
+      const line = isKnown ? known : readNext(text, crc);
       // What a power cut left of a write. A start cuts it off; a bad line anywhere else hides what is acknowledged later.
       if (line === undefined) return undefined;
       if (line.seq !== file.nextSeq) return `${name} has seq ${line.seq} in place of ${file.nextSeq}`;
-      file.end = end + 1;
-      file.crc = line.crc;
+      crc = line.crc;
       file.nextSeq += 1;
-      const problem = this.#see(seenLine(line));
+      const problem = isKnown ? undefined : this.#see(seenLine(line));
       if (problem !== undefined) return problem;
     }
+    return undefined;
   }
 
   #see(line: SeenLine): string | undefined {
@@ -240,9 +278,8 @@ export class JournalView {
       // A repair gives the lines after a lost one another crc. What a hub cut off with a failed write it records again, at another time.
       const isAgain = line.from !== undefined && !this.shown.has(seq);
       if (!this.wasBroken && !isAgain) return undefined;
-      this.lines.set(seq, { ...known, time: line.time, text: line.text });
-      const same = this.byMark.get(mark) ?? [];
-      if (same.every((one) => one.seq !== seq)) this.byMark.set(mark, [...same, line]); // it was not lost after all
+      this.lines.set(seq, line);
+      this.byMark.add(mark, line); // it was not lost after all
       return undefined;
     }
     if (known !== undefined) {
@@ -253,14 +290,12 @@ export class JournalView {
     this.lines.set(seq, line);
     if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
     if (line.from === undefined) this.#history.add(line);
-    const same = this.byMark.get(mark) ?? [];
-    this.byMark.set(mark, [...same, line]);
-    const before = same.find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
+    const before = this.byMark.of(mark).find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
+    this.byMark.add(mark, line);
     if (before !== undefined && !this.#mayRepeat) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;
-    const withKey = this.byKey.get(key) ?? [];
-    this.byKey.set(key, [...withKey, line]);
-    const other = withKey.find(({ seq }) => !this.removed.has(seq));
+    const other = this.byKey.of(key).find(({ seq }) => !this.removed.has(seq));
+    this.byKey.add(key, line);
     return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
   }
 
@@ -279,10 +314,6 @@ function wholeLines(bytes: Buffer, firstSeq: number): number {
   let seq = firstSeq;
   for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) seq += 1;
   return seq;
-}
-
-function without(lines: readonly SeenLine[] = [], line: SeenLine): SeenLine[] {
-  return lines.filter(({ seq }) => seq !== line.seq);
 }
 
 function seenLine(line: JournalLine): SeenLine {

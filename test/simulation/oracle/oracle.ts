@@ -15,8 +15,6 @@ import {
   type Destinations,
   hostOf,
   idsAt,
-  isJournalFile,
-  markedIn,
   newWatched,
   type Place,
   sourceOf,
@@ -24,7 +22,7 @@ import {
 } from './destinations.ts';
 import { detailsOf } from './details.ts';
 import { History } from './history.ts';
-import type { JournalView, SeenLine } from './journal-view.ts';
+import { isJournalFile, type JournalView, markedIn, type SeenLine } from './journal-view.ts';
 import { LettersView, lettersOf } from './letters-view.ts';
 import {
   type Forwarded,
@@ -125,16 +123,15 @@ export class Oracle {
       destination.doubts = new Set();
       destination.syncedSlot = 0;
     }
-    watched.markedSeq = markedIn(journal.disk.durableNames());
     watched.restores += 1;
     this.#part(journal);
   }
 
   /** A journal and its destinations, and itself and what it is a destination of, are not compared until they agree again. */
-  #part(journal: MachineJournal): void {
+  #part(journal: MachineJournal, isSender = true): void {
     for (const { journal: from, sendsTo, view } of this.#watched.values())
       for (const destination of sendsTo)
-        if (from === journal || destination.to === journal) destination.apartUntil = view.lastSeq;
+        if ((isSender && from === journal) || destination.to === journal) destination.apartUntil = view.lastSeq;
   }
 
   /** A copy of the folder of another machine begins to run. */
@@ -188,8 +185,7 @@ export class Oracle {
       return seq > last && !ahead.some(([first, last]: [number, number]) => first <= seq && seq <= last);
     };
     this.viewOf(journal).mayLose(seqs, isAskedFor);
-    for (const { sendsTo, view } of this.#watched.values())
-      for (const destination of sendsTo) if (destination.to === journal) destination.apartUntil = view.lastSeq;
+    this.#part(journal, false);
   }
 
   repaired(journal: MachineJournal): void {
@@ -248,16 +244,7 @@ export class Oracle {
   sent(machine: Machine, request: Delivered, text: string): void {
     const journal = machine.journalFor(request.target)!;
     const { view, restores } = this.#of(journal);
-    // A backup has the files of before its state began again, which retention had removed from the journal.
-    const mayBeLeftOut = (seq: number) => restores > 0 || this.mayBeGone(journal, seq, seq);
-    this.#check(journal.name, this.#readings.answers(view, mayBeLeftOut, request, text));
-  }
-
-  /** Whether retention may have removed these events, both included. */
-  mayBeGone(journal: MachineJournal, first: number, last: number): boolean {
-    const { view, markedSeq } = this.#of(journal);
-    for (let seq = Math.max(first, markedSeq + 1); seq <= last; seq += 1) if (!view.removed.has(seq)) return false;
-    return true;
+    this.#check(journal.name, this.#readings.answers(view, restores > 0, request, text));
   }
 
   /** A request was answered. @param arrivedMs when the service got it */
@@ -300,21 +287,18 @@ export class Oracle {
 
   /** A file is about to be created. */
   creating(journal: MachineJournal, name: string): void {
-    const watched = this.#of(journal);
-    watched.markedSeq = Math.max(watched.markedSeq, markedIn([name]));
+    this.viewOf(journal).creating(name);
   }
 
   /** A journal file is about to be removed: a durable marker says so, and its events are at the destinations or in dead letters. */
   removing(journal: MachineJournal, name: string): void {
     if (!isJournalFile(name)) return;
     this.look(journal);
-    const watched = this.#of(journal);
-    const { view, sendsTo } = watched;
+    const { view, sendsTo } = this.#of(journal);
     const lines = view.linesOf(name);
     const lastSeq = lines.at(-1)?.seq ?? 0;
-    const marked = markedIn(journal.disk.durableNames());
-    watched.markedSeq = Math.max(watched.markedSeq, marked); // on a full disk an older marker was renamed
-    if (lastSeq > marked) this.breaks(`${journal.name} removes ${name} before that is noted durably`);
+    if (lastSeq > markedIn(journal.disk.durableNames()))
+      this.breaks(`${journal.name} removes ${name} before that is noted durably`);
     const compared = sendsTo.filter(({ apartUntil }) => apartUntil === undefined);
     // "A file with events that a destination has not received yet stays." A cursor that is lost says nothing.
     const isHeld = journal.machine.config.whenBehind === 'refuse';
@@ -396,7 +380,7 @@ export class Oracle {
     if (!('machine' in to)) return ({ id }) => idsAt(to).has(id);
     this.look(to);
     const { byMark } = this.viewOf(to);
-    return ({ mark, seq }) => byMark.get(mark)?.some(({ from }) => from?.[1] === seq) ?? false;
+    return ({ mark, seq }) => byMark.of(mark).some(({ from }) => from?.[1] === seq);
   }
 
   /** @returns whether an event of a journal is durable at a destination, or in a durable dead letter, or need not be there */

@@ -45,19 +45,17 @@ export class Readings {
   }
 
   /** @returns what is wrong with a whole reply of `GET /assets`: what retention removed stays, unless the reply names it */
-  answers(
-    view: JournalView,
-    mayBeLeftOut: (seq: number) => boolean,
-    request: Delivered,
-    text: string,
-  ): string | undefined {
+  answers(view: JournalView, isRestored: boolean, request: Delivered, text: string): string | undefined {
     const arrived = this.#arrived.get(request);
     if (arrived === undefined) return undefined;
     const { assets, since_seq: since = 1, unseen = [] } = JSON.parse(text) as AssetsReply;
     const isCounted = ({ seq }: SeenLine) =>
       seq >= since && !unseen.some(({ first, last }) => first <= seq && seq <= last);
     const all = [...view.lines.values()];
-    const leftOut = all.find((line) => !isCounted(line) && !mayBeLeftOut(line.seq));
+    // A backup has the files of before its state began again, which retention had removed from the journal.
+    const leftOut = isRestored
+      ? undefined
+      : all.find((line) => !isCounted(line) && !view.mayBeGone(line.seq, line.seq));
     if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
     for (const [kind, type] of Object.entries(KINDS) as [keyof typeof KINDS, string][]) {

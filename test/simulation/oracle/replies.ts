@@ -60,7 +60,7 @@ export class Unanswered {
     const writtenMs = this.#nowMs() - WRITTEN_MS;
     // A hosted journal that has failed is opened again by the same process.
     if (config.deployments !== '' || Math.max(disk.troubledMs, disk.slowMs) > writtenMs) return undefined;
-    const isThere = (mark: string) => (byMark.get(mark)?.length ?? 0) > 0;
+    const isThere = (mark: string) => byMark.of(mark).length > 0;
     const written = this.#unsure.filter(({ atMs }) => atMs < writtenMs);
     this.#unsure = this.#unsure.filter(({ atMs }) => atMs >= writtenMs);
     const half = written.find(({ marks }) => marks.some(isThere) && !marks.every(isThere));
@@ -134,7 +134,7 @@ function leftOutBy(reply: Reply): Set<number> {
 function wrongOrder({ byMark }: JournalView, events: readonly SentEvent[]): string | undefined {
   let before: { readonly index: number; readonly seq: number } | undefined;
   for (const [index, { key, mark }] of events.entries()) {
-    const seq = key === undefined ? byMark.get(mark)?.at(-1)?.seq : undefined;
+    const seq = key === undefined ? byMark.of(mark).at(-1)?.seq : undefined;
     if (seq === undefined) continue;
     if (before !== undefined && (seq <= before.seq || seq - before.seq > index - before.index))
       return `for ${mark}, which is event ${seq} and follows event ${before.seq}`;
@@ -145,14 +145,14 @@ function wrongOrder({ byMark }: JournalView, events: readonly SentEvent[]): stri
 
 /** Whether a key belongs to another event: to a line, or to one of these. */
 function isOfAnother({ byKey }: JournalView, others: readonly SentEvent[], { key = '', mark }: SentEvent): boolean {
-  const withKey = [...(byKey.get(key) ?? []), ...others.filter((one) => one.key === key)];
+  const withKey = [...byKey.of(key), ...others.filter((one) => one.key === key)];
   return withKey.some((one) => one.mark !== mark);
 }
 
 /** "200 is sent only when the line would survive a power cut"; of a key that is known, its line is there. */
 function notRecorded(view: JournalView, event: SentEvent, { request, arrivedMs, lacks }: Answer): string | undefined {
   const { byMark, acknowledged, removed } = view;
-  const line = byMark.get(event.mark)?.at(-1);
+  const line = byMark.of(event.mark).at(-1);
   if (line === undefined) return 'which is not durable';
   const member = differing(line, event, request.body);
   if (member !== undefined) return `whose ${member} is not as it was sent`;
@@ -165,6 +165,6 @@ function notRecorded(view: JournalView, event: SentEvent, { request, arrivedMs, 
 
 /** "Another 4xx: not recorded". */
 function recorded({ byMark, removed }: JournalView, { mark }: SentEvent): string | undefined {
-  const line = byMark.get(mark)?.find(({ seq }) => !removed.has(seq));
+  const line = byMark.of(mark).find(({ seq }) => !removed.has(seq));
   return line && `which is event ${line.seq}`;
 }
