@@ -403,7 +403,7 @@ class Life implements Watcher {
       const journal = journalIn(folder);
       if (journal === undefined) return;
       // What a repair removes is not retention's.
-      if (call === 'create' && !machine.isMaintained) this.#oracle.creating(journal, name);
+      if (call === 'create' && !machine.isMaintained) this.#oracle.viewOf(journal).creating(name);
       if (call === 'remove' && !machine.isMaintained) this.#oracle.removing(journal, name);
       if (call === 'rename') this.#oracle.renaming(journal, name);
     };

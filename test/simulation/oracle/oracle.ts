@@ -108,21 +108,18 @@ export class Oracle {
     this.checkAcknowledged(journal);
     const watched = this.#of(journal);
     const { view: was, sendsTo } = watched;
-    for (const { to, letters } of sendsTo)
-      this.history.leaveOut(
-        to,
-        [...letters.named].flatMap((seq) => was.lines.get(seq)?.id ?? []),
-      );
+    for (const destination of sendsTo) {
+      const named = [...destination.letters.named].flatMap((seq) => was.lines.get(seq)?.id ?? []);
+      this.history.leaveOut(destination.to, named);
+      destination.letters = new LettersView();
+      destination.doubts = new Set();
+      destination.syncedSlot = 0;
+    }
     replace();
     watched.view = was.copiedTo(journal.disk);
     watched.wasBeginning &&= [...watched.view.lines.values()].every(({ seq, id }) => was.lines.get(seq)?.id === id);
     // What says which event is in flight is gone, and what a hub lacks it gets again, and sends on again.
     for (const { id } of was.lines.values()) this.history.mayBeTwice.add(id);
-    for (const destination of sendsTo) {
-      destination.letters = new LettersView();
-      destination.doubts = new Set();
-      destination.syncedSlot = 0;
-    }
     watched.restores += 1;
     this.#part(journal);
   }
@@ -283,11 +280,6 @@ export class Oracle {
     if (problem !== undefined) this.breaks(`${machine.name} sends ${problem}`);
     const isOfEngine = senders.some(({ sendsTo }) => sendsTo.some(({ to }) => 'stored' in to));
     if (isUp && !isOfEngine) for (const id of idsIn(request)) this.#tried.add(`${request.host} ${id}`);
-  }
-
-  /** A file is about to be created. */
-  creating(journal: MachineJournal, name: string): void {
-    this.viewOf(journal).creating(name);
   }
 
   /** A journal file is about to be removed: a durable marker says so, and its events are at the destinations or in dead letters. */

@@ -1,10 +1,11 @@
 /** What readers are shown: only lines that are durable, as they are there, and what follows from them. */
 
+import { TYPES } from '../../support/strict-event.ts';
 import type { Delivered } from '../../world/network.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 
 const LINE = /\{"seq":(\d+),"id":"[^"]+".*?"crc":"[0-9a-f]{8}"\}/g;
-const KINDS = { materialization: 'AssetMaterialization', observation: 'AssetObservation' } as const;
+const KINDS = ['materialization', 'observation'] as const;
 
 /** The newest event of a kind in the state of an asset, with the number of all. */
 interface Latest {
@@ -15,9 +16,7 @@ interface Latest {
 
 /** The reply of `GET /assets`: what was removed before the state had it is named. */
 interface AssetsReply {
-  readonly assets: readonly ({ readonly asset_key: readonly string[] } & Readonly<
-    Partial<Record<keyof typeof KINDS, Latest>>
-  >)[];
+  readonly assets: readonly { readonly asset_key: readonly string[]; readonly [kind: string]: unknown }[];
   readonly since_seq?: number;
   readonly unseen?: readonly { readonly first: number; readonly last: number }[];
 }
@@ -58,12 +57,12 @@ export class Readings {
       : all.find((line) => !isCounted(line) && !view.mayBeGone(line.seq, line.seq));
     if (leftOut !== undefined) return `does not count event ${leftOut.seq}, which is there`;
     const states = new Map(assets.map((asset) => [asset.asset_key.join('/'), asset]));
-    for (const [kind, type] of Object.entries(KINDS) as [keyof typeof KINDS, string][]) {
-      const lines = all.filter((line) => line.report.type === type && isCounted(line));
+    for (const kind of KINDS) {
+      const lines = all.filter((line) => line.report.type === TYPES[kind] && isCounted(line));
       for (const key of new Set([...states.keys(), ...lines.map(({ asset }) => asset)])) {
         const ofAsset = lines.filter(({ asset }) => asset === key);
         const certain = ofAsset.filter(({ seq }) => seq <= arrived && !view.mayHaveLost(seq, seq));
-        const problem = wrongLatest(states.get(key)?.[kind], ofAsset, certain);
+        const problem = wrongLatest(states.get(key)?.[kind] as Latest | undefined, ofAsset, certain);
         if (problem !== undefined) return `shows a wrong ${kind} of ${key}: ${problem}`;
       }
     }
