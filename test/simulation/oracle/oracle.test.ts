@@ -4,12 +4,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { segmentName } from '../../../src/journal/segments.ts';
 import { saveCursor } from '../../forward/scripted.ts';
+import { SOURCE } from '../../support/forwarding.ts';
 import type { PlainEvent } from '../../support/plain-event.ts';
 import { diskWith, makeLines } from '../../support/segments.ts';
 import type { Delivered } from '../../world/network.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Upstream } from '../upstream.ts';
+import type { Destination, Watched } from './destinations.ts';
+import { LettersView } from './letters-view.ts';
 import { Oracle } from './oracle.ts';
+import { wrongBetween } from './places.ts';
 
 /** A journal with the events 1 to 6 in files of two, and an upstream that has all of them. */
 async function newWatched() {
@@ -55,4 +59,18 @@ test('an upstream has no event that no journal has', async () => {
   oracle.look(journal);
   oracle.checkAtRest();
   assert.equal(oracle.broken, 'upstream has x, which no journal has');
+});
+
+test('events that a hub lacks are named by their device', async () => {
+  const { oracle, journal, disk } = await newWatched();
+  disk.put('.journal-id', Buffer.from(`${SOURCE}\n`));
+  oracle.look(journal);
+  const watched = { journal, view: oracle.viewOf(journal) } as Watched;
+  const letters = new LettersView();
+  const destination = { to: journal, letters, comparedSeq: 0 } as Partial<Destination> as Destination;
+  const events = [3, 4].map((seq) => ({ ...watched.view.lines.get(seq)!, source: SOURCE }));
+  const wrong = () => wrongBetween(watched, destination, events, oracle.history);
+  assert.equal(wrong(), 'event 3 of d0, whose next one is 1');
+  letters.refresh(Buffer.from('{"time":"","outcome":"removed","reason":"","first":1,"last":2}\n'));
+  assert.equal(wrong(), undefined);
 });
