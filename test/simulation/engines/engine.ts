@@ -5,7 +5,7 @@ import type { Delivered, Network } from '../../world/network.ts';
 import { Incarnation, type World } from '../../world/time.ts';
 import type { EngineState } from '../runner/expected.ts';
 
-/** A line that is durable there, and the id of the journal that it came from. */
+/** An event that is durable at an engine or a hub, as the journal recorded it that it came from, and the id of that journal. */
 export interface Stored extends Pick<JournalLine, 'seq' | 'id' | 'time' | 'members'> {
   readonly source: string;
 }

@@ -290,7 +290,7 @@ export class Operator {
         this.#endBackups(journal);
         oracle.checkAcknowledged(journal);
         machine.disk.exchange(folder, damage.files);
-        oracle.damaged(journal, damage.seqs);
+        oracle.mayLose(journal, damage.seqs);
         this.#damages.set(journal, damage);
       }
       // A hosted service starts, and only the deployment cannot be opened.

@@ -40,8 +40,6 @@ export interface Watched {
   /** What gets every event. */
   readonly sendsTo: readonly Destination[];
   view: JournalView;
-  /** Whether it was broken on purpose and not repaired yet. */
-  isBroken: boolean;
   /** How often its folder was replaced by a copy. */
   restores: number;
   /** Whether each copy that took its place was a beginning of the journal, without anything that a power cut had taken. */
@@ -64,7 +62,7 @@ export function newWatched(
   }));
   return {
     ...{ journal, sendsTo, view: new JournalView(history) },
-    ...{ isBroken: false, restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
+    ...{ restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
   };
 }
 

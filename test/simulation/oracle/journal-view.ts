@@ -78,6 +78,8 @@ export class JournalView {
   readonly byOrigin = new Map<string, SeenLine>();
   /** Whether an operator broke a line at any time. */
   wasBroken = false;
+  /** Whether that was not repaired yet: then nothing is read. */
+  #isBroken = false;
   readonly #history: History;
   #mayRepeat: boolean;
   readonly #files = new Map<string, SeenFile>();
@@ -128,8 +130,9 @@ export class JournalView {
     return Math.max(this.lastSeq, ...firsts.map((first) => first - 1));
   }
 
-  /** A repair may name more as lost than there was: what it cannot read may have been many events. */
+  /** It was repaired. A repair may name more as lost than there was: what it cannot read may have been many events. */
   repaired(disk: SimulatedDisk): void {
+    this.#isBroken = false;
     for (const name of disk.durableNames()) {
       const [, first, last] = (name.endsWith('.lost') && GONE.exec(name)) || [];
       for (let seq = Number(first); seq <= Number(last); seq += 1)
@@ -143,6 +146,7 @@ export class JournalView {
    */
   mayLose(seqs: Iterable<number>, isAskedFor: (from: NonNullable<SeenLine['from']>) => boolean): void {
     this.wasBroken = true;
+    this.#isBroken = true;
     for (const seq of seqs) {
       this.removed.set(seq, EVER);
       const line = this.lines.get(seq);
@@ -181,6 +185,7 @@ export class JournalView {
 
   /** @returns what is wrong with the durable lines that are new, if anything is */
   refresh(disk: SimulatedDisk): string | undefined {
+    if (this.#isBroken) return undefined;
     this.#names = disk.durableNames();
     this.#markedSeq = Math.max(this.#markedSeq, markedIn(this.#names));
     for (const name of this.#names) {
@@ -209,6 +214,7 @@ export class JournalView {
 
   /** @returns what the durable files lack: an event that was answered with 200 and not removed, or one between two files */
   lacks(disk: SimulatedDisk): string | undefined {
+    if (this.#isBroken) return undefined;
     const there = new Set<number>();
     /** Of files, and of markers that say what is gone. */
     const ranges: [first: number, last: number][] = [];

@@ -7,6 +7,7 @@
 import { exitCodes } from '../../../src/config/exit-codes.ts';
 import type { Reply } from '../../../src/http/message.ts';
 import type { Delivered } from '../../world/network.ts';
+import type { Stored } from '../engines/engine.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import { ONCE } from '../services.ts';
 import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
@@ -25,7 +26,6 @@ import { History } from './history.ts';
 import { isJournalFile, type JournalView, markedIn, type SeenLine } from './journal-view.ts';
 import { LettersView, lettersOf } from './letters-view.ts';
 import {
-  type Forwarded,
   forwardedIn,
   lastOf,
   storedIn,
@@ -168,13 +168,10 @@ export class Oracle {
     if (destination.comparedSeq > 0) destination.apartUntil = view.lastSeq;
   }
 
-  /** An operator broke these lines of a journal: they may be lost from now on, and no other. */
-  damaged(journal: MachineJournal, seqs: ReadonlySet<number>): void {
-    this.#of(journal).isBroken = true;
-    this.mayLose(journal, seqs);
-  }
-
-  /** These lines of a broken journal may be lost. A hub asks for those again of which its snapshot does not say that it had them. */
+  /**
+   * An operator broke these lines of a journal: they may be lost from now on, and no other. A hub asks for those again of which its
+   * snapshot does not say that it had them.
+   */
   mayLose(journal: MachineJournal, seqs: Iterable<number>): void {
     const { sources = [] } = JSON.parse(journal.disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
     const isAskedFor = ([source, seq]: readonly [source: string, seq: number]) => {
@@ -186,9 +183,7 @@ export class Oracle {
   }
 
   repaired(journal: MachineJournal): void {
-    const watched = this.#of(journal);
-    const { view, sendsTo } = watched;
-    watched.isBroken = false;
+    const { view, sendsTo } = this.#of(journal);
     view.repaired(journal.disk);
     this.checkAcknowledged(journal);
     // "A new destination gets the first event there is": what a repair has lost before is not named to a plain one that knows none.
@@ -352,9 +347,9 @@ export class Oracle {
   /** Reads what is new in the durable bytes of a journal and of its dead letters. */
   look(journal: MachineJournal): void {
     const { disk } = journal;
-    const { view, sendsTo, isBroken } = this.#of(journal);
+    const { view, sendsTo } = this.#of(journal);
     const isRight = (seq: number, line: string) => view.wasBroken || view.lines.get(seq)?.text === line;
-    const problem = isBroken ? undefined : view.refresh(disk);
+    const problem = view.refresh(disk);
     if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
     for (const { name, to, letters, apartUntil, comparedSeq } of sendsTo) {
       const isCompared = apartUntil === undefined && comparedSeq === 0 && !view.wasBroken && !('stored' in to);
@@ -404,8 +399,8 @@ export class Oracle {
   /** What was answered with 200 is there, or was removed by retention, and nothing is missing between two events. */
   checkAcknowledged(journal: MachineJournal): void {
     this.look(journal);
-    const { view, isBroken, unanswered } = this.#of(journal);
-    const problem = (isBroken ? undefined : view.lacks(journal.disk)) ?? unanswered.overdue() ?? unanswered.split(view);
+    const { view, unanswered } = this.#of(journal);
+    const problem = view.lacks(journal.disk) ?? unanswered.overdue() ?? unanswered.split(view);
     if (problem !== undefined) this.breaks(`${journal.name}: ${problem}`);
     this.#checkCursors(journal);
   }
@@ -442,13 +437,13 @@ export class Oracle {
   }
 
   /** @returns what a hub or an engine has of other journals */
-  #eventsAt(place: Place): readonly Forwarded[] {
+  #eventsAt(place: Place): readonly Stored[] {
     if ('received' in place) return [];
     return 'stored' in place ? storedIn(place) : forwardedIn(this.viewOf(place));
   }
 
   /** Compares a journal and its destination again if the destination has all that was there, and the cursor says so. */
-  #join({ journal, view }: Watched, destination: Destination, events: readonly Forwarded[]): void {
+  #join({ journal, view }: Watched, destination: Destination, events: readonly Stored[]): void {
     const { name, apartUntil = 0 } = destination;
     const seq = durableCursor(journal.disk, name)?.seq;
     if (seq === undefined || seq < apartUntil || this.#hasCopy(journal)) return;

@@ -2,7 +2,7 @@
 
 import type { Reply } from '../../../src/http/message.ts';
 import type { Delivered } from '../../world/network.ts';
-import type { Engine } from '../engines/engine.ts';
+import type { Engine, Stored } from '../engines/engine.ts';
 import { ONCE } from '../services.ts';
 import type { Upstream } from '../upstream.ts';
 import { type Destination, sourceOf, type Watched } from './destinations.ts';
@@ -10,16 +10,8 @@ import type { History } from './history.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
 import { forwardedAs } from './sent.ts';
 
-/** An event as a hub or an engine has it. */
-export interface Forwarded extends Pick<SeenLine, 'id' | 'members'> {
-  readonly source: string;
-  readonly seq: number;
-  /** When its journal recorded it. */
-  readonly time: string;
-}
-
 /** @returns what a hub has of other journals, in its order */
-export function forwardedIn({ lines }: JournalView): readonly Forwarded[] {
+export function forwardedIn({ lines }: JournalView): readonly Stored[] {
   const sorted = [...lines.values()].sort((a, b) => a.seq - b.seq);
   return sorted.flatMap(({ id, members, from, recorded }) =>
     from === undefined ? [] : [{ id, members, source: from[0], seq: from[1], time: recorded! }],
@@ -27,18 +19,18 @@ export function forwardedIn({ lines }: JournalView): readonly Forwarded[] {
 }
 
 /** @returns what an engine has. A table says how far a journal is by the largest seq */
-export function storedIn({ stored, isTable }: Engine): readonly Forwarded[] {
-  const before = (a: Forwarded, b: Forwarded) => a.seq - b.seq || (a.id < b.id ? -1 : Number(a.id !== b.id));
+export function storedIn({ stored, isTable }: Engine): readonly Stored[] {
+  const before = (a: Stored, b: Stored) => a.seq - b.seq || (a.id < b.id ? -1 : Number(a.id !== b.id));
   return isTable ? [...stored].sort(before) : stored;
 }
 
 /** @returns the seq of the last event of a journal among these; 0 if there is none */
-export function lastOf(source: string | undefined, events: readonly Forwarded[]): number {
+export function lastOf(source: string | undefined, events: readonly Stored[]): number {
   return Math.max(0, ...events.flatMap((event) => (event.source === source ? [event.seq] : [])));
 }
 
 /** @returns the first event that is not as the journal recorded it that it came from */
-export function wrongEvent(events: readonly Forwarded[], history: History): string | undefined {
+export function wrongEvent(events: readonly Stored[], history: History): string | undefined {
   for (const { id, source, seq, time, members } of events) {
     const own = history.get(id);
     if (own === undefined) return `event ${seq} of ${source}, which none recorded`;
@@ -56,12 +48,12 @@ export function wrongEvent(events: readonly Forwarded[], history: History): stri
 export function wrongBetween(
   { journal, view }: Watched,
   { to, letters, comparedSeq }: Destination,
-  events: readonly Forwarded[],
+  events: readonly Stored[],
   history: History,
 ): string | undefined {
   const source = sourceOf(journal);
   const isTable = 'stored' in to && to.isTable;
-  let last: Pick<Forwarded, 'seq' | 'id'> = { seq: comparedSeq, id: '' };
+  let last: Pick<Stored, 'seq' | 'id'> = { seq: comparedSeq, id: '' };
   for (const { source: from, seq, id } of events) {
     // Whether a table has one twice is known by its number.
     if (from !== source || seq <= comparedSeq || (isTable && id === last.id)) continue;
