@@ -34,6 +34,8 @@ export interface StreamEvent {
 export class StreamClient {
   readonly status: number;
   readonly events: StreamEvent[] = [];
+  /** The seqs of the events of the journal. */
+  readonly seqs: number[] = [];
   /** The last `id`, sent when the client connects again. */
   lastId: string | undefined;
   retryMs = 0;
@@ -61,10 +63,6 @@ export class StreamClient {
     return new StreamClient(reply);
   }
 
-  get seqs(): number[] {
-    return this.events.filter(({ event }) => event.startsWith('Asset')).map(({ data }) => JSON.parse(data).seq);
-  }
-
   async until(what: string, isSo: () => boolean): Promise<void> {
     await eventually(`${what}; so far ${JSON.stringify(this.events.slice(-3))}`, isSo);
   }
@@ -90,6 +88,8 @@ export class StreamClient {
       else if (field === 'id') this.lastId = id = value;
       else if (field === 'data') data = data === undefined ? value : `${data}\n${value}`;
     }
-    if (data !== undefined) this.events.push({ id, event, data });
+    if (data === undefined) return;
+    this.events.push({ id, event, data });
+    if (event.startsWith('Asset')) this.seqs.push(JSON.parse(data).seq);
   }
 }

@@ -12,14 +12,17 @@ export function missing(reason: string, command: string, args: readonly string[]
 /** A limit for commands that hang: much longer than any needs on a busy machine. */
 export const HANG_MS = 200_000;
 
-/** Polls a condition. @throws if the time runs out */
+/** Polls a condition, less often the longer it waits, since most conditions are a request. @throws if the time runs out */
 export async function eventually(
   what: string,
   isSo: () => boolean | Promise<boolean>,
   withinMs = 60_000,
 ): Promise<void> {
-  for (const late = performance.now() + withinMs; !(await isSo()); await sleep(10)) {
-    if (performance.now() > late) throw new Error(`not within ${withinMs} ms: ${what}`);
+  const beganMs = performance.now();
+  while (!(await isSo())) {
+    const waitedMs = performance.now() - beganMs;
+    if (waitedMs > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`);
+    await sleep(Math.min(Math.max(10, waitedMs / 10), 100));
   }
 }
 
