@@ -88,7 +88,7 @@ class Run {
     this.#failed.push({ file, name });
     const output = this.#output.get(file) ?? '';
     this.#output.delete(file);
-    return `✖ ${file}: ${name}\n${indented(`${output}${mapPlaces(textOf(details?.error))}`)}\n`;
+    return `✖ ${file}: ${name}\n${indented(mapPlaces(`${output}${textOf(details?.error)}`))}\n`;
   }
 
   #endFile(): string {

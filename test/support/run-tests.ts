@@ -171,11 +171,13 @@ async function main([name = 'all', ...words]: readonly string[]): Promise<number
   const isLong = process.env['ASSETLOG_TEST_LONG'] === '1';
   const isCovered = name === 'coverage';
   // At night each file has a process of its own, so that none relies on another one.
-  const processes = name === 'all' && words.length === 0 && !isLong ? grouped(files) : files;
+  const isShort = name === 'all' && words.length === 0 && !isLong;
+  const processes = isShort ? grouped(files) : files;
   const [program = '', ...before] = [...(isCovered ? coverageOf(words) : []), process.execPath];
   const tests: Command = [
     program,
     ...before,
+    ...(isShort ? [`--import=${join(root, COMPILED, 'test/support/unwatched.js')}`] : []),
     '--test',
     `--test-reporter=${join(root, COMPILED, 'test/support/reporter.js')}`,
     '--test-reporter-destination=stdout',
