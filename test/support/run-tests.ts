@@ -136,7 +136,8 @@ export function testFiles(name: string, words: readonly string[] = []): string[]
 }
 
 /**
- * Writes a module for each group of neighbours that share a process.
+ * Writes a module for each group of neighbours that share a process. Node sorts what it runs by name: the groups are last, so that the
+ * files of `program/`, which take longest, do not run alone at the end.
  * @returns what to run in place of the files, below `test/`
  */
 function grouped(files: readonly string[]): string[] {
@@ -145,7 +146,7 @@ function grouped(files: readonly string[]): string[] {
   const shared = files.filter(isShared);
   const groups = files.filter((file) => !shared.includes(file));
   for (let at = 0; at < shared.length; at += GROUP_FILES) {
-    const name = `group-${at / GROUP_FILES + 1}.test`;
+    const name = `together-${at / GROUP_FILES + 1}.test`;
     const imports = shared.slice(at, at + GROUP_FILES).map((file) => `import './${file.replace(/ts$/, 'js')}';\n`);
     writeFileSync(join(root, COMPILED, 'test', `${name}.js`), imports.join(''));
     groups.push(`${name}.ts`);
