@@ -28,7 +28,7 @@ import type { Place } from './oracle/destinations.ts';
 import { Oracle } from './oracle/oracle.ts';
 import { Reader } from './readers.ts';
 import { replaceGlobals } from './replaced/globals.ts';
-import { deploymentsForClients, planServices, tokenOf } from './services.ts';
+import { deploymentsForClients, type PlannedHook, planServices, tokenOf } from './services.ts';
 import { States } from './states.ts';
 import { Stranger } from './stranger.ts';
 import { silenceAll, strike, strikeSeldomFiles, strikeStart, type Targets } from './strikes.ts';
@@ -116,6 +116,8 @@ class Life implements Watcher {
   readonly #network: Network;
   readonly #upstreams = new Map<string, Upstream>();
   readonly #engines: ReadonlyMap<string, Engine>;
+  /** By the names of the services that have hooks: adds theirs, unless that was done. */
+  readonly #hooks = new Map<string, () => void>();
   /** Whether a fault that ends a process happens. */
   readonly #ends: ReturnType<typeof endsOf>;
   readonly #oracle: Oracle;
@@ -152,11 +154,14 @@ class Life implements Watcher {
     this.#engines = new Map(engines.map((engine) => [engine.name, engine]));
     const places = new Map<string, Place>(this.#engines);
     for (const name of ['upstream', 'plain']) places.set(name, this.#upstreamNamed(name));
-    for (const { machine: options, sendsTo } of planServices(world.seed, world.chance('services'))) {
+    const services = planServices(world.seed, world.chance('services'), world.chance('hooks'));
+    for (const { machine: options, sendsTo, hook } of services) {
       const machine = this.#machine(options);
+      if (hook !== undefined) places.set(hook.name, this.#upstreams.get(hook.name) ?? this.#upstreamNamed(hook.name));
       for (const journal of machine.journals) places.set(journal.name, journal);
       const destinations = new Map(Object.entries(sendsTo).map(([name, place]) => [name, places.get(place)!]));
       for (const journal of machine.journals) this.#oracle.watch(journal, destinations);
+      if (hook !== undefined) this.#planHook(machine, hook);
       for (const [at, access] of accessesOf(machine).entries()) {
         const client = this.#newClient(machine, access, `client-${at + 1}-${machine.name}`);
         // Its link can be struck all the same, so that the plan of faults stays as it is.
@@ -244,6 +249,7 @@ class Life implements Watcher {
     for (const reader of this.#readers) reader.isStopped = true;
     this.#stranger.isStopped = true;
     this.#operator.heal();
+    for (const add of this.#hooks.values()) add();
     for (const link of this.#network.links()) {
       link.isDown = false;
       link.faults.length = 0;
@@ -340,8 +346,10 @@ class Life implements Watcher {
     this.#restart(machine);
   }
 
-  logged(line: string): void {
+  logged(machine: Machine, line: string): void {
     this.states.logged(line);
+    if (line.includes('the destinations were read again'))
+      for (const journal of machine.journals) this.#oracle.readsDestinations(journal);
     if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
   }
 
@@ -369,6 +377,19 @@ class Life implements Watcher {
     const upstream = new Upstream(this.#world, this.#network, name, () => this.#count('upstream error'));
     this.#upstreams.set(name, upstream);
     return upstream;
+  }
+
+  #planHook(machine: Machine, { name, atMs, add }: PlannedHook): void {
+    const [journal] = machine.journals as [MachineJournal];
+    let isAdded = false;
+    const addOnce = () => {
+      if (isAdded) return;
+      isAdded = true;
+      add();
+      this.#oracle.adds(journal, name);
+    };
+    this.#hooks.set(machine.name, addOnce);
+    this.#world.plan(atMs - this.#world.nowMs, `an operator adds ${name} to ${machine.name}`, addOnce, null);
   }
 
   #newClient(machine: Machine, access: Access, name: string): Client {
@@ -461,7 +482,7 @@ class Life implements Watcher {
     return {
       machines: this.#machines.map(({ name }) => name),
       upstreams: [...this.#upstreams.keys()],
-      mayBeCopied: ['d0', 'd1'],
+      mayBeCopied: ['d0', 'd1'].filter((name) => !this.#hooks.has(name)),
       removing: ['d2'],
       clientLinks: [...this.#clients, ...this.#readers].map(({ link }) => link),
       hubLinks: links.filter((link) => !isPlain(link) && !this.#engines.has(link.split(' to ')[1]!)),

@@ -6,6 +6,10 @@ import { GATEWAY, type MessageFault } from '../world/network.ts';
 import { type FaultKind, type LinkFault, type PlannedFault, requestKinds } from './faults.ts';
 import type { Machine } from './machine.ts';
 import type { Targets } from './strikes.ts';
+import type { Upstream } from './upstream.ts';
+
+/** What a link to a plain upstream leads to; undefined for another link. */
+type Plain = Pick<Upstream, 'wants'> | undefined;
 
 /** Between two strikes at the requests on one link: three of a hundred. */
 const REQUESTS = 33;
@@ -43,7 +47,7 @@ export function strikeRequests(
     if (kind === 'reply cut') return { kind };
     const { upstreams, engines, forwards, machines } = targets();
     const [from, host] = link.split(' to ') as [string, string];
-    const answer = { kind, ...replyOf(kind, upstreams.has(host), chance) };
+    const answer = { kind, ...replyOf(kind, upstreams.get(host), chance) };
     const isAtHub = forwards.includes(link) && !upstreams.has(host) && !engines.has(host);
     return isAtHub && NO_HUB.includes(answer.reply.status)
       ? { ...answer, mayCome: () => knowsHub(machines.get(from)!) }
@@ -51,8 +55,7 @@ export function strikeRequests(
   };
 }
 
-/** @param isPlain whether it is about a plain upstream */
-function replyOf(kind: (typeof KINDS)[number], isPlain: boolean, chance: Chance): Forged {
+function replyOf(kind: (typeof KINDS)[number], plain: Plain, chance: Chance): Forged {
   switch (kind) {
     case 'gateway error':
       return { isDelivered: chance.happens(0.5), reply: page(chance.oneOf([502, 504])) };
@@ -61,7 +64,7 @@ function replyOf(kind: (typeof KINDS)[number], isPlain: boolean, chance: Chance)
     case 'too many requests':
       return { isDelivered: false, reply: inJson(429, { 'retry-after': `${chance.integer(1, 3)}` }) };
     default:
-      return forged(isPlain, chance);
+      return forged(plain, chance);
   }
 }
 
@@ -91,7 +94,7 @@ export function disturbLink(
     world.plan(lengthMs, 'link up', up, null);
     return;
   }
-  const first = forged(upstreams.has(host), chance);
+  const first = forged(upstreams.get(host), chance);
   // After two pages in a row a device takes a hub that it does not know, or not any more, for a plain upstream.
   const mayCome = () => !forwards.includes(target) || knowsHub(machines.get(from)!);
   const isRun = kind === 'forged reply' && first.reply.status === 200 && mayCome();
@@ -105,7 +108,7 @@ export function disturbLink(
     else if (kind === 'doubled') link.faults.push({ kind, afterMs: ms });
     else if (isRun) link.faults.push({ kind, ...first, mayCome });
     else {
-      const { reply, isDelivered } = forged(upstreams.has(host), chance);
+      const { reply, isDelivered } = forged(upstreams.get(host), chance);
       const last = link.faults.at(-1);
       const isPageAgain = reply.status === 200 && last?.kind === kind && last.reply.status === 200;
       link.faults.push({ kind, isDelivered, reply: isPageAgain ? { ...reply, status: 502 } : reply });
@@ -123,12 +126,13 @@ function knowsHub({ journals }: Machine): boolean {
 
 /**
  * What a proxy answers. A 503 says that nothing was recorded, so that it is not forged after a request was delivered. A plain
- * upstream cannot be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either.
+ * upstream cannot be asked, so that what says no to its sender, a 401 or a page, is not forged there after a delivery either. To the
+ * sender of a hook a page says yes.
  */
-function forged(isPlain: boolean, chance: Chance): Forged {
+function forged(plain: Plain, chance: Chance): Forged {
   const isDelivered = chance.happens(0.5);
   const maybe = [502, 504];
-  const no = isDelivered && isPlain ? [] : [401, 200, 200];
+  const no = isDelivered && plain !== undefined ? [] : [401, 200, 200];
   const status = chance.oneOf(isDelivered ? [...maybe, ...no] : [...maybe, ...no, 503]);
-  return { isDelivered, reply: page(status) };
+  return { isDelivered, reply: page(status === 200 && plain?.wants !== undefined ? 502 : status) };
 }

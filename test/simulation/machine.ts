@@ -53,7 +53,7 @@ export interface Watcher {
   /** @param changes of the disk that the process had begun, and whose end it had not heard of */
   ended(machine: Machine, code: number, changes: number): void;
   /** A line of the log, in JSON. */
-  logged(line: string): void;
+  logged(machine: Machine, line: string): void;
   /** A request reached the service. */
   received(machine: Machine, request: Delivered): void;
   /** Called for each piece of a reply that takes long, and then with all of it. */
@@ -233,7 +233,7 @@ export class Machine {
     const notices = createNotices('info', false, (line) => {
       this.#world.note(`  ${process.name}: ${line.trim()}`);
       if (/"level":"(?:error|warn)"/.test(line)) this.lastProblem = line.trim();
-      this.#watcher.logged(line);
+      this.#watcher.logged(this, line);
     });
     try {
       const service = await startService(this.config, notices, {

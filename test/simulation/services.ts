@@ -4,13 +4,34 @@ import { sha256 } from '../../src/deployments/tokens.ts';
 import type { Chance } from '../world/chance.ts';
 import { engineServices } from './engines/engines.ts';
 import type { MachineOptions } from './machine.ts';
+import type { SeenLine } from './oracle/journal-view.ts';
 import { putFile } from './replaced/files.ts';
 
 export interface PlannedService {
   readonly machine: MachineOptions;
-  /** The journal, upstream or engine that each destination is, by its name: `hub/d0`. */
+  /** The journal, upstream, hook or engine that each destination is, by its name: `hub/d0`. */
   readonly sendsTo: Readonly<Record<string, string>>;
+  readonly hook?: PlannedHook;
 }
+
+/** A hook that an operator adds to the destinations of a service: it begins "now". */
+export interface PlannedHook {
+  readonly name: HookName;
+  readonly atMs: number;
+  /** Writes the file that has it. */
+  readonly add: () => void;
+}
+
+/** Hooks with what they want: all events, or failed checks. */
+export const hooks = {
+  hook: { wants: () => true, only: undefined },
+  alarms: {
+    wants: ({ report }: SeenLine) => report.passed === false,
+    only: { type: 'check', passed: false },
+  },
+} as const;
+
+export type HookName = keyof typeof hooks;
 
 /** Share of the lives whose hub has a journal for each device. */
 const HOSTED_SHARE = 1 / 3;
@@ -28,13 +49,20 @@ const DELAY = ['--commit-delay', '300'];
 /** Share of the services that wait for an answer, or for their disk, for a few seconds only: few processes live for longer. */
 const IMPATIENT_SHARE = 1 / 2;
 const IMPATIENT = { forwardRequestMs: 3_000, ackMs: 3_000, diskAnswerMs: 3_000 };
+/** Of so many lives in a row the first two have hooks; the last one has engines. */
+const LIVES = 4;
+/** Share of the services with a hook, of those that can have one, and the time until which it is added. */
+const HOOK_SHARE = 1 / 2;
+const HOOK_MS_MAX = 40_000;
+/** A hook that fails for longer gives an event up. */
+const HOOKED = { hookFailingMs: 10_000 };
 /** The deployment of a hosted hub that its own clients report to, besides that of the first device. */
 const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
 const RETAIN_HUB = ['--retain-bytes', '32768'];
 
-/** @returns the services of a life; the hub is the first */
-export function planServices(seed: number, chance: Chance): PlannedService[] {
+/** @param ofHooks says which services get hooks: a stream of its own, so that what others draw stays @returns the services of a life; the hub is the first */
+export function planServices(seed: number, chance: Chance, ofHooks: Chance): PlannedService[] {
   const isHosted = chance.happens(HOSTED_SHARE);
   const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');
   const tokenOf = (device: string) => (isHosted ? ['--forward-token-file', tokenFile(device)] : []);
@@ -45,11 +73,11 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
     { name: 'hub', to: `http://${hubOf('d2')}`, ...(isHosted && { tokenFile: tokenFile('d2') }) },
     { ...plain, to: 'http://plain' },
   ];
-  putFile('/d2/forward.json', JSON.stringify({ destinations: d2Destinations }));
+  putDestinations('d2', d2Destinations);
   // A clock that jumps makes all events old at once; else the bytes are the limit.
   const limits = ['--retain-bytes', '16384', '--retain-days', '7'];
   const whenBehind = ['--when-behind', chance.happens(HOLDING_SHARE) ? 'refuse' : 'remove'];
-  const toBoth = [...limits, ...whenBehind, '--forward', '/d2/forward.json'];
+  const toBoth = [...limits, ...whenBehind, '--forward', fileOf('d2')];
   const isDelayed = chance.happens(DELAY_SHARE);
   const delay = () => (isDelayed && chance.happens(DELAYED_SHARE) ? DELAY : []);
   const hub = isHosted ? hostedHub() : localHub();
@@ -70,10 +98,36 @@ export function planServices(seed: number, chance: Chance): PlannedService[] {
     { machine: { name: 'lone', args: [...SMALL, ...delay()] }, sendsTo: {} },
     ...engineServices(seed),
   ];
+  const mayHook: Readonly<Record<string, readonly object[]>> =
+    seed % LIVES < 2 ? { d0: [], d2: d2Destinations, lone: [] } : {};
   return services.map(({ machine, sendsTo }) => {
-    const limits = { ...(chance.happens(IMPATIENT_SHARE) && IMPATIENT), ...machine.limits };
-    return { machine: { ...machine, limits }, sendsTo };
+    const { name } = machine;
+    const hook = mayHook[name] && planHook(name, mayHook[name], ofHooks);
+    const limits = { ...(chance.happens(IMPATIENT_SHARE) && IMPATIENT), ...machine.limits, ...(hook && HOOKED) };
+    if (hook === undefined) return { machine: { ...machine, limits }, sendsTo };
+    const args = [...machine.args, ...(machine.args.includes('--forward') ? [] : ['--forward', fileOf(name)])];
+    return { machine: { ...machine, args, limits }, sendsTo: { ...sendsTo, [hook.name]: hook.name }, hook };
   });
+}
+
+/** @param others the destinations that the file of the service has from its first start on */
+function planHook(service: string, others: readonly object[], chance: Chance): PlannedHook | undefined {
+  const isHooked = chance.happens(HOOK_SHARE);
+  const name = chance.oneOf(Object.keys(hooks) as HookName[]);
+  const atMs = chance.share() * HOOK_MS_MAX;
+  if (!isHooked) return undefined;
+  putDestinations(service, others);
+  const { only } = hooks[name];
+  const hook = { name, to: `hook+http://${name}/hook/${service}?secret=1`, begin: 'now', only };
+  return { name, atMs, add: () => putDestinations(service, [...others, hook]) };
+}
+
+function putDestinations(service: string, destinations: readonly object[]): void {
+  putFile(fileOf(service), JSON.stringify({ destinations }));
+}
+
+function fileOf(service: string): string {
+  return `/${service}/forward.json`;
 }
 
 function localHub(): MachineOptions {

@@ -17,7 +17,7 @@ export interface Targets {
   readonly world: World;
   readonly network: Network;
   readonly machines: ReadonlyMap<string, Machine>;
-  readonly upstreams: ReadonlyMap<string, Pick<Upstream, 'faults'>>;
+  readonly upstreams: ReadonlyMap<string, Pick<Upstream, 'faults' | 'wants'>>;
   readonly engines: ReadonlyMap<string, Pick<Engine, 'faults'>>;
   /** The links on which events are forwarded: `d0 to hub`. */
   readonly forwards: readonly string[];

@@ -1,8 +1,8 @@
 /**
  * A plain upstream, which behaves like the reference where forwarding relies on it (measured: test/README.md): it knows no journal,
  * deduplicates nothing, stores a check that is repeated with its partition but answers 500, answers a GET of any path with an HTML page,
- * and ends the connection after a 500 without announcing it. What it refuses is decided by those who use it: `plain-server.ts`, and
- * `simulation/upstream.ts`.
+ * and ends the connection after a 500 without announcing it. Its paths under `/hook/` are hooks, which get lines of a journal. What it
+ * refuses is decided by those who use it: `plain-server.ts`, and `simulation/upstream.ts`.
  */
 
 import type { HttpRequest, Scripted } from './http.ts';
@@ -42,9 +42,12 @@ export class PlainModel {
   }
 }
 
+const REPORT = /(\/report_asset_(?:materialization|observation|check)\/)(.*)/;
+const HOOK = /^(\/hook\/)/;
+
 function reportIn({ method, url, body: text }: HttpRequest): PlainEvent | undefined {
   const { pathname, searchParams } = new URL(url ?? '/', 'http://localhost');
-  const [, path, rest = ''] = /(\/report_asset_(?:materialization|observation|check)\/)(.*)/.exec(pathname) ?? [];
+  const [, path, rest = ''] = REPORT.exec(pathname) ?? HOOK.exec(pathname) ?? [];
   if (method !== 'POST' || path === undefined) return undefined;
   const body = text === '' ? {} : JSON.parse(text);
   const parts = rest.split('/').filter(Boolean).map(decodeURIComponent);

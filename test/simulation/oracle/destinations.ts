@@ -4,11 +4,11 @@ import type { Engine } from '../engines/engine.ts';
 import type { MachineJournal } from '../machine.ts';
 import type { Upstream } from '../upstream.ts';
 import type { History } from './history.ts';
-import { JournalView } from './journal-view.ts';
+import { JournalView, type SeenLine } from './journal-view.ts';
 import { LettersView } from './letters-view.ts';
 import { Unanswered } from './replies.ts';
 
-/** A journal of a hub, a plain upstream, or an engine. */
+/** A journal of a hub, a plain upstream, a hook, or an engine. */
 export type Place = MachineJournal | Upstream | Engine;
 
 export type Destinations = ReadonlyMap<string, Place>;
@@ -24,8 +24,10 @@ export interface Destination {
   syncedSlot: number;
   /** What its cursor said at the last start was being sent: a plain one may have these events. */
   doubts: ReadonlySet<number>;
-  /** An operator let it begin here: it need not have what is before. */
+  /** A hook, or what an operator let begin here: it need not have what is before. */
   beginSeq: number;
+  /** Of a hook that an operator has added and that has not begun: between which events it has to, both included. */
+  mayBegin: { readonly least: number; most: number } | undefined;
   /**
    * Set when a folder of the two was replaced, copied or damaged: they are not compared until the destination has all events up to
    * this one, or dead letters name them, and the cursor says so.
@@ -58,12 +60,25 @@ export function newWatched(
 ): Watched {
   const sendsTo = [...destinations].map(([name, to]) => ({
     ...{ name, to, letters: new LettersView(), doubts: new Set<number>() },
-    ...{ checkedSeq: 0, syncedSlot: 0, beginSeq: 1, apartUntil: undefined, comparedSeq: 0 },
+    ...{ beginSeq: isHook(to) ? NEVER : 1, mayBegin: undefined },
+    ...{ checkedSeq: 0, syncedSlot: 0, apartUntil: undefined, comparedSeq: 0 },
   }));
   return {
     ...{ journal, sendsTo, view: new JournalView(history) },
     ...{ restores: 0, wasBeginning: true, startedMs: 0, unanswered: new Unanswered(journal, nowMs) },
   };
+}
+
+/** Where a hook begins that has not begun. */
+export const NEVER = Number.POSITIVE_INFINITY;
+
+export function isHook(to: Place): boolean {
+  return 'received' in to && to.wants !== undefined;
+}
+
+/** Whether an event is one that a destination is to have. */
+export function wants({ to }: Destination, line: SeenLine): boolean {
+  return !('received' in to) || (to.wants?.(line) ?? true);
 }
 
 /** @returns the name of its host, as links have it */

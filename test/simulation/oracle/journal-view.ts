@@ -316,7 +316,7 @@ export class JournalView {
 }
 
 /** @returns the seq after the last line of a file that ends with a line feed */
-function wholeLines(bytes: Buffer, firstSeq: number): number {
+export function wholeLines(bytes: Buffer, firstSeq: number): number {
   let seq = firstSeq;
   for (let at = bytes.indexOf(10); at !== -1; at = bytes.indexOf(10, at + 1)) seq += 1;
   return seq;

@@ -10,16 +10,20 @@ import type { Delivered } from '../../world/network.ts';
 import type { Stored } from '../engines/engine.ts';
 import type { Machine, MachineJournal } from '../machine.ts';
 import { ONCE } from '../services.ts';
+import { added, begun, heard, isNew } from './beginnings.ts';
 import { cursorSeq, durableCursor, readCursor, sendingIn, wrongCursor } from './cursor.ts';
 import {
   type Destination,
   type Destinations,
   hostOf,
   idsAt,
+  isHook,
+  NEVER,
   newWatched,
   type Place,
   sourceOf,
   type Watched,
+  wants,
 } from './destinations.ts';
 import { detailsOf } from './details.ts';
 import { History } from './history.ts';
@@ -120,6 +124,11 @@ export class Oracle {
     watched.wasBeginning &&= [...watched.view.lines.values()].every(({ seq, id }) => was.lines.get(seq)?.id === id);
     // What says which event is in flight is gone, and what a hub lacks it gets again, and sends on again.
     for (const { id } of was.lines.values()) this.history.mayBeTwice.add(id);
+    for (const destination of sendsTo) {
+      // The copy may be of before the hook.
+      const wasAdded = destination.mayBegin !== undefined || destination.beginSeq !== NEVER;
+      if (isHook(destination.to) && wasAdded && isNew(journal, destination.name)) added(watched, destination);
+    }
     watched.restores += 1;
     this.#part(journal);
   }
@@ -190,8 +199,7 @@ export class Oracle {
     const first = [...view.lines.keys()].find((seq) => view.isThere(seq)) ?? 0;
     for (const destination of sendsTo) {
       const { name, to } = destination;
-      const isKnown = journal.disk.bytes(`.forwarded-${name}`) ?? readCursor(journal.disk, name);
-      if ('received' in to && isKnown === undefined) destination.beginSeq = first;
+      if ('received' in to && !isHook(to) && isNew(journal, name)) destination.beginSeq = first;
     }
   }
 
@@ -200,16 +208,29 @@ export class Oracle {
     const { sendsTo, view } = this.#of(journal);
     const destination = sendsTo.find((one) => one.name === name)!;
     destination.beginSeq = seq;
+    destination.mayBegin = undefined;
     if (source === undefined) return;
     destination.apartUntil = view.lastSeq;
     this.history.renamed.add(source);
+  }
+
+  /** An operator adds a hook to the destinations of a service: see `beginnings.ts`. */
+  adds(journal: MachineJournal, name: string): void {
+    this.look(journal);
+    const watched = this.#of(journal);
+    added(watched, watched.sendsTo.find((one) => one.name === name)!);
+  }
+
+  /** The service has read its destinations again. */
+  readsDestinations(journal: MachineJournal): void {
+    heard(this.#of(journal));
   }
 
   /** Whether a journal and a place differ by nothing but one restore of the journal, which is not mended yet. */
   isRestoredOnce(journal: MachineJournal, to: Place): boolean {
     const { restores, wasBeginning, sendsTo } = this.#of(journal);
     const hub = 'machine' in to ? this.#of(to) : undefined;
-    const isFirst = sendsTo.every(({ beginSeq }) => beginSeq === 1);
+    const isFirst = sendsTo.every((one) => isHook(one.to) || one.beginSeq === 1);
     const isHubWhole = hub === undefined || (hub.restores === 0 && !hub.view.wasBroken);
     return restores === 1 && wasBeginning && isFirst && isHubWhole && !journal.machine.wasCopied;
   }
@@ -319,6 +340,7 @@ export class Oracle {
     watched.startedMs = this.#nowMs();
     watched.unanswered.starts();
     this.checkAcknowledged(journal);
+    heard(watched);
     for (const destination of watched.sendsTo) {
       const cursor = readCursor(journal.disk, destination.name);
       if ('received' in destination.to) destination.doubts = new Set(sendingIn(cursor));
@@ -381,6 +403,7 @@ export class Oracle {
       letters.named.has(line.seq) ||
       isThere(line) ||
       line.seq < beginSeq ||
+      !wants(destination, line) ||
       this.history.isLeftOut(to, line.id) ||
       isOfCopy(line);
   }
@@ -410,7 +433,9 @@ export class Oracle {
     const { view, sendsTo } = this.#of(journal);
     for (const destination of sendsTo) {
       const cursor = durableCursor(journal.disk, destination.name);
-      if (cursor === undefined || destination.apartUntil !== undefined) continue;
+      if (cursor === undefined) continue;
+      this.#check(`${journal.name}'s ${destination.name}`, begun(destination, cursor));
+      if (destination.apartUntil !== undefined) continue;
       const problem = wrongCursor(cursor, destination, view, this.#settledAt(journal, destination));
       if (problem !== undefined) this.breaks(`the cursor of ${journal.name} for ${destination.name} ${problem}`);
       destination.checkedSeq = Math.max(destination.checkedSeq, cursor.seq);
@@ -459,6 +484,8 @@ export class Oracle {
     this.checkSources();
     for (const { journal, view, sendsTo } of this.#watched.values()) {
       if (journal.machine.service === undefined) return `${journal.name} does not run`;
+      const hook = sendsTo.find(({ mayBegin }) => mayBegin !== undefined);
+      if (hook !== undefined) return `${hook.name} of ${journal.name} has not begun`;
       const seq = this.#unsettledAt(journal, sendsTo, view.lines.values());
       if (seq !== undefined)
         return `event ${seq} of ${journal.name} is neither at its destination nor in a dead letter`;

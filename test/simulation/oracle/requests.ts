@@ -1,12 +1,14 @@
 /** What of a journal is durable before a request with its events leaves: a crash at that moment loses nothing that would be needed. */
 
 import type { Delivered } from '../../world/network.ts';
+import { idOf } from '../upstream.ts';
 import { durableCursor } from './cursor.ts';
-import { type Destination, hostOf, sourceOf, type Watched } from './destinations.ts';
+import { type Destination, hostOf, isHook, sourceOf, type Watched, wants } from './destinations.ts';
 
 /** @returns the ids of the events that a request to a hub or to a plain upstream has */
-export function idsIn({ method, headers, body }: Delivered): string[] {
-  if (method !== 'PUT') return [headers[headers.indexOf('Idempotency-Key') + 1]!.slice(1, -1)]; // quoted
+export function idsIn(request: Delivered): string[] {
+  const { method, body } = request;
+  if (method !== 'PUT') return [idOf(request)];
   const lines = body.toString().trimEnd().split('\n');
   return lines.map((text) => JSON.parse(text).id);
 }
@@ -44,5 +46,11 @@ export function wrongRequest(senders: readonly Watched[], request: Delivered): s
   // "If an event that is sent twice is recorded twice, the cursor says that the event is being sent"; of a retry its letter does.
   const isSaid = ({ sender, seq }: (typeof known)[number]) =>
     sendingTo(sender) >= seq || sender.sendsTo.find(isTo)!.letters.isOpen(seq);
-  return known.some(isSaid) ? undefined : `event ${known[0]!.seq}, and no cursor says so`;
+  if (!known.some(isSaid)) return `event ${known[0]!.seq}, and no cursor says so`;
+  const isFor = ({ sender, seq }: (typeof known)[number]) => {
+    const to = sender.sendsTo.find(isTo)!;
+    if (!isHook(to.to) || to.letters.isOpen(seq)) return true;
+    return seq >= to.beginSeq && wants(to, sender.view.lines.get(seq)!);
+  };
+  return known.some(isFor) ? undefined : `event ${known[0]!.seq}, which is not for ${host}`;
 }

@@ -2,8 +2,9 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { TYPES } from '../../support/strict-event.ts';
-import type { JournalLine } from '../../world/journal-line.ts';
+import { type JournalLine, readLine } from '../../world/journal-line.ts';
 import type { Delivered } from '../../world/network.ts';
+import { SHORTENED } from '../upstream.ts';
 
 /** One event of a report. */
 export interface SentEvent {
@@ -47,10 +48,22 @@ function eventOf(kind: string, item: Item, key: string | undefined): SentEvent {
 
 /** @returns the line's member that is not in the request of a forwarder for it as it is in the line; undefined if there is none */
 export function forwardedAs(line: JournalLine, request: Delivered): string | undefined {
+  if (request.target.startsWith('/hook/')) return postedAs(line, request.body.toString());
   const [sent] = eventsIn(request)!;
   const { idempotency_key } = line.report;
   // A plain destination gets the id of the event in place of its key.
   return differing(line, { ...sent!, members: { ...sent!.members, idempotency_key } }, request.body);
+}
+
+/** @returns the same of a post to a hook, which has the line, or all of it but its metadata and what proves the line */
+function postedAs(line: JournalLine, body: string): string | undefined {
+  if (!body.includes(SHORTENED)) {
+    const posted = readLine(body);
+    return (['seq', 'id', 'time', 'members'] as const).find((name) => posted[name] !== line[name]);
+  }
+  const { metadata, crc: _, ...short } = JSON.parse(line.text);
+  const expected = { ...short, metadata_bytes: Buffer.byteLength(line.metadata ?? '') };
+  return metadata !== undefined && isDeepStrictEqual(JSON.parse(body), expected) ? undefined : 'member';
 }
 
 /** @returns the line's member that is not as it was sent; undefined if there is none */

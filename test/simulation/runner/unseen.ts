@@ -50,7 +50,9 @@ const byReason: Readonly<Record<string, readonly string[]>> = {
   ],
   'nobody sends such a name or such a line': ['the sources of one deployment are those of another'],
   'all tokens may report and forward': ['a token that may only report may forward'],
-  'no service has a hook': ['an outage counts as an answer that gives an event up'],
+  'a request with the event left before the outage, and for how long a hook has failed only its sender knows': [
+    'an outage counts as an answer that gives an event up',
+  ],
   'no engine removes an event, and no destination changes its kind': [
     'an engine that has removed all events of a journal gets all again',
   ],
