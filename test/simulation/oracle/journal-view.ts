@@ -167,6 +167,7 @@ export class JournalView {
 
   /** Whether retention may have removed these events, both included. */
   mayBeGone(first: number, last: number): boolean {
+    this.#markedSeq = Math.max(this.#markedSeq, markedIn(this.#names));
     for (let seq = Math.max(first, this.#markedSeq + 1); seq <= last; seq += 1)
       if (!this.removed.has(seq)) return false;
     return true;
@@ -187,12 +188,12 @@ export class JournalView {
   refresh(disk: SimulatedDisk): string | undefined {
     if (this.#isBroken) return undefined;
     this.#names = disk.durableNames();
-    this.#markedSeq = Math.max(this.#markedSeq, markedIn(this.#names));
     for (const name of this.#names) {
       const bytes = disk.durableBytes(name);
-      const first = SEGMENT.exec(name)?.[1];
       const before = this.#files.get(name);
-      if (bytes === undefined || first === undefined || before?.bytes === bytes) continue;
+      if (bytes === undefined || bytes === before?.bytes) continue;
+      const first = SEGMENT.exec(name)?.[1];
+      if (first === undefined) continue;
       const file = { bytes, firstSeq: Number(first), nextSeq: Number(first) };
       this.#files.set(name, file);
       // The part of a failed write that was durable for a moment is cut off again.
@@ -325,5 +326,5 @@ export function wholeLines(bytes: Buffer, firstSeq: number): number {
 function seenLine(line: JournalLine): SeenLine {
   const { asset_key, partition = '', idempotency_key } = line.report;
   const key = line.from === undefined ? idempotency_key : undefined;
-  return { ...line, asset: asset_key.join('/'), mark: partition, key };
+  return Object.assign(line, { asset: asset_key.join('/'), mark: partition, key });
 }
