@@ -39,7 +39,9 @@ const EVERY = 5;
 
 /** Test files in a process of `npm test`: to load the program takes as much processor time as most of them. */
 const GROUP_FILES = 6;
-/** What a test file does that measures or changes its process. It has one of its own, like those of `program/`, which load little. */
+/** Files that wait for most of half a minute. Node runs test files in the order of their names, and the groups are among the first. */
+const WAITING = /^(forward\/forwarder|program\/run\/stop|reading\/limits)\./;
+/** What a test file does that measures or changes its process: it has one of its own, like those of `program/`, which load little. */
 const OF_PROCESS =
   /memoryUsage|youngHalf|resourceUsage|cpuUsage|eventLoopUtilization|setFlagsFromString|\/proc\/self|mock\.method|process\.(on|env\[.*\] = )/;
 
@@ -136,22 +138,27 @@ export function testFiles(name: string, words: readonly string[] = []): string[]
 }
 
 /**
- * Writes a module for each group of neighbours that share a process. Node sorts what it runs by name: the groups are last, so that the
- * files of `program/`, which take longest, do not run alone at the end.
+ * Writes a module for each group of files that share a process. Neighbours often take long for the same reason: each is in another
+ * group. A file that waits is a group of its own.
  * @returns what to run in place of the files, below `test/`
  */
 function grouped(files: readonly string[]): string[] {
-  const isShared = (file: string) =>
-    !/^(program|simulation)\//.test(file) && !OF_PROCESS.test(readFileSync(join(root, 'test', file), 'utf8'));
-  const shared = files.filter(isShared);
-  const groups = files.filter((file) => !shared.includes(file));
-  for (let at = 0; at < shared.length; at += GROUP_FILES) {
-    const name = `together-${at / GROUP_FILES + 1}.test`;
-    const imports = shared.slice(at, at + GROUP_FILES).map((file) => `import './${file.replace(/ts$/, 'js')}';\n`);
+  const isAlone = (file: string) =>
+    /^(program|simulation)\//.test(file) || OF_PROCESS.test(readFileSync(join(root, 'test', file), 'utf8'));
+  const others = files.filter((file) => !WAITING.test(file));
+  const shared = others.filter((file) => !isAlone(file));
+  const count = Math.ceil(shared.length / GROUP_FILES);
+  const groups = [
+    ...files.filter((file) => WAITING.test(file)).map((file) => [file]),
+    ...Array.from({ length: count }, (_, group) => shared.filter((_, at) => at % count === group)),
+  ];
+  const names = groups.map((group, number) => {
+    const name = `group-${String.fromCharCode(97 + number)}.test`;
+    const imports = group.map((file) => `import './${file.replace(/ts$/, 'js')}';\n`);
     writeFileSync(join(root, COMPILED, 'test', `${name}.js`), imports.join(''));
-    groups.push(`${name}.ts`);
-  }
-  return groups;
+    return `${name}.ts`;
+  });
+  return [...names, ...others.filter(isAlone)];
 }
 
 async function main([name = 'all', ...words]: readonly string[]): Promise<number> {
