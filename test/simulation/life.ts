@@ -350,6 +350,11 @@ class Life implements Watcher {
     this.states.logged(line);
     if (line.includes('the destinations were read again'))
       for (const journal of machine.journals) this.#oracle.readsDestinations(journal);
+    const [, from] = /keys of older events are not known.*"before_seq":(\d+)/.exec(line) ?? [];
+    const [, deployment] = /"deployment":"(\w+)"/.exec(line) ?? [];
+    for (const journal of from === undefined ? [] : machine.journals)
+      if (deployment === undefined || journal.name.endsWith(`/${deployment}`))
+        this.#oracle.viewOf(journal).knowsFrom = Number(from);
     if (line.includes('defect of the service')) this.#broken ??= `a service has a defect: ${line}`;
   }
 

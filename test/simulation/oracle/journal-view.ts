@@ -76,6 +76,8 @@ export class JournalView {
   readonly removed = new Map<number, number>();
   /** By source and seq there: `<source>,<seq>`. */
   readonly byOrigin = new Map<string, SeenLine>();
+  /** The service knows the idempotency keys of events from this one on: a start could not read the files before. */
+  knowsFrom = 1;
   /** Whether an operator broke a line at any time. */
   wasBroken = false;
   /** Whether that was not repaired yet: then nothing is read. */
@@ -297,11 +299,12 @@ export class JournalView {
     this.lines.set(seq, line);
     if (line.from !== undefined) this.byOrigin.set(`${line.from}`, line);
     if (line.from === undefined) this.#history.add(line);
-    const before = this.byMark.of(mark).find((one) => !this.removed.has(one.seq) && this.#isRepeat(one, line));
+    const isKnownThere = (one: SeenLine) => !this.removed.has(one.seq) && one.seq >= this.knowsFrom;
+    const before = this.byMark.of(mark).find((one) => isKnownThere(one) && this.#isRepeat(one, line));
     this.byMark.add(mark, line);
     if (before !== undefined && !this.#mayRepeat) return `${mark} is event ${before.seq} and event ${seq}`;
     if (key === undefined) return undefined;
-    const other = this.byKey.of(key).find(({ seq }) => !this.removed.has(seq));
+    const other = this.byKey.of(key).find(isKnownThere);
     this.byKey.add(key, line);
     return other && !this.#mayRepeat ? `the key ${key} belongs to event ${other.seq} and to event ${seq}` : undefined;
   }

@@ -338,6 +338,7 @@ export class Oracle {
   starts(journal: MachineJournal): void {
     const watched = this.#of(journal);
     watched.startedMs = this.#nowMs();
+    watched.view.knowsFrom = 1;
     watched.unanswered.starts();
     this.checkAcknowledged(journal);
     heard(watched);
