@@ -51,7 +51,7 @@ const IMPATIENT_SHARE = 1 / 2;
 const IMPATIENT = { forwardRequestMs: 3_000, ackMs: 3_000, diskAnswerMs: 3_000 };
 /** Of so many lives in a row the first two have hooks; the last one has engines. */
 const LIVES = 4;
-/** Share of the services with a hook, of those that can have one, and the time until which it is added. */
+/** Share of the services that get a hook, where three may, and the latest time at which it is added. */
 const HOOK_SHARE = 1 / 2;
 const HOOK_MS_MAX = 40_000;
 /** A hook that fails for longer gives an event up. */
@@ -61,7 +61,10 @@ const OWN = 'own';
 const SMALL = ['--segment-bytes', '4096'];
 const RETAIN_HUB = ['--retain-bytes', '32768'];
 
-/** @param ofHooks says which services get hooks: a stream of its own, so that what others draw stays @returns the services of a life; the hub is the first */
+/**
+ * @param ofHooks draws which services get hooks: a stream of its own, so that the other draws stay as they are
+ * @returns the services of a life; the hub is the first
+ */
 export function planServices(seed: number, chance: Chance, ofHooks: Chance): PlannedService[] {
   const isHosted = chance.happens(HOSTED_SHARE);
   const hubOf = (device: string) => (isHosted ? `hub/${device}` : 'hub');

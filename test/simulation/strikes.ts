@@ -425,8 +425,8 @@ function failure(machine: Machine, kind: FaultKind, name: string, chance: Chance
 }
 
 /**
- * What a failed sync forgot is lost in a power cut, also if the next process has read it meanwhile: some time later, or while that one
- * writes to the same file.
+ * A power cut takes what a failed sync forgot, also if the next process has read it from the cache: some time later, or while that
+ * process first writes to the same file.
  */
 function endAfterSync(machine: Machine, name: string, chance: Chance, targets: Targets): void {
   const isLater = chance.happens(0.5);

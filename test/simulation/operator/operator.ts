@@ -12,6 +12,7 @@ import { verify } from '../../../src/journal/look/verify.ts';
 import { markCleanStop } from '../../../src/journal/open/clean-stop.ts';
 import { DamagedError, recover } from '../../../src/journal/open/recovery.ts';
 import { createNotices } from '../../../src/telemetry/log.ts';
+import { upTo } from '../../support/tools.ts';
 import type { Chance } from '../../world/chance.ts';
 import { failingCall, SimulatedDisk } from '../../world/simulated-disk.ts';
 import { Incarnation, type World } from '../../world/time.ts';
@@ -310,9 +311,7 @@ export class Operator {
     if (left !== undefined) oracle.breaks(`${journal.name} is damaged after its repair: ${left.problem}`);
     // A torn end is named as lost too: a repair cannot know that no client has a 200 for it.
     const view = oracle.viewOf(journal);
-    const named = after.lost.flatMap(({ first, last }) =>
-      Array.from({ length: last + 1 - first }, (_, at) => first + at),
-    );
+    const named = after.lost.flatMap(({ first, last }) => upTo(last, first));
     oracle.mayLose(
       journal,
       named.filter((seq) => !view.isPromised(seq)),

@@ -7,7 +7,7 @@ import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import type { MachineJournal } from '../machine.ts';
 import { readCursor, type SeenCursor } from './cursor.ts';
 import { type Destination, NEVER, type Watched } from './destinations.ts';
-import { isJournalFile, wholeLines } from './journal-view.ts';
+import { firstSeqOf, isJournalFile, wholeLines } from './journal-view.ts';
 
 /** An operator has added a hook: it gets nothing that was answered with 200 before. */
 export function added({ view }: Watched, destination: Destination): void {
@@ -20,7 +20,7 @@ export function heard({ journal, sendsTo }: Watched): void {
   for (const { mayBegin } of sendsTo) if (mayBegin !== undefined) mayBegin.most = nextSeqIn(journal.disk);
 }
 
-/** @param cursor its first one that is durable @returns what is wrong with it */
+/** @param cursor its first durable one @returns what is wrong with it */
 export function begun(destination: Destination, { seq }: SeenCursor): string | undefined {
   const { mayBegin } = destination;
   if (mayBegin === undefined) return undefined;
@@ -35,8 +35,8 @@ export function isNew({ disk }: MachineJournal, name: string): boolean {
   return (disk.bytes(`.forwarded-${name}`) ?? readCursor(disk, name)) === undefined;
 }
 
-/** @returns the seq after the last line, also of those that only the cache of the system has */
+/** @returns the seq after the last line, durable or in the cache of the system */
 function nextSeqIn(disk: SimulatedDisk): number {
   const name = disk.names().filter(isJournalFile).sort().at(-1);
-  return name === undefined ? 1 : wholeLines(disk.bytes(name)!, Number(name.slice(7, 27)));
+  return name === undefined ? 1 : wholeLines(disk.bytes(name)!, firstSeqOf(name));
 }

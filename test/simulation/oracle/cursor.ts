@@ -1,6 +1,7 @@
 /** How far a destination is, as its cursor says on the disk: two slots of 512 bytes, of which the valid one with the larger number counts. */
 
 import { crc32 } from 'node:zlib';
+import { upTo } from '../../support/tools.ts';
 import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import type { Destination } from './destinations.ts';
 import type { JournalView, SeenLine } from './journal-view.ts';
@@ -47,7 +48,7 @@ export function cursorSeq(disk: SimulatedDisk, name: string): number {
 
 /** @returns the seqs of the events that it says are being sent */
 export function sendingIn({ seq, sending = 0 }: Pick<SeenCursor, 'seq' | 'sending'> = { seq: 0 }): number[] {
-  return Array.from({ length: Math.max(0, sending - seq) }, (_, at) => seq + 1 + at);
+  return upTo(sending, seq + 1);
 }
 
 /** @returns what is wrong with a cursor that passes events of a journal, if anything is */

@@ -20,7 +20,7 @@ export interface Destination {
   letters: LettersView;
   /** Up to here its cursor was right. */
   checkedSeq: number;
-  /** The number of the slot of its cursor that was synced last: no crash takes it back behind that. */
+  /** The slot number of its last synced cursor: a start finds that one or a later one. */
   syncedSlot: number;
   /** What its cursor said at the last start was being sent: a plain one may have these events. */
   doubts: ReadonlySet<number>;
@@ -76,7 +76,7 @@ export function isHook(to: Place): boolean {
   return 'received' in to && to.wants !== undefined;
 }
 
-/** Whether an event is one that a destination is to have. */
+/** Whether a destination is to get an event. */
 export function wants({ to }: Destination, line: SeenLine): boolean {
   return !('received' in to) || (to.wants?.(line) ?? true);
 }

@@ -27,6 +27,8 @@ export function detailsOf(sentence: string, all: Iterable<Watched>): string[] {
 function placeOf({ journal }: Watched, { name, to, letters }: Destination, { seq, id }: SeenLine): string {
   const isThere = 'machine' in to ? 'for' : idsAt(to).has(id) ? 'is at' : 'is not at';
   const letter = letters.isOpen(seq) ? 'an open letter' : letters.named.has(seq) ? 'a letter' : 'no letter';
-  const { state = 'not known', reason = null } = JSON.parse(journal.disk.text(`forward-${name}.state`) || '{}');
-  return `${isThere} ${name} has ${letter} and the state is ${reason === null ? state : `${state} (${reason})`}`;
+  const text = journal.disk.text(`forward-${name}.state`); // a crash may have torn it
+  const [, state = 'not known'] = /"state":"(\w+)"/.exec(text) ?? [];
+  const [, reason] = /"reason":("(?:[^"\\]|\\.)*")/.exec(text) ?? [];
+  return `${isThere} ${name} has ${letter} and the state is ${reason === undefined ? state : `${state} (${JSON.parse(reason)})`}`;
 }

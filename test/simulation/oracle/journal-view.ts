@@ -3,6 +3,7 @@
  * durable, also after its file was removed.
  */
 
+import { upTo } from '../../support/tools.ts';
 import { type JournalLine, readNext } from '../../world/journal-line.ts';
 import type { SimulatedDisk } from '../../world/simulated-disk.ts';
 import { History } from './history.ts';
@@ -33,6 +34,11 @@ const MARKER = /^events-0{19}1-(\d{20})\.removed$/;
 /** @returns the last event that the markers of retention among these files say is removed; 0 if there is none */
 export function markedIn(names: readonly string[]): number {
   return Math.max(0, ...names.map((name) => Number(MARKER.exec(name)?.[1] ?? 0)));
+}
+
+/** @returns the seq of the first line that a journal file has by its name; 0 for another file */
+export function firstSeqOf(name: string): number {
+  return Number(SEGMENT.exec(name)?.[1] ?? 0);
 }
 
 export function isJournalFile(name: string): boolean {
@@ -128,8 +134,7 @@ export class JournalView {
 
   /** @returns the seq before the next one: the last events may be lost, and the newest file empty */
   endIn(disk: SimulatedDisk): number {
-    const firsts = disk.durableNames().map((name) => Number(SEGMENT.exec(name)?.[1] ?? 0));
-    return Math.max(this.lastSeq, ...firsts.map((first) => first - 1));
+    return Math.max(this.lastSeq, ...disk.durableNames().map((name) => firstSeqOf(name) - 1));
   }
 
   /** It was repaired. A repair may name more as lost than there was: what it cannot read may have been many events. */
@@ -194,9 +199,9 @@ export class JournalView {
       const bytes = disk.durableBytes(name);
       const before = this.#files.get(name);
       if (bytes === undefined || bytes === before?.bytes) continue;
-      const first = SEGMENT.exec(name)?.[1];
-      if (first === undefined) continue;
-      const file = { bytes, firstSeq: Number(first), nextSeq: Number(first) };
+      const firstSeq = firstSeqOf(name);
+      if (firstSeq === 0) continue;
+      const file = { bytes, firstSeq, nextSeq: firstSeq };
       this.#files.set(name, file);
       // The part of a failed write that was durable for a moment is cut off again.
       for (let seq = wholeLines(bytes, file.firstSeq); seq < (before?.nextSeq ?? 0); seq += 1)
@@ -241,9 +246,9 @@ export class JournalView {
 
   /** The keys at both ends of its oldest and newest files, and the last one that retention removed: a mistake by one file shows there. */
   edgeKeys(): string[] {
-    const names = this.#names.filter((name) => SEGMENT.test(name)).sort();
+    const names = this.#names.filter(isJournalFile).sort();
     const files = [...new Set([...names.slice(0, 2), ...names.slice(-3)])];
-    const firstSeq = Number(SEGMENT.exec(names[0] ?? '')?.[1] ?? 0);
+    const firstSeq = firstSeqOf(names[0] ?? '');
     const ends = files.flatMap((name) => {
       const keys = this.linesOf(name).flatMap(({ key }) => key ?? []);
       return [keys.at(0), keys.at(-1)];
@@ -257,7 +262,7 @@ export class JournalView {
   linesOf(name: string): SeenLine[] {
     const file = this.#files.get(name);
     if (file === undefined) return [];
-    return Array.from({ length: file.nextSeq - file.firstSeq }, (_, at) => this.lines.get(file.firstSeq + at)!);
+    return upTo(file.nextSeq - 1, file.firstSeq).map((seq) => this.lines.get(seq)!);
   }
 
   #read(name: string, file: SeenFile): string | undefined {

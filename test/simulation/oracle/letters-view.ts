@@ -34,7 +34,7 @@ export class LettersView {
     return [...this.#letters.keys()].filter((seq) => this.isOpen(seq));
   }
 
-  /** How many letters are open; a part of one that was closed leaves its other parts open. */
+  /** The number of open letters. One that is closed in part is open in its other parts. */
   get openCount(): number {
     const isNext = (seq: number) => this.#letters.get(seq - 1) === this.#letters.get(seq);
     return this.open.filter((seq) => !isNext(seq)).length;

@@ -178,8 +178,8 @@ export class Oracle {
   }
 
   /**
-   * An operator broke these lines of a journal: they may be lost from now on, and no other. A hub asks for those again of which its
-   * snapshot does not say that it had them.
+   * An operator broke these lines of a journal: from now on they may be lost, and no others. A hub asks again for the events that its
+   * snapshot does not list.
    */
   mayLose(journal: MachineJournal, seqs: Iterable<number>): void {
     const { sources = [] } = JSON.parse(journal.disk.durableBytes(SNAPSHOT)?.toString() ?? '{}');
